@@ -51,8 +51,8 @@ class PolicyOptions:
     recall: what ranks tuples, their
     similarity alone or also the utility that the memory has learnt of them (ours).
     outcomes: whether the outcomes of recalled tuples count, in a vote and in prompts (ours).
-    share: tuples that a refinement added give way to others once they were recalled in more than
-    this share of the steps that a process has taken; 1 for no bound (ours).
+    max_recall_share: tuples that a refinement added give way to others once they were recalled in
+    more than this share of the steps that a process has taken; 1 for no bound (ours).
     prompt_tokens: maximum tokens of a model's prompt, 0 for what its context has room for; what a
     decision refers to is cut last (ours).
     thought: whether a model thinks in a sentence or two before it decides (ours).
@@ -72,7 +72,7 @@ class PolicyOptions:
     rank_history: bool = False
     recall: Literal["similarity", "utility"] = "similarity"
     outcomes: bool = True
-    share: float = 0.5
+    max_recall_share: float = 0.5
     prompt_tokens: int = 0
     thought: Thought = "none"
     histories: Histories = "combined"
@@ -84,8 +84,8 @@ class PolicyOptions:
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches are 0 or more")
-        if not 0 < self.share <= 1:
-            raise ValueError("share is above 0 and at most 1")
+        if not 0 < self.max_recall_share <= 1:
+            raise ValueError("max_recall_share is above 0 and at most 1")
         if not 0 < self.consult_share <= 1:
             raise ValueError("consult_share is above 0 and at most 1")
         if not (0 <= self.certainty <= 1 and -1 <= self.near <= 1):
@@ -233,7 +233,7 @@ class Policy:
         that `propose` gives them, or both are of the reasoner's `searching`. One recall does.
         """
         state, recalls = self._recalled(now, batches)
-        reasoner: Reasoner = getattr(self._reasoner, "searching", self._reasoner)
+        reasoner = self._reasoner.searching
         decision = _decision(reasoner.act(state, recalls), recalls, now)
         others = reasoner.propose(state, recalls, z).proposals
         first = decision.proposals[0]
@@ -304,7 +304,7 @@ class Policy:
     @property
     def _reads_notes(self) -> bool:
         """Whether a decision depends on notes."""
-        return self._options.rank_history or getattr(self._reasoner, "reads_notes", True)
+        return self._options.rank_history or self._reasoner.reads_notes
 
     def recall(
         self, now: Observed, batches: Sequence[str], history: str = ""
@@ -362,7 +362,7 @@ class Policy:
 
     def _spent(self, now: Observed) -> frozenset[str]:
         """Return the ids of the tuples that have had their share of this process's recalls."""
-        most = self._options.share * len(now.past)
+        most = self._options.max_recall_share * len(now.past)
         return frozenset(name for name, count in now.previous.recalled.items() if count > most)
 
     def _translated(self, source: StateActionTuple) -> _Translated:

@@ -113,7 +113,7 @@ class TestRecalls:
         wider = memory.with_rows(memory.place(source.batch, [again]))
         counts = []
         for share in (1.0, 0.5, 0.25):
-            chosen, memo, recalled = policy(wider, share=share, k=4), Memo(), 0
+            chosen, memo, recalled = policy(wider, max_recall_share=share, k=4), Memo(), 0
             for step in range(8):
                 decision = chosen.decide(now(past=PAST[:1] * step, previous=memo), batches)
                 assert len(decision.recalls) == 4
@@ -133,7 +133,7 @@ class TestRecalls:
             generation=1,
         )
         wider = memory.with_rows(memory.place(source.batch, [again]))
-        chosen, memo = policy(wider, share=0.25), Memo()
+        chosen, memo = policy(wider, max_recall_share=0.25), Memo()
         for step in range(4):
             decision = chosen.decide(now(past=PAST[:1] * step, previous=memo), batches)
             assert again.id in [recall.id for recall in decision.recalls]

@@ -37,10 +37,6 @@ class Improvement:
     def trajectory(self) -> str:
         return self.key.trajectory_id
 
-    def bounded(self, reach: float) -> Improvement:
-        """Return the improvement with this `IndexedTuple.reach`."""
-        return replace(self, rows=tuple(replace(row, reach=reach) for row in self.rows))
-
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -69,15 +65,22 @@ class Candidates:
             rows.append(replace(plain if how.plain else row, reach=how.reach))
         return rows
 
-    def only(self, practised: Collection[str]) -> Candidates:
-        """Return the practice of these trajectories, and the improvements of others."""
+    def only(self, practised: Collection[str], reach: float) -> Candidates:
+        """Return the practice of these trajectories, and the improvements of others.
+
+        reach: of the improvements, see `IndexedTuple`.
+        """
         chosen = [row.tuple.trajectory_id in practised for row in self.practice]
         practice = tuple(compress(self.practice, chosen))
         batches = {row.batch for row in practice}
         return Candidates(
             practice,
             tuple(batch for batch in self.batches if batch.id in batches),
-            tuple(way for way in self.improvements if way.trajectory not in practised),
+            tuple(
+                replace(way, rows=tuple(replace(row, reach=reach) for row in way.rows))
+                for way in self.improvements
+                if way.trajectory not in practised
+            ),
             tuple(compress(self.plain, chosen)),
         )
 

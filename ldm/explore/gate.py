@@ -96,9 +96,8 @@ def judge(  # noqa: PLR0913 - passed by name in every call
     candidates = collect(factory, explored, formation, solved=options.solved, revise=revise)
     if not candidates.rows or options.gate == "open":
         return Verdict(candidates.rows, candidates.batches)
-    bounded = tuple(way.bounded(NEARBY) for way in candidates.improvements)
-    trials = replace(trials, candidates=replace(candidates, improvements=bounded))
-    return _Gate([one for one in explored if not one.error], options, trials).verdict()
+    sound = [one for one in explored if not one.error]
+    return _Gate(sound, options, replace(trials, candidates=candidates)).verdict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,7 @@ class _Gate:
         base = self._play(self._trials, BASE)
         practice = self._practice(base)
         # A way that is refused as practice would be recalled whole, as its tuples are the same.
-        left = self._candidates.only(frozenset(practice.trajectories))
+        left = self._candidates.only(frozenset(practice.trajectories), NEARBY)
         trials = replace(self._trials, candidates=left)
         alone = self._judged_alone(trials, base)
         improved, compared = self._judged_together(trials, alone, practice)

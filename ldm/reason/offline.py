@@ -18,6 +18,7 @@ from ldm.reason import (
     Clustering,
     Notes,
     Process,
+    Reasoner,
     State,
     TypeView,
     entity_votes,
@@ -66,6 +67,11 @@ class OfflineReasoner:
             (),
             Poll((), (), ()),
         )
+
+    @property
+    def searching(self) -> Reasoner:
+        """The reasoner itself."""
+        return self
 
     def counts(self) -> dict[str, int]:
         """Return nothing: no model is asked."""

@@ -126,6 +126,8 @@ class PromptedReasoner:
     answers where the model's reply is unusable.
     """
 
+    reads_notes = True
+
     def __init__(
         self,
         llm: LLM,
