@@ -80,9 +80,9 @@ SUBJECTS = {
 #: What can be taken away → options of `ldm refine`, and of `ldm eval`. Rounds are taken away by
 #: reading an earlier line of the table.
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "outcome": (("--set", "outcomes=false"), ("--set", "outcomes=false")),
+    "outcome": (("--agent.outcomes", "false"), ("--agent.outcomes", "false")),
     "gate": (("--gate", "open"), ()),
-    "solved": (("--no-solved",), ()),
+    "solved": (("--gate.solved", "false"), ()),
     "explorer": (("--explorer", "tree"), ()),
 }
 LDM = (sys.executable, "-c", "from ldm.cli.app import main; main()")

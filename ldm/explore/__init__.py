@@ -17,7 +17,6 @@ from ldm.explore.refine import (
     RefineOptions,
     Tree,
     read_explored_goals,
-    refine,
 )
 
 __all__ = [
@@ -32,6 +31,5 @@ __all__ = [
     "judge",
     "new_goals",
     "read_explored_goals",
-    "refine",
     "rejected_goal",
 ]

@@ -30,9 +30,8 @@ from ldm.explore.judgements import TOLERANCE, Comparison, Judgement, Verdict
 from ldm.explore.refine import ExplorationFactory, ExploredGoal
 from ldm.explore.trials import Played, Trial, Trials
 from ldm.memory import FormationOptions, IndexedTuple
-from ldm.parallel import Backend
+from ldm.parallel import Stage
 from ldm.reason.voting import NEARBY
-from ldm.runs import Run
 from ldm.types import Task, Trajectory
 
 #: Stages of a run: the results of each are in a file of its name.
@@ -66,27 +65,23 @@ class GateOptions:
             raise ValueError("max_part must be above 0 and at most 1")
 
 
-def judge(  # noqa: PLR0913 - passed by name in every call
-    run: Run,
+def judge(
+    stage: Stage,
     factory: ExplorationFactory,
     explored: Sequence[ExploredGoal],
     options: GateOptions,
     formation: FormationOptions,
-    *,
-    workers: int = 1,
-    backend: Backend = "processes",
     on_progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Verdict:
     """Play the explored goals without the candidates and with them, and decide which to add.
 
-    factory: builds the memory and policy that the goals were explored with. formation: how practice
-    is cut into batches. on_progress: called with (stage, done, total).
-    The results are recorded in `run`; called again after an interruption, it goes on.
-    Raises what `ldm.explore.refine` raises.
+    stage: plays trials and records them in the run. factory: builds the memory and policy that the
+    goals were explored with. formation: how practice is cut into batches. on_progress: called with
+    (stage, done, total).
     """
     if options.gate == "off":
         return Verdict(tuple({row.tuple.id: row for one in explored for row in one.added}.values()))
-    trials = Trials(run, factory, workers, backend, on_progress)
+    trials = Trials(stage, on_progress)
 
     def revise(ways: Sequence[Trajectory]) -> Sequence[Revision]:
         solved = [Solved(number, way) for number, way in enumerate(ways)]

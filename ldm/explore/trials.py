@@ -10,23 +10,22 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from ldm import records
 from ldm.errors import RunStopped
 from ldm.explore.candidates import Candidates, Remembered
 from ldm.explore.confirmation import SIBLINGS, Check, Checked, corresponding_step
 from ldm.explore.hindsight import Solved, revise
 from ldm.explore.positions import Position, Positions
-from ldm.explore.refine import ExplorationFactory, ExplorationSetup
+from ldm.explore.refine import ExplorationSetup
 from ldm.memory import Memory
-from ldm.parallel import Backend
+from ldm.parallel import Record, Stage
 from ldm.policy import Decision, Policy
-from ldm.runs import Run, run_items, writing
 from ldm.types import Task
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,71 +66,37 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Processes the items of the gate's stages, several at a time, and records their results."""
+    """Carries out the gate's stages with some candidates. on_progress: see `judge`."""
 
-    run: Run
-    factory: ExplorationFactory
-    workers: int = 1
-    backend: Backend = "processes"
+    stage: Stage
     on_progress: Callable[[str, int, int], None] = lambda *_: None
-    candidates: Candidates = field(default_factory=Candidates, repr=False)
+    candidates: Candidates = Candidates()  # noqa: RUF009 - frozen
 
     def results(
-        self, stage: str, items: Sequence[Trial | Check | Solved], record_type: type[R]
+        self, name: str, items: Sequence[Trial | Check | Solved], record_type: type[R]
     ) -> list[R]:
-        """Return the results of a stage, in the items' order, computed now or recorded before."""
+        """Return the results of the stage `name`, in the items' order, recorded in its file."""
         if not items:
             return []
-        path = self.run.directory / f"{stage}.jsonl"
-        with self.run.lock():
-            if path.is_file():
-                results = records.read(path, record_type)
-            else:
-                results = self._computed(stage.replace("_", " "), items, record_type)
-                with writing(path):
-                    records.write(path, results)
-            self.run.discard_parts()
-        return results
+        done = list[R]()
+        self.on_progress(name.replace("_", " "), 0, len(items))
 
-    def _computed(
-        self, stage: str, items: Sequence[Trial | Check | Solved], record_type: type[R]
-    ) -> list[R]:
-        done = 0
-        self.on_progress(stage, done, len(items))
+        def advance(record: R) -> None:
+            done.append(record)
+            self.on_progress(name.replace("_", " "), len(done), len(items))
 
-        def advance(_: R) -> None:
-            nonlocal done
-            done += 1
-            self.on_progress(stage, done, len(items))
-
-        return run_items(
-            self.run,
-            _PlayerFactory(self.factory, self.candidates),
-            items,
-            record_type,
-            workers=self.workers,
-            backend=self.backend,
-            on_result=advance,
-        )
+        worker = partial(_Player, self.candidates)
+        return self.stage(f"{name}.jsonl", worker, items, record_type, advance)
 
     def attempts(self, tasks: Sequence[Task]) -> list[Played]:
         """Play each goal greedily with the memory as it is, without its own source."""
         return self.results("goals", [Trial(n, task) for n, task in enumerate(tasks)], Played)
 
 
-@dataclass(frozen=True, slots=True)
-class _PlayerFactory:
-    factory: ExplorationFactory
-    candidates: Candidates = field(repr=False)
-
-    def __call__(self) -> _Player:
-        return _Player(self.factory(), self.candidates)
-
-
 class _Player:
     """Plays trials, checks key steps and revises episodes; the worker of the gate."""
 
-    def __init__(self, setup: ExplorationSetup, candidates: Candidates) -> None:
+    def __init__(self, candidates: Candidates, setup: ExplorationSetup) -> None:
         self._setup = setup
         self._candidates = candidates
         rows = candidates.rows + candidates.plain

@@ -22,8 +22,8 @@ from ldm.reason.pages import (
     tokens,
     without_amounts,
 )
+from ldm.text import counted
 from ldm.types import Past
-from ldm.words import counted
 
 #: The minimum number of labels of a list, described by equally many lines.
 LISTED = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ldm.explore.trials import Trials
 from ldm.memory import Memory, build, tuples_of
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason.offline import OfflineReasoner
+from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
 from ldm.types import StateActionTuple, Step, Task, Trajectory
 from tests.embedder import BagOfWords
@@ -60,9 +62,10 @@ def explored(place: Path) -> list[ExploredGoal]:
 
 
 @pytest.fixture
-def trials(tmp_path: Path, place: Path) -> Trials:
+def trials(tmp_path: Path, place: Path) -> Iterator[Trials]:
     run: Run = create(tmp_path / "runs", ["refine"], Manifest("refine", {}, {}))
-    return Trials(run, Builder(str(place)))
+    with working(run, Builder(str(place))) as session:
+        yield Trials(session.stage)
 
 
 def checked(trajectory: str, score: float, *others: float) -> Checked:

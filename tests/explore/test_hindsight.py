@@ -13,7 +13,7 @@ import pytest
 
 from ldm import records
 from ldm.errors import ForkUnsupported
-from ldm.explore import GateOptions, judge
+from ldm.explore import GateOptions
 from ldm.explore.candidates import collect
 from ldm.explore.gate import HINDSIGHT
 from ldm.explore.hindsight import Revision, Shortcut, Solved, revise, revised
@@ -22,10 +22,11 @@ from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.trials import Trials
 from ldm.memory import IndexedTuple, Memory, extend, generations, inspect
 from ldm.memory.columns import outcome_text
+from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
 from ldm.types import FULL_OUTCOME, Outcome, Task, TimeStep, Trajectory
 from tests.embedder import BagOfWords
-from tests.explore.test_gate import FORMATION, SHED, Builder, explored, place
+from tests.explore.test_gate import FORMATION, SHED, Builder, explored, judge_in, place
 from tests.toy import EchoEnv, ToyEnv, expert, record
 
 __all__ = ["explored", "place"]
@@ -157,8 +158,8 @@ def test_what_cannot_be_repeated_is_left_as_it_was(task: Task) -> None:
 def test_an_error_of_the_environment_is_recorded(place: Path, task: Task, tmp_path: Path) -> None:
     run = create(tmp_path, ["refine"], Manifest("refine", {}, {}))
     way = record(ToyEnv(SHED), task, [*others(task), *plan(task)])
-    builder = Builder(str(place), broken=task.id)
-    (revision,) = Trials(run, builder).results(HINDSIGHT, [Solved(0, way)], Revision)
+    with working(run, Builder(str(place), broken=task.id)) as session:
+        (revision,) = Trials(session.stage).results(HINDSIGHT, [Solved(0, way)], Revision)
     assert "the shed has collapsed" in revision.error
     assert revision.shortcuts == ()
 
@@ -183,7 +184,7 @@ def wandered() -> list[ExploredGoal]:
 
 
 def learnt_by(run: Run, place: Path, wandered: Sequence[ExploredGoal], **options: Any) -> Any:
-    return judge(run, Builder(str(place)), wandered, GateOptions(**options), FORMATION)
+    return judge_in(run, Builder(str(place)), wandered, GateOptions(**options))
 
 
 class TestInARefinement:
