@@ -96,7 +96,7 @@ class TestRecalls:
         wider = memory.with_rows(memory.place(source.batch, [again]))
         counts = []
         for share in (1.0, 0.5, 0.25):
-            chosen, memo, recalled = policy(wider, share=share, k=4), Memo(), 0
+            chosen, memo, recalled = policy(wider, max_recall_share=share, k=4), Memo(), 0
             for step in range(8):
                 decision = chosen.decide(now(past=PAST[:1] * step, previous=memo), batches)
                 assert len(decision.recalls) == 4
@@ -116,7 +116,7 @@ class TestRecalls:
             generation=1,
         )
         wider = memory.with_rows(memory.place(source.batch, [again]))
-        chosen, memo = policy(wider, share=0.25), Memo()
+        chosen, memo = policy(wider, max_recall_share=0.25), Memo()
         for step in range(4):
             decision = chosen.decide(now(past=PAST[:1] * step, previous=memo), batches)
             assert again.id in [recall.id for recall in decision.recalls]
@@ -181,11 +181,11 @@ def test_a_decision_holds_its_action_and_the_ids_it_rests_on(memory: Memory) -> 
     assert [tuple_id for tuple_id, _ in decided.used] == [r.tuple.id for r in decided.recalls]
 
 
-def test_a_vote_among_candidates_takes_as_many_recalls_as_the_reasoner_wants(
+def test_where_memory_may_decide_as_many_are_recalled_as_the_reasoner_wants(
     memory: Memory,
 ) -> None:
     batches = memory.batches_for(GOAL)
-    result = policy(memory, k=3, candidates="vote").recall(now(), batches)
+    result = policy(memory, k=3, consult="unsure").recall(now(), batches)
     assert result == policy(memory).recall(now(), batches)
 
 
@@ -197,7 +197,7 @@ def test_the_options_say_how_a_model_is_asked(
     options: dict[str, Any], notes: bool, recall_count: int
 ) -> None:
     prompted = PolicyOptions(**options).prompted()
-    assert (prompted.notes, prompted.recalls, prompted.candidates) == (notes, recall_count, "none")
+    assert (prompted.notes, prompted.recalls) == (notes, recall_count)
 
 
 def test_proposals_are_admissible_and_share_all_confidence(memory: Memory) -> None:

@@ -40,8 +40,8 @@ from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.opening import stored
 from ldm.memory.rows import Rows
 from ldm.memory.store import Store
-from ldm.parallel import iterate_concurrently, map_concurrently
-from ldm.reason import AsksAhead, Reasoner
+from ldm.parallel import iterate_concurrently
+from ldm.reason import Reasoner
 from ldm.text import check_file, read_array
 from ldm.types import Trajectory, stable_hash
 
@@ -315,8 +315,6 @@ class _GenerationBuilder:
             warns = self.options.warns
             return form_batch(plan, self.reasoner, self.number, on_trajectory, warns)
 
-        with self._timed("form"):
-            self._ask_ahead(plans)
         with closing(iterate_concurrently(form, plans, self.reasoner.concurrency)) as batches:
             for _ in plans:
                 with self._timed("form"):
@@ -326,16 +324,6 @@ class _GenerationBuilder:
                     self.store.add_tuples(batch.rows, vectors, self.embedder.name)
                     self.store.add_batch(self.env, batch.index)
                     added.add_rows(batch.rows, vectors)
-
-    def _ask_ahead(self, plans: Sequence[BatchPlan]) -> None:
-        """Let a reasoner that can ask the questions of all batches together, stage by stage."""
-        if isinstance(self.reasoner, AsksAhead):
-            self.reasoner.ask_ahead(
-                lambda reasoner: map_concurrently(
-                    lambda plan: form_batch(plan, reasoner, self.number), plans, 1
-                ),
-                self.on_progress,
-            )
 
     def _generation(self, rows: Rows, batches: Sequence[BatchIndex]) -> Generation:
         made = Generation(

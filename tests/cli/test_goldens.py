@@ -252,7 +252,7 @@ class TestRefinements:
         improved = next(line.split()[0] for line in listing if line.strip().endswith("yes"))
         solved = next(line.split()[0] for line in listing if " 0 " in line)
         transcript.ldm("runs", "tree", run, improved)
-        transcript.ldm("runs", "tree", run, improved, "--observations", "--svg", "tree.svg")
+        transcript.ldm("runs", "tree", run, improved, "--observations")
         transcript.ldm("runs", "tree", run.name, solved)
         transcript.ldm("runs", "list", "--runs", "elsewhere")
         transcript.check()

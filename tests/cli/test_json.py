@@ -32,7 +32,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "runs list": (),
     "runs show": ("{run}",),
     "memory fold": (),
-    "refine": (*TOY, "--limit", "1", "--reuse-goals", "--no-practice", "--dry-run"),
+    "refine": (*TOY, "--limit", "1", "--reuse-goals", "--dry-run"),
     "agents": ("random",),
     "envs": ("textcraft",),
     "validate": ("data/train.jsonl",),
