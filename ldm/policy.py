@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from ldm.memory import Memory
 from ldm.reason import Answer, Notes, Reasoner, State, shortened
-from ldm.reason.budget import LEAST_TOKENS
 from ldm.reason.consulting import CERTAINTY, NEAR, SHARE, Consult, Consulting
-from ldm.reason.prompted import (
+from ldm.reason.prompting import (
+    LEAST_TOKENS,
     PROMPT_RECALLS,
     Histories,
     PromptedOptions,

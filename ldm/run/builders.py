@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ldm.policy import PolicyOptions
     from ldm.reason import Reasoner
     from ldm.reason.offline import OfflineReasoner
-    from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+    from ldm.reason.prompted import PromptedReasoner
+    from ldm.reason.prompting import PromptedOptions
     from ldm.types import Card
 
 #: Held while something is built: the threads of a process share what is loaded, and a library that

@@ -260,7 +260,8 @@ def _reasoners(
         runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
-    from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+    from ldm.reason.prompted import PromptedReasoner
+    from ldm.reason.prompting import PromptedOptions
     from ldm.run.results import describe_replies
 
     if not models.replay:

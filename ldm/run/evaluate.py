@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.config import Evaluate, Section, full_location, load
 from ldm.errors import LdmError
-from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import listed
 from ldm.run import engine
 from ldm.run.builders import (
@@ -227,6 +226,7 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
 
         All runs can go on. Raises LdmError where none calls a model.
         """
+        from ldm.llm.estimate import SAMPLE, cost_lines
         from ldm.run.selection import even
 
         if not any(map(self.roles, self.members)):

@@ -36,7 +36,10 @@ COMMANDS = {
     f"{ASKING} --models.cache FOLDER": ("a.jsonl",),
     f"{ASKING} --models.prices FILE": ("prices.json",),
     "eval --env tests.toy:ToyEnv --agent random --tasks FILE": ("ids.txt",),
-    "eval --env textcraft --agent autoplan --llm m --agent.plans FOLDER": ("a.json", "textcraft.json"),
+    "eval --env textcraft --agent autoplan --llm m --agent.plans FOLDER": (
+        "a.json",
+        "textcraft.json",
+    ),
     "eval --resume FOLDER": ("run.json",),
     "compare FOLDER FOLDER": ("run.json",),
     "runs tree FOLDER": ("run.json",),
