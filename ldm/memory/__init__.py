@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         plan_batches,
         tuples_of,
     )
-    from ldm.memory.generations import Selection, extend, generations, hide, rollback
+    from ldm.memory.changes import Selection, extend, generations, hide, rollback
     from ldm.memory.growing import GrowingMemory
 
 #: Maximum number of batches that a message names.
@@ -349,7 +349,7 @@ _MODULES = {
     **dict.fromkeys(("BuildResult", "OnProgress", "StagedEmbedder", "build"), "building"),
     **dict.fromkeys(("Failures", "FormationOptions", "form_batch"), "formation"),
     **dict.fromkeys(("plan_batches", "tuples_of"), "formation"),
-    **dict.fromkeys(("Selection", "extend", "generations", "hide", "rollback"), "generations"),
+    **dict.fromkeys(("Selection", "extend", "generations", "hide", "rollback"), "changes"),
     "Exemplar": "exemplars",
 }
 
