@@ -43,8 +43,8 @@ from ldm.episode import Environment, run_episode
 from ldm.explore import ExploredGoal, read_explored_goals
 from ldm.memory import Memory
 from ldm.reason.offline import OfflineReasoner
+from ldm.report.drawing import svg
 from ldm.run.building import read_trajectories
-from ldm.run.drawing import svg
 from ldm.run.runner import results
 from ldm.run.statistics import Difference, bootstrap, difference, summarize
 from ldm.runs import Run, open_run

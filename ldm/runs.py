@@ -21,11 +21,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from ldm import __version__, config, records
+from ldm import config, records
 from ldm.errors import LdmError
 from ldm.parallel import Record
 from ldm.text import read_bytes, read_json
 from ldm.types import stable_hash
+from ldm.version import __version__
 
 SCHEMA_VERSION = 2
 MANIFEST = "run.json"

@@ -10,6 +10,7 @@ import typer
 from ldm.cli import output
 from ldm.cli.completing import runs_below
 from ldm.cli.options import RunsFrom, expanded
+from ldm.cli.plugins import PluggedGroup
 from ldm.cli.run_files import register
 from ldm.errors import LdmError
 from ldm.text import counted
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from ldm.runs import Run
     from ldm.types import EpisodeResult
 
-runs_app = typer.Typer(help="List recorded runs, look into them and delete them.")
+runs_app = typer.Typer(
+    cls=PluggedGroup, help="List recorded runs, look into them, delete and merge them."
+)
 
 
 register(runs_app)
@@ -48,7 +51,7 @@ def tree(
     """Print the tree that `ldm refine` grew for a goal: what was tried, pruned and remembered.
 
     Nodes are the actions that were tried, as in the tables of `ldm refine`: the opening and pruned
-    proposals do not count.
+    proposals do not count. `ldm report` draws the trees.
 
     For an agent that divides tasks: how it divided a task, and how each part ended. For an agent
     that searches: the steps that it tried, with their values and visits.
@@ -88,7 +91,7 @@ def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
 
 def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
     """Yield the first try (P_g), the tree, and the tuples that were added."""
-    from ldm.explore.picture import text
+    from ldm.explore.tree_text import text
 
     ground = " | ".join(step.action for step in tree.ground.steps)
     yield f"first try, score {tree.ground.score:.2f}: {ground}"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
+    from ldm.memory.changes import Selection, extend, generations, hide, rollback
     from ldm.memory.exemplars import Exemplar
     from ldm.memory.formation import (
         Failures,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         plan_batches,
         tuples_of,
     )
-    from ldm.memory.changes import Selection, extend, generations, hide, rollback
     from ldm.memory.growing import GrowingMemory
 
 #: Maximum number of batches that a message names.

@@ -71,8 +71,8 @@ COMMANDS = {
         f" --llm m {WORKERS}"
     ),
     "planned": (
-        f"eval {HOUSE} --kinds heat --limit 1 --agent autoplan --agent.plans plans --agent.budget 50"
-        " --llm m"
+        f"eval {HOUSE} --kinds heat --limit 1 --agent autoplan --agent.plans plans"
+        " --agent.budget 50 --llm m"
     ),
     "adapt": f"eval {SHED} --agent adapt --llm m",
     "deps": (

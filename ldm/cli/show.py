@@ -1,11 +1,10 @@
-"""`ldm runs show` and `ldm runs export`: episodes in the terminal, and as logs of other tools."""
+"""`ldm runs show`: episodes in the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,14 +12,13 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt, expanded
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
-from ldm.text import counted
 
 if TYPE_CHECKING:
-    from ldm.report.reading import ReadRun, RecordedEpisode
+    from ldm.run.reading import ReadRun, RecordedEpisode
 
 #: Rows of a table, unless all are asked for.
 LISTED = 50
-#: What "nothing is cut" comes to.
+#: A bound that cuts nothing.
 ALL = 10**9
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Directory or id.")]
@@ -28,13 +26,13 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="Directory or id.")]
 
 @dataclass(frozen=True)
 class Display:
-    """What is printed of a run."""
+    """Options of the display."""
 
     trial: Annotated[
         int | None, typer.Option(min=1, help="Which trial; by default the one that counts.")
     ] = None
     tuples: Annotated[
-        bool, typer.Option("--tuples", help="List recalled tuples: how often, with what outcome.")
+        bool, typer.Option("--tuples", help="List recalled tuples with their outcomes.")
     ] = False
     full: Annotated[bool, typer.Option("--full", help="Print long texts in full.")] = False
     as_json: AsJson = False
@@ -49,7 +47,7 @@ def show(
     ] = "",
     display: Display = Display(),
 ) -> None:
-    """Print an episode: what was thought and done, the recalled tuples as text, and how they voted.
+    """Print an episode: thoughts, actions, recalled tuples as text, and their votes.
 
     A recalled tuple that the action follows is marked with *. Long texts are cut.
 
@@ -59,7 +57,7 @@ def show(
       ldm runs show RUN pick_heat_then_place
       ldm runs show RUN --tuples
     """
-    from ldm.report.reading import read_run
+    from ldm.run.reading import read_run
 
     run = read_run(name, display.runs)
     episodes = run.episodes()
@@ -77,67 +75,9 @@ def show(
         _print_list(run, episodes, display)
 
 
-@dataclass(frozen=True)
-class Target:
-    """Where the log goes, and what it holds."""
-
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The file to write; for ATIF also a folder."),
-    ] = None
-    endpoint: Annotated[
-        str | None,
-        typer.Option(envvar="OTEL_EXPORTER_OTLP_ENDPOINT", help="For spans: the collector's URL."),
-    ] = None
-    content: Annotated[
-        bool, typer.Option("--content", help="For spans: include texts of messages and actions.")
-    ] = False
-    runs: RunsAt = DEFAULT_RUNS
-
-
-@expanded
-def export(
-    name: RunName,
-    form: Annotated[
-        Literal["inspect", "atif", "openai", "parquet", "otel"],
-        typer.Option("--format", help="Output format; otel sends OpenTelemetry spans."),
-    ],
-    target: Target = Target(),
-) -> None:
-    """Write a run's episodes as logs of other tools; of each, the trial that counts.
-
-    inspect: a log of Inspect. atif: Harbor's. openai: chat messages, for fine-tuning. parquet: a
-    row a step. otel: OpenTelemetry spans by the conventions for generative AI, to a collector; it
-    needs the extra otel.
-
-    \b
-    Examples:
-      ldm runs export RUN --format inspect -o run.json
-      ldm runs export RUN --format parquet -o run.parquet
-      ldm runs export RUN --format otel --endpoint http://localhost:4317
-    """
-    from ldm.report.reading import read_run
-
-    run = read_run(name, target.runs)
-    if form == "otel":
-        from ldm.report.telemetry import export_spans, otlp_exporter
-
-        if target.endpoint is None:
-            raise LdmError("No collector is named for the spans.", "Name it with --endpoint URL.")
-        spans = export_spans(run, otlp_exporter(target.endpoint), content=target.content)
-        output.say(f"{counted(spans, 'span')} → {target.endpoint}", error=False)
-        return
-    from ldm.report.exporting import export as write
-
-    if target.out is None:
-        raise LdmError("No output file is named.", "Name it with --out FILE.")
-    count = write(run, target.out, form)
-    output.say(f"{counted(count, 'episode')} → {target.out}", error=False)
-
-
 def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
-    from ldm.report.reading import tuples_of
-    from ldm.report.text import TUPLE_COLUMNS, tuple_uses
+    from ldm.run.episode_text import TUPLE_COLUMNS, tuple_uses
+    from ldm.run.reading import tuples_of
 
     uses = tuple_uses(episodes, tuples_of(run, episodes))
     if display.as_json:
@@ -154,7 +94,7 @@ def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Di
 def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
     from ldm.llm.models import account_lines, accounts_in
     from ldm.records import plain
-    from ldm.report.text import EPISODE_COLUMNS, episode_row
+    from ldm.run.episode_text import EPISODE_COLUMNS, episode_row
 
     accounts = accounts_in(run.run.directory)
     if display.as_json:
@@ -175,8 +115,8 @@ def _say_rest(count: int) -> None:
 
 def _print_episode(run: ReadRun, episode: RecordedEpisode, display: Display) -> None:
     from ldm.records import plain
-    from ldm.report.reading import tuples_of
-    from ldm.report.text import Bounds, episode_lines
+    from ldm.run.episode_text import Bounds, episode_lines
+    from ldm.run.reading import tuples_of
 
     if display.trial is not None and display.trial > len(episode.trials):
         raise LdmError(
@@ -193,7 +133,7 @@ def _print_episode(run: ReadRun, episode: RecordedEpisode, display: Display) -> 
 
 
 def _one_of(episodes: Sequence[RecordedEpisode], name: str) -> RecordedEpisode:
-    """Return the episode at the task with this id, or at the only one whose id contains it."""
+    """Return the episode of the task with this id, or of the only one whose id contains it."""
     ids = [one.result.task.id for one in episodes]
     matches = [one for one in episodes if one.result.task.id == name] or [
         one for one in episodes if name in one.result.task.id
