@@ -17,7 +17,7 @@ from functools import lru_cache
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, Protocol, TypeVar
 
-from ldm.errors import Postponed, WorkerDied
+from ldm.errors import WorkerDied
 
 #: Seconds between a worker's checks that its parent process is still alive.
 PARENT_POLL_SECONDS = 1.0
@@ -103,21 +103,9 @@ def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency
     """Return `function` of every item, in their order, computed in up to `concurrency` threads.
 
     For functions that mostly wait, such as for a server. Raises what the first failing call raises;
-    calls that have not begun by then are not made. Where calls are `Postponed` all the others are
-    made before that is raised.
+    calls that have not begun by then are not made.
     """
-
-    def outcome(item: T) -> V | Postponed:
-        try:
-            return function(item)
-        except Postponed as postponed:
-            return postponed
-
-    outcomes = list(iterate_concurrently(outcome, items, concurrency))
-    for one in outcomes:
-        if isinstance(one, Postponed):
-            raise one
-    return [one for one in outcomes if not isinstance(one, Postponed)]
+    return list(iterate_concurrently(function, items, concurrency))
 
 
 def both(one: Callable[[], T], other: Callable[[], V], concurrency: int) -> tuple[T, V]:

@@ -21,9 +21,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from ldm import __version__, records, untrusted
+from ldm import __version__, records
 from ldm.errors import LdmError
 from ldm.parallel import Record
+from ldm.text import read_bytes, read_json
 from ldm.types import stable_hash
 
 SCHEMA_VERSION = 2
@@ -227,14 +228,14 @@ def open_run(name: str, runs: Path) -> Run:
                 f"Did you mean {runs / close[0]}?" if close else f"The newest: {runs / names[-1]}."
             )
         raise LdmError(f"{name} is not a run: it has no {MANIFEST}.", remedy)
-    content = untrusted.json_file(path)
+    content = read_json(path)
     version = content.get("schema_version") if isinstance(content, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
         raise LdmError(
             f"{path} has the format {version}; this version of ldm reads {SCHEMA_VERSION}.",
             "Use the version of ldm that recorded it, or start a new run.",
         )
-    text = untrusted.file_bytes(path)
+    text = read_bytes(path)
     return Run(directory, records.loads(text, Manifest, file=str(path)))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ldm.errors import BudgetSpent, LdmError, Postponed
+from ldm.errors import BudgetSpent, LdmError
 from ldm.parallel import (
     both,
     iterate_concurrently,
@@ -157,28 +157,7 @@ class TestAtOnce:
 
         assert map_concurrently(ask, [3, 1, 2], 3) == [30, 10, 20]
 
-    @pytest.mark.parametrize("concurrency", [1, 3])
-    def test_makes_all_other_calls_where_one_is_postponed(self, concurrency: int) -> None:
-        calls: list[int] = []
-
-        def ask(item: int) -> int:
-            calls.append(item)
-            if item == 2:
-                raise Postponed
-            return item
-
-        with pytest.raises(Postponed):
-            map_concurrently(ask, [1, 2, 3, 4], concurrency)
-        assert sorted(calls) == [1, 2, 3, 4]
-
-    def test_makes_both_of_two_calls_where_the_first_is_postponed(self) -> None:
-        def postponed() -> str:
-            raise Postponed
-
-        made: list[str] = []
-        with pytest.raises(Postponed):
-            both(postponed, lambda: made.append("other"), 1)
-        assert made == ["other"]
+    def test_makes_two_calls_at_once(self) -> None:
         assert both(lambda: 1, lambda: "two", 2) == (1, "two")
 
     def test_asks_one_by_one_where_that_is_wanted(self) -> None:

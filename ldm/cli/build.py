@@ -28,7 +28,7 @@ from ldm.cli.options import (
 from ldm.errors import LdmError
 from ldm.run.building import BuildOptions
 from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.memory import BuildResult
@@ -63,12 +63,6 @@ class Options:
             rich_help_panel=MEMORY,
         ),
     ] = None
-    batching: Annotated[
-        Literal["kind", "mixed"],
-        typer.Option(
-            help="Form batches within each task kind, or over all.", rich_help_panel=MEMORY
-        ),
-    ] = "kind"
     per_kind: Annotated[
         int | None,
         typer.Option(
@@ -133,12 +127,6 @@ class FormingModels:
         typer.Option(help="Folder for recorded model calls; default: calls/ in the memory."),
     ] = None
     calls: Calls = field(default_factory=Calls)
-    batch_api: Annotated[
-        bool,
-        typer.Option(
-            "--batch-api", help="Send model calls in batches (/v1/batches): slower, often cheaper."
-        ),
-    ] = False
     estimate: EstimateFirst = False
     quiet: Quiet = False
 
@@ -159,15 +147,11 @@ def build_memory(forming: Forming, models: FormingModels, as_json: AsJson = Fals
     memory and never paid twice. Otherwise the offline reasoner does. --estimate forms 6
     trajectories and prints what all will cost.
 
-    With --batch-api, calls that do not depend on one another go to the server together, which may
-    take up to a day to answer them. Interrupted, the same command goes on with the same batch.
-
     \b
     Examples:
       ldm build-memory
       ldm build-memory --llm gpt-4o-mini --estimate
       ldm build-memory --llm gpt-4o-mini --max-usd 5 --rebuild
-      ldm build-memory --llm gpt-4o-mini --batch-api
       ldm build-memory --rebuild --replay .ldm/memory/calls
       ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory data/ --rebuild --seed 1
@@ -204,7 +188,6 @@ def _options(forming: Forming, models: FormingModels) -> BuildOptions:
     return BuildOptions(
         **{**published, **own},
         record=models.record,
-        batch_api=models.batch_api,
         format=forming.format_name,
         strict=forming.strict,
     )

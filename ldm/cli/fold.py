@@ -6,7 +6,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt
 from ldm.errors import LdmError
 from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.text import counted
 
 
 def fold(

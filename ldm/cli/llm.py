@@ -26,7 +26,7 @@ from ldm.cli.options import (
 from ldm.errors import LdmError
 from ldm.llm.estimate import SAMPLE, bound_lines, cost_lines, reply_requests
 from ldm.llm.models import Models, account_lines
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.llm import Completion, Message

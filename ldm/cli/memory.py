@@ -16,7 +16,7 @@ from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, RunsFrom, exp
 from ldm.errors import LdmError
 from ldm.run.builders import only_environment
 from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.types import StateActionTuple

@@ -12,7 +12,7 @@ from ldm.cli.memory import HELD, Env, Held
 from ldm.cli.options import AsJson, MemoryAt, Quiet, expanded
 from ldm.errors import LdmError
 from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.memory import IndexedTuple

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
 
 import typer
 
-from ldm import untrusted
 from ldm.cli.completing import kinds, runs_below
 from ldm.cli.environment import runtime
 from ldm.cli.headings import DECISIONS, GENERAL, LIMITS, MEMORY, MODEL, RUNNING, TASKS, under
@@ -20,6 +19,7 @@ from ldm.llm.models import CONCURRENCY, ModelOptions
 from ldm.options import ENV_PREFIX, Settings, settings, sorted_settings
 from ldm.run.runtime import DEFAULT_RUNS, Runtime
 from ldm.run.specs import DEFAULT_MEMORY
+from ldm.text import read_bytes
 
 C = TypeVar("C", bound=Callable[..., None])
 
@@ -437,7 +437,7 @@ def listed_ids(text: str) -> tuple[str, ...]:
     if not path.is_file():
         return listed_names(text)
     try:
-        lines = untrusted.file_bytes(path).decode().splitlines()
+        lines = read_bytes(path).decode().splitlines()
     except UnicodeDecodeError as error:
         raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))

@@ -34,7 +34,7 @@ from ldm.errors import LdmError
 from ldm.options import Settings, settings
 from ldm.run.goal_choice import DEFAULT_GOALS, Goals
 from ldm.run.specs import DEFAULT_MEMORY, RefinementSpec
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.llm.models import ModelOptions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ldm.cli import output
 from ldm.errors import LdmError
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.run.published import PresetRecord

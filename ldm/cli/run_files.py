@@ -13,7 +13,7 @@ from ldm.cli.confirming import Yes, confirm
 from ldm.cli.options import AsJson, RunsAt, expanded
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
-from ldm.words import counted
+from ldm.text import counted
 
 RunNames = Annotated[
     list[str],

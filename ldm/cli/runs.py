@@ -13,7 +13,7 @@ from ldm.cli.completing import runs_below
 from ldm.cli.options import RunsFrom, expanded
 from ldm.cli.run_files import register
 from ldm.errors import LdmError
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.explore import ExploredGoal, Tree

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError, RunStopped
-from ldm.secrecy import bare_url
-from ldm.words import counted
+from ldm.text import bare_url, counted
 
 if TYPE_CHECKING:
     from ldm.llm import LLM
-    from ldm.llm.batches import Batches
     from ldm.llm.client import Client
     from ldm.llm.meter import Account
     from ldm.llm.service import Connection
@@ -193,20 +191,6 @@ class Models:
                 self._roles = self.options.roles()
                 self._client = make_client(self.options, self._connect, self._directory)
             return self._client
-
-    def batches(self, role: str) -> Batches:
-        """Return what makes calls of a role in batches.
-
-        Raises LdmError where calls are recorded nowhere, the server takes no batches, or as `get`.
-        """
-        from ldm.llm.batches import Batches
-
-        if self._directory is None:
-            raise LdmError(
-                "Calls in batches have to be recorded, and there is no folder for that.",
-                "Name one with --record FOLDER, or leave out --batch-api.",
-            )
-        return Batches(self.client(), role, self._directory, self._message)
 
     def accounts(self) -> list[Account]:
         """Return what was paid in this run so far; [] where no model was used."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ldm.errors import Interrupted, LdmError
 from ldm.llm.models import ModelOptions, serving
@@ -31,13 +31,11 @@ class BuildOptions:
 
     env: only trajectories of this environment, "" for all; named as module:Class, the memory
     remembers the class, so that commands load it themselves. batch_size: trajectories a batch, 0
-    for the environment's published size. batching: within each task kind, or over all ("mixed").
+    for the environment's published size.
     seed: of what is drawn, and of the shuffle before cutting. embedder: None for the bundled one.
     rebuild: drop what the memory holds first. formation: with a model, a call every 8 steps
     ("trajectory"), or two a step as in the paper. record: the folder of the calls, None for the
     memory's own.
-    batch_api: have a model asked in batches (/v1/batches): the same memory, later, and often at a
-    lower price.
     per_kind: only so many trajectories of each task kind, drawn by `seed`; 0 for all.
     min_reward, failures: which trajectories are remembered, see `ldm.memory.FormationOptions`.
     format: of the files, "" where their lines tell. strict: stop at the first bad record.
@@ -45,7 +43,6 @@ class BuildOptions:
 
     env: str = ""
     batch_size: int = 0
-    batching: Literal["kind", "mixed"] = "kind"
     seed: int = 0
     per_kind: int = 0
     min_reward: float = 0.0
@@ -54,7 +51,6 @@ class BuildOptions:
     rebuild: bool = False
     formation: Formation = "trajectory"
     record: Path | None = None
-    batch_api: bool = False
     format: str = ""
     strict: bool = False
 
@@ -273,7 +269,10 @@ def formation_options(env: str, options: BuildOptions) -> FormationOptions:
     size = options.batch_size or batch_size(env)
     try:
         return FormationOptions(
-            size, options.batching, options.seed, options.min_reward, options.failures
+            size,
+            seed=options.seed,
+            min_reward=options.min_reward,
+            failures=options.failures,
         )
     except ValueError as error:
         raise LdmError(f"These options do not fit: {error}.", "Change the option.") from error
@@ -290,12 +289,10 @@ def _reasoners(
     """
     from ldm.reason.offline import OfflineReasoner
 
-    check_batches(models, record, batch_api=options.batch_api)
     if not models.configured:
         runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
-    from ldm.reason.batched import BatchedReasoner
     from ldm.reason.prompted import PromptedOptions, PromptedReasoner
     from ldm.run.results import describe_replies
 
@@ -305,17 +302,11 @@ def _reasoners(
     reasoners: list[PromptedReasoner] = []
     prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
     with serving(models, runtime.connection, record, runtime.message) as served:
-        batches = served.batches("reasoner") if options.batch_api else None
 
         def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
             def make(embedder: Embedder) -> Reasoner:
                 offline, llm = OfflineReasoner(embedder), served.get("reasoner")
-                parts = llm, card_of(env), offline, embedder, prompted
-                reasoners.append(
-                    PromptedReasoner(*parts)
-                    if batches is None
-                    else BatchedReasoner(*parts, batches)
-                )
+                reasoners.append(PromptedReasoner(llm, card_of(env), offline, embedder, prompted))
                 return reasoners[-1]
 
             return make
@@ -326,25 +317,6 @@ def _reasoners(
             for reasoner in reasoners:
                 if line := describe_replies(reasoner.counts()):
                     runtime.message(line)
-
-
-def check_batches(models: ModelOptions, record: Path | None, *, batch_api: bool) -> None:
-    """Raise LdmError where --batch-api has no calls to send, or is missing for an open batch."""
-    if batch_api and (models.replay or not models.configured):
-        why = "a replay sends none" if models.replay else "no model is named"
-        raise LdmError(
-            f"--batch-api sends the calls of a model in batches, but {why}.",
-            "Leave it out, or name a model with --llm MODEL and leave out --replay.",
-        )
-    if record is None or batch_api or models.replay or not models.configured:
-        return
-    from ldm.llm.batches import pending
-
-    if unread := pending(record):
-        raise LdmError(
-            f"A batch of an interrupted command is still to be read: {unread[0]}.",
-            "Add --batch-api to read it. To pay its calls again instead, remove that file.",
-        )
 
 
 def calls_folder(memory: str, runtime: Runtime) -> Path | None:

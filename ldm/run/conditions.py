@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ldm.options import sorted_settings
 from ldm.run.builders import agent_of, agent_options, option_names
-from ldm.words import short
+from ldm.text import short
 
 if TYPE_CHECKING:
     from ldm.memory import Contents

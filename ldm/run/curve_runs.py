@@ -15,7 +15,7 @@ from ldm.run.engine import recorded_spec, together
 from ldm.run.grid import options_of
 from ldm.run.plan_runs import evaluated_plans
 from ldm.run.specs import EvaluationSpec, PlanSpec
-from ldm.words import short
+from ldm.text import short
 
 if TYPE_CHECKING:
     from ldm.runs import Run

@@ -40,7 +40,7 @@ from ldm.run.runner import (
 from ldm.run.runtime import Playing, Runtime
 from ldm.run.specs import EvaluationSpec, full_location, own_models
 from ldm.runs import differences
-from ldm.words import short
+from ldm.text import short
 
 if TYPE_CHECKING:
     from ldm.memory import Contents

@@ -13,7 +13,6 @@ from ldm.run.builders import card_of, open_embedder
 from ldm.run.building import (
     BuildOptions,
     calls_folder,
-    check_batches,
     formation_options,
     selected,
 )
@@ -59,7 +58,6 @@ def estimate(
     sample = [new[i] for i in even(kinds, min(SAMPLE, len(new)))]
     embedder = open_embedder(options.embedder, runtime.embeddings)
     record = options.record or calls_folder(memory, runtime)
-    check_batches(models, record, batch_api=False)
     prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
     usages = []
     with (

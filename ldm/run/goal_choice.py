@@ -10,7 +10,7 @@ from ldm.options import normalise
 from ldm.run.builders import opener
 from ldm.run.runtime import Runtime
 from ldm.run.specs import GoalsBy, RefinementSpec
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.episode import Environment

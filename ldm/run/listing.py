@@ -10,10 +10,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ldm import untrusted
 from ldm.errors import LdmError
 from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
-from ldm.words import counted
+from ldm.text import counted, read_json
 
 if TYPE_CHECKING:
     from ldm.runs import Run
@@ -146,7 +145,7 @@ def _score(run: Run) -> float | None:
     from ldm.run.runner import SUMMARY
 
     try:
-        summary = untrusted.json_file(run.directory / SUMMARY)
+        summary = read_json(run.directory / SUMMARY)
         rate = summary["overall"]["success_rate"]
     except (LdmError, OSError, ValueError, LookupError, TypeError):
         return None  # it is derived, and may be missing

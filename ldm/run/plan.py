@@ -26,7 +26,7 @@ from ldm.run.plan_runs import check, episodes, evaluate_plans, recorded_evaluati
 from ldm.run.runtime import Playing, Runtime
 from ldm.run.specs import PlanSpec
 from ldm.runs import writing
-from ldm.words import short
+from ldm.text import short
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import PlanFile

@@ -144,9 +144,9 @@ def _plan(spec: EvaluationSpec) -> tuple[str, str]:
 
 
 def _first_run(path: Path) -> str:
-    from ldm import untrusted
+    from ldm.text import read_json
 
-    content = untrusted.json_file(path)
+    content = read_json(path)
     return str(content.get("run", "")) if isinstance(content, dict) else ""
 
 

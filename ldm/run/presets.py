@@ -19,10 +19,10 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_type_hints
 
 from pydantic import Field
 
-from ldm import untrusted
 from ldm.errors import LdmError
 from ldm.options import Settings, override, settings
 from ldm.run.published import Figures, PublishedRow, PublishedTable
+from ldm.text import read_bytes
 from ldm.types import stable_hash
 
 SHIPPED = Path(__file__).parent.parent / "presets"
@@ -348,7 +348,7 @@ def preset(name: str | Path) -> Preset:
 
 def read(path: Path) -> Preset:
     """Return the preset in a file. Raises LdmError that names the place and what belongs there."""
-    content = untrusted.file_bytes(path, most=MOST_BYTES)
+    content = read_bytes(path, most=MOST_BYTES)
     if len(content) > MOST_BYTES:
         raise LdmError(f"{path} is longer than {MOST_BYTES // 2**20} MB.", GUIDE)
     try:

@@ -26,7 +26,7 @@ from ldm.run.goal_choice import Goals, choose
 from ldm.run.runtime import Runtime
 from ldm.run.specs import RefinementSpec, full_location
 from ldm.runs import list_runs
-from ldm.words import counted, short
+from ldm.text import counted, short
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions
 from ldm.run import evaluate as evaluation
-from ldm.run import plan as planning
-from ldm.run import refine as refinement
 from ldm.run.engine import recorded_spec
 from ldm.run.evaluate import Evaluation, Named, with_digests
 from ldm.run.grid import fitting
-from ldm.run.plan import OptimisedPlan, OptimisedPlans
-from ldm.run.refine import Refined
 from ldm.run.reproducing import check_resumed
 from ldm.run.runtime import Runtime
 from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
 
 if TYPE_CHECKING:
+    from ldm.run.plan import OptimisedPlan, OptimisedPlans
+    from ldm.run.refine import Refined
     from ldm.run.results import Report
 
 
@@ -33,6 +31,8 @@ def resume(
     A single plan that is not evaluated is returned alone, whatever started it.
     Raises LdmError where there is no such run, or where something has changed since.
     """
+    from ldm.run import plan as planning
+    from ldm.run import refine as refinement
     from ldm.runs import open_run
 
     runtime, models, name = runtime or Runtime(), models or ModelOptions(), str(run)

@@ -13,7 +13,7 @@ from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.run.statistics import summarize
 from ldm.runs import Run, writing
-from ldm.secrecy import redacted_json
+from ldm.text import redacted_json
 from ldm.types import EpisodeResult, Task, Trajectory
 
 EPISODES = "episodes.jsonl"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.run.results import Report
-from ldm.secrecy import redacted
+from ldm.text import redacted
 
 if TYPE_CHECKING:
     import polars as pl

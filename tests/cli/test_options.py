@@ -119,7 +119,7 @@ class TestPlayerBuilder:
         monkeypatch.setattr("ldm.embed.load_embedder", load)
         self.builder()
         assert opened == []
-        assert self.builder._embedding() is self.builder._embedding()
+        assert self.builder.embedder() is self.builder.embedder()
         assert opened == [None]
 
 

@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ldm.llm.batch_endpoint import objects_in
+from ldm.llm.batches import PendingCall, Submission, answered_call, read_submission
+
 from ldm import records
 from ldm.agents import demonstrations
 from ldm.agents.autoplan import plans
@@ -34,8 +37,6 @@ from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.interchange.foreign import Assumed
 from ldm.llm import Message, Sampling
-from ldm.llm.batch_endpoint import objects_in
-from ldm.llm.batches import PendingCall, Submission, answered_call, read_submission
 from ldm.llm.calls import Call, Request
 from ldm.llm.capabilities import Capabilities, CapabilityStore
 from ldm.llm.prices import load_prices
@@ -45,8 +46,8 @@ from ldm.run.evaluate import preset_record
 from ldm.run.presets import SHIPPED, preset
 from ldm.run.published import PresetRecord, PublishedRow, PublishedTable, remarks
 from ldm.runs import Manifest, open_run
+from ldm.text import Problem
 from ldm.types import EpisodeResult, Note, StateActionTuple, Task, Trajectory, Usage
-from ldm.untrusted import Problem
 from ldm.worlds.hotpotqa import library, questions
 from tests.agents.deps.test_horizon import small_forest
 from tests.agents.deps.workshop import CARD as WORKSHOP
@@ -314,7 +315,8 @@ def _presets(manifest: Manifest) -> list[Subject]:
 
     def recorded(path: Path) -> Iterable[object]:
         run = open_run(str(path.parent), path.parent)
-        return [remarks(preset_record(run))] if "preset" in run.manifest.arguments else []
+        record = preset_record(run)
+        return [] if record is None else [remarks(record)]
 
     table = (SHIPPED / "autoplan-table3-hotpotqa.toml").read_bytes()
     record = PresetRecord("p", "d", PublishedTable("Sheds", "Table 1", rows=(PublishedRow("a"),)))

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.run.runner import EPISODES, TRAJECTORIES
+from ldm.text import read_json
 from ldm.types import EpisodeResult, Trajectory
 from ldm.worlds.hotpotqa import HotpotQA
 from ldm.worlds.hotpotqa.library import OWN_DATA
@@ -31,8 +32,8 @@ LESSON = "I answered before I had read anything. Next time I search first."
 def ways() -> dict[str, list[str]]:
     """The expert's actions for the evaluated questions, by question."""
     env = HotpotQA()
-    entries = untrusted.json_file(OWN_DATA / "demo_test.json.gz")
-    articles = untrusted.json_file(OWN_DATA / "wiki_articles.json.gz")
+    entries = read_json(OWN_DATA / "demo_test.json.gz")
+    articles = read_json(OWN_DATA / "wiki_articles.json.gz")
     tasks = list(zip(env.tasks("demo_test"), entries, strict=True))[:COUNT]
     return {
         task.goal: [step.action for step in solve(env, task, entry, articles).steps]

@@ -35,7 +35,7 @@ def test_one_text_in_place_of_several_is_refused(of: Any, name: str) -> None:
     assert refused.value.remedy == f"Write {name}=('heat',)."
 
 
-def test_an_unknown_batching_is_refused(tmp_path: Path) -> None:
-    options: Any = {"env": "alfworld", "batching": "mixd"}
-    with pytest.raises(ldm.LdmError, match="batching is kind or mixed"):
+def test_an_unknown_value_is_refused(tmp_path: Path) -> None:
+    options: Any = {"env": "alfworld", "failures": "kept"}
+    with pytest.raises(ldm.LdmError, match="failures is drop, keep or contrast"):
         ldm.build_memory(memory=str(tmp_path), options=ldm.BuildOptions(**options))
