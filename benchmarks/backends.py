@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from ldm.agents import Resources
+from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.embed import load_embedder
 from ldm.envs import load_env
 from ldm.memory import Contents, Memory, generations, inspect
@@ -31,7 +33,7 @@ from ldm.memory.access import reading, writing
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
 from ldm.options import settings
 from ldm.reason.offline import OfflineReasoner
-from ldm.run.builders import Knowledge, PlayerBuilder, build_environment
+from ldm.run.builders import build_environment
 from ldm.run.selection import select
 from ldm.run.specs import EvaluationSpec
 from ldm.types import Recall
@@ -141,12 +143,12 @@ def copy(location: str, address: str, env: str) -> None:
             pass
 
 
-def played(spec: EvaluationSpec, knowledge: Knowledge, episodes: int) -> list[Any]:
-    """Return what came of each task: result and steps, without times."""
+def played(spec: EvaluationSpec, resources: Resources, episodes: int) -> list[Any]:
+    """Return the result and the steps of each task, without times."""
     from ldm.episode import run_episode
 
-    env, agent = PlayerBuilder(spec)(None, knowledge)
-    with closing(env):
+    agent = LdmAgent(LdmOptions(), resources)
+    with closing(build_environment(spec.env, spec.env_options)) as env:
         tasks = select(env.tasks(spec.split), limit=episodes)
         outcomes = []
         for task in tasks:
@@ -181,7 +183,7 @@ def main() -> None:
             "Chroma server": Memory.open(address, name, embedder=embedder),
         }
         outcomes = {
-            place: played(spec, Knowledge(embedder, reasoner, memory), arguments.episodes)
+            place: played(spec, Resources(memory, reasoner), arguments.episodes)
             for place, memory in memories.items()
         }
     first = outcomes["snapshot"]

@@ -47,7 +47,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of a trial.
+    """Hold the outcome of a trial.
 
     score, steps: of the episode. recalled, followed: candidate trajectory → in how many steps it
     was recalled, and followed. error: the traceback of an episode that failed; it counts with the
@@ -67,22 +67,22 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Plays trials and records them in the run, with `stage`."""
+    """Play trials and record them in the run, with `stage`."""
 
     stage: Stage
     learnt: Learnt
     on_progress: Callable[[str, int, int], None]
 
     def play(self, name: str, trials: Sequence[Trial]) -> list[Played]:
-        """Return what came of the trials, in their order, now or as recorded in file `name`."""
+        """Return the outcomes of the trials, in order, made now or recorded in file `name`."""
         return self._done(name, trials, Played)
 
     def check(self, name: str, checks: Sequence[Check]) -> list[Checked]:
-        """Return what came of the checks, in their order, now or as recorded in file `name`."""
+        """Return the outcomes of the checks, in order, made now or recorded in file `name`."""
         return self._done(name, checks, Checked)
 
     def revise(self, name: str, solved: Sequence[Solved]) -> list[Revision]:
-        """Return what hindsight says of episodes, in their order, now or as recorded in `name`."""
+        """Return the revisions of episodes, in order, made now or recorded in `name`."""
         return self._done(name, solved, Revision)
 
     def _done(

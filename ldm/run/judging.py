@@ -1,7 +1,7 @@
-"""The model judge: whether answers mean what the right ones mean, asked of a language model.
+"""The model judge: a language model says whether answers have the meaning of the right ones.
 
-It says something of a finished evaluation beside its scores. It is no reward, no agent sees it, and
-it is not part of what makes runs comparable. Nor is it the human judgement that papers report.
+Its verdicts stand beside the scores of a finished evaluation. They are no reward, no agent sees
+them, they are not part of the protocol, and not the human judgement that papers report.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ Pair = tuple["EpisodeResult", "Answer | None"]
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """The reply that is asked for."""
+    """Describe the reply."""
 
     same: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The model's verdict on an answer. usable: whether its reply was one."""
+    """Hold the model's verdict on an answer. usable: whether its reply was one."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -58,7 +58,7 @@ class Verdict:
 
 
 class JudgeBuilder(Builder[EvaluationSpec]):
-    """Return the model that judges, in place of an environment and an agent."""
+    """Build the model that judges; there is no environment."""
 
     def __call__(self, models: Models | None = None) -> LLM:
         assert models is not None  # noqa: S101 - a judgement always calls one
@@ -66,7 +66,7 @@ class JudgeBuilder(Builder[EvaluationSpec]):
 
 
 class Judge:
-    """Asks the model about answers; the worker of a judgement."""
+    """Ask the model about answers; the worker of a judgement."""
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
@@ -83,7 +83,7 @@ class Judge:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement(Experiment[EvaluationSpec, JudgedRun, JudgedRun]):
-    """The judgement on an evaluation, recorded in a folder of the evaluation's own directory.
+    """Judge an evaluation; the calls are recorded in a folder of its own directory.
 
     judged: the evaluation. pairs: its episodes. model: the judge's name.
     """
@@ -135,7 +135,7 @@ def judge_run(name: str, *, models: ModelOptions, runtime: Runtime | None = None
     """Let a model judge the answers of a finished evaluation, by directory or id.
 
     The verdicts go into the run's directory, and the model's calls into a folder there: an answer
-    is paid for once. Raises LdmError where the run is not finished or not of answers, where no
+    is paid for once. Raises LdmError if the run is not finished or not of answers, or if no
     model is named, and RunStopped, after which the same call goes on.
     """
     runtime = runtime or Runtime()
@@ -160,7 +160,7 @@ def judge_run(name: str, *, models: ModelOptions, runtime: Runtime | None = None
 
 
 def estimate(name: str, *, models: ModelOptions, runtime: Runtime) -> Iterator[str]:
-    """Yield lines on what judging a run costs at most; nothing is sent."""
+    """Yield lines on the maximum cost of judging a run; nothing is sent."""
     model = _model(models)
     *_, pairs = _answers(name, runtime)
     requests = [
@@ -172,7 +172,7 @@ def estimate(name: str, *, models: ModelOptions, runtime: Runtime) -> Iterator[s
 
 
 def _model(models: ModelOptions) -> str:
-    """Return the judge's name. Raises LdmError where none is named."""
+    """Return the judge's name. Raises LdmError if none is named."""
     from ldm.agents import NO_MODEL
 
     if not models.configured:
@@ -183,7 +183,7 @@ def _model(models: ModelOptions) -> str:
 def _answers(name: str, runtime: Runtime) -> tuple[Run, EvaluationSpec, list[Pair]]:
     """Return a finished evaluation, its spec, and its episodes with their answers.
 
-    Raises LdmError where there is none, or where its environment asks no questions.
+    Raises LdmError if there is no such run, or if its environment asks no questions.
     """
     run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
     episodes, known = results(run), trials(run)

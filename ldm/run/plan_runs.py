@@ -34,10 +34,10 @@ def check(
     sources: AbstractSet[str],
     runtime: Runtime,
 ) -> PlanEvaluation:
-    """Return the evaluation with its split and tasks settled, before anything is paid for.
+    """Return the evaluation with its split and tasks, before anything is paid for.
 
     sources: of the tasks that plans will be made from.
-    Raises LdmError where there is no such split or task, LeakageError where a task is a source.
+    Raises LdmError if there is no such split or task, LeakageError if a task is a source.
     """
     from ldm.run.selection import check_leakage, select
 
@@ -55,7 +55,7 @@ def check(
 
 
 def episodes(evaluation: PlanEvaluation, specs: Sequence[PlanSpec]) -> int:
-    """Return how many tasks all plans together are evaluated on."""
+    """Return the number of episodes of the evaluation of all plans."""
     return evaluation.tasks * len(set(_planned(evaluation, specs).values()))
 
 
@@ -74,7 +74,7 @@ def evaluate_plans(
     """Evaluate the plans of finished optimisations, now or as recorded.
 
     run: the first of the optimisations, which remembers the evaluation's runs.
-    Raises what an evaluation raises; what stops it says how to go on with the optimisation.
+    Raises the errors of an evaluation; those that stop it name the command of the optimisation.
     """
     planned = _planned(evaluation, specs)
     distinct = list(dict.fromkeys(planned.values()))
@@ -101,13 +101,13 @@ def _begin(
 
 
 def _begun(run: Run, models: ModelOptions, runtime: Runtime) -> evaluations.Evaluation | None:
-    """Return the evaluations that were started before; None where there are none."""
+    """Return the evaluations that were started before, or None if there are none."""
     path = run.directory / EVALUATED
     if not path.is_file():
         return None
     name = _first_run(path)
     directory = run.directory.parent / name
-    if not name or not directory.is_dir():  # nothing came of it, and it was removed
+    if not name or not directory.is_dir():  # it was removed without results
         return None
     recorded = recorded_spec(str(directory), EvaluationSpec, runtime.runs, trust=runtime.trust)
     return evaluations.resume(*recorded, models, runtime)
@@ -119,7 +119,7 @@ def evaluated_plans(
     """Yield (setting, run, spec) of the evaluations of optimised plans, by setting and iteration.
 
     name: the first of the optimisations. The empty plan's evaluation is of every setting.
-    Raises LdmError where the plans were not evaluated.
+    Raises LdmError if the plans were not evaluated.
     """
     run, spec = recorded_spec(name, PlanSpec, folder, trust=trust)
     evaluation, path = recorded_evaluation(run), run.directory / EVALUATED
@@ -138,7 +138,7 @@ def evaluated_plans(
 
 
 def _plan(spec: EvaluationSpec) -> tuple[str, str]:
-    """Return which plan an evaluation is of: the folder of its optimisation, and the iteration."""
+    """Return the plan of an evaluation: the folder of its optimisation, and the iteration."""
     options = dict(spec.agent_options)
     return options["plans"], options["iteration"]
 
@@ -155,7 +155,7 @@ def _planned(
 ) -> dict[tuple[str, int, int], EvaluationSpec]:
     """Return (setting, repeat, iteration) → the evaluation of these plans, of all kinds together.
 
-    The empty plan X_0 is the same for all repeats, and evaluated once for what is shown alike.
+    The empty plan X_0 is the same for all repeats, and evaluated once for equal options.
     """
     from ldm.agents.autoplan import AutoPlanAgent
 
@@ -186,7 +186,7 @@ def _planned(
 
 
 def _kinds(specs: Sequence[PlanSpec]) -> tuple[str, ...]:
-    """Return the kinds of task that there are plans for; () for all."""
+    """Return the kinds of task of the plans; () for all."""
     from ldm.agents.autoplan.plans import ALL
 
     kinds = tuple(dict.fromkeys(spec.kind for spec in specs))

@@ -1,4 +1,4 @@
-"""Going on with recorded experiments, whatever they are."""
+"""Resume recorded experiments of any kind."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 def resume(
     run: str | Path, *, models: ModelOptions | None = None, runtime: Runtime | None = None
 ) -> tuple[Report, ...] | Refined | OptimisedPlan | OptimisedPlans:
-    """Go on with a recorded experiment, and return what the one that started it would have.
+    """Go on with a recorded experiment, and return the result of the function that started it.
 
     run: its directory, or its id below `runtime.runs`. models: changes to the recorded options.
     A single plan that is not evaluated is returned alone, whatever started it.
-    Raises LdmError where there is no such run, or where something has changed since.
+    Raises LdmError if there is no such run, or if something has changed since.
     """
     from ldm.run import plan as planning
     from ldm.run import refine as refinement
@@ -55,10 +55,10 @@ def resume(
 def resume_as_named(
     name: str, named: Named, preset: str | None, models: ModelOptions, runtime: Runtime
 ) -> Evaluation:
-    """Return a recorded evaluation, and those that it is compared with, to go on with.
+    """Return a recorded evaluation with its companions, to be carried on.
 
-    preset: the name of the one that it has to be from. Raises LdmError as `resume`, and where
-    what is named contradicts what is recorded.
+    preset: the name of the one that it has to be from. Raises LdmError as `resume`, and if a named
+    option contradicts the record.
     """
     grid = named.grid
     if grid.sweep is not None:
@@ -91,7 +91,7 @@ def resume_as_named(
 
 
 def _agree(spec: EvaluationSpec, values: dict[str, Any], run: str) -> None:
-    """Raise LdmError where an option of the command line contradicts the recorded spec."""
+    """Raise LdmError if an option of the command line contradicts the recorded spec."""
     for option, value in values.items():
         recorded = getattr(spec, option)
         if option.endswith("_options"):  # those that are not named stay as they are
