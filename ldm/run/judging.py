@@ -109,17 +109,17 @@ class Judgement(Experiment[EvaluationSpec, JudgedRun, JudgedRun]):
         return list(enumerate(_to_ask(self.pairs)))
 
     def keep(self, member: Member[EvaluationSpec], items: Any, known: Sequence[Verdict]) -> None:
-        verdicts, asked = [], iter(known)
+        judged, verdicts = [], iter(known)
         for result, answer in self.pairs:
             by: By = "success" if result.success else "no answer"
             same = result.success
             if answer is not None and not result.success:
-                verdict = next(asked)
+                verdict = next(verdicts)
                 by, same = "model judge" if verdict.usable else "unusable reply", verdict.same
-            verdicts.append(Judged(result.task.id, answer, result.success, same, by, self.model))
+            judged.append(Judged(result.task.id, answer, result.success, same, by, self.model))
         path = self.judged.directory / JUDGED
         with writing(path):
-            records.write(path, verdicts)
+            records.write(path, judged)
 
     def finish(
         self, member: Member[EvaluationSpec], session: Session, known: Sequence[Verdict]

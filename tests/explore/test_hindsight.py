@@ -14,7 +14,7 @@ import pytest
 from ldm import records
 from ldm.errors import ForkUnsupported
 from ldm.explore import GateOptions, Positions
-from ldm.explore.gate import HINDSIGHT, PRACTICE
+from ldm.explore.gate import HINDSIGHT
 from ldm.explore.hindsight import Revision, Shortcut, Solved, revise, revised
 from ldm.explore.learnt import Learnt, learn
 from ldm.explore.refine import ExploredGoal, Tree
@@ -242,13 +242,6 @@ class TestInARefinement:
             row.tuple.id for row in verdict.rows if row.batch in {b.id for b in verdict.batches}
         }
         assert added == {row.tuple.id for row in plain if row.tuple.kind in kinds}
-
-    def test_one_that_was_judged_by_an_earlier_version_ends_without_it(
-        self, run: Run, place: Path, wandered: list[ExploredGoal]
-    ) -> None:
-        before = learnt_by(run, place, wandered, hindsight=False)
-        assert (run.directory / PRACTICE).is_file()
-        assert learnt_by(run, place, wandered) == before
 
     def test_called_again_it_gives_the_same_without_playing(
         self, run: Run, place: Path, wandered: list[ExploredGoal]
