@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from ldm import __version__, records
+from ldm import __version__, config, records
 from ldm.errors import LdmError
 from ldm.parallel import Record
 from ldm.text import read_bytes, read_json
@@ -84,13 +84,19 @@ class Run:
     @property
     def resume_command(self) -> str:
         """Return the command that resumes the run."""
-        named = [self.manifest.spec.get(field) for field in ("env", "agent")]
-        trust = " --trust" if any(":" in str(name) for name in named) else ""
+        trust = " --trust" if ":" in self.named("env") + self.named("agent") else ""
         return f"ldm {self.manifest.command} --resume {self.directory}{trust}"
 
     def spec(self, spec_type: type[T]) -> T:
-        """Return the experiment's spec. Raises RecordError where run.json holds something else."""
-        return self._read(self.manifest.spec, spec_type)
+        """Return the experiment's spec. Raises LdmError if run.json holds something else."""
+        return config.load(
+            spec_type, self.manifest.spec, where=f"{self.directory / MANIFEST}: spec"
+        )
+
+    def named(self, section: str) -> str:
+        """Return the name of the environment or agent in the spec, "" if it has none."""
+        value = self.manifest.spec.get(section, "")
+        return str(value.get("name", "") if isinstance(value, dict) else value)
 
     def argument(self, name: str, record_type: type[T]) -> T | None:
         """Return a typed argument of run.json, or None if it has none of this name.

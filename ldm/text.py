@@ -316,6 +316,11 @@ def _visible(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
+def short(name: str) -> str:
+    """Return a name without its module: "ToyEnv" for "tests.toy:ToyEnv"."""
+    return name.rpartition(":")[2]
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: "1 goal", "2 goals", "1,200 goals".
 
@@ -325,11 +330,6 @@ def counted(number: int, noun: str, plural: str = "") -> str:
         return f"1 {noun}"
     ends_in_y = noun.endswith("y") and noun[-2:-1] not in "aeiou"
     return f"{number:,} {plural or (noun[:-1] + 'ies' if ends_in_y else noun + 's')}"
-
-
-def short(name: str) -> str:
-    """Return a name without its module: "ToyEnv" for "tests.toy:ToyEnv"."""
-    return name.rpartition(":")[2]
 
 
 # Secrets: servers echo keys in unforeseen places, so that everything written is redacted.

@@ -11,7 +11,6 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.environment import connection
-from ldm.cli.headings import MODEL, QUESTION, GroupedCommand
 from ldm.cli.options import (
     AsJson,
     EstimateFirst,

@@ -10,19 +10,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+from ldm.config import Evaluate, OptimisePlan, Refine, S, Section
 from ldm.errors import LdmError
-from ldm.options import Settings, override
-from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec, S
 
 if TYPE_CHECKING:
     from ldm.agents import AgentClass
     from ldm.agents.autoplan.optimiser import AttemptSetup
+    from ldm.agents.autoplan.settings import AutoPlanSettings
+    from ldm.config import Build
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment
-    from ldm.explore import ExplorationSetup
+    from ldm.explore import ExplorationSetup, GateOptions, RefineOptions
     from ldm.llm import LLM
-    from ldm.llm.models import Models
+    from ldm.llm.models import ModelOptions, Models
     from ldm.memory import Contents, Memory
+    from ldm.policy import PolicyOptions
     from ldm.reason import Reasoner
     from ldm.reason.offline import OfflineReasoner
     from ldm.reason.prompted import PromptedOptions, PromptedReasoner
@@ -74,7 +76,7 @@ class Builder(Generic[S]):
         wrong.
         """
         with _BUILDING:
-            env = build_environment(self.spec.env, self.spec.env_options, self.cache)
+            env = build_environment(self.spec.env, self.cache)
             prepare(env)
             return self.equipped(env, models)
 
@@ -114,11 +116,11 @@ class Builder(Generic[S]):
         from ldm.memory import inspect
 
         spec = self.spec
-        name = environment_name(spec.env, spec.env_options, self.cache)
+        name = environment_name(spec.env, self.cache)
         return replace(self, contents=inspect(spec.memory, name, spec.generation))
 
 
-class PlayerBuilder(Builder[EvaluationSpec]):
+class PlayerBuilder(Builder[Evaluate]):
     """Build the environment and the agent of an evaluation."""
 
     def equipped(self, env: Environment, models: Models | None) -> tuple[Environment, Agent]:
@@ -150,17 +152,17 @@ class PlayerBuilder(Builder[EvaluationSpec]):
         return memory.without(tuples, trajectories)
 
 
-class ExplorerBuilder(Builder[RefinementSpec]):
+class ExplorerBuilder(Builder[Refine]):
     """Build the setup of an exploration."""
 
     needs = ("memory", "reasoner")
 
     def equipped(self, env: Environment, models: Models | None) -> ExplorationSetup:
         from ldm.explore import ExplorationSetup
-        from ldm.policy import Policy, PolicyOptions
+        from ldm.policy import Policy
 
         spec = self.spec
-        options: PolicyOptions = override(PolicyOptions, dict(spec.policy_options), "policy")
+        options = policy_options(spec)
         known = self.knowledge(env.card.name)
         assert known.memory is not None  # noqa: S101 - it needs one
         reasoner: Reasoner = known.reasoner
@@ -169,11 +171,11 @@ class ExplorerBuilder(Builder[RefinementSpec]):
             reasoner = known.ask(models.get("reasoner"), env.card, prompted)
         policy = Policy(known.memory, reasoner, options, spec.seed)
         return ExplorationSetup(
-            env, known.memory, reasoner, policy, spec.refine_options(), spec.seed
+            env, known.memory, reasoner, policy, search_options(spec), spec.seed
         )
 
 
-class AttemptBuilder(Builder[PlanSpec]):
+class AttemptBuilder(Builder[OptimisePlan]):
     """Build the setup of a plan optimisation's attempts."""
 
     def equipped(self, env: Environment, models: Models | None) -> AttemptSetup:
@@ -182,7 +184,7 @@ class AttemptBuilder(Builder[PlanSpec]):
         assert models is not None  # noqa: S101 - its spec always calls models
         spec = self.spec
         return AttemptSetup(
-            env, models.get("llm"), models.get("planner"), spec.settings(), spec.seed
+            env, models.get("llm"), models.get("planner"), plan_settings(spec), spec.seed
         )
 
 
@@ -196,61 +198,110 @@ def prepare(env: Environment) -> None:
         hook()
 
 
-def agent_of(spec: EvaluationSpec) -> AgentClass:
+def agent_of(spec: Evaluate) -> AgentClass:
     """Return the agent's class."""
     from ldm.agents import load_agent
 
-    return load_agent(spec.agent)
+    return load_agent(spec.agent.name)
 
 
-def agent_options(spec: EvaluationSpec) -> Any:
+def agent_options(spec: Evaluate) -> Any:
     """Return the agent's Options. Raises LdmError if one does not fit."""
-    return override(agent_of(spec).Options, dict(spec.agent_options), f"agent {spec.agent}")
+    return spec.agent.typed(agent_of(spec).Options, f"agent {spec.agent.name}")
 
 
-def agent_needs(spec: EvaluationSpec) -> tuple[str, ...]:
+def agent_needs(spec: Evaluate) -> tuple[str, ...]:
     """Return the needs of the agent with its options. Raises LdmError if one does not fit."""
     from ldm.agents import needs_of
 
     return needs_of(agent_of(spec), agent_options(spec))
 
 
-def option_names(spec: EvaluationSpec) -> set[str]:
+def option_names(spec: Evaluate) -> set[str]:
     """Return the names of the options that the agent has."""
     return {field.name for field in fields(agent_of(spec).Options)}
 
 
-def no_model(spec: EvaluationSpec) -> LdmError:
+def no_model(spec: Evaluate) -> LdmError:
     """Return the error for an agent that needs a model if none is named."""
     from ldm.agents import NO_MODEL
 
-    return LdmError(f"The agent {spec.agent} needs an LLM, and none is configured.", NO_MODEL)
+    return LdmError(f"The agent {spec.agent.name} needs an LLM, and none is configured.", NO_MODEL)
 
 
-def build_environment(name: str, options: Settings, cache: Path | None = None) -> Environment:
-    """Return the environment called `name` with these options as written.
+def policy_options(spec: Refine) -> PolicyOptions:
+    """Return how decisions are made. Raises LdmError for an option that does not fit."""
+    from ldm.policy import PolicyOptions
+
+    return spec.policy.typed(PolicyOptions, "policy")
+
+
+def search_options(spec: Refine) -> RefineOptions:
+    """Return how goals are explored. Raises LdmError for an option that does not fit."""
+    from ldm.explore import RefineOptions
+
+    return spec.search.typed(RefineOptions, "search")
+
+
+def gate_options(spec: Refine) -> GateOptions:
+    """Return how the gate judges. Raises LdmError for an option that does not fit."""
+    from ldm.explore import GateOptions
+
+    return spec.gate.typed(GateOptions, "gate")
+
+
+def plan_settings(spec: OptimisePlan) -> AutoPlanSettings:
+    """Return how the plan is optimised. Raises LdmError for an option that does not fit."""
+    from ldm.agents.autoplan.settings import AutoPlanSettings
+
+    return spec.plan.typed(AutoPlanSettings, "plan")
+
+
+def models_of(spec: Evaluate | Refine | OptimisePlan | Build) -> ModelOptions:
+    """Return the model options. Raises LdmError for one that does not fit."""
+    from ldm.llm.models import ModelOptions
+
+    return spec.models.typed(ModelOptions, "models")
+
+
+def roles(spec: Evaluate | Refine | OptimisePlan) -> tuple[str, ...]:
+    """Return the roles whose models an experiment calls."""
+    if isinstance(spec, OptimisePlan):
+        return ("llm", "planner")
+    configured = models_of(spec).configured
+    if isinstance(spec, Refine):
+        return ("reasoner",) if configured else ()
+    needs = agent_of(spec).needs
+    called = {"llm": ("llm", "planner"), "reasoner": ("reasoner",)}
+    if "llm" in needs or ("reasoner" in needs and configured):
+        return tuple(role for need in needs for role in called.get(need, ()))
+    return ()
+
+
+def build_environment(env: Section, cache: Path | None = None) -> Environment:
+    """Return an environment with its options.
 
     cache: for derived data of environments, each in a folder of its own.
     Raises LdmError if the name or an option does not fit.
     """
     from ldm.envs import load_env
 
-    env, values = load_env(name), dict(options)
-    if cache is not None and any(field.name == "cache" for field in fields(env.Options)):
+    chosen, name = load_env(env.name), env.name
+    if cache is not None and any(field.name == "cache" for field in fields(chosen.Options)):
         # What is kept ready for use changes no score, so it is no part of the spec.
-        values.setdefault("cache", str(cache / name.replace(":", "-")))
-    return env(override(env.Options, values, f"environment {name}"))
+        env = Section.read({"cache": str(cache / name.replace(":", "-")), **env.options})
+    return chosen(env.typed(chosen.Options, f"environment {name}"))
 
 
-def environment_name(name: str, options: Settings, cache: Path | None = None) -> str:
+def environment_name(env: Section, cache: Path | None = None) -> str:
     """Return the name that the environment has in tasks and memories: its card's."""
     from ldm.envs import load_env
     from ldm.envs.metadata import card_of as card_of_class
 
-    if card := card_of_class(load_env(name)):
+    if card := card_of_class(load_env(env.name)):
         return card.name
-    with closing(build_environment(name, options, cache)) as env:
-        return env.card.name
+    with closing(build_environment(env, cache)) as built:
+        return built.card.name
 
 
 def remembered_class(memory: str, env: str) -> str:
@@ -280,7 +331,7 @@ def card_of(env: str) -> Card:
 
     try:
         load_env(env, recorded=True)
-        environment = build_environment(env, ())
+        environment = build_environment(Section(env))
     except LdmError:
         return Card(env, "", ())
     try:
@@ -324,6 +375,6 @@ def load_knowledge(
     return Knowledge(embedder, OfflineReasoner(embedder), opened)
 
 
-def opener(name: str, cache: Path | None) -> Callable[[Settings], Environment]:
-    """Return a function that builds environment `name` with the options it is called with."""
-    return lambda options: build_environment(name, options, cache)
+def opener(cache: Path | None) -> Callable[[Section], Environment]:
+    """Return a function that builds an environment."""
+    return lambda env: build_environment(env, cache)

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ldm.options import sorted_settings
 from ldm.run.builders import agent_of, agent_options, option_names
 from ldm.text import short
 
 if TYPE_CHECKING:
+    from ldm.config import Evaluate
     from ldm.memory import Contents
     from ldm.run.engine import Member
     from ldm.run.runtime import Runtime
-    from ldm.run.specs import EvaluationSpec
     from ldm.runs import Run
 
 #: The option of agents that shows them the possible actions, and the environment's that lists them.
@@ -98,7 +97,7 @@ class Conditions:
         }
 
 
-def sees_actions(spec: EvaluationSpec, protocol: Mapping[str, Any]) -> bool:
+def sees_actions(spec: Evaluate, protocol: Mapping[str, Any]) -> bool:
     """Return whether the agent is shown the possible actions, as far as they are listed.
 
     An agent decides by its option, if it has one. Of others the class may say that it shows none
@@ -110,29 +109,29 @@ def sees_actions(spec: EvaluationSpec, protocol: Mapping[str, Any]) -> bool:
     return bool(getattr(agent_of(spec), "sees_actions", True)) if own is None else bool(own)
 
 
-def alike(members: Sequence[Member[EvaluationSpec]], runtime: Runtime) -> list[Member[Any]]:
+def alike(members: Sequence[Member[Evaluate]], runtime: Runtime) -> list[Member[Any]]:
     """Return evaluations of several agents; all are shown the possible actions if one is.
 
     Agents that cannot show them stay as they are, and so do all where the option was given.
     """
-    names = dict.fromkeys(one.spec.agent for one in members)
-    explicit = any(ACTIONS in dict(one.spec.agent_options) for one in members)
-    seeing = [one.spec.agent for one in members if sees_actions(one.spec, one.protocol)]
+    names = dict.fromkeys(one.spec.agent.name for one in members)
+    explicit = any(ACTIONS in one.spec.agent.options for one in members)
+    seeing = [one.spec.agent.name for one in members if sees_actions(one.spec, one.protocol)]
     if len(names) < 2 or explicit or not seeing or len(seeing) == len(members):
         return list(members)
     result, changed = [], dict[str, None]()
     for one in members:
         spec = one.spec
-        if spec.agent not in seeing and ACTIONS in option_names(spec):
-            options = sorted_settings({**dict(spec.agent_options), ACTIONS: "true"})
-            one = replace(one, spec=replace(spec, agent_options=options))
-            changed[short(spec.agent)] = None
+        if spec.agent.name not in seeing and ACTIONS in option_names(spec):
+            agent = spec.agent.with_options(**{ACTIONS: True})
+            one = replace(one, spec=replace(spec, agent=agent))
+            changed[short(spec.agent.name)] = None
         result.append(one)
     if changed:
         runtime.message(
             f"All agents are shown the possible actions, because {short(seeing[0])} is: this adds "
-            f"{ACTIONS}=true to {', '.join(changed)}. Use --set {ACTIONS}=false to leave them as "
-            "they are, or --hide-admissible to show them to no agent."
+            f"{ACTIONS}=true to {', '.join(changed)}. Use --agent.{ACTIONS} false to leave them as "
+            f"they are, or --env.{ACTIONS} false to show them to no agent."
         )
     return result
 
@@ -152,7 +151,7 @@ def memory_facts(contents: Contents) -> MemoryFacts:
     )
 
 
-def conditions_of(spec: EvaluationSpec, run: Run) -> Conditions:
+def conditions_of(spec: Evaluate, run: Run) -> Conditions:
     """Return the conditions of a recorded evaluation."""
     shots = getattr(agent_options(spec), "shots", None)
     return Conditions(

@@ -11,12 +11,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ldm import records
+from ldm.config import S, Section, dump
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.llm.models import ModelOptions, serving
 from ldm.parallel import (
@@ -28,10 +29,9 @@ from ldm.parallel import (
     one_thread,
     sigterm_as_interrupt,
 )
-from ldm.run.builders import Builder, build_environment
+from ldm.run.builders import Builder, build_environment, models_of, roles
 from ldm.run.runtime import Runtime
-from ldm.run.specs import S, own_models
-from ldm.runs import MANIFEST, Manifest, Run, create, differences, open_run, writing
+from ldm.runs import Manifest, Run, create, differences, open_run, writing
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
@@ -277,7 +277,6 @@ class Member(Generic[S]):
     tasks: tuple[Task, ...]
     protocol: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    models: ModelOptions = field(default_factory=ModelOptions)
     started: Run | None = None
     new: bool = False
 
@@ -286,6 +285,11 @@ class Member(Generic[S]):
         """Return the run on disk."""
         assert self.started is not None  # noqa: S101 - the engine starts all before it plays any
         return self.started
+
+    @property
+    def models(self) -> ModelOptions:
+        """The models that may be called, and their limits."""
+        return models_of(self.spec)
 
     @property
     def untouched(self) -> bool:
@@ -393,7 +397,7 @@ class Experiment(Generic[S, Outcome, Result]):
 
     def roles(self, member: Member[S]) -> tuple[str, ...]:
         """Return the roles whose models are called."""
-        return member.spec.roles(member.models)
+        return roles(member.spec)
 
     @contextmanager
     def at_work(self, member: Member[S]) -> Iterator[Session]:
@@ -438,7 +442,7 @@ def checked_again(spec: S, ids: tuple[str, ...], runtime: Runtime) -> Member[S]:
     """Return a recorded spec with its tasks, named by their ids, and its protocol as it is now."""
     from ldm.run.selection import select
 
-    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
+    with closing(build_environment(spec.env, runtime.cache)) as env:
         tasks = select(env.tasks(spec.split), ids=ids)
         return Member(spec, tasks, protocol(env, spec.split, tasks))
 
@@ -446,7 +450,6 @@ def checked_again(spec: S, ids: tuple[str, ...], runtime: Runtime) -> Member[S]:
 def start(
     checked: Sequence[Member[S]],
     subject: Callable[[S], Sequence[str]],
-    models: ModelOptions,
     runtime: Runtime,
     more: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Member[S], ...]:
@@ -460,33 +463,29 @@ def start(
     for one, arguments in zip(
         reversed(checked), reversed(more or [{}] * len(checked)), strict=True
     ):
-        own = own_models(one.spec, models)
-        manifest = _manifest(one, own, runtime, {"companion": companion, **arguments})
+        manifest = _manifest(one, runtime, {"companion": companion, **arguments})
         run = create(runtime.runs, subject(one.spec), manifest)
-        members.insert(0, replace(one, models=own, started=run, new=True))
+        members.insert(0, replace(one, started=run, new=True))
         companion = run.manifest.id
     return tuple(members)
 
 
-def _manifest(
-    member: Member[S], models: ModelOptions, runtime: Runtime, arguments: Mapping[str, Any]
-) -> Manifest:
+def _manifest(member: Member[S], runtime: Runtime, arguments: Mapping[str, Any]) -> Manifest:
     """Return the content of a new run's run.json."""
     from ldm import prompts
 
-    spec = member.spec
-    called = spec.roles(models)
+    spec, models = member.spec, member.models
+    called = roles(spec)
     names = {"embedder": spec.embedder} if spec.embedder else {}
     values, digests = {**arguments, **member.facts}, dict[str, str]()
     if called:
         names |= models.of(called)
         if not models.replay:
             names["server"] = runtime.connection().display_url
-        values["models"] = asdict(models)
         digests = {k: v for k, v in prompts.digests().items() if k.startswith(spec.prompts)}
     return Manifest(
         command=spec.command,
-        spec=records.plain(spec),
+        spec=dump(spec),
         protocol=dict(member.protocol),
         arguments=values,
         models=names,
@@ -513,9 +512,9 @@ def recorded_spec(
             f"{run.directory} is not {spec_type.noun}.", f"Resume with `{run.resume_command}`."
         )
     spec = run.spec(spec_type)
-    for load, recorded in ((load_env, spec.env), (load_agent, getattr(spec, "agent", ""))):
-        if ":" in recorded:
-            load(recorded, recorded=not trust)
+    for load, section in ((load_env, "env"), (load_agent, "agent")):
+        if ":" in (named := run.named(section)):
+            load(named, recorded=not trust)
     return run, spec
 
 
@@ -528,25 +527,26 @@ def together(run: Run, spec: S, runs: Path, *, trust: bool) -> list[tuple[Run, S
 
 
 def resumed(
-    run: Run, spec: S, check: Callable[[S], Member[S]], models: ModelOptions, runtime: Runtime
+    name: str,
+    spec_type: type[S],
+    check: Callable[[S], Member[S]],
+    models: Section,
+    runtime: Runtime,
 ) -> tuple[Member[S], ...]:
     """Return the members of a recorded experiment, to be carried on.
 
-    check: returns the member that a spec gives now. models: changes to the recorded options.
-    Raises LdmError if data, environment, memory or models have changed.
+    name: directory or id of the first run. check: returns the member that a spec gives now.
+    models: changes to the recorded model options, such as limits.
+    Raises LdmError where data, environment, memory or models are not what they were.
     """
+    first = recorded_spec(name, spec_type, runtime.runs, trust=runtime.trust)
     return tuple(
         _resumed(one, its, check(its), models)
-        for one, its in together(run, spec, runtime.runs, trust=runtime.trust)
+        for one, its in together(*first, runtime.runs, trust=runtime.trust)
     )
 
 
-def _resumed(run: Run, spec: S, now: Member[S], models: ModelOptions) -> Member[S]:
-    if "models" in run.manifest.arguments:
-        values = run.manifest.arguments["models"]
-        recorded = ModelOptions.recorded(values, run.directory / MANIFEST)
-        own = dict.fromkeys(dict(getattr(spec, "models", ())))  # not shared by all
-        models = recorded.resumed(replace(models, **own), str(run.directory))
+def _resumed(run: Run, spec: S, now: Member[S], models: Section) -> Member[S]:
     changes = differences(run.manifest.protocol, now.protocol)
     if now.spec.memory_digest != spec.memory_digest:
         changes.append(f"the memory at {spec.memory} holds other tuples")
@@ -555,7 +555,15 @@ def _resumed(run: Run, spec: S, now: Member[S], models: ModelOptions) -> Member[
             f"{run.directory} cannot be resumed because something has changed: {changes[0]}.",
             "Start a new run.",
         )
-    return replace(now, spec=spec, models=models, started=run)
+    for name, value in models.given:
+        if name.endswith("llm") and value != spec.models.options.get(name):
+            raise LdmError(
+                f"{run.directory} was started with --models.{name} {spec.models.text(name, 'none')}"
+                f", not {value}.",
+                "Omit the option, or start a new run.",
+            )
+    spec = replace(spec, models=spec.models.with_options(**models.options))
+    return replace(now, spec=spec, started=run)
 
 
 @contextmanager

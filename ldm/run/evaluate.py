@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ldm.config import Evaluate, Section, full_location, load
 from ldm.errors import LdmError
 from ldm.llm.estimate import SAMPLE, cost_lines
-from ldm.llm.models import ModelOptions, listed
-from ldm.options import sorted_settings
+from ldm.llm.models import listed
 from ldm.run import engine
 from ldm.run.builders import (
     PlayerBuilder,
@@ -19,8 +19,10 @@ from ldm.run.builders import (
     agent_of,
     agent_options,
     build_environment,
+    models_of,
     no_model,
     remembered_class,
+    roles,
 )
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.data import evaluation_split, with_data
@@ -38,7 +40,6 @@ from ldm.run.runner import (
     write_summary,
 )
 from ldm.run.runtime import Playing, Runtime
-from ldm.run.specs import EvaluationSpec, full_location, own_models
 from ldm.runs import differences
 from ldm.text import short
 
@@ -49,29 +50,22 @@ if TYPE_CHECKING:
     from ldm.runs import Run
     from ldm.types import EpisodeResult, Task
 
-    Recorded = tuple[Run, EvaluationSpec]
+    Recorded = tuple[Run, Evaluate]
 
 
-def evaluate(
-    spec: EvaluationSpec, *, models: ModelOptions | None = None, runtime: Runtime | None = None
-) -> Report:
+def evaluate(spec: Evaluate, *, runtime: Runtime | None = None) -> Report:
     """Evaluate an agent on the tasks of a split; the run is recorded below `runtime.runs`.
 
-    models: which language models are called, for agents that need one.
     Raises LdmError where a name, an option, data or the memory does not fit, where a task is also a
     source of the memory (LeakageError), and Interrupted, WorkerDied or RunStopped, after which
     `ldm eval --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
-    return prepare([resolve(spec, runtime)], models or ModelOptions(), runtime).play()[0]
+    return prepare([resolve(spec, runtime)], runtime).play()[0]
 
 
 def evaluate_all(
-    spec: EvaluationSpec,
-    grid: Grid,
-    *,
-    models: ModelOptions | None = None,
-    runtime: Runtime | None = None,
+    spec: Evaluate, grid: Grid, *, runtime: Runtime | None = None
 ) -> tuple[Report, ...]:
     """Evaluate several agents, generations or settings on the same tasks; see `Grid`.
 
@@ -79,7 +73,7 @@ def evaluate_all(
     """
     runtime = runtime or Runtime()
     specs = grid.specs(resolve(spec, runtime), runtime)
-    return prepare(specs, models or ModelOptions(), runtime).play()
+    return prepare(specs, runtime).play()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +100,7 @@ def compare(
 
     if len(runs) < 2:
         raise LdmError("A comparison needs two runs or more.", "Name the others, too.")
-    recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
+    recorded = [recorded_spec(str(run), Evaluate, folder, trust=trust) for run in runs]
     outcomes = [results(run) for run, _ in recorded]
     first = recorded[0][0]
     for other, _ in recorded[1:]:
@@ -134,7 +128,7 @@ def _reports(
 
 
 def report_of(
-    runs: Sequence[tuple[Run, EvaluationSpec]], outcomes: Sequence[Sequence[EpisodeResult]]
+    runs: Sequence[tuple[Run, Evaluate]], outcomes: Sequence[Sequence[EpisodeResult]]
 ) -> Report:
     """Return the report of finished runs that are repeats of the same evaluation."""
     from ldm.agents.reporting import reporting_of
@@ -145,7 +139,7 @@ def report_of(
     reporting = reporting_of(agent_of(spec))
     results = [result for outcome in outcomes for result in outcome]
     return Report(
-        env=spec.env,
+        env=spec.env.name,
         split=spec.split,
         label=label(spec),
         sees_reward=agent_of(spec).sees_reward,
@@ -160,7 +154,7 @@ def report_of(
 
 
 @dataclass(frozen=True)
-class Evaluation(Experiment[EvaluationSpec, "list[EpisodeResult]", "tuple[Report, ...]"]):
+class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]"]):
     """Evaluate on the same tasks; repeats of the same become one report."""
 
     builder = PlayerBuilder
@@ -195,11 +189,11 @@ class Evaluation(Experiment[EvaluationSpec, "list[EpisodeResult]", "tuple[Report
 
     @contextmanager
     def showing(
-        self, member: Member[EvaluationSpec], session: Session, total: int
+        self, member: Member[Evaluate], session: Session, total: int
     ) -> Iterator[Callable[[Played], None]]:
         spec, run = member.spec, member.run
         repeat = f", repeat {spec.repeat}" if len(self._groups) < len(self.members) else ""
-        name = f"{short(label(spec))} on {short(spec.env)}{repeat}"
+        name = f"{short(label(spec))} on {short(spec.env.name)}{repeat}"
         before = total if finished(run) else len(run.recorded(Played))
         playing = Playing(name, total, session.workers, before, session.paid)
         with self.runtime.play(playing) as on_episode:
@@ -211,7 +205,7 @@ class Evaluation(Experiment[EvaluationSpec, "list[EpisodeResult]", "tuple[Report
         return [Played(index, result, ()) for index, result in enumerate(results(run))]
 
     def keep(
-        self, member: Member[EvaluationSpec], items: Sequence[Task], known: Sequence[Played]
+        self, member: Member[Evaluate], items: Sequence[Task], known: Sequence[Played]
     ) -> None:
         merge(member.run, known)
 
@@ -219,7 +213,7 @@ class Evaluation(Experiment[EvaluationSpec, "list[EpisodeResult]", "tuple[Report
         reopen(run)
 
     def finish(
-        self, member: Member[EvaluationSpec], session: Session, known: Sequence[Played]
+        self, member: Member[Evaluate], session: Session, known: Sequence[Played]
     ) -> list[EpisodeResult]:
         outcome = [played.result for played in known]
         write_summary(member.run, outcome)
@@ -237,7 +231,7 @@ class Evaluation(Experiment[EvaluationSpec, "list[EpisodeResult]", "tuple[Report
 
         if not any(map(self.roles, self.members)):
             engine.discard(self.members)
-            agent = self.members[0].spec.agent
+            agent = self.members[0].spec.agent.name
             raise LdmError(f"The agent {agent} calls no model, so it costs nothing.", "")
         groups = self._groups
         firsts = [self.members[group[0]] for group in groups]
@@ -265,44 +259,17 @@ class Evaluation(Experiment[EvaluationSpec, "list[EpisodeResult]", "tuple[Report
         return refined_lines(newest.run, spec.memory, newest.tasks[0].env, spec.generation, oldest)
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Hold the user's changes to a preset or to a recorded evaluation.
-
-    env: None if it is not named. changes: environment → fields of `EvaluationSpec`.
-    """
-
-    env: str | None
-    changes: Callable[[str], Mapping[str, Any]]
-    grid: Grid
-
-    def load(self) -> None:
-        """Import the named modules, which a recorded run may then name, too."""
-        from ldm.agents import load_agent
-        from ldm.envs import load_env
-
-        if self.env and ":" in self.env:
-            load_env(self.env)
-        for agent in self.grid.agents:
-            if ":" in agent:
-                load_agent(agent)
-
-
-def prepare_each(
-    values: Mapping[str, Any], grid: Grid, models: ModelOptions, runtime: Runtime
-) -> list[Evaluation]:
+def prepare_each(values: Mapping[str, Any], grid: Grid, runtime: Runtime) -> list[Evaluation]:
     """Start an evaluation in the named environment, or in every one that has a memory.
 
-    values: fields of `EvaluationSpec`. Raises LdmError as `evaluate`.
+    values: nested values of `Evaluate`. Raises LdmError as `evaluate`.
     """
-    from ldm.envs import load_env
-
-    names = [values["env"]] if "env" in values else None
+    spec = load(Evaluate, values)
+    names = [spec.env.name] if spec.env.name else _playable(spec.memory, runtime)
     evaluations = []
-    for env in names or _playable(values["memory"], runtime):
-        load_env(env)
-        spec = resolve(EvaluationSpec(**{**values, "env": env}), runtime)
-        evaluations.append(prepare(grid.specs(spec, runtime), models, runtime))
+    for name in names:
+        one = resolve(replace(spec, env=Section(name, spec.env.given)), runtime)
+        evaluations.append(prepare(grid.specs(one, runtime), runtime))
     return evaluations
 
 
@@ -350,60 +317,61 @@ def remembered(memory: str) -> tuple[str, ...]:
     return names
 
 
-def resolve(spec: EvaluationSpec, runtime: Runtime) -> EvaluationSpec:
-    """Return the spec with its split, data and the memory's full place."""
-    options = with_data(spec.env, spec.env_options, runtime)
-    split = evaluation_split(spec.env, spec.split, options, runtime)
-    memory = full_location(spec.memory)
-    return replace(spec, split=split, env_options=options, memory=memory)
+def resolve(spec: Evaluate, runtime: Runtime) -> Evaluate:
+    """Return the spec with its split, its data and the memory's full place filled in.
+
+    Raises LdmError for an unknown environment and for an option that does not fit.
+    """
+    env = with_data(spec.env, runtime)
+    split = evaluation_split(env, spec.split, runtime)
+    return replace(spec, env=env, split=split, memory=full_location(spec.memory))
 
 
-def prepare(specs: Sequence[EvaluationSpec], models: ModelOptions, runtime: Runtime) -> Evaluation:
+def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluation:
     """Write the runs of resolved specs, of which the first can resume all.
 
     Nothing is written if something does not fit. Raises LdmError as `evaluate`.
     """
-    specs = [with_model_options(with_digests(spec), models) for spec in specs]
-    for spec in {(spec.agent, spec.models): spec for spec in specs}.values():
-        check_models(spec, models, runtime)
+    specs = [settled(spec) for spec in specs]
+    for spec in {(spec.agent.name, spec.models): spec for spec in specs}.values():
+        check_models(spec, runtime)
     checked = alike(_distinct(check(spec, runtime) for spec in specs), runtime)
-    return started(checked, models, runtime)
+    return started(checked, runtime)
 
 
-def _distinct(checked: Iterable[Member[EvaluationSpec]]) -> list[Member[EvaluationSpec]]:
+def _distinct(checked: Iterable[Member[Evaluate]]) -> list[Member[Evaluate]]:
     """Return each evaluation once: a named generation may be the newest."""
-    distinct: dict[EvaluationSpec, Member[EvaluationSpec]] = {}
+    distinct: dict[Evaluate, Member[Evaluate]] = {}
     for one in checked:
         distinct.setdefault(one.spec, one)
     return list(distinct.values())
 
 
 def started(
-    checked: Sequence[Member[EvaluationSpec]],
-    models: ModelOptions,
+    checked: Sequence[Member[Evaluate]],
     runtime: Runtime,
     presets: Sequence[PresetRecord] = (),
 ) -> Evaluation:
     """Write the runs of checked evaluations. presets: the preset that each is from."""
     from ldm import records
 
-    say_limits([one.spec for one in checked], models, runtime)
+    say_limits([one.spec for one in checked], runtime)
     more = [{"preset": records.plain(preset)} for preset in presets]
-    return Evaluation(engine.start(checked, subject, models, runtime, more), runtime)
+    return Evaluation(engine.start(checked, subject, runtime, more), runtime)
 
 
-def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> Evaluation:
+def resume(name: str, models: Section, runtime: Runtime) -> Evaluation:
     """Return a recorded evaluation with its companions, to be carried on.
 
     models: changes to the recorded model options. Raises LdmError as `engine.resumed`.
     """
-    members = engine.resumed(run, spec, lambda one: check(one, runtime), models, runtime)
-    for agent in {member.spec.agent: member for member in members}.values():
-        check_models(agent.spec, agent.models, runtime)
+    members = engine.resumed(name, Evaluate, lambda one: check(one, runtime), models, runtime)
+    for agent in {member.spec.agent.name: member for member in members}.values():
+        check_models(agent.spec, runtime)
     return Evaluation(members, runtime)
 
 
-def check(spec: EvaluationSpec, runtime: Runtime) -> Member[EvaluationSpec]:
+def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
     """Return the evaluation of a spec with its generation, tasks and protocol; write nothing.
 
     Raises LdmError if something does not fit, LeakageError if a task is also a source of the memory
@@ -414,7 +382,7 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Member[EvaluationSpec]:
 
     agent_options(spec)
     facts: dict[str, Any] = {}
-    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
+    with closing(build_environment(spec.env, runtime.cache)) as env:
         check_card(agent_of(spec), agent_options(spec), env.card)
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
         check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
@@ -433,13 +401,13 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Member[EvaluationSpec]:
             facts = {REMEMBERED: asdict(memory_facts(contents))}
         elif spec.without_tuples or spec.without_trajectories:
             raise LdmError(
-                f"The agent {spec.agent} recalls no tuples, so none can be left out.",
-                "Leave out --without-tuple and --without-trajectory.",
+                f"The agent {spec.agent.name} recalls no tuples, so none can be left out.",
+                "Leave out --without-tuples and --without-trajectories.",
             )
         return Member(spec, tasks, protocol(env, spec.split, tasks), facts)
 
 
-def _check_hidden(spec: EvaluationSpec, contents: Contents) -> None:
+def _check_hidden(spec: Evaluate, contents: Contents) -> None:
     """Raise LdmError if the memory lacks a tuple or a trajectory that is to be left out."""
     columns = contents.rows.columns
     for noun, named, known in (
@@ -454,23 +422,21 @@ def _check_hidden(spec: EvaluationSpec, contents: Contents) -> None:
             )
 
 
-def with_digests(spec: EvaluationSpec) -> EvaluationSpec:
-    """Return the spec with full paths and digests of the files that agent options name."""
-    options = dict(spec.agent_options)
-    for name, (digest_name, digest) in getattr(agent_of(spec).Options, "digests", {}).items():
+def settled(spec: Evaluate) -> Evaluate:
+    """Return the spec with typed agent options, and with those that models and files decide.
+
+    Files that options name are given by their full paths, with their digests.
+    """
+    agent, options = agent_of(spec), dict(spec.agent.options)
+    for name, (digest_name, digest) in getattr(agent.Options, "digests", {}).items():
         if name in options:
             path = Path(options[name]).expanduser().absolute()
             options |= {name: str(path), digest_name: digest(path)}
-    return replace(spec, agent_options=sorted_settings(options))
-
-
-def with_model_options(spec: EvaluationSpec, models: ModelOptions) -> EvaluationSpec:
-    """Return the spec with the options that its agent adopts if a model is configured."""
-    defaults = getattr(agent_of(spec).Options, "with_model", None)
-    if defaults is None or not own_models(spec, models).configured:
-        return spec
-    options = dict(spec.agent_options)
-    return replace(spec, agent_options=sorted_settings(options | defaults(options)))
+    defaults = getattr(agent.Options, "with_model", None)
+    if defaults is not None and models_of(spec).configured:
+        options |= defaults(options)
+    section = spec.agent.with_options(**options)
+    return replace(spec, agent=section.settled(agent.Options, f"agent {spec.agent.name}"))
 
 
 def preset_record(run: Run) -> PresetRecord | None:
@@ -483,12 +449,10 @@ def preset_record(run: Run) -> PresetRecord | None:
     return run.argument("preset", PresetRecord)
 
 
-def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> None:
-    """Raise LdmError if the agent lacks a model; report the models that are used."""
-    models = own_models(spec, models)
-    agent = agent_of(spec)
-    needs = agent.needs
-    called = spec.roles(models)
+def check_models(spec: Evaluate, runtime: Runtime) -> None:
+    """Raise LdmError if the agent needs a model and none is named; say which are used."""
+    models, agent = models_of(spec), agent_of(spec)
+    needs, called = agent.needs, roles(spec)
     notice = getattr(agent, "notice", None)
     if notice is not None and (line := notice(agent_options(spec))):
         runtime.message(line)
@@ -496,12 +460,11 @@ def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -
         if "reasoner" in needs:
             runtime.once("No LLM configured; using the offline reasoner.")
         elif models.configured:
-            runtime.message(f"The agent {spec.agent} uses no LLM; ignoring the model options.")
+            runtime.message(f"The agent {spec.agent.name} uses no LLM; ignoring the model options.")
         return
     if not models.configured:
         raise no_model(spec)
     check_backend(runtime)
     if not models.replay:
         names = listed(models.of(called))
-        places = "".join(f"; the {role} is at {url}" for role, url in models.elsewhere().items())
-        runtime.message(f"Models at {runtime.connection().display_url}: {names}{places}.")
+        runtime.message(f"Models at {runtime.connection().display_url}: {names}.")

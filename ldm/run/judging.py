@@ -6,12 +6,13 @@ them, they are not part of the protocol, and not the human judgement that papers
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ldm import records
+from ldm.config import Evaluate, Section
 from ldm.errors import LdmError
 from ldm.llm.estimate import bound_lines, reply_requests
 from ldm.llm.models import ModelOptions, listed
@@ -20,7 +21,6 @@ from ldm.run.engine import Experiment, Member, Session, recorded_spec
 from ldm.run.judged import JUDGED, By, Judged, JudgedRun
 from ldm.run.runner import results, trials
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec
 from ldm.runs import writing
 from ldm.types import Answer
 
@@ -57,7 +57,7 @@ class Verdict:
     usable: bool
 
 
-class JudgeBuilder(Builder[EvaluationSpec]):
+class JudgeBuilder(Builder[Evaluate]):
     """Build the model that judges; there is no environment."""
 
     def __call__(self, models: Models | None = None) -> LLM:
@@ -82,7 +82,7 @@ class Judge:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement(Experiment[EvaluationSpec, JudgedRun, JudgedRun]):
+class Judgement(Experiment[Evaluate, JudgedRun, JudgedRun]):
     """Judge an evaluation; the calls are recorded in a folder of its own directory.
 
     judged: the evaluation. pairs: its episodes. model: the judge's name.
@@ -98,17 +98,17 @@ class Judgement(Experiment[EvaluationSpec, JudgedRun, JudgedRun]):
     file = JUDGED
     costs = " for judging"
 
-    def roles(self, member: Member[EvaluationSpec]) -> tuple[str, ...]:
+    def roles(self, member: Member[Evaluate]) -> tuple[str, ...]:
         return ("llm",)
 
     def finished(self, run: Run) -> None:
         """Return None: an evaluation may be judged again, which costs nothing twice."""
 
-    def items(self, member: Member[EvaluationSpec], session: Session) -> list[tuple[int, Answer]]:
+    def items(self, member: Member[Evaluate], session: Session) -> list[tuple[int, Answer]]:
         """Return the answers to ask about."""
         return list(enumerate(_to_ask(self.pairs)))
 
-    def keep(self, member: Member[EvaluationSpec], items: Any, known: Sequence[Verdict]) -> None:
+    def keep(self, member: Member[Evaluate], items: Any, known: Sequence[Verdict]) -> None:
         judged, verdicts = [], iter(known)
         for result, answer in self.pairs:
             by: By = "success" if result.success else "no answer"
@@ -122,7 +122,7 @@ class Judgement(Experiment[EvaluationSpec, JudgedRun, JudgedRun]):
             records.write(path, judged)
 
     def finish(
-        self, member: Member[EvaluationSpec], session: Session, known: Sequence[Verdict]
+        self, member: Member[Evaluate], session: Session, known: Sequence[Verdict]
     ) -> JudgedRun:
         verdicts = records.read(self.judged.directory / JUDGED, Judged)
         return JudgedRun(self.judged, self.model, tuple(verdicts))
@@ -131,24 +131,28 @@ class Judgement(Experiment[EvaluationSpec, JudgedRun, JudgedRun]):
         return outcomes[0]
 
 
-def judge_run(name: str, *, models: ModelOptions, runtime: Runtime | None = None) -> JudgedRun:
+def judge_run(
+    name: str, models: Section | Mapping[str, Any] | str, *, runtime: Runtime | None = None
+) -> JudgedRun:
     """Let a model judge the answers of a finished evaluation, by directory or id.
 
+    models: options of `ModelOptions`, such as {"llm": "gpt-4o-mini", "max_usd": 1}.
     The verdicts go into the run's directory, and the model's calls into a folder there: an answer
     is paid for once. Raises LdmError if the run is not finished or not of answers, or if no
     model is named, and RunStopped, after which the same call goes on.
     """
-    runtime = runtime or Runtime()
-    model = _model(models)
+    runtime, section = runtime or Runtime(), Section.read(models)
+    options = section.typed(ModelOptions, "models")
+    model = _model(options)
     run, spec, pairs = _answers(name, runtime)
-    if not models.replay:
+    if not options.replay:
         runtime.message(
             f"Model judge at {runtime.connection().display_url}: {listed({'llm': model})}."
         )
     calls = replace(run, directory=run.directory / CALLS)
     with writing(calls.directory):
         calls.directory.mkdir(exist_ok=True)
-    member = Member(spec, (), models=models, started=calls)
+    member = Member(replace(spec, models=section), (), started=calls)
     return Judgement(
         members=(member,),
         runtime=runtime,
@@ -159,16 +163,17 @@ def judge_run(name: str, *, models: ModelOptions, runtime: Runtime | None = None
     ).play()
 
 
-def estimate(name: str, *, models: ModelOptions, runtime: Runtime) -> Iterator[str]:
+def estimate(name: str, models: Section, runtime: Runtime) -> Iterator[str]:
     """Yield lines on the maximum cost of judging a run; nothing is sent."""
-    model = _model(models)
+    options = models.typed(ModelOptions, "models")
+    model = _model(options)
     *_, pairs = _answers(name, runtime)
     requests = [
         request
         for answer in _to_ask(pairs)
         for request in reply_requests(model, _messages(answer), Same, LENGTH)
     ]
-    yield from bound_lines(requests, models)
+    yield from bound_lines(requests, options)
 
 
 def _model(models: ModelOptions) -> str:
@@ -180,18 +185,18 @@ def _model(models: ModelOptions) -> str:
     return models.of(("llm",))["llm"]
 
 
-def _answers(name: str, runtime: Runtime) -> tuple[Run, EvaluationSpec, list[Pair]]:
+def _answers(name: str, runtime: Runtime) -> tuple[Run, Evaluate, list[Pair]]:
     """Return a finished evaluation, its spec, and its episodes with their answers.
 
     Raises LdmError if there is no such run, or if its environment asks no questions.
     """
-    run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
+    run, spec = recorded_spec(name, Evaluate, runtime.runs, trust=runtime.trust)
     episodes, known = results(run), trials(run)
-    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
+    with closing(build_environment(spec.env, runtime.cache)) as env:
         answer = getattr(env, "answer", None)
         if answer is None:
             raise LdmError(
-                f"{run.directory} has no answers to judge: tasks of {spec.env} are no questions.",
+                f"{run.directory} has no answers to judge: {spec.env.name} asks no questions.",
                 "A model judge is for environments with a method answer(trajectory).",
             )
         env.tasks(spec.split)

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.errors import LdmError
-from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
 from ldm.text import counted, read_json
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ def entry_of(run: Run) -> RunEntry:
     return RunEntry(
         id=manifest.id,
         command=manifest.command,
-        env=str(spec.get("env", "")),
+        env=run.named("env"),
         split=str(spec.get("split", "")),
-        agent=str(spec.get("agent", "")),
+        agent=run.named("agent"),
         model=", ".join(sorted(models)),
         score=_score(run) if state == "finished" else None,
         tasks=tasks,
@@ -156,16 +156,16 @@ def dependents(run: Run) -> Iterator[str]:
     """Yield a sentence on each consequence of deleting a run."""
     manifest = run.manifest
     yield from _companions(run)
-    if manifest.command == EvaluationSpec.command:
+    if manifest.command == Evaluate.command:
         yield (
             f"`ldm refine` with --runs {run.directory.parent} may then explore its "
             f"{counted(len(manifest.protocol.get('tasks', ())), 'task')}, which it leaves out now "
             "because they were evaluated."
         )
-    elif manifest.command == RefinementSpec.command:
+    elif manifest.command == Refine.command:
         yield from _generations(run)
-    elif manifest.command == PlanSpec.command:
-        folder = Path(run.spec(PlanSpec).out)
+    elif manifest.command == OptimisePlan.command:
+        folder = Path(run.spec(OptimisePlan).out)
         files = [path for path in sorted(folder.glob("*.json")) if _names(path, manifest.id)]
         if files:
             listed = ", ".join(map(str, files[:NAMED])) + (", …" if len(files) > NAMED else "")
@@ -186,7 +186,7 @@ def _generations(run: Run) -> Iterator[str]:
     """Yield a sentence on the generation that a refinement made, if it still exists."""
     from ldm.memory import environments, generations
 
-    spec = run.spec(RefinementSpec)
+    spec = run.spec(Refine)
     memory = spec.memory
     try:
         made = [g for env in environments(memory) for g in generations(memory, env)]

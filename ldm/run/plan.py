@@ -12,19 +12,25 @@ from ldm import records
 from ldm.agents.autoplan import optimiser
 from ldm.agents.autoplan.optimiser import ITERATIONS, Collector, Item
 from ldm.agents.autoplan.plans import Experience, Iteration
+from ldm.config import OptimisePlan, Section, written
 from ldm.errors import LdmError
 from ldm.llm.estimate import cost_lines
-from ldm.llm.models import ModelOptions, listed
-from ldm.options import normalise, sorted_settings
+from ldm.llm.models import listed
 from ldm.run import engine
-from ldm.run.builders import AttemptBuilder, build_environment, opener
+from ldm.run.builders import (
+    AttemptBuilder,
+    build_environment,
+    models_of,
+    opener,
+    plan_settings,
+    roles,
+)
 from ldm.run.data import training_split, with_data
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
-from ldm.run.grid import say_limits, sweep_values
+from ldm.run.grid import check_repeats, say_limits, sweep_values
 from ldm.run.plan_figures import PlanEvaluation, PlanScores
 from ldm.run.plan_runs import check, episodes, evaluate_plans, recorded_evaluation
 from ldm.run.runtime import Playing, Runtime
-from ldm.run.specs import PlanSpec
 from ldm.runs import writing
 from ldm.text import short
 
@@ -44,7 +50,7 @@ class PlanGrid:
 
     kinds: of task, a plan each; "each" alone for every kind of the split, "all" for one plan for
     tasks of all kinds; () for the spec's own. repeats: independent runs with the seeds that follow
-    the spec's. sweep: "NAME=A,B,C", a setting of the optimisation and its values.
+    the spec's. sweep: "plan.NAME=A,B,C", a setting of the optimisation and its values.
     """
 
     kinds: tuple[str, ...] = ()
@@ -52,11 +58,9 @@ class PlanGrid:
     sweep: str | None = None
 
     def __post_init__(self) -> None:
-        normalise(self)
-        if self.repeats < 1:
-            raise LdmError(f"{self.repeats} repeats leave nothing to run.", "Use at least 1.")
+        check_repeats(self.repeats)
 
-    def specs(self, spec: PlanSpec, kinds: Callable[[], Sequence[str]]) -> list[PlanSpec]:
+    def specs(self, spec: OptimisePlan, kinds: Callable[[], Sequence[str]]) -> list[OptimisePlan]:
         """Return a spec a setting, repeat and kind, in this order. kinds: those of the split.
 
         Plans that are compared go into folders of their own below `spec.out`.
@@ -65,14 +69,15 @@ class PlanGrid:
         name, values = sweep_values(self.sweep) if self.sweep else ("", [""])
         result = []
         for value in values:
+            name = name.removeprefix("plan.")
             variant = f"{name}={value}" if name else ""
-            options = {**dict(spec.options), **({name: value} if name else {})}
+            plan = spec.plan.with_options(**({name: value} if name else {}))
             for repeat in range(1, self.repeats + 1):
                 folder = Path(spec.out, variant, f"repeat-{repeat}" if self.repeats > 1 else "")
                 one = replace(
                     spec,
                     out=str(folder),
-                    options=sorted_settings(options),
+                    plan=plan,
                     seed=spec.seed + repeat - 1,
                     variant=variant,
                     repeat=repeat,
@@ -88,7 +93,7 @@ class OptimisedPlan:
     path: Path
     plan: PlanFile
     run: Run
-    spec: PlanSpec
+    spec: OptimisePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +104,21 @@ class OptimisedPlans:
     scores: PlanScores | None = None
 
 
-def optimize_plan(
-    spec: PlanSpec, *, models: ModelOptions, runtime: Runtime | None = None
-) -> OptimisedPlan:
+def optimize_plan(spec: OptimisePlan, *, runtime: Runtime | None = None) -> OptimisedPlan:
     """Optimise a plan for a kind of task, and write it below `spec.out`.
 
     spec.split: "" takes the environment's first training split.
     Raises LdmError if a name, an option or data does not fit or no model is named, and
     Interrupted or RunStopped, after which `ldm autoplan --resume RUN` goes on.
     """
-    return optimize_plans(spec, models=models, runtime=runtime).plans[0]
+    return optimize_plans(spec, runtime=runtime).plans[0]
 
 
 def optimize_plans(
-    spec: PlanSpec,
+    spec: OptimisePlan,
     grid: PlanGrid | None = None,
     *,
     evaluation: PlanEvaluation | None = None,
-    models: ModelOptions,
     runtime: Runtime | None = None,
 ) -> OptimisedPlans:
     """Optimise plans for several kinds of task, with several settings, repeatedly; see `PlanGrid`.
@@ -125,11 +127,11 @@ def optimize_plans(
     Raises the errors of `optimize_plan` and `evaluate`.
     """
     runtime = runtime or Runtime()
-    return prepare(spec, grid or PlanGrid(), evaluation, models, runtime).play()
+    return prepare(spec, grid or PlanGrid(), evaluation, runtime).play()
 
 
 @dataclass(frozen=True)
-class Optimisation(Experiment[PlanSpec, OptimisedPlan, OptimisedPlans]):
+class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
     """Optimise plans. evaluation: of the plans in the end, if any."""
 
     evaluation: PlanEvaluation | None = None
@@ -139,9 +141,9 @@ class Optimisation(Experiment[PlanSpec, OptimisedPlan, OptimisedPlans]):
     record = Experience
     file = ITERATIONS
 
-    def items(self, member: Member[PlanSpec], session: Session) -> optimiser.Optimisation:
+    def items(self, member: Member[OptimisePlan], session: Session) -> optimiser.Optimisation:
         """Return the attempts to make, which depend on earlier ones."""
-        count = member.spec.settings().iterations
+        count = plan_settings(member.spec).iterations
         return optimiser.Optimisation(session.setup(), member.tasks, count)
 
     def turns(
@@ -151,12 +153,12 @@ class Optimisation(Experiment[PlanSpec, OptimisedPlan, OptimisedPlans]):
 
     @contextmanager
     def showing(
-        self, member: Member[PlanSpec], session: Session, total: int
+        self, member: Member[OptimisePlan], session: Session, total: int
     ) -> Iterator[Callable[[Experience], None]]:
         spec = member.spec
         repeat = f"repeat {spec.repeat}" if spec.repeat > 1 else ""
         name = " ".join(filter(None, ("autoplan", spec.kind, spec.variant, repeat)))
-        workers = min(session.workers, spec.settings().batch)
+        workers = min(session.workers, plan_settings(spec).batch)
         with self.runtime.play(Playing(name, total, workers, 0, session.paid)) as on_episode:
             yield lambda experience: on_episode(experience.result)
 
@@ -168,7 +170,7 @@ class Optimisation(Experiment[PlanSpec, OptimisedPlan, OptimisedPlans]):
 
     def keep(
         self,
-        member: Member[PlanSpec],
+        member: Member[OptimisePlan],
         items: optimiser.Optimisation,
         known: Sequence[Experience],
     ) -> None:
@@ -177,7 +179,7 @@ class Optimisation(Experiment[PlanSpec, OptimisedPlan, OptimisedPlans]):
             records.write(path, items.lines())
 
     def finish(
-        self, member: Member[PlanSpec], session: Session, known: Sequence[Experience]
+        self, member: Member[OptimisePlan], session: Session, known: Sequence[Experience]
     ) -> OptimisedPlan:
         return _written(member, records.read(member.run.directory / ITERATIONS, Iteration))
 
@@ -186,7 +188,7 @@ class Optimisation(Experiment[PlanSpec, OptimisedPlan, OptimisedPlans]):
         if self.evaluation is None:
             return OptimisedPlans(plans)
         specs = [member.spec for member in self.members]
-        scores = evaluate_plans(self.evaluation, specs, first.run, first.models, self.runtime)
+        scores = evaluate_plans(self.evaluation, specs, first.run, self.runtime)
         return OptimisedPlans(plans, scores)
 
     def estimate(self) -> Iterator[str]:
@@ -194,7 +196,7 @@ class Optimisation(Experiment[PlanSpec, OptimisedPlan, OptimisedPlans]):
 
         All of them can go on.
         """
-        attempts = sum(member.spec.settings().attempts for member in self.members)
+        attempts = sum(plan_settings(member.spec).attempts for member in self.members)
         usages: list[Usage] = []
         playing: list[Usage] = []
         for member in self.members:
@@ -214,7 +216,7 @@ class Optimisation(Experiment[PlanSpec, OptimisedPlan, OptimisedPlans]):
             )
         yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
-    def _first_iteration(self, member: Member[PlanSpec]) -> Iteration:
+    def _first_iteration(self, member: Member[OptimisePlan]) -> Iteration:
         """Make the first iteration, the rewriting of the plan included."""
         path = member.run.directory / ITERATIONS
         if path.is_file():
@@ -226,46 +228,45 @@ class Optimisation(Experiment[PlanSpec, OptimisedPlan, OptimisedPlans]):
 
 
 def prepare(
-    spec: PlanSpec,
+    spec: OptimisePlan,
     grid: PlanGrid,
     evaluation: PlanEvaluation | None,
-    models: ModelOptions,
     runtime: Runtime,
 ) -> Optimisation:
     """Choose the pools and write new runs, or nothing if something does not fit.
 
     Raises LdmError as `optimize_plans`.
     """
-    called = models.of(spec.roles(models))
+    models = models_of(spec)
+    called = models.of(roles(spec))
     spec = _resolved(spec, runtime)
-    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
+    with closing(build_environment(spec.env, runtime.cache)) as env:
         specs = [_settled(one, env.card) for one in grid.specs(spec, lambda: _kinds(env, spec))]
         checked = _with_pools(specs, env, runtime)
     if evaluation is not None:
         sources = {task.leak_key for one in checked for task in one.tasks}
         evaluation = check(evaluation, specs, sources, runtime)
     if not models.replay:
-        places = "".join(f"; the {role} is at {url}" for role, url in models.elsewhere().items())
         server = runtime.connection().display_url
-        runtime.message(f"Models at {server}: {listed(called)}{places}.")
-    say_limits(specs, models, runtime)
+        runtime.message(f"Models at {server}: {listed(called)}.")
+    say_limits(specs, runtime)
     more: list[dict[str, object]] = [{} for _ in checked]
     if evaluation is not None:
         more[0] = {"evaluation": asdict(evaluation)}
     return Optimisation(
-        engine.start(checked, _subject, models, runtime, more), runtime, evaluation=evaluation
+        engine.start(checked, _subject, runtime, more), runtime, evaluation=evaluation
     )
 
 
-def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Optimisation:
+def resume(name: str, models: Section, runtime: Runtime) -> Optimisation:
     """Return a recorded optimisation with its companions, to be carried on.
 
     models: changes to the recorded options. Raises LdmError as `engine.resumed`.
     """
     members = engine.resumed(
-        run, spec, lambda one: checked_again(one, one.pool, runtime), models, runtime
+        name, OptimisePlan, lambda one: checked_again(one, one.pool, runtime), models, runtime
     )
-    return Optimisation(members, runtime, evaluation=recorded_evaluation(run))
+    return Optimisation(members, runtime, evaluation=recorded_evaluation(members[0].run))
 
 
 def _share(usage: Usage, count: int) -> Usage:
@@ -275,35 +276,34 @@ def _share(usage: Usage, count: int) -> Usage:
     return Usage(*(-(-value // count) for value in asdict(usage).values()))
 
 
-def _resolved(spec: PlanSpec, runtime: Runtime) -> PlanSpec:
+def _resolved(spec: OptimisePlan, runtime: Runtime) -> OptimisePlan:
     """Return the spec with its environment's options, its split and the full path of its folder."""
     from ldm.agents.autoplan import AutoPlanAgent
     from ldm.envs.metadata import published_options
 
-    published = published_options(spec.env, AutoPlanAgent.name)
-    options = with_data(spec.env, sorted_settings({**published, **dict(spec.env_options)}), runtime)
+    published = published_options(spec.env.name, AutoPlanAgent.name)
+    own = Section.read({"name": spec.env.name, **published, **spec.env.options})
+    env = with_data(own, runtime)
     return replace(
         spec,
-        split=training_split(spec.env, spec.split, options, runtime, explore=False),
+        env=env,
+        split=training_split(env, spec.split, runtime, explore=False),
         out=str(Path(spec.out).expanduser().absolute()),
-        env_options=options,
     )
 
 
-def _settled(spec: PlanSpec, card: Card) -> PlanSpec:
+def _settled(spec: OptimisePlan, card: Card) -> OptimisePlan:
     """Return the spec with the settings that were published for the environment.
 
     Raises LdmError if a setting does not fit.
     """
-    from ldm.agents.autoplan.settings import published_settings
+    from ldm.agents.autoplan.settings import AutoPlanSettings, published_settings
 
-    known = {name: str(value) for name, value in published_settings(card).items()}
-    spec = replace(spec, options=sorted_settings({**known, **dict(spec.options)}))
-    spec.settings()
-    return spec
+    plan = Section.read({**published_settings(card), **spec.plan.options})
+    return replace(spec, plan=plan.settled(AutoPlanSettings, "plan"))
 
 
-def _kinds(env: Environment, spec: PlanSpec) -> list[str]:
+def _kinds(env: Environment, spec: OptimisePlan) -> list[str]:
     """Return the kinds of a split's tasks, in the order of the environment's card."""
     kinds = {task.kind for task in env.tasks(spec.split)}
     named = [kind for kind in env.card.kinds if kind in kinds]
@@ -311,14 +311,14 @@ def _kinds(env: Environment, spec: PlanSpec) -> list[str]:
 
 
 def _with_pools(
-    specs: Sequence[PlanSpec], env: Environment, runtime: Runtime
-) -> list[Member[PlanSpec]]:
+    specs: Sequence[OptimisePlan], env: Environment, runtime: Runtime
+) -> list[Member[OptimisePlan]]:
     """Return each spec with the tasks that its batches are drawn from."""
     from ldm.explore import evaluated_leak_keys
 
     messages: dict[str, None] = {}
     first = specs[0]
-    used = evaluated_leak_keys(runtime.runs, first.env, env, opener(first.env, runtime.cache))
+    used = evaluated_leak_keys(runtime.runs, first.env.name, env, opener(runtime.cache))
     checked = []
     for spec in specs:
         tasks, remarks = _pool(spec, env, used)
@@ -331,7 +331,7 @@ def _with_pools(
 
 
 def _pool(
-    spec: PlanSpec, env: Environment, used: frozenset[str]
+    spec: OptimisePlan, env: Environment, used: frozenset[str]
 ) -> tuple[tuple[Task, ...], list[str]]:
     """Return the tasks that batches are drawn from, of the kind and not used by an evaluation.
 
@@ -340,7 +340,7 @@ def _pool(
     from ldm.agents.autoplan.plans import ALL
     from ldm.run.selection import even, select
 
-    settings = spec.settings()
+    settings = plan_settings(spec)
     all_kinds = spec.kind == ALL
     tasks = select(env.tasks(spec.split), kinds=() if all_kinds else (spec.kind,))
     free = [task for task in tasks if task.leak_key not in used]
@@ -364,20 +364,20 @@ def _pool(
     return tuple(free[place] for place in chosen), remarks
 
 
-def _subject(spec: PlanSpec) -> tuple[str, ...]:
+def _subject(spec: OptimisePlan) -> tuple[str, ...]:
     """Return the beginning of a run's id."""
     repeat = f"repeat_{spec.repeat}" if spec.repeat > 1 else ""
-    return "autoplan", short(spec.env), spec.kind, spec.variant, repeat
+    return "autoplan", short(spec.env.name), spec.kind, spec.variant, repeat
 
 
-def _written(member: Member[PlanSpec], lines: Sequence[Iteration]) -> OptimisedPlan:
+def _written(member: Member[OptimisePlan], lines: Sequence[Iteration]) -> OptimisedPlan:
     """Write the plan files. lines: of iterations.jsonl."""
     from ldm.agents.autoplan.plans import PlanFile, write_all
     from ldm.envs import load_env
 
     spec, manifest, tasks = member.spec, member.run.manifest, member.tasks
     *iterations, last = lines
-    settings = spec.settings()
+    settings = plan_settings(spec)
     plan = PlanFile(
         env=tasks[0].env,
         kind=spec.kind,
@@ -388,12 +388,12 @@ def _written(member: Member[PlanSpec], lines: Sequence[Iteration]) -> OptimisedP
         models=manifest.models,
         settings={
             **{name: str(value) for name, value in asdict(settings).items()},
-            **{f"env.{name}": value for name, value in spec.env_options},
+            **{f"env.{name}": written(value) for name, value in spec.env.given},
         },
         seed=spec.seed,
         run=manifest.id,
         iterations=tuple(iterations),
-        solutions=settings.solution and hasattr(load_env(spec.env), "solution"),
+        solutions=settings.solution and hasattr(load_env(spec.env.name), "solution"),
     )
     with writing(Path(spec.out)):
         path = write_all(Path(spec.out), plan)

@@ -8,23 +8,25 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
 from ldm.errors import Interrupted, LdmError
 from ldm.explore.refine import TREES, ExploredGoal, Explorer
-from ldm.llm.models import ModelOptions
-from ldm.options import override, sorted_settings
 from ldm.run import engine
 from ldm.run.builders import (
     ExplorerBuilder,
     build_environment,
+    gate_options,
+    models_of,
     only_environment,
     open_embedder,
+    policy_options,
     remembered_class,
+    search_options,
 )
 from ldm.run.data import training_split, with_data
 from ldm.run.engine import Experiment, Member, Session, check_backend, checked_again, protocol
-from ldm.run.goal_choice import Goals, choose
+from ldm.run.goal_choice import choose
 from ldm.run.runtime import Runtime
-from ldm.run.specs import RefinementSpec, full_location
 from ldm.runs import list_runs
 from ldm.text import counted, short
 
@@ -44,7 +46,7 @@ class Refined:
     generation: None if nothing was added: not yet, or because there is nothing to add (`idle`).
     """
 
-    spec: RefinementSpec
+    spec: Refine
     run: Run
     explored: tuple[ExploredGoal, ...]
     verdict: Verdict
@@ -60,7 +62,7 @@ class Refined:
             if added is None
             else f"generation {added.number} with {added.tuples} tuples → {self.spec.memory}"
         )
-        return f"{self.spec.env}: {total.improved} of {total.goals} goals improved; {outcome}"
+        return f"{self.spec.env.name}: {total.improved} of {total.goals} goals improved; {outcome}"
 
     @property
     def idle(self) -> bool:
@@ -96,14 +98,7 @@ def _interval(values: Sequence[float], seed: int) -> tuple[float, float, float]:
     return mean, low, high
 
 
-def refine(
-    spec: RefinementSpec,
-    goals: Goals | None = None,
-    *,
-    models: ModelOptions | None = None,
-    runtime: Runtime | None = None,
-    dry_run: bool = False,
-) -> Refined:
+def refine(spec: Refine, *, runtime: Runtime | None = None, dry_run: bool = False) -> Refined:
     """Explore training goals; better decisions become the memory's next generation.
 
     Without any, the memory stays as it is.
@@ -113,7 +108,7 @@ def refine(
     WorkerDied or RunStopped, after which `ldm refine --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
-    begun = prepare(spec, goals or Goals(), models or ModelOptions(), runtime, dry_run=dry_run)
+    begun = prepare(spec, runtime, dry_run=dry_run)
     *_, last = rounds(begun, runtime, dry_run=dry_run)
     return last
 
@@ -127,11 +122,10 @@ def rounds(refinement: Refinement, runtime: Runtime, *, dry_run: bool = False) -
     while following is not None:
         result = following.play()
         yield result
-        models = following.members[0].models
-        following = None if dry_run else _next_round(result, models, runtime)
+        following = None if dry_run else _next_round(result, runtime)
 
 
-def _next_round(result: Refined, models: ModelOptions, runtime: Runtime) -> Refinement | None:
+def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:
     """Start the round after `result`, unless it was the last or a later one has begun.
 
     Its run lies beside the one before, wherever that is resumed from.
@@ -145,37 +139,38 @@ def _next_round(result: Refined, models: ModelOptions, runtime: Runtime) -> Refi
     if newest != added.number or _follower(result.run.directory.parent, spec, added):
         runtime.message("A later round has begun: resume that run.")
         return None
-    goals = Goals(ids=tuple(one.task.id for one in result.explored), reuse=True)
-    spec = replace(spec, generation=None, round=spec.round + 1, goals_by="even", goals=0)
+    spec = replace(
+        spec,
+        tasks=tuple(one.task.id for one in result.explored),
+        goals="even",
+        reuse_goals=True,
+        generation=None,
+        memory_digest="",
+        round=spec.round + 1,
+    )
     beside = replace(runtime, runs=result.run.directory.parent)
-    return prepare(spec, goals, models, beside, dry_run=False)
+    return prepare(spec, beside, dry_run=False)
 
 
-def _follower(runs: Path, spec: RefinementSpec, base: Generation) -> bool:
+def _follower(runs: Path, spec: Refine, base: Generation) -> bool:
     """Return whether the round after `spec`, which explores with `base`, has begun below `runs`.
 
     It may have added nothing.
     """
     expected = spec.memory, base.digest, spec.round + 1, spec.rounds, spec.seed
-    others = (
-        run.spec(RefinementSpec)
-        for run in list_runs(runs)
-        if run.manifest.command == RefinementSpec.command
-    )
+    others = (run.spec(Refine) for run in list_runs(runs) if run.manifest.command == Refine.command)
     return any(
         (one.memory, one.memory_digest, one.round, one.rounds, one.seed) == expected
         for one in others
     )
 
 
-def prepare(
-    spec: RefinementSpec, goals: Goals, models: ModelOptions, runtime: Runtime, *, dry_run: bool
-) -> Refinement:
+def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
     """Choose the goals and write a new run, or nothing if something does not fit."""
     from ldm.memory import inspect
 
     spec = _resolved(spec, runtime)
-    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
+    with closing(build_environment(spec.env, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
         base = contents.generation
         base.check_embedder(spec.embedder or base.embedder)
@@ -184,12 +179,11 @@ def prepare(
         spec = replace(
             spec, generation=base.number, embedder=base.embedder, memory_digest=base.digest
         )
-        tasks = choose(spec, goals, env, contents, runtime)
-        if goals.by != "even":
-            spec = replace(spec, goals_by=goals.by, goals=goals.count)
+        tasks = choose(spec, env, contents, runtime)
         spec = replace(spec, tasks=tuple(task.id for task in tasks))
-        spec = _with_method(spec, calls_models=models.configured)
+        spec = _with_method(spec)
         checked = Member(spec, tasks, protocol(env, spec.split, tasks))
+    models = models_of(spec)
     if not models.configured:
         runtime.once("No LLM configured; using the offline reasoner.")
     else:
@@ -197,25 +191,25 @@ def prepare(
     if models.configured and not models.replay:
         where = runtime.connection().display_url
         runtime.once(f"Using {models.roles()['reasoner']} at {where}.")
-    return Refinement(engine.start([checked], _subject, models, runtime), runtime, dry_run=dry_run)
+    return Refinement(engine.start([checked], _subject, runtime), runtime, dry_run=dry_run)
 
 
-def _subject(spec: RefinementSpec) -> tuple[str, ...]:
+def _subject(spec: Refine) -> tuple[str, ...]:
     """Return the beginning of a run's id."""
-    return "refine", short(spec.env), spec.split
+    return "refine", short(spec.env.name), spec.split
 
 
-def resume(run: Run, spec: RefinementSpec, models: ModelOptions, runtime: Runtime) -> Refinement:
+def resume(name: str, models: Section, runtime: Runtime) -> Refinement:
     """Return a recorded refinement, to be carried on. models: changes to the recorded options.
 
     Raises LdmError as `engine.resumed`.
     """
-    members = engine.resumed(run, spec, lambda one: _check(one, runtime), models, runtime)
+    members = engine.resumed(name, Refine, lambda one: _check(one, runtime), models, runtime)
     return Refinement(members, runtime)
 
 
 @dataclass(frozen=True)
-class Refinement(Experiment[RefinementSpec, Refined, Refined]):
+class Refinement(Experiment[Refine, Refined, Refined]):
     """Explore goals with one generation of a memory, judge the result and extend the memory.
 
     dry_run: judge, and add nothing yet.
@@ -228,26 +222,26 @@ class Refinement(Experiment[RefinementSpec, Refined, Refined]):
     record = ExploredGoal
     file = TREES
 
-    def items(self, member: Member[RefinementSpec], session: Session) -> Sequence[tuple[int, Task]]:
+    def items(self, member: Member[Refine], session: Session) -> Sequence[tuple[int, Task]]:
         """Return the goals to explore: all chosen ones, or the hardest of them."""
         from ldm.explore.goals import hardest
         from ldm.explore.trials import greedy_attempts
 
         spec, tasks = member.spec, member.tasks
-        if spec.goals_by != "even":
+        if spec.goals != "even":
             with self.runtime.stages() as on_progress:
                 attempts = greedy_attempts(session.stage, tasks, on_progress)
             scores = [(one.score, one.steps) for one in attempts]
-            tasks = hardest(tasks, scores, spec.goals_by, spec.goals)
+            tasks = hardest(tasks, scores, spec.goals, spec.limit or DEFAULT_GOALS)
         return list(enumerate(tasks))
 
     @contextmanager
     def showing(
-        self, member: Member[RefinementSpec], session: Session, total: int
+        self, member: Member[Refine], session: Session, total: int
     ) -> Iterator[Callable[[ExploredGoal], None]]:
         spec, improved = member.spec, list[bool]()
         number = f" {spec.round}/{spec.rounds}" if spec.rounds > 1 else ""
-        with self.runtime.progress(f"refine {short(spec.env)}{number}", total) as advance:
+        with self.runtime.progress(f"refine {short(spec.env.name)}{number}", total) as advance:
 
             def on_result(explored: ExploredGoal) -> None:
                 improved.append(any(tree.improved for tree in explored.trees))
@@ -256,7 +250,7 @@ class Refinement(Experiment[RefinementSpec, Refined, Refined]):
             yield on_result
 
     def finish(
-        self, member: Member[RefinementSpec], session: Session, known: Sequence[ExploredGoal]
+        self, member: Member[Refine], session: Session, known: Sequence[ExploredGoal]
     ) -> Refined:
         verdict, generation = self._judged(member, session, known), None
         if verdict.rows and not self.dry_run:
@@ -270,7 +264,7 @@ class Refinement(Experiment[RefinementSpec, Refined, Refined]):
         return outcomes[0]
 
     @contextmanager
-    def at_work(self, member: Member[RefinementSpec]) -> Iterator[Session]:
+    def at_work(self, member: Member[Refine]) -> Iterator[Session]:
         """Yield a session, and report in the end how usable a model's replies were."""
         from ldm.run.results import describe_replies
 
@@ -285,21 +279,20 @@ class Refinement(Experiment[RefinementSpec, Refined, Refined]):
                     self.runtime.message(line)
 
     def _judged(
-        self, member: Member[RefinementSpec], session: Session, explored: Sequence[ExploredGoal]
+        self, member: Member[Refine], session: Session, explored: Sequence[ExploredGoal]
     ) -> Verdict:
         from ldm.envs.metadata import batch_size
         from ldm.explore import judge
         from ldm.memory import FormationOptions
 
-        formation = FormationOptions(batch_size(member.spec.env))
+        formation = FormationOptions(batch_size(member.spec.env.name))
         with self.runtime.stages() as on_progress:
             return judge(
-                session.stage, session.setup, explored, member.spec.gate(), formation, on_progress
+                *(session.stage, session.setup, explored),
+                *(gate_options(member.spec), formation, on_progress),
             )
 
-    def _interrupted(
-        self, member: Member[RefinementSpec], explored: Sequence[ExploredGoal]
-    ) -> Interrupted:
+    def _interrupted(self, member: Member[Refine], explored: Sequence[ExploredGoal]) -> Interrupted:
         """Return the error of an interruption while the memory is written."""
         from ldm.memory import generations
 
@@ -314,7 +307,7 @@ class Refinement(Experiment[RefinementSpec, Refined, Refined]):
 
 
 def _extended(
-    member: Member[RefinementSpec],
+    member: Member[Refine],
     explored: Sequence[ExploredGoal],
     verdict: Verdict,
     runtime: Runtime,
@@ -326,16 +319,16 @@ def _extended(
     spec, models = member.spec, member.models
     known = generations(spec.memory, explored[0].task.env)
     base = next(generation for generation in known if generation.number == spec.generation)
-    if ":" in spec.env:
-        base = replace(base, env_class=spec.env)
+    if ":" in spec.env.name:
+        base = replace(base, env_class=spec.env.name)
     total = totals(explored)
-    options = {name: str(value) for name, value in asdict(spec.refine_options()).items()}
+    options = {name: str(value) for name, value in asdict(search_options(spec)).items()}
     settings = {
         "goals": str(total.goals),
         "improved": str(total.improved),
         **options,
-        **dict(spec.policy_options),
-        "gate": spec.gate().gate,
+        **{name: written(value) for name, value in spec.policy.given},
+        "gate": gate_options(spec).gate,
         **({"round": f"{spec.round}/{spec.rounds}"} if spec.rounds > 1 else {}),
         **gate_settings(verdict, gain_of(verdict, spec.seed)),
         "seed": str(spec.seed),
@@ -354,44 +347,41 @@ def _extended(
         )
 
 
-def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
+def _resolved(spec: Refine, runtime: Runtime) -> Refine:
     """Return the spec with environment, data, training split and the memory's full place."""
     from ldm.envs import load_env
-    from ldm.policy import PolicyOptions
 
     memory = full_location(spec.memory)
-    env = spec.env or remembered_class(memory, only_environment(memory))
-    load_env(env, recorded=not (spec.env or runtime.trust))
-    override(PolicyOptions, dict(spec.policy_options), "policy")
-    options = with_data(env, spec.env_options, runtime)
-    split = training_split(env, spec.split, options, runtime)
-    spec = replace(spec, env=env, split=split, memory=memory, env_options=options)
-    spec.refine_options()
-    spec.gate()
-    return spec
+    name = spec.env.name or remembered_class(memory, only_environment(memory))
+    load_env(name, recorded=not (spec.env.name or runtime.trust))
+    env = with_data(Section(name, spec.env.given), runtime)
+    return replace(
+        spec,
+        env=env,
+        split=training_split(env, spec.split, runtime),
+        memory=memory,
+        policy=spec.policy.settled(type(policy_options(spec)), "policy"),
+        search=spec.search.settled(type(search_options(spec)), "search"),
+        gate=spec.gate.settled(type(gate_options(spec)), "gate"),
+    )
 
 
-def _with_method(spec: RefinementSpec, *, calls_models: bool) -> RefinementSpec:
+def _with_method(spec: Refine) -> Refine:
     """Return the spec with its defaults: when a model is asked, and the explorer.
 
     That is the paper's tree where the paper is wanted, or where each decision costs a model call; a
     best-first search takes many more decisions, and finds more.
     """
-    from ldm.policy import PolicyOptions
-
-    policy = dict(spec.policy_options)
+    calls_models = models_of(spec).configured
     if calls_models:
-        policy |= PolicyOptions.with_model(policy)
-    always = calls_models and override(PolicyOptions, policy, "policy").consult == "always"
-    explorer = "tree" if always or spec.gate().gate == "off" else "best-first"
-    return replace(
-        spec,
-        policy_options=sorted_settings(policy),
-        options=sorted_settings({"explorer": explorer, **dict(spec.options)}),
-    )
+        given = policy_options(spec).with_model(spec.policy.options)
+        spec = replace(spec, policy=spec.policy.with_options(**given))
+    always = calls_models and policy_options(spec).consult == "always"
+    explorer = "tree" if always or gate_options(spec).gate == "off" else "best-first"
+    return replace(spec, search=Section.read({"explorer": explorer, **spec.search.options}))
 
 
-def _check(spec: RefinementSpec, runtime: Runtime) -> Member[RefinementSpec]:
+def _check(spec: Refine, runtime: Runtime) -> Member[Refine]:
     """Return a recorded refinement with its goals and the memory's present digest."""
     from ldm.memory import generations
 

@@ -151,7 +151,7 @@ class TestTheCommand:
         monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
 
     def test_compares_with_and_without(self, run: Run, place: Path) -> None:
-        options = ("--sweep", "exemplars=0,2", "--set", "budget=3", "--memory", place)
+        options = ("--sweep", "agent.exemplars=0,2", "--agent.budget", "3", "--memory", place)
         outcome = run("eval", *TOY, "--agent", "react", *options)
         assert outcome.code == 0, outcome.err
         assert "exemplars=2" in outcome.out
@@ -163,14 +163,14 @@ class TestTheCommand:
         assert sorted(kinds.count("exemplars") for kinds in notes) == [0, 2]
 
     def test_tasks_of_the_memory_are_refused(self, run: Run, place: Path) -> None:
-        options = ("--set", "exemplars=1", "--memory", place, "--split", "train")
+        options = ("--agent.exemplars", "1", "--memory", place, "--split", "train")
         outcome = run("eval", *TOY, "--agent", "react", *options)
         assert outcome.code == 1
         assert "also sources of the memory" in outcome.err
         assert not Path("runs").exists()
 
     def test_without_a_memory_nothing_begins(self, run: Run) -> None:
-        outcome = run("eval", *TOY, "--agent", "react", "--set", "exemplars=1")
+        outcome = run("eval", *TOY, "--agent", "react", "--agent.exemplars", "1")
         assert outcome.code == 1
         assert "There is no memory" in outcome.err
         assert not Path("runs").exists()

@@ -17,7 +17,7 @@ from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories
 
 TOY = ("eval", "--env", "tests.toy:ToyEnv", "--workers", "1")
-RANDOM = (*TOY, "--agent", "random", "--set", "budget=4")
+RANDOM = (*TOY, "--agent", "random", "--agent.budget", "4")
 
 
 @pytest.fixture(autouse=True)

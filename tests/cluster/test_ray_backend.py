@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ldm.cluster import RayCluster
+from ldm.config import Evaluate
 from ldm.embed import load_embedder
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
@@ -20,7 +21,6 @@ from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
 from ldm.run import builders
 from ldm.run.builders import PlayerBuilder
-from ldm.run.specs import EvaluationSpec
 from tests.cli.conftest import Run, place, run
 from tests.integration.crash import evaluation
 from tests.run.test_engine import ITEMS, Squarer, SquareWorker
@@ -45,7 +45,7 @@ def test_no_item_needs_no_cluster() -> None:
     RayCluster("127.0.0.1:1").map(SQUARES, [], workers=2, on_result=lambda _: None)
 
 
-TOY = ("eval", "--env", "tests.toy:ToyEnv", "--set", "env.tasks=6")
+TOY = ("eval", "--env", "tests.toy:ToyEnv", "--env.tasks", "6")
 
 
 @pytest.mark.parametrize("backend", ["processes", "ray"])
@@ -70,8 +70,8 @@ def test_threads_without_a_model_play_the_same(run: Run, place: Path) -> None:
 def test_a_machine_without_the_memory_gets_it_with_the_builder(tmp_path: Path) -> None:
     embedder, options = load_embedder(), (("tasks", "6"),)
     build(str(tmp_path / "memory"), expert_trajectories(), embedder, OfflineReasoner)
-    spec = EvaluationSpec(
-        "tests.toy:ToyEnv", "test", "ldm", env_options=options, memory=str(tmp_path / "memory")
+    spec = Evaluate(
+        {"name": "tests.toy:ToyEnv", **options}, "test", "ldm", memory=str(tmp_path / "memory")
     )
     builder = PlayerBuilder(spec)
     sent = pickle.dumps(builder.carrying())

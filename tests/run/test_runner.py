@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ldm import records
+from ldm.config import Evaluate
 from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions
 from ldm.run import evaluate
@@ -21,17 +22,16 @@ from ldm.run.evaluate import Evaluation
 from ldm.run.results import Report
 from ldm.run.runner import finished
 from ldm.run.runtime import OnEpisode, Playing, Runtime
-from ldm.run.specs import EvaluationSpec
 from ldm.runs import Run
 from ldm.types import EpisodeResult, Task, TimeStep, Trajectory
 from tests.run.recorded import TOY
 from tests.toy import ToyEnv, ToyOptions
 
-SPEC = EvaluationSpec(TOY, "test", "random", agent_options={"budget": 20}, seed=1)  # type: ignore[arg-type]
+SPEC = Evaluate(TOY, "test", {"name": "random", "budget": 20}, seed=1)  # type: ignore[arg-type]
 TASKS = tuple(ToyEnv().tasks("test"))
 
 
-def begun(place: Path, spec: EvaluationSpec = SPEC, **runtime: Any) -> Evaluation:
+def begun(place: Path, spec: Evaluate = SPEC, **runtime: Any) -> Evaluation:
     return evaluate.prepare(
         [evaluate.resolve(spec, Runtime())],
         ModelOptions(),
@@ -40,7 +40,7 @@ def begun(place: Path, spec: EvaluationSpec = SPEC, **runtime: Any) -> Evaluatio
 
 
 def resumed(run: Run, **runtime: Any) -> Evaluation:
-    spec = run.spec(EvaluationSpec)
+    spec = run.spec(Evaluate)
     around = Runtime(run.directory.parent, **{"workers": 1, "trust": True, **runtime})
     return evaluate.resume(run, spec, ModelOptions(), around)
 
