@@ -1,4 +1,4 @@
-"""Which goals may be explored: new ones, of a training split, that no evaluation has used."""
+"""The choice of goals to explore: new ones, of a training split, that no evaluation has used."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def new_goals(
     explored: frozenset[str],
     reuse: bool = False,
 ) -> tuple[Task, ...]:
-    """Return those of `tasks` that may be explored.
+    """Return the tasks that may be explored.
 
     evaluated, remembered: `leak_key`s of evaluated tasks and of the memory's own trajectories.
     explored: ids of the goals of earlier refinements. reuse: allow remembered and explored ones.
@@ -97,7 +97,7 @@ def hardest(
 def rejected_goal(
     chosen: Sequence[Task], allowed: Sequence[Task], evaluated: frozenset[str]
 ) -> tuple[Task, str] | None:
-    """Return the first of `chosen` that is not allowed, and why; None where all are."""
+    """Return the first of `chosen` that is not allowed, and why, or None if all are."""
     allowed_ids = {task.id for task in allowed}
     for task in chosen:
         if task.id not in allowed_ids:

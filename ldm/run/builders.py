@@ -170,9 +170,7 @@ class ExplorerBuilder(Builder[Refine]):
             prompted = options.prompted(models.options.in_flight)
             reasoner = known.ask(models.get("reasoner"), env.card, prompted)
         policy = Policy(known.memory, reasoner, options, spec.seed)
-        return ExplorationSetup(
-            env, known.memory, reasoner, policy, search_options(spec), spec.seed
-        )
+        return ExplorationSetup(env, known.memory, reasoner, policy, search_options(spec))
 
 
 class AttemptBuilder(Builder[OptimisePlan]):

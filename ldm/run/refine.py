@@ -225,12 +225,12 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     def items(self, member: Member[Refine], session: Session) -> Sequence[tuple[int, Task]]:
         """Return the goals to explore: all chosen ones, or the hardest of them."""
         from ldm.explore.goals import hardest
-        from ldm.explore.trials import greedy_attempts
+        from ldm.explore.trials import Trials
 
         spec, tasks = member.spec, member.tasks
         if spec.goals != "even":
             with self.runtime.stages() as on_progress:
-                attempts = greedy_attempts(session.stage, tasks, on_progress)
+                attempts = Trials(session.stage, on_progress).attempts(tasks)
             scores = [(one.score, one.steps) for one in attempts]
             tasks = hardest(tasks, scores, spec.goals, spec.limit or DEFAULT_GOALS)
         return list(enumerate(tasks))
