@@ -81,23 +81,6 @@ class TestRecalls:
         assert choice() != choice(key="test/2")
         assert choice() != choice(past=())
 
-    def test_are_ranked_by_history_too_where_that_is_wanted(self, memory: Memory) -> None:
-        batches = memory.batches_for(GOAL)
-        ranked = policy(memory, rank_history=True, k=4)
-        state = ranked.state(now())
-        result = ranked.decide(now(), batches).recalls
-        assert result == tuple(
-            memory.retrieve(GOAL, now().observation, 4, batches=batches, history=state.history.text)
-        )
-        embedder = BagOfWords()
-        vector = embedder.embed([state.history.text])[0]
-        plain = {r.tuple.id: r for r in policy(memory, k=16).recall(now(), batches)}
-        for one in result:
-            likeness = float(embedder.embed([one.tuple.history.text])[0] @ vector)
-            expected = (2 * plain[one.tuple.id].similarity + likeness) / 3
-            assert one.similarity == pytest.approx(expected, abs=1e-5)
-        assert result != policy(memory, k=4).recall(now(), batches)
-
     def test_of_what_a_refinement_added_are_bounded_by_its_share_of_the_steps(
         self, memory: Memory
     ) -> None:
@@ -272,16 +255,11 @@ class TestWhatIsDoneOnce:
             reads_notes = True
 
         batches = memory.batches_for(GOAL)
-        for kind, options, times in (
-            (Noting, PolicyOptions(), 0),
-            (Noting, PolicyOptions(rank_history=True), 1),
-            (Reading, PolicyOptions(), 1),
-        ):
+        for kind, times in ((Noting, 0), (Reading, 1)):
             reasoner = kind(BagOfWords())
-            decision = Policy(memory, reasoner, options).decide(now(), batches)
+            decision = Policy(memory, reasoner, PolicyOptions()).decide(now(), batches)
             assert reasoner.noted == times
-            if not options.rank_history:
-                assert decision.action == policy(memory).decide(now(), batches).action
+            assert decision.action == policy(memory).decide(now(), batches).action
 
 
 class Costly(OfflineReasoner):

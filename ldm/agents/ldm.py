@@ -38,7 +38,6 @@ class LdmAgent:
         """Raise LdmError where `resources` lack memory, reasoner or what the options need."""
         if resources.memory is None or (resources.reasoner is None and resources.ask is None):
             raise LdmError("The agent ldm needs a memory.", "Make one with `ldm build-memory`.")
-        options.check(resources.memory)
         self.options = options
         self._memory = resources.memory
         self._resources = resources

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from ldm.explore.candidates import Candidates, Remembered, collect
 from ldm.explore.confirmation import Check, Checked, Confirmation, likeness
@@ -46,19 +46,19 @@ NEIGHBOURS = 4
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """How the gate judges.
-
-    gate: "off" adds every improvement and no practice, as the paper does; "open" also adds all
-    practice, and judges nothing either. solved: whether successes of the ground process are
-    practice, too, or only those that exploration found. max_part: an improvement that is recalled
-    in more than this share of the steps of all goals is refused, as it says the same everywhere.
-    """
+    """How the gate judges."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    gate: Literal["on", "off", "open"] = "on"
-    solved: bool = True
-    max_part: float = 0.5
+    gate: Annotated[
+        Literal["on", "off", "open"],
+        "Add only what does not lower training scores (on), all improvements and no practice, as "
+        "in the paper (off), or everything (open)",
+    ] = "on"
+    solved: Annotated[bool, "Practise goals that the first attempt solves, too"] = True
+    max_part: Annotated[
+        float, "Maximum share of all steps at which an improvement may be recalled"
+    ] = 0.5
 
     def __post_init__(self) -> None:
         if not 0 < self.max_part <= 1:
