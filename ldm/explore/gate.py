@@ -4,8 +4,8 @@ Two things can join it. *Practice*: episodes with the full score, found by the g
 exploration, are remembered whole, in batch memories of their own. *Improvements*: the tuples that
 exploration adds to present batches where it earned more, but not everything (LDM² §3.3).
 
-Practice is tried by task kind, with hindsight (`ldm.explore.hindsight`); where that does not help,
-as it was. If neither helps, practice is limited to nearly identical goals, provided that does no
+Practice is tried by task kind, with hindsight (`ldm.explore.hindsight`); if that does not help, as
+it was. If neither helps, practice is limited to nearly identical goals, provided that does no
 harm. Each improvement, unless the same way is practice that is kept, has its key step confirmed
 (`ldm.explore.confirmation`) and is then tried alone, on the goals most like its own; those that do
 no harm are tried together on all goals of their kinds. Nearly identical goals alone recall them. No
@@ -324,8 +324,8 @@ class _Gate:
     ) -> tuple[Played, ...]:
         """Play all goals with exactly what was kept.
 
-        What was refused was part of the memory in other trials, where it helped to tell the kinds
-        of goals apart; and practice of one kind may be recalled for goals of another.
+        In other trials refused candidates were part of the memory and helped to tell the kinds of
+        goals apart, and practice of one kind may be recalled for goals of another.
         """
         kinds, kept = practice.kinds, (*practice.trajectories, *_kept(improved))
         usual = all(how == Remembered() for how in kinds.values())
