@@ -29,7 +29,8 @@ from ldm.embed import load_embedder
 from ldm.envs import load_env
 from ldm.memory import Contents, Memory, generations, inspect
 from ldm.memory.access import reading, writing
-from ldm.memory.retrieval import DECIMALS, Query, Retriever
+from ldm.memory.ranking import DECIMALS
+from ldm.memory.retrieval import Query, Retriever
 from ldm.reason.offline import OfflineReasoner
 from ldm.run.builders import Knowledge, PlayerBuilder, build_environment
 from ldm.run.selection import select

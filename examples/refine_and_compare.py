@@ -27,8 +27,8 @@ def main(
     [built] = ldm.build_memory(data, memory, options)
     print(f"generation 0: {len(built.rows)} tuples from {built.trajectories} episodes")
 
-    exploration = ldm.Refine("alfworld", "demo_explore", memory=memory)
-    refined = ldm.refine(exploration, ldm.Goals(goals), runtime=runtime)
+    exploration = ldm.Refine("alfworld", "demo_explore", limit=goals, memory=memory)
+    refined = ldm.refine(exploration, runtime=runtime)
     improved = sum(bool(explored.added) for explored in refined.explored)
     added = sum(len(explored.added) for explored in refined.explored)
     print(f"{goals} goals explored, {improved} of them improved: {added} tuples added")

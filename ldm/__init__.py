@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         Credited,
         Pruned,
         credit_tuples,
-        learn_utilities,
         prune_memory,
     )
     from ldm.run.curve_runs import curve
@@ -116,7 +115,6 @@ __all__ = [
     "evaluate_all",
     "evaluate_preset",
     "judge_run",
-    "learn_utilities",
     "list_presets",
     "optimize_plan",
     "optimize_plans",
@@ -179,7 +177,6 @@ _MODULES = {
     "evaluate_all": "ldm.run.evaluate",
     "evaluate_preset": "ldm.run.reproducing",
     "judge_run": "ldm.run.judging",
-    "learn_utilities": "ldm.run.crediting",
     "list_presets": "ldm.run.presets",
     "optimize_plan": "ldm.run.plan",
     "optimize_plans": "ldm.run.plan",

@@ -11,12 +11,22 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path, PurePath
 from types import NoneType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from ldm.errors import LdmError
 
@@ -136,6 +146,20 @@ class Section:
         return typed(options, self.options, owner)
 
 
+if TYPE_CHECKING:
+
+    class SectionField:
+        """A field that holds a section and also takes a name or a mapping."""
+
+        def __init__(self, name: str = "") -> None: ...
+        def __get__(self, instance: object, owner: Any = None) -> Section: ...
+        def __set__(self, instance: object, value: Section | str | Mapping[str, Any]) -> None: ...
+else:
+    SectionField = Section
+
+#: Defaults of sections.
+NO_OPTIONS, LDM = SectionField(), SectionField(DEFAULT_AGENT)
+
 AGENT_SECTION = Of(registry="agents")
 ENV_SECTION = Of(registry="envs")
 POLICY_SECTION = Of("ldm.policy:PolicyOptions")
@@ -190,18 +214,18 @@ class Evaluate(Spec):
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: Annotated[
-        Section,
+        SectionField,
         ENV_SECTION,
         Option("Environment: a name or package.module:Class.", TASKS, complete="environments"),
-    ] = Section()
+    ] = NO_OPTIONS
     split: Annotated[
         str, Option("Split; each environment has a default.", TASKS, complete="splits")
     ] = ""
     agent: Annotated[
-        Section,
+        SectionField,
         AGENT_SECTION,
         Option("Agent, or several: A,B.", AGENT, complete="agents"),
-    ] = Section(DEFAULT_AGENT)
+    ] = LDM
     kinds: Annotated[
         tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
     ] = ()
@@ -227,7 +251,7 @@ class Evaluate(Spec):
         Option("Never recall tuples of these trajectories: ID,ID.", MEMORY, rare=True),
     ] = ()
     repeat: int = 1
-    models: Annotated[Section, MODELS_SECTION] = Section()
+    models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +266,10 @@ class Refine(Spec):
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: Annotated[
-        Section,
+        SectionField,
         ENV_SECTION,
         Option("Environment; default: the memory's only one.", TASKS, complete="environments"),
-    ] = Section()
+    ] = NO_OPTIONS
     split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
     kinds: Annotated[
         tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
@@ -278,13 +302,13 @@ class Refine(Spec):
         str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)
     ] = None
     memory_digest: str = ""
-    policy: Annotated[Section, POLICY_SECTION] = Section()
-    search: Annotated[Section, SEARCH_SECTION] = Section()
-    gate: Annotated[Section, GATE_SECTION] = Section()
+    policy: Annotated[SectionField, POLICY_SECTION] = NO_OPTIONS
+    search: Annotated[SectionField, SEARCH_SECTION] = NO_OPTIONS
+    gate: Annotated[SectionField, GATE_SECTION] = NO_OPTIONS
     rounds: Annotated[int, Option("Rounds, each with the memory of the one before.", SEARCH)] = 1
     round: int = 1
     seed: Annotated[int, Option("Random seed.", TASKS)] = 0
-    models: Annotated[Section, MODELS_SECTION] = Section()
+    models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
 
     def __post_init__(self) -> None:
         Spec.__post_init__(self)
@@ -315,10 +339,10 @@ class OptimisePlan(Spec):
     memory_digest: ClassVar[str] = ""
 
     env: Annotated[
-        Section,
+        SectionField,
         ENV_SECTION,
         Option("Environment: a name or package.module:Class.", TASKS, complete="environments"),
-    ] = Section()
+    ] = NO_OPTIONS
     split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
     kind: Annotated[
         str,
@@ -326,11 +350,11 @@ class OptimisePlan(Spec):
     ] = ""
     out: Annotated[str, Option("Folder for the plan files.", PLAN)] = "plans"
     pool: tuple[str, ...] = field(default=(), repr=False)
-    plan: Annotated[Section, PLAN_SECTION] = Section()
+    plan: Annotated[SectionField, PLAN_SECTION] = NO_OPTIONS
     seed: Annotated[int, Option("Random seed.", TASKS)] = 0
     variant: str = ""
     repeat: int = 1
-    models: Annotated[Section, MODELS_SECTION] = Section()
+    models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +394,7 @@ class Build(Spec):
         Literal["trajectory", "paper"],
         Option("Model calls for histories: one for 8 steps, or two a step.", MODEL),
     ] = "trajectory"
-    models: Annotated[Section, MODELS_SECTION] = Section()
+    models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
 
     def __post_init__(self) -> None:
         Spec.__post_init__(self)
@@ -401,25 +425,31 @@ class Field:
     description: str = ""
 
 
-@cache
+#: Dataclass → its fields, see `hints`.
+_DECLARED: dict[Any, dict[str, Field]] = {}
+
+
 def hints(owner: type[Any]) -> dict[str, Field]:
     """Return the fields of a dataclass by name, as declared by `Annotated`."""
+    if owner not in _DECLARED:
+        _DECLARED[owner] = _declared(owner)
+    return _DECLARED[owner]
+
+
+def _declared(owner: type[Any]) -> dict[str, Field]:
     result = {}
     declared = get_type_hints(owner, include_extras=True)
     for one in fields(owner):
-        hint, extras = declared[one.name], ()
+        hint, extras = declared[one.name], tuple[Any, ...]()
         if get_origin(hint) is Annotated:
-            hint, *extras = get_args(hint)
-        default = one.default_factory() if callable(one.default_factory) else one.default  # type: ignore[truthy-function]
-        option = next((x for x in extras if isinstance(x, Option)), None)
-        result[one.name] = Field(
-            one.name,
-            hint,
-            default,
-            option,
-            next((x for x in extras if isinstance(x, Of)), None),
-            next((x for x in extras if isinstance(x, str)), option.help if option else ""),
-        )
+            hint, *extras = get_args(hint)  # type: ignore[assignment]
+        made = one.default_factory
+        default = one.default if made is MISSING else made()
+        option = next((extra for extra in extras if isinstance(extra, Option)), None)
+        of = next((extra for extra in extras if isinstance(extra, Of)), None)
+        words = next((extra for extra in extras if isinstance(extra, str)), "")
+        description = words or (option.help if option else "")
+        result[one.name] = Field(one.name, hint, default, option, of, description)
     return result
 
 

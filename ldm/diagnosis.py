@@ -267,19 +267,21 @@ def _memory(location: str) -> Iterator[Check]:
 
 
 def _probed(models: Models) -> Check:
-    """Ask the server what it can do for the model."""
+    """Ask the server which request parameters it accepts for the model."""
     options = models.options
     try:
         name = options.roles()["llm"]
         able = models.client().capabilities(name)
     except LdmError as error:
-        remedy = error.remedy or "See to the service."
+        remedy = error.remedy or "Check the service."
         return Check("Model service", options.llm or "--llm", "missing", error.message, remedy)
     finally:
         models.close()
-    takes = [part for part in ("temperature", "top_p", "stop", "seed") if getattr(able, part)]
-    bound = able.max_tokens or "nothing"
-    detail = f"answers; JSON by {able.structured}; takes {', '.join(takes)}; bounded by {bound}"
+    parameters = {one: getattr(able, one) for one in ("temperature", "top_p", "stop", "seed")}
+    parameters |= {"bounds in schemas": able.constraints, "bounded replies": able.max_tokens}
+    refused = ", ".join(one for one, accepted in parameters.items() if not accepted) or "nothing"
+    context = f"{able.context:,} tokens" if able.context else "unknown"
+    detail = f"JSON by {able.structured}; refuses {refused}; context {context}"
     return Check("Model service", name, "ok", detail)
 
 

@@ -7,7 +7,7 @@
     python scripts/crash_test.py refine --kills 30
     python scripts/crash_test.py all --kills 13
 
-`all` kills eight commands so often each, kills that came too late not counted, with an embedder and
+`all` kills seven commands so often each, kills that came too late not counted, with an embedder and
 an environment that take no time. Every second kill hits only the first process, so that its workers
 outlive it for a moment.
 """
@@ -83,7 +83,7 @@ def kill_all(place: Path, kills: int, seed: int) -> bool:
         running, same = sum(not one.finished for one in attempts), all(one.same for one in attempts)
         total, right = total + running, right and same
         print(f"{name}: {running} kills, {'identical' if same else 'DIFFERENT'}", flush=True)
-    for change in ("import", "forget", "purge", "migrate"):
+    for change in ("import", "forget", "purge"):
         running, done = killed(change, place / change, kills, real=True)  # raises where it is wrong
         total += running
         print(f"ldm memory {change}: {running} kills, complete ({done}) or absent", flush=True)

@@ -47,7 +47,6 @@ BOUNDED = {
     "batch_size": st.integers(0, 9),
     "min_reward": st.floats(0, 1),
     "goals": st.just("even"),
-    "models": st.just((("llm", "m"),)),
 }
 
 

@@ -35,7 +35,7 @@ class LdmAgent:
     Options = LdmOptions
 
     def __init__(self, options: LdmOptions, resources: Resources) -> None:
-        """Raise LdmError where `resources` lack memory, reasoner or what the options need."""
+        """Raise LdmError if `resources` lack a memory or a reasoner."""
         if resources.memory is None or (resources.reasoner is None and resources.ask is None):
             raise LdmError("The agent ldm needs a memory.", "Make one with `ldm build-memory`.")
         self.options = options

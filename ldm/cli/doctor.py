@@ -24,7 +24,7 @@ def doctor(
         bool,
         typer.Option(
             "--probe",
-            help="Ask the server what it can do for --llm; see `ldm llm probe --estimate`.",
+            help="Send one or two short questions to find out what the server can do for --llm.",
         ),
     ] = False,
     as_json: AsJson = False,

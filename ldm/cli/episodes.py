@@ -152,16 +152,20 @@ def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Di
 
 
 def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
+    from ldm.llm.models import account_lines, accounts_in
     from ldm.records import plain
     from ldm.report.text import EPISODE_COLUMNS, episode_row
 
+    accounts = accounts_in(run.run.directory)
     if display.as_json:
-        output.print_json({"episodes": [plain(one.result) for one in episodes]})
+        usage = [plain(account) for account in accounts]
+        output.print_json({"episodes": [plain(one.result) for one in episodes], "usage": usage})
         return
     listed = episodes if display.full else episodes[:LISTED]
     rows = [episode_row(one) for one in listed]
     output.print_table(f"Episodes of {run.id}", EPISODE_COLUMNS, rows)
     _say_rest(len(episodes) - len(listed))
+    output.say_all(account_lines(accounts))
 
 
 def _say_rest(count: int) -> None:

@@ -160,7 +160,9 @@ def _with_published_tasks(asked: dict[str, Any]) -> dict[str, Any]:
     if len(tasks) != 1 or not tasks[0].endswith(".jsonl"):
         return asked
     env = Section.read(asked.get("env", ""))
-    file, split = published_list(env.name, tasks[0], asked.get("split"))
+    published = published_list(env.name, tasks[0], asked.get("split"))
+    assert published is not None  # noqa: S101 - its name ends in .jsonl
+    file, split = published
     rest = {name: value for name, value in asked.items() if name != "tasks"}
     return {"split": split, **rest, "env": env.with_options(tasks=file)}
 

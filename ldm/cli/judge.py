@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
 from ldm.cli.options import Given, Models, Recording, offers
-from ldm.config import LIMITS, Option
+from ldm.config import LIMITS, MODELS_SECTION, NO_OPTIONS, Option, SectionField, Spec
 
 if TYPE_CHECKING:
     from ldm.run.judged import JudgedRun
 
 
 @dataclass(frozen=True)
-class Judging:
-    """Which run is judged."""
+class Judging(Spec):
+    """Which run is judged, by which model."""
 
     name: Annotated[
         str,
         Option("Directory or id of a finished evaluation.", argument="RUN", complete="runs_below"),
     ] = ""
+    models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
     estimate: Annotated[bool, Option("Print the maximum cost, and stop.", LIMITS)] = False
 
 

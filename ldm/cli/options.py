@@ -208,8 +208,8 @@ class SpecCommand(TyperCommand):
             path, equals, value = word.removeprefix("--").partition("=")
             section, dot, option = path.partition(".")
             if word.startswith("--") and dot and section in self.sections:
-                given = value if equals else next(words, None)
-                if given is None:
+                given = value if equals else next(words, "")
+                if not (given or equals):
                     ctx.fail(f"Option '{word}' requires an argument.")
                 dotted[f"{section}.{option.replace('-', '_')}"] = given
             else:
@@ -306,26 +306,34 @@ def _dashed(name: str) -> str:
 def _parameter(one: Field) -> inspect.Parameter:
     """Return a field as a parameter that Typer understands; None stands for "not given"."""
     assert one.option is not None  # noqa: S101 - only such fields are offered
-    hint, default, kind = _typer_type(one.hint), None, inspect.Parameter.KEYWORD_ONLY
+    default: Any = None
     if one.option.argument:
-        argument = typer.Argument(metavar=one.option.argument, help=one.option.help)
+        kind: Any = one.hint
+        details: Any = typer.Argument(metavar=one.option.argument, help=one.option.help)
         if NoneType not in get_args(one.hint):
-            hint, default = one.hint, inspect.Parameter.empty
-        annotation = Annotated[hint, argument]
-        return inspect.Parameter(one.name, kind, default=default, annotation=annotation)
-    flags = one.option.flags or (f"--{_dashed(one.name)}",)
-    if one.hint is bool:
-        default = False
-    elif hint == bool | None:
-        flags = (f"{flags[0]}/--no-{flags[0][2:]}",)
-    option = typer.Option(
-        *flags,
-        help=one.option.help + _default(one),
-        metavar=one.option.metavar or _metavar(one.hint),
-        autocompletion=getattr(completing, one.option.complete) if one.option.complete else None,
-        rich_help_panel=one.option.group + RARE * one.option.rare,
+            default = inspect.Parameter.empty
+    else:
+        kind, details = _typer_type(one.hint), _typer_option(one, one.option)
+        default = False if one.hint is bool else None
+    return inspect.Parameter(
+        one.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, details],
     )
-    return inspect.Parameter(one.name, kind, default=default, annotation=Annotated[hint, option])
+
+
+def _typer_option(one: Field, option: Option) -> Any:
+    flags = option.flags or (f"--{_dashed(one.name)}",)
+    if bool in get_args(one.hint):
+        flags = (f"{flags[0]}/--no-{flags[0][2:]}",)
+    return typer.Option(
+        *flags,
+        help=option.help + _default(one),
+        metavar=option.metavar or _metavar(one.hint),
+        autocompletion=getattr(completing, option.complete) if option.complete else None,
+        rich_help_panel=option.group + RARE * option.rare,
+    )
 
 
 def _metavar(hint: Any) -> str | None:

@@ -292,6 +292,6 @@ def calls_folder(memory: str, runtime: Runtime) -> Path | None:
     from ldm.memory.directory import CALLS
 
     if is_server(memory):
-        runtime.message("The calls of a memory on a server are recorded with --record FOLDER only.")
+        runtime.message("The calls of a memory on a server are recorded only with --cache FOLDER.")
         return None
     return Path(memory) / CALLS

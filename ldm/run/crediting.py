@@ -1,4 +1,4 @@
-"""What the tuples of a memory were worth in recorded evaluations; dropping those that harmed."""
+"""Credit the tuples of a memory from recorded evaluations, and drop harmful ones."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Credited:
-    """What the tuples of one memory were worth in evaluations with it.
+    """The credit of a memory's tuples in evaluations with it.
 
-    memory, generation: where it lies, and which of its generations was evaluated.
-    runs: directories of the evaluations. specs: of these. attempts: how many attempts there were.
-    tuples: those that were recalled, the most harmful first.
+    memory, generation: its location, and the evaluated generation.
+    runs, specs: the directories and specs of the evaluations. attempts: the number of attempts.
+    tuples: the recalled ones, the most harmful first.
     """
 
     memory: str
@@ -37,7 +37,7 @@ class Credited:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What pruning came to. dropped: the tuples. generation: the new one; None: none was added."""
+    """The result of pruning. generation: the new one, or None if none was added."""
 
     credited: Credited
     dropped: tuple[CreditedTuple, ...]
@@ -47,11 +47,11 @@ class Pruned:
 def credit_tuples(
     runs: Sequence[str | Path], *, folder: Path = Path("runs"), trust: bool = False
 ) -> Credited:
-    """Return what the tuples of a memory were worth in finished evaluations with it.
+    """Return the credit of a memory's tuples in finished evaluations with it.
 
     runs: directories, or ids below `folder`. trust: as for `ldm.compare`.
-    Raises LdmError where a run is no finished evaluation with a memory, was recorded before what is
-    followed was, or has another memory than the first, or where that memory has changed.
+    Raises LdmError if a run is not a finished evaluation with a memory, does not record which
+    tuples were followed, has another memory than the first, or the memory has changed.
     """
     from ldm.memory import inspect
     from ldm.run.credit import CreditedTuple, tuple_credits
@@ -63,8 +63,8 @@ def credit_tuples(
     contents = inspect(first.memory, attempts[0].task.env, first.generation)
     if contents.generation.digest != first.memory_digest:
         raise LdmError(
-            f"The memory at {first.memory} holds other tuples than when it was evaluated.",
-            "Evaluate it as it is now.",
+            f"The memory at {first.memory} has changed since it was evaluated.",
+            "Evaluate it again.",
         )
     credits_of = tuple_credits(attempts)
     named = contents.rows.with_ids([one.tuple_id for one in credits_of])
@@ -87,15 +87,14 @@ def prune_memory(
     trust: bool = False,
     dry_run: bool = False,
 ) -> Pruned:
-    """Drop the tuples that were followed often with poor outcomes, as the memory's next generation.
+    """Drop tuples that were followed often with poor outcomes, as the memory's next generation.
 
-    runs, folder, trust: as for `credit_tuples`; evaluations of training splits only, since to
-    choose by the outcomes of test tasks is to learn from them. options: None for the defaults.
-    dry_run: say what would be dropped, and add nothing.
+    runs, folder, trust: as for `credit_tuples`, but of training splits only, because choosing by
+    the outcomes of test tasks is learning from them. options: None for the defaults.
+    dry_run: return the tuples to drop without adding a generation.
 
-    Where there is nothing to drop, nothing is added.
-    Raises what `credit_tuples` raises, and LdmError where a run is of another split, or where the
-    generation that was evaluated is no longer the newest.
+    Raises what `credit_tuples` raises, and LdmError if a run is of another split or evaluated
+    another generation than the newest.
     """
     from ldm.memory import hide
     from ldm.run.credit import PruneOptions
@@ -117,31 +116,8 @@ def prune_memory(
     return Pruned(credited, dropped, generation)
 
 
-def learn_utilities(
-    runs: Sequence[str | Path], *, folder: Path = Path("runs"), trust: bool = False
-) -> Generation:
-    """Learn what each tuple is worth, for `--recall utility`, as the memory's next generation.
-
-    runs, folder, trust: as for `prune_memory`. Utilities known before are forgotten.
-    Raises what `prune_memory` raises.
-    """
-    from ldm.memory import value
-    from ldm.run.credit import utilities
-
-    recorded = [recorded_spec(str(run), Evaluate, folder, trust=trust) for run in runs]
-    for run, spec in recorded:
-        _check_training(run, spec)
-    credited = credit_tuples(runs, folder=folder, trust=trust)
-    attempts = [attempt for run, _ in recorded for attempt in _attempts(run)]
-    settings = {"runs": ",".join(sorted(directory.name for directory in credited.runs))}
-    learnt = utilities(attempts)
-    if not learnt:
-        raise LdmError("No tuple was followed in these runs.", "Evaluate more tasks.")
-    return value(credited.memory, credited.generation, learnt, settings=settings)
-
-
 def _check_runs(recorded: Sequence[tuple[Run, Evaluate]]) -> None:
-    """Raise LdmError unless the runs are different ones with the same memory."""
+    """Raise LdmError unless the runs are distinct and have the same memory."""
     if not recorded:
         raise LdmError("No run is named.", "Name finished evaluations.")
     directories = [run.directory.resolve() for run, _ in recorded]
@@ -164,7 +140,7 @@ def _check_runs(recorded: Sequence[tuple[Run, Evaluate]]) -> None:
 
 
 def _attempts(run: Run) -> Iterator[Trajectory]:
-    """Yield the attempts of a finished run. Raises LdmError where they tell no credit."""
+    """Yield the attempts of a finished run; raise LdmError if they do not record recalls."""
     from ldm import records
     from ldm.run.credit import counted
     from ldm.run.runner import TRAJECTORIES, results
@@ -180,13 +156,13 @@ def _attempts(run: Run) -> Iterator[Trajectory]:
     if any(step.followed is None for step in steps):
         raise LdmError(
             f"{run.directory} does not record which of the recalled tuples were followed.",
-            "It is of an older version, or of an agent that does not record it: evaluate again.",
+            "Its agent does not record it; evaluate another one.",
         )
     yield from attempts
 
 
 def _check_training(run: Run, spec: Evaluate) -> None:
-    """Raise LdmError where a run is not of a training split."""
+    """Raise LdmError unless a run is of a training split."""
     from ldm.envs import load_env
 
     known = load_env(spec.env.name).train_splits

@@ -430,7 +430,7 @@ def settled(spec: Evaluate) -> Evaluate:
     agent, options = agent_of(spec), dict(spec.agent.options)
     for name, (digest_name, digest) in getattr(agent.Options, "digests", {}).items():
         if name in options:
-            path = Path(options[name]).expanduser().absolute()
+            path = Path(str(options[name])).expanduser().absolute()
             options |= {name: str(path), digest_name: digest(path)}
     defaults = getattr(agent.Options, "with_model", None)
     if defaults is not None and models_of(spec).configured:

@@ -91,12 +91,8 @@ def with_agent_option(spec: Evaluate, name: str, value: object) -> Evaluate:
 def say_limits(specs: Sequence[Evaluate | OptimisePlan], runtime: Runtime) -> None:
     """Warn that cost limits apply per run if several runs call models."""
     calling, models = [spec for spec in specs if roles(spec)], models_of(specs[0])
-    limits = {
-        "--max-usd": models.max_usd,
-        "--max-tokens": models.max_tokens,
-        "--max-calls": models.max_calls,
-    }
-    names = [option for option, value in limits.items() if value is not None]
+    limits = ("max_usd", "max_tokens", "max_calls")
+    names = [name for name in limits if getattr(models, name) is not None]
     if names and len(calling) > 1:
         runtime.message(f"{', '.join(names)}: the limit applies to each of {len(calling)} runs.")
 

@@ -191,12 +191,12 @@ def test_an_interrupted_run_goes_on_without_a_repeated_call(
     run: Run, server: FakeServer, place: Path
 ) -> None:
     command = (*ADAPT, "--workers", "2", "--planner-llm", "wise")
-    stopped = run(*command, "--max-calls", "20")
+    stopped = run(*command, "--models.max-calls", "20")
     assert stopped.code == 1
     assert "ldm eval --resume" in stopped.err
     before = len(server.bodies)
     (directory,) = (place / "runs").iterdir()
-    assert run("eval", "--resume", directory, "--max-calls", "9999").code == 0
+    assert run("eval", "--resume", directory, "--models.max-calls", "9999").code == 0
     bodies = [json.dumps(body, sort_keys=True) for body in server.bodies]
     assert len(bodies) == len(set(bodies)) > before
     planned = {b["model"] for b in server.bodies if "You divide" in b["messages"][0]["content"]}

@@ -123,13 +123,13 @@ def test_json_is_one_object(run: Run, server: FakeServer) -> None:
 def test_an_interrupted_optimisation_goes_on_without_a_repeated_call(
     run: Run, place: Path, server: FakeServer
 ) -> None:
-    stopped = run(*AUTOPLAN, "--out", "cut", "--max-calls", "150", "--workers", "1")
+    stopped = run(*AUTOPLAN, "--out", "cut", "--models.max-calls", "150", "--workers", "1")
     assert stopped.code == 1
     assert "ldm autoplan --resume" in stopped.err
     assert not (place / "cut").exists()
     before = prompts_of(server)
     assert len(before) > 100
-    outcome = run("autoplan", "--resume", the_run(place), "--max-calls", "9999")
+    outcome = run("autoplan", "--resume", the_run(place), "--models.max-calls", "9999")
     assert outcome.code == 0, outcome.err
     assert len(set(prompts_of(server))) == len(prompts_of(server)) > len(before)
 
@@ -153,11 +153,13 @@ def test_one_that_is_stopped_while_the_plan_is_rewritten_says_how_to_go_on(
     whole = run(*AUTOPLAN, "--iterations", "1", "--out", "whole", "--runs", "others")
     assert whole.code == 0
     calls = len(server.bodies)
-    stopped = run(*AUTOPLAN, "--iterations", "1", "--max-calls", str(calls - 1), "--workers", "1")
+    stopped = run(
+        *AUTOPLAN, "--iterations", "1", "--models.max-calls", str(calls - 1), "--workers", "1"
+    )
     assert stopped.code == 1
     assert "What was done is recorded in" in stopped.err
     assert f"ldm autoplan --resume {Path('runs') / the_run(place).name}" in stopped.err
-    assert run("autoplan", "--resume", the_run(place), "--max-calls", "9999").code == 0
+    assert run("autoplan", "--resume", the_run(place), "--models.max-calls", "9999").code == 0
 
 
 def comparable(plan: PlanFile) -> tuple[object, ...]:

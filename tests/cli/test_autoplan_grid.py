@@ -106,7 +106,7 @@ class TestIterations:
         plans, evaluations = runs(place, "autoplan-"), runs(place, "ToyEnv-test-autoplan")
         assert (len(plans), len(evaluations)) == (1, 3)
         manifest = json.loads((evaluations[0] / "run.json").read_text())
-        options = dict(manifest["spec"]["agent_options"])
+        options = manifest["spec"]["agent"]
         assert options["budget"] == "9"
         assert "temperature" not in options  # greedy
         paid = len(server.bodies)

@@ -23,17 +23,11 @@ CALLS: dict[str, tuple[str, ...]] = {
     "build-memory": ("data",),
     "import": ("data/train.jsonl", "--out", "out.jsonl"),
     "memory show": (),
-    "memory log": (),
-    "memory types": (),
     "memory search": QUERY,
-    "memory verify": ("--texts", "0"),
-    "memory compact": (),
-    "memory migrate": (),
+    "memory verify": (),
     "eval": (*TOY, "--limit", "1", "--without-tuples", "{tuple}"),
     "memory credit": ("{run}", "--trust"),
-    "memory forget": ("--trajectory", "{trajectory}"),
-    "memory merge": (".ldm/memory", "--memory", "merged"),
-    "memory diff": ("0", "0"),
+    "memory forget": ("--trajectories", "{trajectory}"),
     "compare": ("{run}", "{run}", "--trust"),
     "runs list": (),
     "runs show": ("{run}",),
@@ -49,8 +43,8 @@ CALLS: dict[str, tuple[str, ...]] = {
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
 ELSEWHERE = {
-    *("autoplan", "curve", "judge", "horizon", "runs merge", "memory prune"),
-    *("llm ask", "llm probe", "llm usage"),
+    *("autoplan", "curve", "judge", "horizon"),
+    "llm ask",
 }
 
 

@@ -241,7 +241,7 @@ class TestResuming:
         first = json.loads(run(*SHED, "--json").out)
         manifest = json.loads((Path(first["run"]) / "run.json").read_text())
         assert manifest["spec"]["limit"] == 4
-        assert manifest["spec"]["agent_options"] == [["budget", "12"]]
+        assert manifest["spec"]["agent"]["budget"] == 12
         recorded = manifest["arguments"]["preset"]
         assert recorded["name"] == "shed"
         assert recorded["digest"] == preset("shed.toml").digest

@@ -21,10 +21,9 @@ from ldm.explore.positions import Positions
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.trials import Trials
 from ldm.memory import IndexedTuple, Memory, extend, generations, inspect
-from ldm.memory.columns import outcome_text
 from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
-from ldm.types import FULL_OUTCOME, Outcome, Task, TimeStep, Trajectory
+from ldm.types import Task, TimeStep, Trajectory
 from tests.embedder import BagOfWords
 from tests.explore.test_gate import FORMATION, SHED, Builder, explored, judge_in, place
 from tests.toy import EchoEnv, ToyEnv, expert, record
@@ -268,14 +267,6 @@ class TestInARefinement:
         goal = wandered[0].task
         recalls = memory.retrieve(goal.goal, ENV.reset(goal).observation, 5)
         assert any(r.tuple.outcome and r.tuple.outcome.saved for r in recalls)
-
-
-def test_outcomes_without_it_are_stored_as_before() -> None:
-    plain = '{"score":1.0,"value":1.0,"advantage":0.0,"confirmed":0}'
-    assert outcome_text(FULL_OUTCOME) == plain
-    assert records.loads(plain, Outcome) == FULL_OUTCOME
-    saving = replace(FULL_OUTCOME, saved=3)
-    assert records.loads(outcome_text(saving), Outcome) == saving
 
 
 def test_tuples_of_other_episodes_are_left_alone(place: Path) -> None:

@@ -25,7 +25,7 @@ def test_all_are_shown_the_possible_actions_if_one_is(run: Run, server: FakeServ
     assert "actions listed" in outcome.out.partition("The same for all of them:")[2]
     assert "take" in server.bodies[-1]["messages"][1]["content"].partition("possible")[2]
     had = [json.loads((one / "run.json").read_text())["spec"] for one in runs()]
-    assert ["admissible", "true"] in next(p for p in had if p["agent"] == "react")["agent_options"]
+    assert next(p["agent"] for p in had if p["agent"]["name"] == "react")["admissible"] is True
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,9 @@ class TestBuilding:
     def test_with_the_limit_reached_goes_on_later_and_pays_nothing_twice(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
-        outcome = run("build-memory", "data", *MODEL, "--max-calls", "5", "--concurrency", "1")
+        outcome = run(
+            "build-memory", "data", *MODEL, "--models.max-calls", "5", "--models.concurrency", "1"
+        )
         assert outcome.code != 0
         assert "max-calls" in outcome.err
         before = len(records.read(Path(".ldm/memory/calls/llm.jsonl"), Call))
@@ -234,7 +236,7 @@ class TestEvaluating:
             (("--workers", "1"), []),
         ]:
             manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
-            recorded = manifest["spec"]["agent_options"]
+            recorded = manifest["spec"]["agent"]
             assert [one for one in recorded if one[0] != "budget"] == options
 
     def test_hides_the_admissible_actions_where_that_is_wanted(
@@ -253,7 +255,7 @@ class TestRefining:
         self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert run("build-memory", "data").code == 0
-        outcome = run(*self.REFINE, "--dry-run", *MODEL, "--concurrency", "2")
+        outcome = run(*self.REFINE, "--dry-run", *MODEL, "--models.concurrency", "2")
         assert outcome.code == 0, outcome.err
         assert "scripted at http" in outcome.err
         assert "Malformed replies:" in outcome.err
@@ -275,7 +277,7 @@ class TestRefining:
             assert run(*self.REFINE, "--dry-run", *more, "--runs", runs).code == 0
             (first,) = (place / runs).glob("refine-*")
             plan = json.loads((first / "run.json").read_text())["spec"]
-            assert dict(plan["policy_options"])["consult"] == consult
+            assert plan["policy"]["consult"] == consult
             assert dict(plan["options"])["explorer"] == explorer
 
     def test_is_resumed_with_the_model_it_was_begun_with(
@@ -298,12 +300,20 @@ class TestRefining:
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
-        stopped = run(*self.REFINE, "--dry-run", *ALWAYS, "--concurrency", "1", "--max-calls", "3")
+        stopped = run(
+            *self.REFINE,
+            "--dry-run",
+            *ALWAYS,
+            "--models.concurrency",
+            "1",
+            "--models.max-calls",
+            "3",
+        )
         assert stopped.code != 0
         (first,) = (place / "runs").glob("refine-*")
         paid = len(records.read(first / "llm.jsonl", Call))
         assert paid >= 3
-        resumed = run("refine", "--resume", first, "--max-calls", "1000")
+        resumed = run("refine", "--resume", first, "--models.max-calls", "1000")
         assert resumed.code == 0, resumed.err
         calls = records.read(first / "llm.jsonl", Call)
         assert len({call.key for call in calls}) == len(calls) > paid

@@ -162,11 +162,11 @@ def test_what_stops_a_later_agent_names_the_run_that_resumes_all(
     run: Run, server: FakeServer
 ) -> None:
     options = ("--agent", "react,plan_hint", "--agent.plan", "90")
-    stopped = run("eval", *TOY, *options, "--max-calls", "18")
+    stopped = run("eval", *TOY, *options, "--models.max-calls", "18")
     assert stopped.code == 1
     (first,) = (place for place in runs() if "react" in place.name)
     assert f"ldm eval --resume {first}" in stopped.err
-    again = run("eval", "--resume", first, "--max-calls", "999")
+    again = run("eval", "--resume", first, "--models.max-calls", "999")
     assert again.code == 0, again.err
     assert "Side by side" in again.out
 
@@ -239,7 +239,7 @@ def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServe
 
 
 def test_limits_hold_for_each_run_and_that_is_said(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, "--agent", "react,standard", "--max-calls", "200")
+    outcome = run("eval", *TOY, "--agent", "react,standard", "--models.max-calls", "200")
     assert "--max-calls: the limit applies to each of 2 runs." in outcome.err
 
 

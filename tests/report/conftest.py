@@ -6,7 +6,7 @@ They are recorded once a session, in a directory of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,7 @@ import pytest
 import ldm
 from ldm import records
 from ldm.config import Evaluate, Refine
-from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
-from ldm.run.goal_choice import Goals
 from ldm.run.grid import Grid
 from ldm.run.runtime import Runtime
 from tests.agents import washer
@@ -61,8 +59,9 @@ def _recorded(place: Path) -> Recorded:
     memory, runtime = str(place / "memory"), Runtime(runs=place / "runs", workers=1)
     ldm.build_memory(place / "data", memory)
     refined = ldm.refine(
-        Refine({"name": TOY, "tasks": 10, "shelves": 8}, memory=memory, search={"depth": 12}),
-        Goals(count=4),
+        Refine(
+            {"name": TOY, "tasks": 10, "shelves": 8}, memory=memory, search={"depth": 12}, limit=4
+        ),
         runtime=runtime,
     )
     spec = Evaluate(
@@ -75,8 +74,7 @@ def _recorded(place: Path) -> Recorded:
     )
     with FakeServer(Behaviour(answer=reply)) as server:
         divided = ldm.evaluate(
-            Evaluate(TOY, agent="adapt", tasks=tuple(IDS)),
-            models=ModelOptions(llm="fake"),
+            Evaluate(TOY, agent="adapt", tasks=tuple(IDS), models={"llm": "fake"}),
             runtime=Runtime(runs=place / "runs", workers=1, server=Connection(server.url, "", 5.0)),
         )
     return Recorded(
@@ -98,5 +96,5 @@ def _optimised(place: Path) -> Path:
     )
     with FakeServer(Behaviour(answer=washer.reply)) as server:
         runtime = Runtime(runs=place / "runs", workers=1, server=Connection(server.url, "", 5.0))
-        made = ldm.optimize_plan(spec, models=ModelOptions(llm="washer"), runtime=runtime)
+        made = ldm.optimize_plan(replace(spec, models={"llm": "washer"}), runtime=runtime)
     return made.run.directory

@@ -160,10 +160,10 @@ class TestRuns:
             return other.directory
 
         runs = [
-            variant("five", agent_options=[["k", "5"]]),
-            variant("seven", agent_options=[["k", "7"]]),
-            variant("random", agent_options=[["control", "random"], ["k", "9"]]),
-            variant("elsewhere", agent_options=[["k", "9"]], memory="elsewhere"),
+            variant("five", agent={"name": "ldm", "k": 5}),
+            variant("seven", agent={"name": "ldm", "k": 7}),
+            variant("random", agent={"name": "ldm", "control": "random", "k": 9}),
+            variant("elsewhere", agent={"name": "ldm", "k": 9}, memory="elsewhere"),
         ]
         (curve,) = chunks(write_report(runs, tmp_path / "r.html"))["overview"]["curves"]
         assert curve["over"] == "k"

@@ -11,7 +11,6 @@ import pytest
 
 import ldm
 from ldm.config import Evaluate, Refine
-from ldm.llm.models import ModelOptions
 from ldm.memory import environments, exchange, generations
 from ldm.run.runtime import Runtime
 from ldm.types import Task, TimeStep
@@ -80,7 +79,7 @@ def manifest(directory: Path) -> dict[str, Any]:
 
 
 def resume(
-    directory: Path, models: ModelOptions | None = None, runtime: Runtime | None = None
+    directory: Path, models: dict[str, Any] | None = None, runtime: Runtime | None = None
 ) -> Any:
     """Go on with any recorded experiment, one task at a time."""
     return ldm.resume(directory, models=models, runtime=runtime or Runtime(workers=1))

@@ -15,7 +15,6 @@ import ldm
 from ldm import records
 from ldm.config import Evaluate
 from ldm.errors import Interrupted, LdmError, LeakageError, RunStopped
-from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
 from ldm.run.builders import PlayerBuilder
 from ldm.run.engine import recorded_spec
@@ -104,7 +103,7 @@ class TestGoingOn:
     def test_with_a_dry_run_which_adds_nothing_until_it_is_resumed(
         self, remembering: Path, quiet: Runtime
     ) -> None:
-        result = ldm.refine(REFINEMENT, ldm.Goals(4), runtime=quiet, dry_run=True)
+        result = ldm.refine(replace(REFINEMENT, limit=4), runtime=quiet, dry_run=True)
         assert result.generation is None
         assert len(result.explored) == 4
         assert "of 4 goals improved; nothing was added yet" in str(result)
@@ -147,25 +146,27 @@ class TestPlans:
         runtime = Runtime(workers=1, server=Connection(server.url))
         if first == "python":
             with pytest.raises(RunStopped) as stopped:
-                ldm.optimize_plan(spec, models=ModelOptions("cook", max_calls=9), runtime=runtime)
+                ldm.optimize_plan(
+                    replace(spec, models={"llm": "cook", "max_calls": 9}), runtime=runtime
+                )
             assert f"ldm autoplan --resume {only_run('autoplan')}" in stopped.value.remedy
         else:
             brief = ("--iterations", "1", "--batch", "1", "--plan.pool", "2", "--plan.steps", "12")
             kind = ("--env", "alfworld", "--kind", "heat", "--llm", "cook", "--workers", "1")
-            assert run_command("autoplan", *kind, *brief, "--max-calls", "9").code == 1
+            assert run_command("autoplan", *kind, *brief, "--models.max-calls", "9").code == 1
         run, calls = only_run("autoplan"), len(server.bodies)
         if then == "command":
-            more = ("--max-calls", "999", "--workers", "1")
+            more = ("--models.max-calls", "999", "--workers", "1")
             assert run_command("autoplan", "--resume", run, *more).code == 0
         else:
-            resume(run, ModelOptions(max_calls=999), runtime)
+            resume(run, {"max_calls": 999}, runtime)
         requests = [json.dumps(body) for body in server.bodies]
         assert len(requests) > calls
         assert len(set(requests)) == len(requests)  # nothing is paid twice
         file = place / "plans" / "alfworld-heat.json"
         interrupted = comparable(file.read_text(), place)
         ldm.optimize_plan(
-            spec, models=ModelOptions("cook"), runtime=replace(runtime, runs=place / "whole")
+            replace(spec, models={"llm": "cook"}), runtime=replace(runtime, runs=place / "whole")
         )
         assert interrupted == comparable(file.read_text(), place)
 
@@ -210,8 +211,8 @@ class TestRunsThatComeToNothing:
             (replace(RANDOM, agent="rnadom"), "rnadom"),
             (replace(RANDOM, split="tset"), "no split 'tset'"),
             (replace(RANDOM, kinds=("wahs",)), "wahs"),
-            (replace(RANDOM, env_options={"tasks": "x"}), "tasks=x does not fit"),
-            (replace(RANDOM, agent_options={"budgt": 1}), "no option 'budgt'"),
+            (replace(RANDOM, env={"name": TOY, "tasks": "x"}), "tasks of environment"),
+            (replace(RANDOM, agent={"name": "random", "budgt": 1}), "no option 'budgt'"),
             (replace(RANDOM, agent="ldm"), "memory"),
             (replace(RANDOM, agent="react"), "needs an LLM, and none is configured"),
         ],
@@ -232,7 +233,7 @@ class TestRefusals:
         for other in others:
             with pytest.raises(LdmError, match=f"is not {other.noun}"):
                 recorded_spec(str(report.directory), other, quiet.runs)
-        refined = ldm.refine(REFINEMENT, ldm.Goals(2), runtime=quiet)
+        refined = ldm.refine(replace(REFINEMENT, limit=2), runtime=quiet)
         with pytest.raises(LdmError, match="is not an evaluation"):
             ldm.compare([report.directory, refined.run.directory])
 
@@ -246,7 +247,9 @@ class TestRefusals:
 
     def test_a_changed_memory(self, remembering: Path, quiet: Runtime) -> None:
         evaluated = ldm.evaluate(EVALUATION, runtime=quiet).directory
-        explored = ldm.refine(REFINEMENT, ldm.Goals(2), runtime=quiet, dry_run=True).run.directory
+        explored = ldm.refine(
+            replace(REFINEMENT, limit=2), runtime=quiet, dry_run=True
+        ).run.directory
         fewer = expert_trajectories(options=ToyOptions(tasks=3, shelves=8))
         records.write(remembering / "fewer" / "train.jsonl", fewer)
         ldm.build_memory("fewer", options=ldm.Build(rebuild=True))
@@ -257,11 +260,11 @@ class TestRefusals:
     def test_another_model(self, place: Path, serve: Serve) -> None:
         server = serve(answer=lambda body: "Act: go to sink")
         runtime = Runtime(workers=1, server=Connection(server.url))
-        spec = replace(RANDOM, agent="react", agent_options={"budget": 2})
-        run = ldm.evaluate(spec, models=ModelOptions("small"), runtime=runtime).directory
-        with pytest.raises(LdmError, match="was started with --llm small, not large"):
-            resume(run, ModelOptions("large"), runtime)
-        (again,) = resume(run, ModelOptions("small", max_calls=0), runtime)
+        spec = replace(RANDOM, agent={"name": "react", "budget": 2}, models={"llm": "small"})
+        run = ldm.evaluate(spec, runtime=runtime).directory
+        with pytest.raises(LdmError, match=r"was started with --models\.llm small, not large"):
+            resume(run, {"llm": "large"}, runtime)
+        (again,) = resume(run, {"llm": "small", "max_calls": 0}, runtime)
         assert again.directory == run
 
     def test_runs_under_different_protocols(self, place: Path, quiet: Runtime) -> None:
@@ -279,7 +282,7 @@ class TestRefusals:
         assert "the same 2 tasks" in comparison.lines[0]
 
     def test_sources_of_the_memory(self, remembering: Path, quiet: Runtime) -> None:
-        shed = replace(EVALUATION, split="train", env_options=REFINEMENT.env_options)
+        shed = replace(EVALUATION, split="train", env=REFINEMENT.env)
         with pytest.raises(LeakageError, match="train/"):
             ldm.evaluate(shed, runtime=quiet)
         assert not Path("runs").exists()

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.config import Evaluate
+from ldm.config import Evaluate, Section
 from ldm.errors import LdmError
-from ldm.llm.models import ModelOptions
 from ldm.run import evaluate
 from ldm.run.builders import PlayerBuilder
 from ldm.run.engine import protocol
@@ -34,15 +33,13 @@ TASKS = tuple(ToyEnv().tasks("test"))
 def begun(place: Path, spec: Evaluate = SPEC, **runtime: Any) -> Evaluation:
     return evaluate.prepare(
         [evaluate.resolve(spec, Runtime())],
-        ModelOptions(),
         Runtime(place, **{"workers": 1, **runtime}),
     )
 
 
 def resumed(run: Run, **runtime: Any) -> Evaluation:
-    spec = run.spec(Evaluate)
     around = Runtime(run.directory.parent, **{"workers": 1, "trust": True, **runtime})
-    return evaluate.resume(run, spec, ModelOptions(), around)
+    return evaluate.resume(str(run.directory), Section(), around)
 
 
 def results(report: Report) -> list[EpisodeResult]:
@@ -145,7 +142,7 @@ def test_a_finished_run_is_read_and_not_played_again(tmp_path: Path) -> None:
 
 
 def test_the_budget_ends_every_episode(tmp_path: Path) -> None:
-    spec = replace(SPEC, agent_options=(("budget", "3"),))
+    spec = replace(SPEC, agent={"name": SPEC.agent.name, "budget": 3})
     (report,) = begun(tmp_path, spec).play()
     assert all(result.env_steps <= 3 for result in report.results)
     assert any(result.end == "budget" for result in report.results)

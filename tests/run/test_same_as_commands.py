@@ -125,8 +125,7 @@ def test_the_optimisation_of_a_plan(
     def functions() -> None:
         options = {"iterations": 2, "batch": 1, "pool": 2, "steps": 50}
         result = ldm.optimize_plan(
-            ldm.OptimisePlan("alfworld", kind="heat", plan={**options}),
-            models=ldm.ModelOptions("cook"),
+            ldm.OptimisePlan("alfworld", kind="heat", plan=options, models={"llm": "cook"}),
             runtime=ldm.Runtime(workers=1, server=Connection(server.url)),
         )
         assert "microwave" in result.plan.plan
@@ -166,7 +165,7 @@ def test_three_commands_with_shipped_data(
         runtime = ldm.Runtime(workers=1, cache=cache / "ldm")
         ldm.build_memory("data")
         options = {"depth": 8, "proposals": 2, "width": 2}
-        ldm.refine(ldm.Refine(env, search={**options}), ldm.Goals(2), runtime=runtime)
+        ldm.refine(ldm.Refine(env, limit=2, search=options), runtime=runtime)
         grid = ldm.Grid(generations=(0,), control="random")
         ldm.evaluate_all(ldm.Evaluate(env, limit=2), grid, runtime=runtime)
 
