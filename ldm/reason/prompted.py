@@ -154,13 +154,13 @@ class PromptedReasoner:
         return Notes(written[0], written[1])
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
-        """See `Reasoner.assess`."""
+        """Return the sub-goals of `goal`, each marked complete or not (App. A, Evaluation)."""
         form = self._ask_about_past("assess", AssessmentForm, goal, past, observation)
         assessment = "" if form is None else assessment_text(form.complete, form.incomplete)
         return assessment or self._fallback.assess(goal, past, observation)
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """See `Reasoner.summarize`."""
+        """Return a summary of the past: searched, found, held, done (Eq. 6)."""
         form = self._ask_about_past("summarize", SummaryForm, goal, past, observation)
         summary = "" if form is None else form.summary.strip()
         return summary or self._fallback.summarize(goal, past, observation)
