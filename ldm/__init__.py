@@ -6,8 +6,8 @@
     memory = ldm.Memory.open(".ldm/memory", "alfworld")
     for recall in memory.retrieve("put a hot egg in the fridge", "You see a microwave 1."):
         print(recall.similarity, recall.tuple.action)
-    ldm.refine(ldm.RefinementSpec("alfworld"))
-    report = ldm.evaluate(ldm.EvaluationSpec("alfworld"))
+    ldm.refine(ldm.Refine("alfworld"))
+    report = ldm.evaluate(ldm.Evaluate("alfworld", agent={"name": "ldm", "k": 7}))
 
 The package reads as the method: `ldm.memory` (trajectories become tuples, tuples are recalled),
 `ldm.reason` (what the paper asks a language model for), `ldm.policy` (one decision),
@@ -24,6 +24,7 @@ from ldm.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from ldm.agents import Resources
+    from ldm.config import Build, Evaluate, OptimisePlan, Refine, Section
     from ldm.envs.formats import Assumed
     from ldm.episode import Agent, Environment, Episode
     from ldm.errors import LdmError
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
     from ldm.memory import Memory
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.recalls import Recalls
-    from ldm.options import settings
     from ldm.run.building import (
-        BuildOptions,
         build_memory,
         read_trajectories,
         write_trajectories,
@@ -43,11 +42,9 @@ if TYPE_CHECKING:
         Credited,
         Pruned,
         credit_tuples,
-        learn_utilities,
         prune_memory,
     )
     from ldm.run.evaluate import Comparison, compare, evaluate, evaluate_all
-    from ldm.run.goal_choice import Goals
     from ldm.run.grid import Grid
     from ldm.run.judged import JudgedRun
     from ldm.run.judging import judge_run
@@ -65,43 +62,42 @@ if TYPE_CHECKING:
     from ldm.run.results import Report
     from ldm.run.resuming import resume
     from ldm.run.runtime import Runtime
-    from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
     from ldm.types import Card, Recall, StateActionTuple, Step, Task, TimeStep, Trajectory
 
 __all__ = [
     "Agent",
     "Assumed",
-    "BuildOptions",
+    "Build",
     "Card",
     "Comparison",
     "Connection",
     "Credited",
     "Environment",
     "Episode",
-    "EvaluationSpec",
-    "Goals",
+    "Evaluate",
     "Grid",
     "GrowingMemory",
     "JudgedRun",
     "LdmError",
     "Memory",
     "ModelOptions",
+    "OptimisePlan",
     "OptimisedPlan",
     "OptimisedPlans",
     "PlanEvaluation",
     "PlanGrid",
     "PlanScores",
-    "PlanSpec",
     "Preset",
     "Pruned",
     "Recall",
     "Recalls",
+    "Refine",
     "Refined",
-    "RefinementSpec",
     "Report",
     "Reproduction",
     "Resources",
     "Runtime",
+    "Section",
     "StateActionTuple",
     "Step",
     "Task",
@@ -114,7 +110,6 @@ __all__ = [
     "evaluate_all",
     "evaluate_preset",
     "judge_run",
-    "learn_utilities",
     "list_presets",
     "optimize_plan",
     "optimize_plans",
@@ -123,7 +118,6 @@ __all__ = [
     "read_trajectories",
     "refine",
     "resume",
-    "settings",
     "write_trajectories",
 ]
 
@@ -132,37 +126,37 @@ __all__ = [
 _MODULES = {
     "Agent": "ldm.episode",
     "Assumed": "ldm.envs.formats",
-    "BuildOptions": "ldm.run.building",
+    "Build": "ldm.config",
     "Card": "ldm.types",
     "Comparison": "ldm.run.evaluate",
     "Connection": "ldm.llm.service",
     "Credited": "ldm.run.crediting",
     "Environment": "ldm.episode",
     "Episode": "ldm.episode",
-    "EvaluationSpec": "ldm.run.specs",
-    "Goals": "ldm.run.goal_choice",
+    "Evaluate": "ldm.config",
     "Grid": "ldm.run.grid",
     "GrowingMemory": "ldm.memory.growing",
     "JudgedRun": "ldm.run.judged",
     "LdmError": "ldm.errors",
     "Memory": "ldm.memory",
     "ModelOptions": "ldm.llm.models",
+    "OptimisePlan": "ldm.config",
     "OptimisedPlan": "ldm.run.plan",
     "OptimisedPlans": "ldm.run.plan",
     "PlanEvaluation": "ldm.run.plan_figures",
     "PlanGrid": "ldm.run.plan",
     "PlanScores": "ldm.run.plan_figures",
-    "PlanSpec": "ldm.run.specs",
     "Preset": "ldm.run.presets",
     "Pruned": "ldm.run.crediting",
     "Recall": "ldm.types",
     "Recalls": "ldm.memory.recalls",
+    "Refine": "ldm.config",
     "Refined": "ldm.run.refine",
-    "RefinementSpec": "ldm.run.specs",
     "Report": "ldm.run.results",
     "Reproduction": "ldm.run.reproducing",
     "Resources": "ldm.agents",
     "Runtime": "ldm.run.runtime",
+    "Section": "ldm.config",
     "StateActionTuple": "ldm.types",
     "Step": "ldm.types",
     "Task": "ldm.types",
@@ -175,7 +169,6 @@ _MODULES = {
     "evaluate_all": "ldm.run.evaluate",
     "evaluate_preset": "ldm.run.reproducing",
     "judge_run": "ldm.run.judging",
-    "learn_utilities": "ldm.run.crediting",
     "list_presets": "ldm.run.presets",
     "optimize_plan": "ldm.run.plan",
     "optimize_plans": "ldm.run.plan",
@@ -184,7 +177,6 @@ _MODULES = {
     "read_trajectories": "ldm.run.building",
     "refine": "ldm.run.refine",
     "resume": "ldm.run.resuming",
-    "settings": "ldm.options",
     "write_trajectories": "ldm.run.building",
 }
 

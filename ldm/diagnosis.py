@@ -161,7 +161,7 @@ def _embedder() -> Iterator[Check]:
 
 def _service(variables: Mapping[str, str]) -> Iterator[Check]:
     """Check the variables of the model service; keys, also within the URL, are never shown."""
-    from ldm.secrecy import bare_url
+    from ldm.text import bare_url
 
     url, key = variables.get("OPENAI_BASE_URL", ""), variables.get("OPENAI_API_KEY", "")
     without = "Set it to use a language model; without one ldm uses its offline reasoner."
@@ -216,7 +216,7 @@ def _memory(location: str) -> Iterator[Check]:
     """Check each environment's newest generation, from which agents recall."""
     from ldm.memory import environments, generations
     from ldm.memory.addresses import is_server
-    from ldm.secrecy import bare_url
+    from ldm.text import bare_url
 
     remedy = "`ldm build-memory` makes one of the shipped trajectories."
     try:
@@ -253,11 +253,13 @@ def _probed(models: Models) -> Check:
         name = options.roles()["llm"]
         able = models.client().capabilities(name)
     except LdmError as error:
-        remedy = error.remedy or "See to the service."
+        remedy = error.remedy or "Check the service."
         return Check("Model service", options.llm or "--llm", "missing", error.message, remedy)
     finally:
         models.close()
-    takes = [part for part in ("temperature", "top_p", "stop", "seed") if getattr(able, part)]
-    bound = able.max_tokens or "nothing"
-    detail = f"answers; JSON by {able.structured}; takes {', '.join(takes)}; bounded by {bound}"
+    parameters = {one: getattr(able, one) for one in ("temperature", "top_p", "stop", "seed")}
+    parameters |= {"bounds in schemas": able.constraints, "bounded replies": able.max_tokens}
+    refused = ", ".join(one for one, accepted in parameters.items() if not accepted) or "nothing"
+    context = f"{able.context:,} tokens" if able.context else "unknown"
+    detail = f"JSON by {able.structured}; refuses {refused}; context {context}"
     return Check("Model service", name, "ok", detail)

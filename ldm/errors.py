@@ -1,4 +1,4 @@
-"""The errors that a user can do something about.
+"""Errors that the user can solve.
 
 Bad model output is never an error: it is data, an invalid action that is counted.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 class LdmError(Exception):
     """A problem that the user can solve, with its remedy.
 
-    The message is one or two plain sentences; `remedy` says what to do next. The command line
+    The message is one or two plain sentences; `remedy` is the next thing to do. The command line
     prints both and exits with status 1.
     """
 
@@ -25,7 +25,7 @@ class LdmError(Exception):
 
 
 class RecordError(LdmError):
-    """A record that does not fit its schema; the message starts with file:line:field."""
+    """A record that violates its schema; the message starts with file:line:field."""
 
 
 class MemoryStoreError(LdmError):
@@ -37,7 +37,7 @@ class MemoryLocked(MemoryStoreError):
 
 
 class LeakageError(LdmError):
-    """A memory or a prompt holds data of tasks that are about to be evaluated."""
+    """A memory or a prompt that holds data of the tasks to evaluate."""
 
     def __init__(self, sources: Sequence[str], remedy: str, what: str = "the memory") -> None:
         examples = ", ".join(sources[:5]) + (", …" if len(sources) > 5 else "")
@@ -54,19 +54,19 @@ class LeakageError(LdmError):
 
 
 class ForkUnsupported(LdmError):
-    """The environment cannot copy its state; callers replay from reset instead."""
+    """An environment that cannot copy its state; callers replay from reset instead."""
 
 
 class ReplayDivergence(LdmError):
-    """Replaying recorded actions gave another observation than the recorded one."""
+    """A replay of recorded actions that gave another observation than recorded."""
 
 
 class Interrupted(LdmError):
-    """The user stopped the run (Ctrl-C or SIGTERM); its records stay."""
+    """A run that the user stopped (Ctrl-C or SIGTERM); its records stay."""
 
 
 class WorkerDied(LdmError):
-    """A worker process was killed or ran out of memory; the run's records stay."""
+    """A worker process that was killed or ran out of memory; the run's records stay."""
 
 
 class ModelError(LdmError):
@@ -74,27 +74,20 @@ class ModelError(LdmError):
 
 
 class ContextTooLong(ModelError):
-    """The messages do not fit the model's context; the caller may shorten them and try again."""
+    """Messages too long for the model's context; the caller may shorten them and try again."""
 
 
 class RunStopped(LdmError):
-    """No further model call can be made in this run; its records stay, and it can be resumed."""
+    """A run that can make no further model call; its records stay, and it can be resumed."""
 
 
 class BudgetSpent(RunStopped):
-    """The next call could exceed --max-usd, --max-tokens or --max-calls."""
+    """A call that could exceed --max-usd, --max-tokens or --max-calls."""
 
 
 class ModelUnavailable(RunStopped):
-    """The model service cannot be reached, refuses the key or the model, or keeps failing."""
+    """A model service that is unreachable, refuses the key or the model, or keeps failing."""
 
 
 class ReplayMiss(RunStopped):
-    """A replayed recording does not hold the call."""
-
-
-class Postponed(Exception):
-    """No problem of the user's: a result that is not there yet, whose call waits for others.
-
-    Work that does not depend on it goes on (`ldm.parallel.map_concurrently`).
-    """
+    """A call that the replayed recording does not hold."""

@@ -1,7 +1,7 @@
 """The JSONL codec: one record per line, validated when read.
 
-Dataclasses of `ldm.types` are parsed strictly by pydantic, so a wrong type, a missing or a
-misspelt field is reported as file:line:field. The same definitions give the published JSON Schemas.
+Pydantic parses the dataclasses of `ldm.types` strictly: a wrong type, a missing or a misspelt field
+is reported as file:line:field. The same definitions give the published JSON Schemas.
 """
 
 from __future__ import annotations
@@ -25,13 +25,20 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import SchemaValidator
 
-from ldm import secrecy, untrusted
 from ldm.errors import LdmError, RecordError
+from ldm.text import (
+    MAX_LENGTH,
+    json_fault,
+    kind_of,
+    own_descriptor,
+    parse_json,
+    read_lines,
+    redacted_json,
+    too_long,
+)
+from ldm.text import Problem as Problem  # noqa: PLC0414 - other packages import it here
 from ldm.types import EpisodeResult, StateActionTuple, Task, Trajectory
-from ldm.untrusted import Problem as Problem  # noqa: PLC0414 - other packages import it here
-from ldm.untrusted import own_descriptor
 
 T = TypeVar("T")
 
@@ -44,12 +51,10 @@ SCHEMAS: dict[str, type[Any]] = {
 }
 
 
-#: Of one line, how many problems are listed.
+#: Maximum problems reported per line, and the number of faults above which they are only counted:
+#: formatting each one costs 1-2 kB.
 MOST_LISTED = 20
-#: More faults in one line are counted only: each takes a kilobyte or two once it is told.
 MOST_TOLD = 1000
-#: Parts of a pydantic schema that hold several values: their first fault is enough.
-_SEVERAL = ("tuple", "list", "set", "frozenset")
 
 
 def _adapter(record_type: Any) -> TypeAdapter[Any]:
@@ -61,24 +66,6 @@ def _cached_adapter(record_type: Any) -> TypeAdapter[Any]:
     return TypeAdapter(record_type)
 
 
-@cache
-def _validator(record_type: Any) -> SchemaValidator:
-    """Return what reads a record. Of each list it tells the first bad item only.
-
-    A line of a million bad items would otherwise take gigabytes to say so.
-    """
-    return SchemaValidator(_failing_fast(_adapter(record_type).core_schema))
-
-
-def _failing_fast(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_failing_fast(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    copied = {name: _failing_fast(part) for name, part in schema.items()}
-    return {**copied, "fail_fast": True} if copied.get("type") in _SEVERAL else copied
-
-
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a record named in SCHEMAS."""
     content = _adapter(SCHEMAS[name]).json_schema()
@@ -86,11 +73,11 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def dumps(record: object) -> str:
-    """Return one line of JSON without a newline and without secrets (`ldm.secrecy`).
+    """Return one line of JSON without a newline and without secrets (`ldm.text`).
 
     Equal records give the same bytes.
     """
-    return secrecy.redacted_json(_adapter(type(record)).dump_json(record).decode())
+    return redacted_json(_adapter(type(record)).dump_json(record).decode())
 
 
 def plain(record: object) -> Any:
@@ -107,20 +94,33 @@ def loads(text: str | bytes, record_type: type[T], *, file: str = "<text>", line
 
 
 def scan(path: Path, record_type: type[T], *, torn_tail: bool = False) -> Iterator[T | Problem]:
-    """Yield every line of a JSONL file (gzip where it ends in .gz) as a record or a Problem.
+    """Yield every line of a JSONL file (gzip if it ends in .gz) as a record or a Problem.
 
-    Blank lines are skipped. torn_tail: see `read`.
-    Raises LdmError where the file itself cannot be read.
+    Blank lines are skipped. torn_tail: drop a last line without a newline, which a killed process
+    leaves behind. Raises LdmError if the file itself is unreadable.
     """
-    for number, line in untrusted.lines(path):
-        if torn_tail and not line.endswith(b"\n") and len(line) <= untrusted.MAX_LENGTH:
-            break  # a longer line is one that was cut on reading, and others may follow
+    for number, line in _lines(path, torn_tail):
         yield parse(line, record_type, str(path), number)
+
+
+def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T]:
+    """Return all records of a file, as `scan`. Raises RecordError at the first bad line."""
+    return [
+        loads(line, record_type, file=str(path), line=number)
+        for number, line in _lines(path, torn_tail)
+    ]
+
+
+def _lines(path: Path, torn_tail: bool) -> Iterator[tuple[int, bytes]]:
+    for number, line in read_lines(path):
+        if torn_tail and not line.endswith(b"\n") and len(line) <= MAX_LENGTH:
+            break  # a longer line was cut when it was read, and others may follow
+        yield number, line
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a file of records holds. type: a name in SCHEMAS. sound: how many records are."""
+    """The result of a check. type: a name in SCHEMAS. sound: the number of valid records."""
 
     type: str
     sound: int
@@ -128,13 +128,12 @@ class Checked:
 
 
 def check(path: Path, name: str = "") -> Checked:
-    """Return what is wrong in a JSONL file: all fields of a line, of a list those of one item.
+    """Check all lines of a JSONL file, which is read once because it may be a pipe.
 
-    The file is read once, as it may be a pipe. name: in SCHEMAS, "" to judge by the fields of its
-    first JSON object.
-    Raises LdmError where the file cannot be read or holds nothing that looks like a record.
+    name: in SCHEMAS; "" to detect it by the fields of the first JSON object.
+    Raises LdmError if the file is unreadable or its records look like none of these.
     """
-    rest = untrusted.lines(path)
+    rest = read_lines(path)
     first: list[tuple[int, bytes]] = []
     name = name or _detected(path, rest, first)
     sound, problems = 0, list[Problem]()
@@ -148,7 +147,7 @@ def check(path: Path, name: str = "") -> Checked:
 def check_line(
     text: str | bytes, record_type: type[Any], file: str = "<text>", line: int = 1
 ) -> list[Problem]:
-    """Return what is wrong with a line: some twenty problems at most."""
+    """Return the problems with a line, at most MOST_LISTED and one for all others."""
     record = _parsed(text, record_type, file, line)
     return record if isinstance(record, list) else []
 
@@ -156,11 +155,11 @@ def check_line(
 def _detected(
     path: Path, lines: Iterator[tuple[int, bytes]], first: list[tuple[int, bytes]]
 ) -> str:
-    """Return the name in SCHEMAS of the records in these lines; those read go to `first`."""
+    """Return the name in SCHEMAS of the records in `lines`; append the lines read to `first`."""
     damaged = ""
     for number, text in lines:
         first.append((number, text))
-        value = untrusted.json_value(text, str(path), number)
+        value = parse_json(text, str(path), number)
         if isinstance(value, Problem):
             damaged = damaged or f" Line {number}: {value.message}."
         if isinstance(value, dict):
@@ -176,19 +175,6 @@ def _detected(
     )
 
 
-def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T]:
-    """Return all records of a file. Raises RecordError at the first bad line.
-
-    torn_tail: drop a last line without a newline, which a killed process leaves behind.
-    """
-    parsed = []
-    for number, line in untrusted.lines(path):
-        if torn_tail and not line.endswith(b"\n") and len(line) <= untrusted.MAX_LENGTH:
-            break
-        parsed.append(loads(line, record_type, file=str(path), line=number))
-    return parsed
-
-
 def write(path: Path, records: Iterable[object]) -> int:
     """Replace `path` atomically by these records; return their number."""
     count = 0
@@ -201,7 +187,7 @@ def write(path: Path, records: Iterable[object]) -> int:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[str]]:
-    """Open a text file (gzip for .gz) that replaces `path` only once it is complete."""
+    """Open a text file (gzip for .gz) that replaces `path` once it is complete."""
     with replaced(path) as temporary, temporary.open("wb") as raw:
         # A fixed time in the gzip header keeps equal content equal bytes.
         packed = gzip.GzipFile("", "wb", 9, raw, mtime=0) if path.suffix == ".gz" else raw
@@ -213,8 +199,8 @@ def replacing(path: Path) -> Iterator[IO[str]]:
 def replaced(path: Path) -> Iterator[Path]:
     """Yield the path of a temporary file that becomes `path` once it is complete.
 
-    A link is followed: what it leads to is replaced. A device or a pipe gets the content at the
-    end. Raises LdmError where something else stands there.
+    The target of a link is replaced. A device or a pipe gets the content at the end. Raises
+    LdmError if `path` is something else, such as a folder.
     """
     stream = _stream(path)
     if stream is not None:
@@ -240,14 +226,14 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether what is written to `path` goes to a device or a pipe, such as /dev/stdout."""
+    """Return whether `path` is a device or a pipe, such as /dev/stdout."""
     return path.is_char_device() or path.is_fifo() or own_descriptor(path) is not None
 
 
 def _stream(path: Path) -> str | int | None:
-    """Return what to open to write to the device or pipe at `path`; None where a file is to be.
+    """Return the device or pipe to open for writing to `path`, or None for a file.
 
-    Raises LdmError where something else is there: a folder, a disk, a socket.
+    Raises LdmError if something else is there: a folder, a disk, a socket.
     """
     try:
         mode = path.stat().st_mode
@@ -262,13 +248,13 @@ def _stream(path: Path) -> str | int | None:
     if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
         return str(path)
     raise LdmError(
-        f"{path} is {untrusted.kind_of(mode)}: it cannot be written as a file.",
+        f"{path} is {kind_of(mode)}: it cannot be written as a file.",
         "Name a file, which may be a new one.",
     )
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove temporary files for `path` that killed processes left: nobody holds their lock."""
+    """Remove the temporary files of killed processes for `path`, which no process locks."""
     for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with suppress(OSError), temporary.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -276,7 +262,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def append(file: IO[str], record: object) -> None:
-    """Write one line and flush it, so that a killed process loses at most this line."""
+    """Write one line and flush it, so that a killed process loses at most that line."""
     file.write(dumps(record) + "\n")
     file.flush()
 
@@ -290,18 +276,17 @@ def parse(text: str | bytes, record_type: type[T], file: str, line: int) -> T | 
 def _parsed(text: str | bytes, record_type: type[T], file: str, line: int) -> T | list[Problem]:
     """Return the record in `text`, or the problems with it."""
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if excess := untrusted.beyond(content):
+    if excess := too_long(content):
         return [Problem(file, line, "", excess)]
-    kind: Any = record_type  # hashable, which mypy does not know
     try:
-        record: T = _validator(kind).validate_json(content, strict=True)
+        record: T = _adapter(record_type).validate_json(content, strict=True)
     except ValidationError as error:
         return _problems(error, file, line)
     return record
 
 
 def _problems(error: ValidationError, file: str, line: int) -> list[Problem]:
-    """Return what does not fit: MOST_LISTED problems at most, and one for all others."""
+    """Return at most MOST_LISTED problems, and one for all others."""
     count = error.error_count()
     if count > MOST_TOLD:
         return [Problem(file, line, "", f"{count:,} fields are unknown or do not fit")]
@@ -309,7 +294,7 @@ def _problems(error: ValidationError, file: str, line: int) -> list[Problem]:
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         field, message = ".".join(str(part) for part in detail["loc"]), detail["msg"]
         if detail["type"] == "json_invalid":
-            message = f"not JSON: {untrusted.json_fault(message.removeprefix('Invalid JSON: '))}"
+            message = f"not JSON: {json_fault(message.removeprefix('Invalid JSON: '))}"
         listed.append(Problem(file, line, field, message))
     if (rest := count - MOST_LISTED) > 0:
         listed[MOST_LISTED:] = [Problem(file, line, "", f"{rest:,} more fields do not fit")]

@@ -12,38 +12,37 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 Origin = Literal["human", "expert", "agent", "explored"]
 End = Literal["done", "budget", "gave_up", "error"]
 Handover = Literal["action", "inventory", "page"]
-ORIGINS: tuple[str, ...] = get_args(Origin)
 
-# Read by pydantic (in records.py) where a dataclass is parsed: a misspelt field is an error.
+# For pydantic (in records.py): a misspelt field is an error.
 _RECORD = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The range of a number in a record; one outside of it, or not finite, is refused when read.
+    """The range of a finite number in a record, which is checked when the record is read.
 
-    low, high: both included; integers for a field of integers.
+    low, high: inclusive; integers for a field of integers.
     """
 
     low: float
     high: float
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
-        """Return how pydantic checks the number, where a dataclass is parsed (records.py)."""
+        """Return the schema by which pydantic checks the number."""
         schema = {**handler(source), "ge": self.low, "le": self.high}
         return {**schema, "allow_inf_nan": False} if schema["type"] == "float" else schema
 
 
-#: What an attempt earned altogether: 1 is everything.
+#: The total reward of an attempt; 1 is the maximum.
 Score = Annotated[float, Within(0, 1)]
-#: What a single action earned, or the difference of two scores.
+#: The reward of an action, or the difference of two scores.
 Reward = Annotated[float, Within(-1, 1)]
-#: A cosine, with what rounding may add to it.
+#: A cosine, with a margin for rounding.
 Similarity = Annotated[float, Within(-1.01, 1.01)]
 #: Any other number: large, but finite.
 Number = Annotated[float, Within(-1e9, 1e9)]
@@ -79,8 +78,7 @@ class Task:
     split: "train", "valid_seen", …
     goal: the instruction in words.
     kind: the task type, e.g. "heat"; memories are batched within a kind.
-    source: what a memory and an evaluation must not share, such as a game or a product; empty means
-        the id itself.
+    source: the game or product that a memory and an evaluation must not share; empty means the id.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -94,17 +92,17 @@ class Task:
 
     @property
     def leak_key(self) -> str:
-        """What the leakage check compares."""
+        """The key that the leakage check compares."""
         return self.source or self.id
 
 
 @dataclass(frozen=True, slots=True)
 class TimeStep:
-    """What an environment returns from `reset` and `step`.
+    """The result of an environment's `reset` or `step`.
 
-    reward: what the last action earned; an episode's score is their sum, in [0, 1].
-    admissible: the actions that are possible now, None where the environment cannot list them.
-    valid: whether the environment understood the last action and could execute it.
+    reward: of the last action; an episode's score is their sum, in [0, 1].
+    admissible: the actions that are possible now, or None if the environment cannot list them.
+    valid: whether the environment understood and executed the last action.
     """
 
     observation: str
@@ -118,9 +116,9 @@ class TimeStep:
 class Step:
     """An action and the observation that followed. A think step has action "" and no observation.
 
-    recalls: ids and similarities of the tuples that the action rests on.
-    followed: places in `recalls` of those that the action follows: it is what their own actions
-        come to here (`Answer.followed`). None where that was not recorded.
+    recalls: ids and similarities of the recalled tuples behind the action.
+    followed: indices in `recalls` of the tuples whose own actions, as they apply here, are this one
+        (`Answer.followed`); None if not recorded.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -169,7 +167,7 @@ class Trajectory:
     def states(self) -> Iterable[tuple[Past, str, Step]]:
         """Yield (past, present observation, step) of each environment action.
 
-        All pasts together grow with the square of the length: where they are not needed, `moves`.
+        All pasts together grow with the square of the length: prefer `moves` without them.
         """
         past: list[tuple[str, str]] = []
         for observation, step in self.moves():
@@ -183,7 +181,7 @@ Past = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """h_τ of LDM² §3.1: what happened before the present observation.
+    """h_τ of LDM² §3.1: the history before the present observation.
 
     assessment: the sub-goals of the goal, each complete or not (the paper's Evaluation prompt).
     summary: the past in one short paragraph (Eq. 6, the paper's Summarization prompt).
@@ -208,15 +206,15 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a trajectory earned, seen from one of its steps.
+    """The rewards of a trajectory, seen from one of its steps.
 
     score: of the whole trajectory, in [0, 1].
-    value: what was earned from that step on, this one included, in [0, 1]; -1 for the steps of a
-        failure that is remembered as a warning.
-    advantage: for an explored trajectory, its score less that of the ground process (LDM² §3.3).
-    confirmed: on how many other attempts the step was found to earn more than its alternatives.
-    saved: where the action is not the trajectory's own but what was to be done, known in hindsight:
-        how many steps fewer lead to the end (`ldm.explore.hindsight`).
+    value: the reward from that step on, inclusive, in [0, 1]; -1 for the steps of a failure that is
+        remembered as a warning.
+    advantage: of an explored trajectory over the ground process (LDM² §3.3), in score.
+    confirmed: the number of other attempts on which the step earned more than its alternatives.
+    saved: for an action chosen in hindsight instead of the trajectory's own, the number of steps
+        that it saves (`ldm.explore.hindsight`).
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -229,7 +227,7 @@ class Outcome:
 
     @property
     def fell_short(self) -> bool:
-        """Whether the trajectory earned less than everything."""
+        """Whether the trajectory earned less than the maximum."""
         return self.score < 1
 
     @property
@@ -238,7 +236,7 @@ class Outcome:
         return self.value < 0
 
 
-#: What most recorded trajectories earned: everything, without any exploration.
+#: The outcome of most recorded trajectories: full reward, without exploration.
 FULL_OUTCOME = Outcome(1.0, 1.0)
 
 
@@ -247,8 +245,8 @@ class StateActionTuple:
     """⟨goal, history, observation → action⟩ with its provenance (LDM² Eq. 1).
 
     step: index of the action among the trajectory's environment actions, from 0.
-    generation: the memory generation that this tuple came with; 0 is the formed memory.
-    outcome: what came of it; None in memories made before version 0.3, which did not record it.
+    generation: the memory generation that added this tuple; 0 is the formed memory.
+    outcome: None if unknown.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -270,12 +268,12 @@ class StateActionTuple:
 
     @property
     def is_refined(self) -> bool:
-        """Whether it came with a refinement, which explored or practised its goal."""
+        """Whether a refinement added it, by exploring or practising its goal."""
         return self.generation > 0 and self.origin in ("agent", "explored")
 
     @property
     def fell_short(self) -> bool:
-        """Whether its trajectory is known to have earned less than everything."""
+        """Whether its trajectory is known to have earned less than the maximum."""
         return self.outcome is not None and self.outcome.fell_short
 
     @property
@@ -285,7 +283,7 @@ class StateActionTuple:
 
     @property
     def id(self) -> str:
-        """Content and provenance, without the generation: adding a tuple again changes nothing."""
+        """A hash of content and provenance, without the generation: adding it again is void."""
         return _tuple_id(
             self.env,
             self.task_id,
@@ -303,19 +301,19 @@ def tuple_id(*parts: str | int) -> str:
     return stable_hash(*parts)
 
 
-#: An id is asked for at every decision that its tuple has a part in.
+#: Cached, because every decision asks for the ids of its tuples.
 _tuple_id = lru_cache(maxsize=50_000)(tuple_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """A tuple that retrieval found, and where.
+    """A retrieved tuple, and the place where it was found.
 
     similarity: mean cosine of goal and observation, rounded; higher is nearer.
-    fallback: "" where the cell (goal type, observation type) held it, else the wider scope that
-        was searched because the cell was empty: "goal type" or "batch".
-    id: of the tuple in its memory, which stays the same where `tuple` is put into other words.
-    reach: how near a goal has to be to recall it, 0 for any; see `ldm.memory.IndexedTuple`.
+    fallback: "" if the cell (goal type, observation type) held it, else the wider scope that was
+        searched because the cell was empty: "goal type" or "batch".
+    id: of the tuple in its memory, which does not change when `tuple` is reworded.
+    reach: minimum similarity of a goal that recalls it, 0 for any; see `ldm.memory.IndexedTuple`.
     """
 
     tuple: StateActionTuple
@@ -334,7 +332,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An action with the confidence (in [0, 1]) that it is the one to take."""
+    """An action with the confidence, in [0, 1], that it is right."""
 
     action: str
     confidence: float
@@ -342,7 +340,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the model calls of an episode or a run cost, in calls and tokens."""
+    """The calls and tokens that an episode or a run used."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
@@ -362,7 +360,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What an agent records beside its actions: a plan, a reflection, a tree."""
+    """A record of an agent beside its actions: a plan, a reflection, a tree."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
@@ -375,10 +373,10 @@ class Note:
 class EpisodeResult:
     """The result of one agent on one task.
 
-    trials: how many fresh starts it took; `submitted` is the index of the one that counts.
+    trials: the number of fresh starts; `submitted` is the index of the one that counts.
     end: why the submitted trial ended.
-    env_steps, invalid: environment actions and those that were invalid, over all trials.
-    seconds: wall time; the only field that differs between two runs with the same seed.
+    env_steps, invalid: environment actions, and those that were invalid, over all trials.
+    seconds: wall time, the only field that differs between two runs with the same seed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -400,10 +398,10 @@ class EpisodeResult:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that a judge may compare with the right one.
+    """An answer for a judge to compare with the right one.
 
-    Environments whose tasks are questions have a method answer(trajectory) → Answer, or None where
-    the trajectory gives none. No agent sees it.
+    Environments whose tasks are questions have a method answer(trajectory) → Answer, or None if the
+    trajectory gives none. No agent sees it.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -415,24 +413,23 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How observations tell where goals stand (`Card.goals`), as regular expressions; "" for none.
+    """Regular expressions that read the state of goals (`Card.goals`) in observations; "" for none.
 
-    done: in the answer to an action that reached its goal. going: in the answer to one that is to
-    be repeated, because its goal is not reached yet; the group `left` is how many are still to get.
-    held: a line with what is held; group 1 is "COUNT ITEM, COUNT ITEM".
-    clock: the present time in group 1, and the last one in group 2.
-    families: a word of goals → the names that it stands for, where what is held has others.
+    done: in the answer to an action that reached its goal. going: in the answer to an action to
+    repeat until its goal is reached; the group `left` is the number still missing.
+    held: a line with the inventory; group 1 is "COUNT ITEM, COUNT ITEM".
+    clock: the present time in group 1, the last one in group 2.
+    families: a word of goals → the inventory's names for it, if they differ.
     gathering: the first words of goals that take nothing from one another, so that they can be
     pursued in any order.
     patience: goal without its count → the time after which it is given up; "" for all others.
     horizons: a line with the true times of goals; group 1 is "NAME TIME, NAME TIME".
-    sources: what a goal gets → what it comes from, in the words of observations.
-    visible, remembered: lines with what is near and what was; group 1 is "COUNT THING, nearest
-        DISTANCE DIRECTION, AGE ticks ago; …", where most parts may be missing.
-    place: a line with where one is; the groups `biome` and `y`.
-    fitting: what a goal gets → the sorts of tools that are good for it; a tool is called SORT or
-        TIER_SORT.
-    walks: actions that only lead elsewhere.
+    sources: item of a goal → its source, in the words of observations.
+    visible, remembered: lines with the things near now and earlier; group 1 is "COUNT THING,
+        nearest DISTANCE DIRECTION, AGE ticks ago; …", of which most parts are optional.
+    place: a line with the position; the groups `biome` and `y`.
+    fitting: item of a goal → the sorts of tools for it; a tool is called SORT or TIER_SORT.
+    walks: actions that only change the place.
     """
 
     done: str = ""
@@ -455,30 +452,30 @@ class Reading:
 class Card:
     """An environment's knowledge in words, for any agent's prompt.
 
-    name: the environment's name, the same as `Task.env` of its tasks; memories are stored under it.
-    actions: the action grammar, one form a line, with what it does.
+    name: the environment's name, equal to `Task.env` of its tasks; memories are stored under it.
+    actions: the action grammar, one form a line, with its effect.
     skills: higher-level abilities built from actions (ADaPT's Table 1).
     judged: the first words of those skills that take no action, only a judgement.
     kinds: task type → one sentence on what it asks for.
-    common: task types of which prompts for tasks of any type show a demonstration (ADaPT §4.1).
-    handover: what tells a sub-task where the task stands (ADaPT): "action", the last action that
-        changed something; "inventory", the answer to that action; "page", the page that is open,
-        and the codes found so far. codes: for "page", a regular expression for codes to click on.
-    answer: the action that answers the task at once, with ANSWER for the answer; "" where a task is
-    no question.
-    published: agent → option → the value that it was published with here, where the agent's own
-        option is None; "env.NAME" is an option of the environment.
-    outline: what kind of world it is, in a sentence or two that tell none of its rules.
-    bare_actions: the action grammar where no rule may be told; () for the forms in `actions`.
+    common: task types whose demonstrations prompts for any task show (ADaPT §4.1).
+    handover: the state that a sub-task starts from (ADaPT): "action", the last action that changed
+        something; "inventory", the answer to that action; "page", the open page with the codes
+        found so far. codes: for "page", a regular expression for codes to click on.
+    answer: the action that answers the task at once, with ANSWER for the answer; "" if tasks are
+        not questions.
+    published: agent → option → its published value here, used if the agent's option is None;
+        "env.NAME" is an option of the environment.
+    outline: the kind of world, in a sentence or two without any of its rules.
+    bare_actions: the action grammar without any rule; () for the forms in `actions`.
     goals: every goal that a controller pursues, in the words of the grammar, so that goals in other
-        words can be matched to them; no prompt shows them. () where the grammar is all there is.
-    reading: how its observations tell what came of such a goal.
-    free: verb → what its argument in brackets is, of actions that are listed with one argument of
+        words can be matched to them; no prompt shows them. () if the grammar suffices.
+    reading: how to read the outcome of such a goal in observations.
+    free: verb → description of its argument in brackets, if actions are listed with one argument of
         many: {"search": "your own keywords"}.
-    verified: what a thought before an action says here beside what is done and what is to do.
-    repeatable: the verbs of actions that may bring something new when done twice in a row.
-    final: how actions begin that cannot be undone ("click[Buy Now]").
-    habits: how actions begin that people do and no task needs: no example of a prompt shows them.
+    verified: what a thought before an action states here, beside what is done and still to do.
+    repeatable: verbs of actions that may bring something new when done twice in a row.
+    final: prefixes of irreversible actions ("click[Buy Now]").
+    habits: prefixes of actions that people do and no task needs; prompts show none of them.
     """
 
     name: str
@@ -505,7 +502,7 @@ class Card:
     def offered(self, admissible: Sequence[str]) -> tuple[str, ...]:
         """Return possible actions as prompts list them.
 
-        A free argument is offered as such. What is sorted as text is sorted by number, too.
+        A free argument is described. Actions that are sorted as text are sorted by number, too.
         """
         forms = dict.fromkeys(self._offered(action) for action in admissible)
         if list(forms) == sorted(forms):
@@ -513,15 +510,15 @@ class Card:
         return tuple(forms)
 
     def listed(self, action: str, admissible: Sequence[str] | None) -> str:
-        """Return the possible action that is offered as `action`; `action` itself where none is.
+        """Return the possible action that is offered as `action`, or `action` itself.
 
-        A model that copies the form of a free argument means the argument that is listed.
+        A model that copies the description of a free argument means the argument that is listed.
         """
         copied = (one for one in admissible or () if self._offered(one) == action)
         return next(copied, action)
 
     def is_repeatable(self, action: str) -> bool:
-        """Return whether an action may bring something new when it is done again at once."""
+        """Return whether an action may bring something new when repeated at once."""
         return action.partition("[")[0].split(" ")[0] in self.repeatable
 
     def _offered(self, action: str) -> str:
@@ -529,7 +526,7 @@ class Card:
         return f"{verb}[{self.free[verb]}]" if verb in self.free else action
 
     def bare(self) -> Card:
-        """Return the card without the world's rules: what it says is the task and the grammar.
+        """Return the card with task and grammar only, without the world's rules.
 
         AutoPlan's prompts hold no more (arXiv 2305.15064, §3.1): the rest has to be discovered.
         """
@@ -538,15 +535,15 @@ class Card:
 
 
 def _by_number(text: str) -> list[tuple[int, str]]:
-    """Return a key by which "shelf 2" comes before "shelf 10"."""
+    """Return a sort key that puts "shelf 2" before "shelf 10"."""
     parts = re.split(r"(\d+)", text)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _form(line: str) -> str:
-    """Return a line of an action grammar without what the action does.
+    """Return a line of an action grammar without the action's effect.
 
-    What follows the first colon goes, but for other forms, as in "(in some games: drop THING)".
+    Everything after the first colon goes, except other forms, as in "(in some games: drop THING)".
     """
     head, _, rest = line.partition(":")
     return " ".join([head.strip(), *re.findall(r"\([^():]*: [^()]+\)", rest)])

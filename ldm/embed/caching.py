@@ -1,4 +1,4 @@
-"""An embedder that computes each distinct text once: vectors are kept in memory, and on disk."""
+"""An embedder that computes each distinct text once and keeps vectors in memory and on disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Distinct texts whose vectors are kept in memory; the texts of an episode repeat a lot.
+#: Maximum vectors in memory; the texts of an episode repeat a lot.
 CACHE_SIZE = 20_000
 
 
@@ -22,19 +22,19 @@ class Encoder(Protocol):
     dimension: int
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return (n, dimension) unit vectors, each with the bits that its text has alone."""
+        """Return (n, dimension) unit vectors, each with the same bits as for its text alone."""
         ...
 
 
 class Vectors(Protocol):
-    """Vectors of texts that were computed before; knows some of them, or none."""
+    """A store of computed vectors, which may lack any of them."""
 
     def read(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors of those texts that are known."""
+        """Return the stored vectors by text."""
         ...
 
     def write(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Keep the vectors if that is possible."""
+        """Store the vectors if possible."""
         ...
 
 
@@ -42,7 +42,7 @@ class CachingEmbedder:
     """An embedder that asks an encoder only for texts that are new. Thread-safe."""
 
     def __init__(self, encoder: Encoder, stored: Vectors | None = None) -> None:
-        """Wrap `encoder`. stored: where vectors are kept beyond this process."""
+        """Wrap `encoder`. stored: keeps vectors beyond this process."""
         self.encoder = encoder
         self.name = encoder.name
         self.dimension = encoder.dimension
@@ -51,7 +51,7 @@ class CachingEmbedder:
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors: known ones as they were computed, which changes no bit."""
+        """Return the vectors; cached ones have the same bits as computed ones."""
         if not texts:
             return np.empty((0, self.dimension), np.float32)
         with self._lock:

@@ -1,8 +1,8 @@
-"""Vectors in a file that runs and worker processes share. It may fail at any time: nothing is lost.
+"""A vector cache in a file that runs and worker processes share; it may fail without any loss.
 
-A key covers the text and the encoder, known by the vectors that it computes for known texts: other
-weights, another version of a library or another processor have keys of their own. What is read is
-thus what would have been computed, to the bit.
+A key covers the text and the encoder, identified by its vectors of known texts: other weights,
+another version of a library or another processor have their own keys. A vector that is read thus
+equals the computed one, to the bit.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from ldm.embed.caching import Encoder
 
 FILE = "vectors.sqlite"
-#: Bytes that the file may have before the vectors that were not used for longest are dropped.
+#: Maximum bytes of the file; beyond it the least recently used vectors are dropped.
 LIMIT = 200_000_000
-#: The part of the limit that is kept then.
+#: The share of the limit that is then kept.
 KEPT = 0.75
-#: Vectors written between two looks at the file's size.
+#: Vectors written between two checks of the file's size.
 BETWEEN_CHECKS = 1_000
-#: Seconds to wait for another process that writes: about what computing a vector takes.
+#: Seconds to wait for another process that writes: about the time to compute a vector.
 PATIENCE = 0.02
-#: Texts looked up by one statement.
+#: Texts per lookup.
 CHUNK = 500
-#: Of few and of many tokens, since libraries choose their methods by size.
+#: Texts of few and of many tokens, because libraries choose their methods by size.
 PROBES = (
     "",
     "heat some egg and put it in fridge.",
     "You open the drawer 1. The drawer 1 is open. In it, you see a cloth 1, and a pen 2. " * 3,
 )
 DAY = 86_400
-#: Bytes of the checksum behind each vector.
+#: Bytes of the checksum after each vector.
 SUM = 4
-#: Of the file, and of those that SQLite puts beside it.
+#: Suffixes of the file and of SQLite's files beside it.
 _SUFFIXES = ("", "-wal", "-shm")
-#: How far a vector's length may be from 1.
+#: Maximum deviation of a vector's length from 1.
 UNIT = 1e-3
 TABLE = (
     "CREATE TABLE IF NOT EXISTS vectors"
@@ -55,10 +55,9 @@ TABLE = (
 
 
 def remove(folder: Path) -> bool:
-    """Remove the vectors that are kept in a folder, of all texts; return whether there were any.
+    """Remove the cached vectors in a folder; return whether there were any.
 
-    They are a cache: what is needed again is computed anew. Which of them belong to texts that are
-    to go cannot be told, since of texts only hashes are kept.
+    The vectors of single texts cannot be removed, because only hashes of texts are kept.
     """
     files = [folder / f"{FILE}{suffix}" for suffix in _SUFFIXES]
     there = any(file.exists() for file in files)
@@ -68,10 +67,10 @@ def remove(folder: Path) -> bool:
 
 
 class VectorFile:
-    """Vectors of one encoder in a folder's vectors.sqlite; used by one thread at a time."""
+    """The vectors of one encoder in a folder's vectors.sqlite; for one thread at a time."""
 
     def __init__(self, folder: Path, encoder: Encoder, limit: int = LIMIT) -> None:
-        """Name the file; it is opened when it is needed. limit: its size in bytes, about."""
+        """Take the folder of the file, which is opened when needed. limit: its size in bytes."""
         self._path = folder / FILE
         self._encoder = encoder
         self._limit = limit
@@ -80,7 +79,7 @@ class VectorFile:
         self._given_up = False
 
     def read(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors of those texts that are in the file."""
+        """Return the vectors of the texts that are in the file."""
         vectors: dict[str, NDArray[np.float32]] = {}
         if self._given_up:
             return vectors
@@ -101,12 +100,12 @@ class VectorFile:
         return vectors
 
     def _is_sound(self, vector: NDArray[np.float32]) -> bool:
-        """Return whether a vector can be the encoder's; one that is damaged is computed anew."""
+        """Return whether a vector can be the encoder's; a damaged one is computed anew."""
         whole = len(vector) == self._encoder.dimension
         return whole and abs(float(np.linalg.norm(vector)) - 1) <= UNIT
 
     def write(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Keep the vectors if the file can be written now, and drop others if it is too large."""
+        """Store the vectors if the file can be written now; drop old ones if it is too large."""
         if self._given_up:
             return
         named = [(self._key(text), vector.tobytes()) for text, vector in vectors.items()]
@@ -122,7 +121,7 @@ class VectorFile:
             self._consider(error)
 
     def _rows(self, keys: Sequence[bytes]) -> list[tuple[bytes, Any]]:
-        """Return the keys that are there with their vectors, and note once a day they were used."""
+        """Return the keys found with their vectors; note once a day that they were used."""
         database, marks = self._opened(), ",".join("?" * len(keys))
         query = f"SELECT key, vector, used FROM vectors WHERE key IN ({marks})"  # noqa: S608
         rows = database.execute(query, keys).fetchall()
@@ -146,7 +145,7 @@ class VectorFile:
         return self._database
 
     def _shrink(self, database: sqlite3.Connection) -> None:
-        """Drop the vectors that were not used for longest if all need more than the limit."""
+        """Drop the least recently used vectors if all need more than the limit."""
         self._unchecked = 0
         [pages], [free], [size] = (
             database.execute(f"PRAGMA {name}").fetchone()
@@ -162,7 +161,7 @@ class VectorFile:
             database.execute(f"DELETE FROM vectors WHERE key IN ({oldest})", (drop,))  # noqa: S608
 
     def _consider(self, error: Exception) -> None:
-        """Try again later where another process is writing; otherwise leave the file alone."""
+        """Try again later if another process is writing; otherwise give the file up."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return
@@ -179,14 +178,14 @@ class VectorFile:
 
     @cached_property
     def _identity(self) -> bytes:
-        """What tells the encoder from others, and from itself on another machine."""
+        """A digest of the encoder and of the machine's arithmetic."""
         vectors = self._encoder.encode(PROBES)
         described = f"{self._encoder.name}\0{vectors.shape}\0".encode()
         return hashlib.sha256(described + vectors.tobytes()).digest()
 
 
 def _sum(key: bytes, vector: bytes) -> bytes:
-    """Return a checksum, by which a vector that is damaged, or another text's, is noticed."""
+    """Return a checksum that reveals a damaged vector, or one of another text."""
     return zlib.crc32(vector, zlib.crc32(key)).to_bytes(SUM, "big")
 
 

@@ -1,9 +1,9 @@
-"""all-MiniLM-L6-v2 in plain numpy: the vectors of sentence-transformers, sooner and to the bit.
+"""all-MiniLM-L6-v2 in plain numpy: the vectors of sentence-transformers, sooner and reproducible.
 
-Texts are taken through the model together, layer by layer, but each by itself and without padding.
-Every product thus has the shape that it has for the text alone, and so the same bits, while a
-layer's weights are read from the processor's cache for all texts but the first. torch computes no
-faster on a processor, and importing it alone would take longer than most commands.
+Texts pass the model together, layer by layer, but each by itself and without padding. Every product
+thus has the same shape, and so the same bits, as for the text alone, while a layer's weights stay
+in the processor's cache for all texts but the first. torch is no faster on a CPU, and its import
+alone would take longer than most commands.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     Parameters = tuple[Array, Array]
 
 WIDTH, HEADS, EPSILON = 384, 12, 1e-12
-#: Tokens that the model was trained to see at once, the two special ones included.
+#: Maximum tokens of the model's training, the two special ones included.
 WINDOW = 256
-#: What attention divides products by.
+#: The scale of attention's products.
 SCALE = np.float32((WIDTH // HEADS) ** -0.5)
-#: Rows of which the activation is computed at once: they fit the processor's cache.
+#: Rows per activation, which fit the processor's cache.
 ROWS = 32
 #: erfc(x) ≈ (c₁t + … + c₅t⁵)·exp(−x²) with t = 1/(1 + px), for x ≥ 0, to 1.5e-7: Abramowitz and
 #: Stegun, Handbook of Mathematical Functions, 7.1.26. The coefficients from c₅ to c₁.
 ERFC = tuple(map(np.float32, (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)))
 ERFC_P = np.float32(0.3275911)
-#: Texts that are taken through a layer together: more need more memory and gain nothing.
+#: Texts per pass; more need more memory and gain nothing.
 GROUP = 32
 
 
@@ -54,12 +54,12 @@ class Layer(NamedTuple):
 
 
 class MiniLM:
-    """The encoder of BERT, of which the mean over all tokens is the vector."""
+    """BERT's encoder; the vector is the mean over all tokens."""
 
     dimension = WIDTH
 
     def __init__(self, name: str, folder: Path) -> None:
-        """Read the model in `folder`. Raises LdmError where it is damaged."""
+        """Read the model in `folder`. Raises LdmError if it is damaged."""
         from tokenizers import Tokenizer
 
         self.name = name
@@ -75,7 +75,7 @@ class MiniLM:
         self._tokenizer.no_padding()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors. With several threads, each computes other texts."""
+        """Return the vectors; several threads compute different texts."""
         groups = [cut(text, WINDOW - 2, self._offsets) for text in texts]
         tokens = [self._tokens(piece) for group in groups for piece in group]
         batches = [tokens[start : start + GROUP] for start in range(0, len(tokens), GROUP)]
@@ -92,7 +92,7 @@ class MiniLM:
 
     def _tokens(self, piece: str) -> list[int]:
         ids = list(self._tokenizer.encode(piece).ids)
-        # A piece may have more tokens than it had as part of its text.
+        # A piece may have more tokens alone than within its text.
         return ids if len(ids) <= WINDOW else [*ids[: WINDOW - 1], ids[-1]]
 
     def _forward(self, batch: Sequence[Sequence[int]]) -> Array:
@@ -112,9 +112,9 @@ class MiniLM:
 
 @lru_cache(maxsize=1)
 def read(folder: Path) -> tuple[Array, Array, Parameters, list[Layer]]:
-    """Return the vectors of words and of positions, the norm of their sums, and the layers.
+    """Return the vectors of words and positions, the norm of their sums, and the layers.
 
-    A process reads them once: each stage of a refinement opens an embedder of its own.
+    They are read once a process, because each stage of a refinement opens its own embedder.
     """
     from safetensors.numpy import load_file
 
@@ -146,7 +146,7 @@ def read(folder: Path) -> tuple[Array, Array, Parameters, list[Layer]]:
     return words, positions, parameters("embeddings.LayerNorm"), layers
 
 
-# Below, arrays of this module's own are changed in place: new ones would cost as much as the work.
+# Below, this module's arrays are changed in place: new ones would cost as much as the work.
 
 
 def _product(state: Array, parameters: Parameters) -> Array:
@@ -173,7 +173,7 @@ def _added(states: Sequence[Array], changes: Sequence[Array], norm: Parameters) 
 
 
 def _attended(projected: Array) -> Array:
-    """Return what each token sees of the others; projected: queries, keys and values."""
+    """Return the attention of each token; projected: queries, keys and values."""
     tokens = len(projected)
     heads = projected.reshape(tokens, 3, HEADS, WIDTH // HEADS).transpose(1, 2, 0, 3)
     queries, keys, values = np.ascontiguousarray(heads)

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class SentenceTransformer:
-    """Encodes with a model of that library."""
+    """An encoder with a model of that library."""
 
     def __init__(self, name: str) -> None:
-        """Load the model. Raises LdmError where that fails."""
+        """Load the model. Raises LdmError if that fails."""
         self.name = name
         self._model = load(name)
         dimension = self._model.get_embedding_dimension()
         if dimension is None:
-            raise LdmError(f"The embedder {name!r} does not say its dimension.", "Use another.")
+            raise LdmError(f"The embedder {name!r} does not state its dimension.", "Use another.")
         self.dimension = int(dimension)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors, computed one by one: a text padded beside another has other bits."""
+        """Return the vectors, computed one by one, because padding changes bits."""
         window = int(self._model.max_seq_length) - 2  # [CLS] and [SEP]
         groups = [cut(text, window, self._offsets) for text in texts]
         with one_thread_each():
@@ -50,7 +50,7 @@ class SentenceTransformer:
 
 
 def load(name: str) -> Any:
-    """Return the library's model. Raises LdmError where it cannot be loaded."""
+    """Return the library's model. Raises LdmError if it cannot be loaded."""
     # Imported here because torch alone takes seconds.
     import sentence_transformers
     from transformers.utils import logging

@@ -1,7 +1,7 @@
 """WordLlama: a text's vector is the mean of its tokens' vectors, looked up in a table.
 
-The package `wordllama` brings table and tokenizer. Its code is left alone: importing it configures
-Python's logging for everyone, and its loader looks for the tokenizer on the network.
+The package `wordllama` has table and tokenizer. Its code is not imported, because it configures
+Python's logging, and its loader looks for the tokenizer on the network.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 INSTALL = 'Install it: pip install "ldm-memory[static]".'
-#: The vector of a text without any token is that of the unknown one.
+#: The token whose vector stands for a text without tokens.
 UNKNOWN = 0
 
 
 class StaticEmbedder:
-    """The table of WordLlama, with 32,000 tokens. Thread-safe; nothing in it changes."""
+    """The table of WordLlama, with 32,000 tokens. Immutable and thread-safe."""
 
     name = STATIC
 
     def __init__(self) -> None:
-        """Read the table. Raises LdmError where the package is missing or damaged."""
+        """Read the table. Raises LdmError if the package is missing or damaged."""
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
 
@@ -51,7 +51,7 @@ class StaticEmbedder:
         self.dimension = int(table.shape[1])
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors; a text may be as long as it likes."""
+        """Return the vectors of texts of any length."""
         out = np.empty((len(texts), self.dimension), np.float32)
         for row, text in enumerate(texts):
             # One by one: the tokenizer's own threads cannot survive a fork.

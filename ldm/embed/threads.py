@@ -1,4 +1,4 @@
-"""One thread for each text: sums divided among threads end in other bits."""
+"""One thread per text, because sums divided among threads have other bits."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-#: The number of numpy's threads is one for the whole process: who sets it keeps others waiting.
+#: The number of numpy's threads belongs to the whole process, so that setting it locks others out.
 _LIMITED = threading.Lock()
 
 
 @contextmanager
 def one_thread_each() -> Iterator[int]:
-    """Let torch compute with one thread per calling thread; yield how many it had."""
+    """Let torch compute with one thread per calling thread; yield its former number."""
     import torch
 
     threads = int(torch.get_num_threads())
@@ -30,7 +30,7 @@ def one_thread_each() -> Iterator[int]:
 
 @contextmanager
 def one_blas_thread_each() -> Iterator[int]:
-    """Let numpy compute products with one thread per calling thread; yield how many it had."""
+    """Let numpy compute products with one thread per calling thread; yield its former number."""
     with _LIMITED:
         controller = _controller()
         threads = max((library.num_threads for library in controller.lib_controllers), default=1)

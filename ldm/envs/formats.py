@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from ldm import records, registry, untrusted
+from ldm import records, registry
 from ldm.envs.fields import line_object
 from ldm.envs.metadata import metadata_of, registered
 from ldm.errors import LdmError, RecordError
 from ldm.records import Problem
+from ldm.text import counted, parse_json, read_bytes, read_lines
 from ldm.types import Origin, Trajectory
-from ldm.words import counted
 
 #: Entry points of formats that tools share.
 GROUP = "ldm.formats"
@@ -116,8 +116,8 @@ def format_of(path: Path) -> str | None:
     Return None if it is unknown.
     """
     if path.name.endswith(LINES):
-        for number, text in untrusted.lines(path):
-            line = untrusted.json_value(text, str(path), number)
+        for number, text in read_lines(path):
+            line = parse_json(text, str(path), number)
             if not isinstance(line, Problem):
                 return _format_of(line)
         return None
@@ -125,7 +125,7 @@ def format_of(path: Path) -> str | None:
     for name, one in formats.items():
         if hasattr(one, "detect_file"):
             return name if one.detect_file(path) else None
-    value = untrusted.json_value(untrusted.file_bytes(path), str(path))
+    value = parse_json(read_bytes(path), str(path))
     if isinstance(value, Problem):
         return _recording(path)
     found = _format_of(value)
@@ -143,7 +143,7 @@ def read(path: Path, name: str, assumed: Assumed = NOTHING) -> Iterator[Trajecto
     if hasattr(reader, "read"):
         yield from reader.read(path, assumed)
         return
-    for number, text in untrusted.text_lines(path):
+    for number, text in read_lines(path):
         line = line_object(text, str(path), number)
         yield line if isinstance(line, Problem) else reader.parse(line, str(path), number)
 
@@ -240,8 +240,8 @@ def data_variable(name: str) -> str:
 def _first_fault(path: Path) -> str:
     """Return the problem with the first line of a JSONL file, "" if there is none."""
     if path.name.endswith(LINES):
-        for number, text in untrusted.lines(path):
-            value = untrusted.json_value(text, str(path), number)
+        for number, text in read_lines(path):
+            value = parse_json(text, str(path), number)
             return f" (line {number}: {value.message})" if isinstance(value, Problem) else ""
     return ""
 
@@ -259,7 +259,7 @@ def _format_of(value: Any) -> str | None:
 
 def _recording(path: Path) -> str | None:
     """Return the format that the first bytes of a file look like."""
-    head = untrusted.file_bytes(path, most=HEAD)
+    head = read_bytes(path, most=HEAD)
     formats = ((name, one) for name, one in _shared().items() if path.suffix in one.SUFFIXES)
     return next((name for name, one in formats if one.HEAD and one.HEAD.search(head)), None)
 

@@ -16,8 +16,8 @@ from ldm import registry
 from ldm.envs import ENVS, GROUP, EnvironmentClass, load_env
 from ldm.errors import LdmError
 from ldm.options import ENV_PREFIX
+from ldm.text import counted
 from ldm.types import Card
-from ldm.words import counted
 
 if TYPE_CHECKING:
     from ldm.envs.download import Progress, RemoteFile

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ldm import untrusted
 from ldm.records import Problem
+from ldm.text import parse_json, read_bytes, read_lines
 
 SUFFIX = ".json"
 
@@ -42,9 +42,9 @@ def documents(path: Path) -> Iterator[tuple[int, bytes] | Problem]:
     A file that is not JSON is one problem. Raise LdmError if it cannot be read.
     """
     if path.suffix != SUFFIX:
-        yield from untrusted.lines(path)
+        yield from read_lines(path)
         return
-    value = untrusted.json_value(untrusted.file_bytes(path), str(path))
+    value = parse_json(read_bytes(path), str(path))
     if isinstance(value, Problem):
         yield value
         return

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm import untrusted
 from ldm.envs.fields import FieldError
 from ldm.envs.formats import NOTHING, Assumed
 from ldm.interchange import foreign
@@ -21,6 +20,7 @@ from ldm.interchange.documents import SUFFIX, each
 from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.interchange.remainder import parsed
 from ldm.records import Problem
+from ldm.text import parse_json
 from ldm.types import Trajectory
 
 SUFFIXES = (SUFFIX,)
@@ -94,7 +94,7 @@ def _turns(messages: Sequence[Mapping[str, Any]]) -> Iterator[Heard | Acted]:
 
 def _called(text: str) -> str:
     """Return the action of a call; a text that is not the JSON of one is the action itself."""
-    value = untrusted.json_value(text, "")
+    value = parse_json(text, "")
     if not (isinstance(value, dict) and isinstance(value.get("name"), str)):
         return text.strip()
     arguments = value.get("arguments", {})

@@ -1,14 +1,14 @@
-"""The interface to language models; `ldm.llm.client` implements it for model services."""
+"""The interface to language models; `ldm.llm.client` implements it for model servers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
 from ldm.types import Usage, stable_seed
 
-#: Who calls: an agent, its planner, the reasoner. Each may have a model of its own.
+#: The caller: an agent, its planner, or the reasoner. Each may have its own model.
 Role = Literal["llm", "planner", "reasoner"]
 
 
@@ -24,8 +24,8 @@ class Message:
 class Sampling:
     """How a reply is sampled; every field is part of a recording's key.
 
-    sample: distinguishes repeated samples of the same request. `ScopedLLM` derives it where the
-    temperature is above 0; it is also the seed sent to the server where `seed` is None.
+    sample: distinguishes repeated samples of one request. `ScopedLLM` derives it if the temperature
+    is above 0; it is also the seed sent to the server if `seed` is None.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -39,13 +39,27 @@ class Sampling:
 GREEDY = Sampling()
 
 
+class Wanted(TypedDict, total=False):
+    """The options of a completion.
+
+    schema: a type that pydantic writes as a JSON object (a dataclass, a model); the text of the
+    reply is then JSON of that type, unless it is malformed. sampling: greedy by default.
+    max_tokens: the maximum length of the reply. stop: texts before which the reply ends.
+    """
+
+    schema: type[Any] | None
+    sampling: Sampling
+    max_tokens: int | None
+    stop: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's reply, with its usage (the same whether it was paid now or recorded before).
+    """A model's reply, with its usage, which is the same whether it was paid now or recorded.
 
-    value: with a schema, the validated reply, an instance of it; None where `malformed`.
-    malformed: neither the reply nor the repaired one fits the schema; `text` is as it came.
-    keys: of the recorded calls that it took, in their order; () where nothing is recorded.
+    value: with a schema, the validated reply, an instance of it, or None if `malformed`.
+    malformed: neither the reply nor the repaired one fits the schema; `text` is the last reply.
+    keys: the recorded calls behind the completion, in order; () if nothing is recorded.
     """
 
     text: str
@@ -56,47 +70,37 @@ class Completion:
 
 
 class LLM(Protocol):
-    """A language model behind any service. Safe to call from several threads."""
+    """A language model behind any service. Thread-safe."""
 
     name: str
 
-    def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: type[Any] | None = None,
-        sampling: Sampling = GREEDY,
-        max_tokens: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> Completion:
+    def complete(self, messages: Sequence[Message], **wanted: Unpack[Wanted]) -> Completion:
         """Return the reply to `messages`.
 
-        schema: a type that pydantic writes as a JSON object (a dataclass, a model); the reply's
-        text is then JSON of that type, unless it is malformed.
-        Raises ContextTooLong where the caller should shorten the messages, ModelError where the
-        call has failed for good, RunStopped where no further call can be made.
+        Raises ContextTooLong if the caller should shorten the messages, ModelError if the call has
+        failed for good, RunStopped if no further call can be made.
         """
         ...
 
 
 @runtime_checkable
 class KnowsContext(Protocol):
-    """A language model that may know how long its context is."""
+    """A language model that may know the length of its context."""
 
     def context(self) -> int | None:
-        """Return the tokens of its context, None where the server does not say."""
+        """Return the context length in tokens, or None if the server does not state it."""
         ...
 
 
 def context_of(llm: LLM) -> int | None:
-    """Return the tokens of a model's context, None where they are unknown."""
+    """Return a model's context length in tokens, or None if unknown."""
     return llm.context() if isinstance(llm, KnowsContext) else None
 
 
 class ScopedLLM:
-    """An LLM within one scope, for one thread: reports what calls cost and varies their samples.
+    """An LLM within one scope, for one thread: it reports costs and varies samples.
 
-    Where the temperature is above 0, `sample` derives from the scope (run seed, task, trial, …) and
+    If the temperature is above 0, `sample` derives from the scope (run seed, task, trial, …) and
     the number of the call within it, so that trials differ and a resumed run repeats itself.
     """
 
@@ -109,8 +113,8 @@ class ScopedLLM:
     ) -> None:
         """Take the scope, JSON values that are read at each call.
 
-        on_usage: called with what each call cost. on_calls: called with the keys of the recorded
-            calls that a completion took.
+        on_usage: called with each call's usage. on_calls: called with the keys of the recorded
+            calls behind a completion.
         """
         self.name = llm.name
         self._llm = llm
@@ -120,28 +124,19 @@ class ScopedLLM:
         self._calls: dict[tuple[object, ...], int] = {}
 
     def context(self) -> int | None:
-        """Return the tokens of the model's context, None where they are unknown."""
+        """Return the context length of the model in tokens, or None if unknown."""
         return context_of(self._llm)
 
-    def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: type[Any] | None = None,
-        sampling: Sampling = GREEDY,
-        max_tokens: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> Completion:
+    def complete(self, messages: Sequence[Message], **wanted: Unpack[Wanted]) -> Completion:
         """Complete as `LLM.complete`."""
         scope = self._scope()
         number = self._calls.get(scope, 0)
         self._calls[scope] = number + 1
+        sampling = wanted.get("sampling", GREEDY)
         if sampling.temperature > 0 and not sampling.sample:
             # 31 bits, because it may be sent as a seed, and servers read seeds into small integers.
-            sampling = replace(sampling, sample=stable_seed(*scope, number) % 2**31)
-        completion = self._llm.complete(
-            messages, schema=schema, sampling=sampling, max_tokens=max_tokens, stop=stop
-        )
+            wanted["sampling"] = replace(sampling, sample=stable_seed(*scope, number) % 2**31)
+        completion = self._llm.complete(messages, **wanted)
         self._on_usage(completion.usage)
         self._on_calls(completion.keys)
         return completion
@@ -156,5 +151,6 @@ __all__ = [
     "Role",
     "Sampling",
     "ScopedLLM",
+    "Wanted",
     "context_of",
 ]

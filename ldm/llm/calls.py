@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Literal
 from ldm.llm import Message, Sampling
 from ldm.types import Count, Seconds, Usage, stable_hash
 
-#: How a server is made to reply in JSON: by a schema, as any object, or by the prompt alone.
+#: Ways to get replies in JSON: by a schema, as any object, or by the prompt alone.
 Mode = Literal["json_schema", "json_object", "prompt"]
 SAMPLING = tuple(field.name for field in fields(Sampling))
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the caller asks for, independent of how a server wants it written.
+    """A caller's request, independent of the server's dialect.
 
-    schema: the JSON Schema that the reply must fit, None for free text.
+    schema: the JSON Schema of the reply, None for free text.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -31,9 +31,9 @@ class Request:
 
     @property
     def key(self) -> str:
-        """A hash of all that may change the reply, and of nothing that concerns the server."""
+        """A hash of everything that may change the reply, and of nothing about the server."""
         sampling = self.sampling
-        content = {  # as `asdict` has it, which takes ten times as long
+        content = {  # like `asdict`, which takes ten times as long
             "model": self.model,
             "messages": [{"role": m.role, "content": m.content} for m in self.messages],
             "schema": self.schema,
@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ServerReply:
-    """A server's reply. finish: why it ended, in the server's word. estimated: usage is a guess."""
+    """A server's reply. finish: the server's reason for its end. estimated: usage is a guess."""
 
     text: str
     finish: str
@@ -58,10 +58,10 @@ class ServerReply:
 class Call:
     """A line of llm.jsonl.
 
-    role: who called; "probe" is the client itself. mode: how JSON was asked for, "" for free text.
-    error: "" or "context", for a request too long for the model's context (it costs nothing).
-    attempts: requests sent until a response came. seconds: from the first of them to the response.
-    paid: False where the reply was copied from the cache of another run.
+    role: the caller; "probe" is the client itself. mode: the way to get JSON, "" for free text.
+    error: "" or "context", for a request too long for the model's context, which costs nothing.
+    attempts: requests until the response. seconds: from the first request to the response.
+    paid: False if the reply was copied from the cache of another run.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}

@@ -1,4 +1,4 @@
-"""Which request parameters a server accepts for a model: probed once and stored in the run."""
+"""The request parameters that a server accepts: probed once a model and stored in the run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
 from ldm.llm.calls import Mode, Request
-from ldm.secrecy import redacted_json
+from ldm.text import read_json, redacted_json
 from ldm.types import stable_seed
 
 FILE = "capabilities.json"
@@ -35,15 +35,15 @@ OUT_OF_RANGE = re.compile(r"too (large|big|high|small|low)|at (most|least)|less 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Which parameters one model of one server accepts.
+    """The parameters that one model of one server accepts.
 
     structured: the strongest way in which it replies in JSON.
     constraints: whether schemas may bound lengths and numbers.
-    temperature, top_p, stop, seed: whether the server takes the parameter. One that it refuses is
-    left out; the client then cuts replies at stop sequences itself.
-    max_tokens: under which name the length of a reply is bounded, "" where it cannot be.
-    context: tokens of a request and its reply, None where the server does not say. No request
-    depends on it, so it is no part of `repr`, of which idempotency keys are made.
+    temperature, top_p, stop, seed: whether the server accepts the parameter. If not, it is left
+    out, and the client cuts replies at stop sequences itself.
+    max_tokens: the name of the parameter that bounds a reply, "" if there is none.
+    context: tokens of a request with its reply, or None if the server does not state it. No request
+    depends on it, so it is not part of `repr`, from which idempotency keys are made.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -58,7 +58,7 @@ class Capabilities:
     context: int | None = field(default=None, repr=False)
 
     def weaker(self, other: Capabilities) -> Capabilities:
-        """Return what both have, where two simultaneous calls found out different things."""
+        """Return the common capabilities, for simultaneous calls with different findings."""
         return Capabilities(
             structured=max(self.structured, other.structured, key=MODES.index),
             constraints=self.constraints and other.constraints,
@@ -71,13 +71,13 @@ class Capabilities:
         )
 
     def without(self, complaint: str) -> Capabilities | None:
-        """Return what remains after a refusal with this message; None where that cannot help.
+        """Return the capabilities left after a refusal with this message, or None if hopeless.
 
         Servers name the parameter that they refuse, in sentences of all kinds.
         """
         message = complaint.lower()
         if "max_" in message and OUT_OF_RANGE.search(message):
-            return None  # the value is at fault, and without a bound the reply may cost anything
+            return None  # the value is at fault; without a bound the reply could cost anything
         names_one = any(re.search(rf"\b{name.lower()}\b", message) for name in CONSTRAINTS)
         if self.constraints and "schema" in message and names_one:
             return replace(self, constraints=False)
@@ -95,8 +95,8 @@ class Capabilities:
         return None
 
 
-#: Under which names lists of models say how long a context is: as the server has been started
-#: (vLLM, llama.cpp, LM Studio), or as the provider offers it.
+#: Fields of model lists with the context length: as the server was started (vLLM, llama.cpp, LM
+#: Studio), or as the provider offers it.
 CONTEXT_FIELDS = (
     "max_model_len",
     "n_ctx",
@@ -105,16 +105,16 @@ CONTEXT_FIELDS = (
     "context_window",
     "max_context_length",
 )
-#: The context that a model was trained with (llama.cpp): the server's may be shorter.
+#: The context length of the training (llama.cpp); the server's may be shorter.
 TRAINED_CONTEXT = "n_ctx_train"
-#: What is believed of a trained context: this much, as long as nobody says what the server's is.
+#: The maximum that is assumed from it.
 MOST_TRAINED = 8_192
 
 
 def context_in(listing: Any, model: str) -> int | None:
-    """Return the context that a server's list of models states for `model`, None where none.
+    """Return the context length that a server's list of models states for `model`, or None.
 
-    Where the list has one model, that is the one which answers, whatever its name is.
+    The only model of a list is taken whatever its name.
     """
     entries = listing.get("data") if isinstance(listing, dict) else None
     entries = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
@@ -147,7 +147,7 @@ class Probe:
 
 
 def probe_request(model: str, mode: Mode, server: str = "") -> Request:
-    """Return a short request with every parameter, which shows which ones the server accepts.
+    """Return a short request with every parameter, to find out which ones the server accepts.
 
     With json_schema the prompt does not mention JSON, so that a JSON reply proves the schema.
     server: changes only the sample, so that a cached reply of another server is never used.
@@ -166,34 +166,34 @@ def probe_request(model: str, mode: Mode, server: str = "") -> Request:
 
 
 class CapabilityStore:
-    """Capabilities by server and model, in a file of the run or in memory only. Thread-safe."""
+    """Capabilities by server and model, in a file of the run or only in memory. Thread-safe."""
 
     def __init__(self, path: Path | None = None, server: str = "") -> None:
-        """Read the file. server: its URL, as shown. Raises LdmError for a file of another kind."""
+        """Read the file. server: its URL, as shown. Raises LdmError if the file is invalid."""
         self.server = server
         self._path = path
         self._table: dict[str, dict[str, Capabilities]] = {}
         self._lock = threading.Lock()
         if path is not None and path.exists():
             try:
-                self._table = _adapter().validate_python(untrusted.json_file(path))
+                self._table = _adapter().validate_python(read_json(path))
             except ValidationError as error:
                 raise LdmError(
                     f"{path} does not hold the capabilities of servers.",
-                    "Delete it: the server is probed again.",
+                    "Delete it; the server is then probed again.",
                 ) from error
 
     def get(self, model: str) -> Capabilities | None:
-        """Return what is known of `model`, None where it has not been probed."""
+        """Return the capabilities for `model`, or None if it has not been probed."""
         return self._table.get(self.server, {}).get(model)
 
     def context(self, model: str) -> int | None:
-        """Return the shortest context that is known of `model` on any server, None where none."""
+        """Return the shortest known context length of `model` on any server, or None."""
         known = (models[model].context for models in self._table.values() if model in models)
         return min(filter(None, known), default=None)
 
     def take(self, path: Path) -> None:
-        """Take over what another run has found out, where `path` exists; a replay needs it."""
+        """Copy the findings of another run, if `path` exists; a replay needs them."""
         if not path.exists():
             return
         for server, models in CapabilityStore(path)._table.items():
@@ -201,7 +201,7 @@ class CapabilityStore:
                 self._put(server, model, capabilities)
 
     def put(self, model: str, capabilities: Capabilities) -> None:
-        """Store atomically; what was refused before stays refused."""
+        """Store the capabilities atomically; what was refused before stays refused."""
         self._put(self.server, model, capabilities)
 
     def _put(self, server: str, model: str, capabilities: Capabilities) -> None:

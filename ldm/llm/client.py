@@ -1,8 +1,8 @@
 """The client: calls any OpenAI-compatible server; records, meters, limits and retries the calls.
 
-A call is looked up in the recording first. If it is not there, it is paid for: admitted by the
-meter, sent through the concurrency limiter, tried again where that can help, and recorded before
-anyone sees it. One client serves all threads of a process.
+A call is looked up in the recording first. If it is missing, it is paid for: admitted by the meter,
+sent through the concurrency limiter, retried if that can help, and recorded before the caller sees
+it. One client serves all threads of a process.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Unpack
 
 from ldm.errors import (
     BudgetSpent,
@@ -25,7 +25,7 @@ from ldm.errors import (
     ReplayMiss,
     RunStopped,
 )
-from ldm.llm import GREEDY, Completion, Message, Sampling
+from ldm.llm import GREEDY, Completion, Message, Wanted
 from ldm.llm.calls import Call, Request, ServerReply
 from ldm.llm.capabilities import MODES, Capabilities, CapabilityStore, Probe, probe_request
 from ldm.llm.concurrency import ConcurrencyLimiter
@@ -38,23 +38,14 @@ from ldm.types import Usage, stable_seed
 PROBE = "probe"
 
 
-def fitting(call: Call) -> Call:
-    """Return the call. Raises ContextTooLong where its request was too long."""
-    if call.error:
-        raise ContextTooLong(
-            f"The messages are too long for {call.request.model}: {call.text}.", "Shorten them."
-        )
-    return call
-
-
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often, and how long, a failed call is tried again.
+    """How often, and after which waits, a failed call is retried.
 
-    attempts: requests sent for one call at most. first, longest: seconds waited before the second
-    and at most before any; each wait is twice the one before, less a random part of up to half.
-    retry_after: seconds that the server may ask to wait; more stops the run.
-    failures: failed calls in a row, without any response between them, that stop the run.
+    attempts: maximum requests for one call. first, longest: seconds before the second request, and
+    the maximum before any; each wait is twice the one before, less a random part of up to half.
+    retry_after: maximum wait that the server may ask for; a longer one stops the run.
+    failures: consecutive failed calls, without any response between them, that stop the run.
     """
 
     attempts: int = 6
@@ -71,31 +62,22 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class _Progress:
-    """How far one call has come. attempt: from 1. unusable: final faults so far (see `Fault`)."""
+    """The retry state of one call. attempt: from 1. unusable: final faults (see `Fault`)."""
 
     started: float
     attempt: int = 1
     unusable: int = 0
 
     def after(self, fault: Fault) -> _Progress:
-        """Return the progress once an attempt has failed."""
+        """Return the progress after a failed attempt."""
         return replace(self, attempt=self.attempt + 1, unusable=self.unusable + fault.final)
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """A server, and what it accepts. service: None answers from the recording only."""
-
-    service: Service | None
-    capabilities: CapabilityStore
-
-
-@dataclass(frozen=True, slots=True)
 class ClientSetup:
-    """What a client consists of. service: None answers from the recording only (--replay).
+    """The parts of a client. service: None in replay mode.
 
-    answer_tokens: the bound of a reply whose caller gave none, where the limits need one.
-    elsewhere: role → the server that its model is at, of roles whose is another one.
+    answer_tokens: the bound of a reply whose caller gave none, if the limits need one.
     """
 
     service: Service | None
@@ -105,18 +87,10 @@ class ClientSetup:
     capabilities: CapabilityStore
     retry: RetryPolicy = RetryPolicy()
     answer_tokens: int = 2048
-    elsewhere: Mapping[str, Server] = field(default_factory=dict)
-
-    def server(self, role: str) -> Server:
-        """Return where the model of a role is."""
-        return self.elsewhere.get(role) or Server(self.service, self.capabilities)
 
 
 class Client:
-    """Calls the models of a run, whose limits hold for all of their servers together.
-
-    `model` returns what agents and reasoners work with.
-    """
+    """Calls the models of a run; `model` returns what agents and reasoners work with."""
 
     def __init__(self, setup: ClientSetup) -> None:
         self._setup = setup
@@ -132,72 +106,33 @@ class Client:
     def model(self, name: str, role: str = "llm") -> Model:
         """Return the model `name` as an LLM in a role.
 
-        Raises LdmError where its price has to be known and is not.
+        Raises LdmError if a limit needs its price and the price is unknown.
         """
         if self._setup.service is not None:
             self._setup.meter.check_price(name)
         return Model(self, name, role)
 
     def accounts(self) -> list[Account]:
-        """Return what was paid in this run, earlier attempts included, by role and model."""
+        """Return the cost of this run, earlier attempts included, by role and model."""
         return self._setup.meter.accounts()
 
-    def recorded(self, key: str) -> Call | None:
-        """Return the recorded call with this key, None where it is to be made."""
-        with self._lock:
-            return self._setup.recording.find(key)
-
-    def admit(self, role: str, requests: Sequence[Request]) -> list[int | None]:
-        """Return the bounds on the replies to requests that are to be sent together.
-
-        Raises RunStopped where they could exceed the limits, or where no bound can be set.
-        """
-        known = [self.capabilities(request.model, role) for request in requests]
-        bounds = [self._bound(r, c) for r, c in zip(requests, known, strict=True)]
-        self._setup.meter.admit(zip(requests, bounds, strict=True))
-        return bounds
-
-    def take(self, call: Call) -> None:
-        """Record and count a call that was answered elsewhere: in a batch."""
-        with self._lock:
-            self._setup.recording.add(call)
-            self._setup.meter.take([call])
-
-    def service(self, role: str) -> Service:
-        """Return the server of a role. Raises ReplayMiss where nothing can be sent."""
-        service = self._setup.server(role).service
-        if service is None:
-            raise ReplayMiss("A replay sends nothing.", "Leave out --replay, or --batch-api.")
-        return service
-
     @property
-    def retry(self) -> RetryPolicy:
-        """How a request is tried again."""
-        return self._setup.retry
-
-    def pause(self, seconds: float) -> None:
-        """Wait, at most until the client stops. Raises RunStopped where it has."""
-        if self._stopping.wait(seconds):
-            raise self._stop_reason()
-
-    @property
-    def under_way(self) -> int:
-        """How many calls are in flight."""
+    def in_flight(self) -> int:
+        """The number of calls in flight."""
         return self._setup.meter.in_flight
 
     def close(self, grace: float = 0.0) -> None:
-        """Close all connections. Calls that still wait in other threads stop.
+        """Close all connections, and stop the calls that wait in other threads.
 
-        grace: seconds to wait for responses under way and record them: they are billed anyway.
+        grace: seconds to wait for responses in flight, which are billed anyway, to record them.
         """
         self.stop(RunStopped("The client is closed."))
         self._setup.meter.wait_until_settled(grace)
-        for server in (self._setup.server(""), *self._setup.elsewhere.values()):
-            if server.service is not None:
-                server.service.close()
+        if self._setup.service is not None:
+            self._setup.service.close()
 
     def stop(self, reason: RunStopped) -> None:
-        """Make no further call; those in flight may still be answered and recorded."""
+        """Stop sending new calls; calls in flight may still finish and be recorded."""
         with self._lock:
             if self._stopped is None:
                 self._stopped = reason
@@ -206,7 +141,7 @@ class Client:
         self._setup.limiter.shut()
 
     def call(self, role: str, request: Request) -> Call:
-        """Return the recorded call, or make a new one; equal simultaneous requests are one call.
+        """Return the recorded call, or make it; equal simultaneous requests are one call.
 
         Raises ContextTooLong, ModelError, RunStopped.
         """
@@ -221,34 +156,36 @@ class Client:
             call = pending.result()
         elif call is None:
             call = self._make(role, request, outcome)
-        return fitting(call)
+        if call.error:
+            raise ContextTooLong(
+                f"The messages are too long for {request.model}: {call.text}.", "Shorten them."
+            )
+        return call
 
-    def capabilities(self, model: str, role: str = "") -> Capabilities:
-        """Return what the server of a role accepts for `model`; the first call for it probes it.
+    def capabilities(self, model: str) -> Capabilities:
+        """Return the server's capabilities for `model`; probe it at the first call.
 
-        Raises ReplayMiss without a service, and what a call raises.
+        Raises ReplayMiss without a service, and the errors of a call.
         """
-        server = self._setup.server(role)
         with self._probing:
-            capabilities = server.capabilities.get(model)
+            capabilities = self._setup.capabilities.get(model)
             if capabilities is None:
-                capabilities = self._probe(model, server)
-                if server.service is not None:
-                    context = server.service.context(model)
+                capabilities = self._probe(model)
+                if self._setup.service is not None:
+                    context = self._setup.service.context(model)
                     capabilities = replace(capabilities, context=context)
-                server.capabilities.put(model, capabilities)
+                self._setup.capabilities.put(model, capabilities)
         return capabilities
 
-    def context(self, model: str, role: str = "") -> int | None:
-        """Return the tokens of the context of a role's model, None where nobody says.
+    def context(self, model: str) -> int | None:
+        """Return the model's context length in tokens, or None if unknown.
 
-        The same for a whole run: what the server said when it was probed, or, in a replay, what the
-        recorded run knew. Raises what a call raises.
+        It stays the same for a whole run: the server states it when probed, and a replay takes it
+        from the recorded run. Raises the errors of a call.
         """
-        server = self._setup.server(role)
-        if server.service is None:
-            return server.capabilities.context(model)
-        return self.capabilities(model, role).context
+        if self._setup.service is None:
+            return self._setup.capabilities.context(model)
+        return self.capabilities(model).context
 
     def _make(self, role: str, request: Request, outcome: Future[Call]) -> Call:
         """Make the call; threads that wait for `outcome` get the same result or error."""
@@ -259,11 +196,10 @@ class Client:
                     f"(role {role}, key {request.key}).",
                     "Replay with the settings of the recorded run, or use a server.",
                 )
-            server = self._setup.server(role)
-            before = self.capabilities(request.model, role)
-            call, after = self._send_with_retries(role, request, before, server)
+            before = self.capabilities(request.model)
+            call, after = self._send_with_retries(role, request, before)
             if after != before:
-                server.capabilities.put(request.model, after)
+                self._setup.capabilities.put(request.model, after)
         except BaseException as error:
             outcome.set_exception(error)
             raise
@@ -275,17 +211,16 @@ class Client:
                 del self._pending[request.key]
 
     def _send_with_retries(
-        self, role: str, request: Request, capabilities: Capabilities, server: Server
+        self, role: str, request: Request, capabilities: Capabilities
     ) -> tuple[Call, Capabilities]:
-        """Return the answered and recorded call, and what the server turned out to accept."""
+        """Return the answered and recorded call, and the capabilities found."""
         retry, responses = self._setup.retry, self._responses
         progress = _Progress(started=time.monotonic())
         while True:
             if self._stopping.is_set():
                 raise self._stop_reason()
             try:
-                call = self._attempt(role, request, capabilities, progress, server)
-                return call, capabilities
+                return self._attempt(role, request, capabilities, progress), capabilities
             except Fault as error:
                 fault = error
             # Outside of the handler, so that no chained exception can show a key.
@@ -301,14 +236,9 @@ class Client:
             progress = progress.after(fault)
 
     def _attempt(
-        self,
-        role: str,
-        request: Request,
-        capabilities: Capabilities,
-        progress: _Progress,
-        server: Server,
+        self, role: str, request: Request, capabilities: Capabilities, progress: _Progress
     ) -> Call:
-        """Send one request; its response is recorded before it is returned."""
+        """Send one request; record its response before it is returned."""
         meter = self._setup.meter
         bound = self._bound(request, capabilities)
         try:
@@ -320,7 +250,7 @@ class Client:
             raise self._stop_reason()
         call = None
         try:
-            reply, failure = self._send(server, request, capabilities, bound, progress.unusable)
+            reply, failure = self._send(request, capabilities, bound, progress.unusable)
             call = Call(
                 key=request.key,
                 role=role,
@@ -343,15 +273,10 @@ class Client:
         return call
 
     def _send(
-        self,
-        server: Server,
-        request: Request,
-        capabilities: Capabilities,
-        bound: int | None,
-        unusable: int,
+        self, request: Request, capabilities: Capabilities, bound: int | None, unusable: int
     ) -> tuple[ServerReply, str]:
-        """Return (the reply, "context" where the request is too long). Raises Fault."""
-        service, limiter = server.service, self._setup.limiter
+        """Return (the reply, "context" if the request is too long). Raises Fault."""
+        service, limiter = self._setup.service, self._setup.limiter
         assert service is not None  # noqa: S101 - `_make` has checked it
         entered = limiter.enter()
         if entered is None:
@@ -371,7 +296,7 @@ class Client:
             limiter.leave()
 
     def _bound(self, request: Request, capabilities: Capabilities) -> int | None:
-        """Return the bound on the reply's length. Raises RunStopped where none can be set."""
+        """Return the bound on the reply's length. Raises RunStopped if none can be set."""
         if not self._setup.meter.limits.need_bounds:
             return request.max_tokens
         if not capabilities.max_tokens:
@@ -385,7 +310,7 @@ class Client:
         return self._setup.answer_tokens if request.max_tokens is None else request.max_tokens
 
     def _failure(self, fault: Fault, attempts: int, *, silent: bool) -> LdmError:
-        """Return what to raise for a call that failed for good.
+        """Return the error of a call that failed for good.
 
         silent: the server answered no call at all while this one was tried.
         """
@@ -405,17 +330,17 @@ class Client:
     def _stop_reason(self) -> RunStopped:
         return self._stopped or RunStopped("The client is closed.")
 
-    def _probe(self, model: str, server: Server) -> Capabilities:
+    def _probe(self, model: str) -> Capabilities:
         """Ask short questions, from the strongest way of asking for JSON to the weakest."""
         capabilities, form = Capabilities(), form_of(Probe)
         for mode in MODES[:-1]:
             if MODES.index(mode) < MODES.index(capabilities.structured):
                 continue  # refused while the mode before was tried
-            request = probe_request(model, mode, server.capabilities.server)
+            request = probe_request(model, mode, self._setup.capabilities.server)
             call = self._setup.recording.find(request.key)
             if call is None:
                 call, capabilities = self._send_with_retries(
-                    PROBE, request, replace(capabilities, structured=mode), server
+                    PROBE, request, replace(capabilities, structured=mode)
                 )
             if form.read(call.text)[0] is not None:
                 return capabilities
@@ -424,48 +349,29 @@ class Client:
         return replace(capabilities, structured="prompt")
 
 
-class Caller(Protocol):
-    """What makes the calls of a model: the client, or what collects them (`ldm.llm.gathering`)."""
-
-    def call(self, role: str, request: Request) -> Call:
-        """Return the call of a request, made or recorded."""
-        ...
-
-    def context(self, model: str, role: str = "") -> int | None:
-        """Return the tokens of the context of a role's model, None where nobody says."""
-        ...
-
-
 class Model:
     """One model in one role, as `LLM`."""
 
-    def __init__(self, client: Caller, name: str, role: str) -> None:
+    def __init__(self, client: Client, name: str, role: str) -> None:
         self.name = name
         self.role = role
         self._client = client
 
     def context(self) -> int | None:
-        """Return the tokens of the model's context, None where the server does not say."""
-        return self._client.context(self.name, self.role)
+        """Return the context length of the model in tokens, or None if unknown."""
+        return self._client.context(self.name)
 
-    def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: type[Any] | None = None,
-        sampling: Sampling = GREEDY,
-        max_tokens: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> Completion:
+    def complete(self, messages: Sequence[Message], **wanted: Unpack[Wanted]) -> Completion:
         """Complete as `LLM.complete`; request a reply that does not fit the schema once more."""
+        schema = wanted.get("schema")
         form = None if schema is None else form_of(schema)
         request = Request(
             model=self.name,
             messages=tuple(messages),
             schema=None if form is None else form.schema,
-            sampling=sampling,
-            max_tokens=max_tokens,
-            stop=tuple(stop),
+            sampling=wanted.get("sampling", GREEDY),
+            max_tokens=wanted.get("max_tokens"),
+            stop=tuple(wanted.get("stop", ())),
         )
         call = self._client.call(self.role, request)
         if form is None:

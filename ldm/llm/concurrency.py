@@ -1,4 +1,4 @@
-"""The limit on requests in flight, which adapts when the server says that it is overloaded."""
+"""The limit on requests in flight, which adapts to an overloaded server."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 
 
 class ConcurrencyLimiter:
-    """Admits at most `limit` requests at a time; fewer for a while after the server refused one.
+    """Admits at most `limit` requests at a time, and fewer for a while after a refusal.
 
-    A refusal (429) halves the width, once for all the requests that were in flight together, and
-    holds new requests back for as long as the server asked; every response widens it a little.
+    A refusal (429) halves the width, once for all requests that were in flight together, and holds
+    new requests back for as long as the server asked; every response widens it a little.
     """
 
     def __init__(self, limit: int) -> None:
@@ -25,13 +25,13 @@ class ConcurrencyLimiter:
 
     @property
     def width(self) -> int:
-        """How many requests may be in flight now."""
+        """The present maximum of requests in flight."""
         return max(1, int(self._width))
 
     def enter(self) -> float | None:
-        """Wait for a slot and return the time of entry, which `narrow` takes; `leave` frees it.
+        """Wait for a slot and return the time of entry, for `narrow`; `leave` frees the slot.
 
-        Return None where the limiter is shut, or is shut while waiting: there is no slot to free.
+        Return None, without a slot, once the limiter is shut.
         """
         with self._changed:
             while True:
@@ -46,19 +46,19 @@ class ConcurrencyLimiter:
             return time.monotonic()
 
     def shut(self) -> None:
-        """Admit no request from now on, and wake those that wait."""
+        """Admit no more requests, and wake those that wait."""
         with self._changed:
             self._shut = True
             self._changed.notify_all()
 
     def leave(self) -> None:
-        """Free the slot of a request that has ended."""
+        """Free the slot of a finished request."""
         with self._changed:
             self._in_flight -= 1
             self._changed.notify()
 
     def widen(self) -> None:
-        """Widen after a response: by about one slot per round of requests."""
+        """Widen after a response, by about one slot per round of requests."""
         with self._changed:
             before = self.width
             self._width = min(float(self.limit), self._width + 1.0 / self._width)
@@ -66,9 +66,9 @@ class ConcurrencyLimiter:
                 self._changed.notify_all()
 
     def narrow(self, entered: float, seconds: float) -> None:
-        """Narrow after a refusal of a request that entered at `entered`; admit none for `seconds`.
+        """Narrow after the refusal of a request that entered at `entered`; pause for `seconds`.
 
-        Only the first refusal of a round counts: the others carry no further information.
+        Only the first refusal of a round counts, because the others carry no information.
         """
         with self._changed:
             now = time.monotonic()

@@ -1,4 +1,4 @@
-"""What model calls will cost, before they are paid: from a measured sample, or at most."""
+"""The cost of model calls before they are paid: extrapolated from a sample, or a bound."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from ldm.llm.prices import Price
     from ldm.types import Usage
 
-#: How many items are measured.
+#: The number of items measured.
 SAMPLE = 6
-#: Bytes of the message on what is wrong with a reply, generously.
+#: Maximum bytes of the complaint about a reply, generously.
 REPAIR_MESSAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A total: the expected value and a 95 % prediction interval; high is None where unknown."""
+    """A total: its expected value and 95 % prediction interval; high is None if unknown."""
 
     expected: float
     low: float
@@ -52,16 +52,16 @@ def extrapolate(sample: Sequence[float], total: int) -> Estimate:
 
 
 def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items: str) -> list[str]:
-    """Return lines on what `total` items cost if `usages` are those of some of them.
+    """Return lines on the cost of `total` items, given the `usages` of some of them.
 
-    items: what they are, e.g. "tasks".
+    items: their noun, e.g. "tasks".
     """
     prices = _prices(options)
     measured = {
         "model calls": [float(usage.calls) for usage in usages],
         "tokens": [float(usage.prompt_tokens + usage.completion_tokens) for usage in usages],
     }
-    if prices:  # where the models differ, the dearest price: no promise is broken
+    if prices:  # of several models the highest, so that no promise is broken
         measured["USD"] = [max(price.of(usage) for price in prices) for usage in usages]
     lines = [f"Measured on {len(usages)} of {total} {items}; all of them will take about"]
     for unit, values in measured.items():
@@ -74,7 +74,7 @@ def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items
 
 
 def bound_lines(requests: Sequence[Request], options: ModelOptions) -> list[str]:
-    """Return lines on the most that these requests, each with a bounded reply, can cost."""
+    """Return lines on the maximum cost of these requests, each with a bounded reply."""
     from ldm.llm.meter import prompt_bound
     from ldm.types import Usage
 
@@ -94,7 +94,7 @@ def bound_lines(requests: Sequence[Request], options: ModelOptions) -> list[str]
 def reply_requests(
     llm: str, messages: Sequence[Message], schema: type[Any] | None, length: int
 ) -> list[Request]:
-    """Return the requests for one reply: with a schema there may be a second, to repair it."""
+    """Return the requests for one reply: with a schema there may be a second one, to repair it."""
     from ldm.llm.calls import Request
     from ldm.llm.structured import REPAIR_EXCERPT, form_of, repair_messages, with_json_instruction
 
@@ -109,7 +109,7 @@ def reply_requests(
 
 
 def _prices(options: ModelOptions) -> list[Price]:
-    """Return the prices of all models that are called; [] where one is unknown."""
+    """Return the prices of all models; [] if one is unknown."""
     from ldm.llm.prices import load_prices, price_of
 
     table = load_prices(Path(options.prices) if options.prices else None)

@@ -13,7 +13,7 @@ import openai
 class DeadlineClient(openai.DefaultHttpxClient):
     """Limits the time of a whole response, so that a slow trickle of bytes ends as well.
 
-    The package's own timeouts limit silence only: they start anew with every byte.
+    The package's own timeouts limit only silence, because every byte restarts them.
     """
 
     def __init__(self, *, seconds: float, **options: Any) -> None:
@@ -22,7 +22,7 @@ class DeadlineClient(openai.DefaultHttpxClient):
         self._seconds = seconds
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Return the whole response. Raises httpx2.ReadTimeout where it takes too long."""
+        """Return the whole response. Raises httpx2.ReadTimeout if it takes too long."""
         deadline = time.monotonic() + self._seconds
         response = super().send(request, **{**options, "stream": True})
         response.stream = _DeadlineStream(cast("httpx2.SyncByteStream", response.stream), deadline)

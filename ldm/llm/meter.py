@@ -1,4 +1,4 @@
-"""What calls have cost, and limits that stop a run before it costs more."""
+"""The cost of calls, and limits that stop a run before it costs more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MESSAGE_TOKENS = 8
 
 @dataclass(frozen=True, slots=True)
 class CostLimits:
-    """What a run may cost in total, earlier attempts included; None is no limit."""
+    """The maximum cost of a run, earlier attempts included; None is no limit."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -27,13 +27,13 @@ class CostLimits:
 
     @property
     def need_bounds(self) -> bool:
-        """Whether the length of a reply must be bounded before it is asked for."""
+        """Whether the length of each reply must be bounded in its request."""
         return self.usd is not None or self.tokens is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What the calls of one role to one model cost; usd is None where the price is unknown."""
+    """The cost of one role's calls to one model; usd is None if the price is unknown."""
 
     role: str
     model: str
@@ -43,18 +43,17 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The most that a call in flight can cost, or that a batch of calls can."""
+    """The maximum cost of a call in flight."""
 
-    calls: int
     tokens: int
     usd: float
 
 
 class Meter:
-    """Adds up what calls cost, and admits a call only where it cannot exceed the limits."""
+    """Adds up the cost of calls, and admits a call only if it cannot exceed the limits."""
 
     def __init__(self, limits: CostLimits, prices: Mapping[str, Price]) -> None:
-        self._limits = limits
+        self.limits = limits
         self._prices = prices
         self._paid = Usage()
         self._usd = 0.0
@@ -64,17 +63,13 @@ class Meter:
         self._changed = threading.Condition()
 
     @property
-    def limits(self) -> CostLimits:
-        return self._limits
-
-    @property
     def in_flight(self) -> int:
-        """How many calls are admitted and not settled."""
+        """The number of calls admitted and not settled."""
         return len(self._reservations)
 
     def check_price(self, model: str) -> None:
-        """Raise LdmError where there is a limit in dollars and the model's price is unknown."""
-        if self._limits.usd is not None and price_of(model, self._prices) is None:
+        """Raise LdmError if there is a limit in dollars and the model's price is unknown."""
+        if self.limits.usd is not None and price_of(model, self._prices) is None:
             raise LdmError(
                 f"The price of {model} is unknown, so --max-usd cannot be enforced.",
                 f'Give it with --prices FILE: {{"models": {{"{model}": [0.1, 0.1, 0.4]}}}} in USD '
@@ -82,28 +77,17 @@ class Meter:
             )
 
     def take(self, calls: Iterable[Call]) -> None:
-        """Count recorded calls; only those that were paid in this run count."""
+        """Count the recorded calls that were paid in this run."""
         with self._changed:
             for call in calls:
                 if call.paid:
                     self._count(call)
 
-    def admit(self, requests: Iterable[tuple[Request, int | None]]) -> None:
-        """Raise BudgetSpent where requests, each with its bound, could together exceed a limit.
-
-        Nothing is set aside: who asks makes no other calls until these are answered.
-        """
-        most = [self._most(request, max_tokens) for request, max_tokens in requests]
-        batch = Reservation(len(most), sum(m.tokens for m in most), sum(m.usd for m in most))
-        with self._changed:
-            if excess := self._excess(batch):
-                raise BudgetSpent(excess, "Raise the limit, or leave out --batch-api.")
-
     def reserve(self, request: Request, max_tokens: int | None) -> Reservation | None:
-        """Set aside the most that the call can cost; `settle` gives it back.
+        """Reserve the maximum cost of a call until `settle`; return None once the meter is shut.
 
-        Wait where the calls in flight may turn out cheaper and leave room, and raise BudgetSpent
-        where none is in flight. Return None where the meter is shut meanwhile.
+        Wait as long as calls in flight may turn out cheaper and leave room. Raises BudgetSpent if
+        none is in flight.
         """
         reservation = self._most(request, max_tokens)
         with self._changed:
@@ -117,18 +101,18 @@ class Meter:
         return reservation
 
     def shut(self) -> None:
-        """Admit no call from now on, and wake those that wait."""
+        """Admit no more calls, and wake those that wait."""
         with self._changed:
             self._shut = True
             self._changed.notify_all()
 
     def wait_until_settled(self, seconds: float) -> bool:
-        """Wait for all admitted calls, for `seconds` at most; return whether all are settled."""
+        """Wait up to `seconds` for all admitted calls; return whether all are settled."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._reservations, seconds)
 
     def settle(self, reservation: Reservation, call: Call | None) -> None:
-        """Count `call` in place of its reservation; None where there was no response."""
+        """Count `call` in place of its reservation; None if there was no response."""
         with self._changed:
             self._reservations.remove(reservation)
             if call is not None:
@@ -136,7 +120,7 @@ class Meter:
             self._changed.notify_all()
 
     def accounts(self) -> list[Account]:
-        """Return what was paid, by role and model."""
+        """Return the cost by role and model."""
         with self._changed:
             return [account for _, account in sorted(self._accounts.items())]
 
@@ -158,32 +142,31 @@ class Meter:
         usage = Usage(1, prompt_bound(request), 0, max_tokens or 0)
         price = price_of(request.model, self._prices)
         usd = 0.0 if price is None else price.most(usage)
-        return Reservation(1, usage.prompt_tokens + usage.completion_tokens, usd)
+        return Reservation(usage.prompt_tokens + usage.completion_tokens, usd)
 
     def _excess(self, reservation: Reservation) -> str:
-        """Return which limit the call could exceed, in words; "" where it cannot."""
-        limits, reserved = self._limits, [*self._reservations, reservation]
-        single = reservation.calls == 1
-        what = "the next call" if single else f"a batch of {reservation.calls} calls"
+        """Return a message on the limit that the call could exceed, or ""."""
+        limits, reserved = self.limits, [*self._reservations, reservation]
         calls = self._paid.calls
         tokens = self._paid.prompt_tokens + self._paid.completion_tokens
-        if limits.calls is not None and calls + sum(r.calls for r in reserved) > limits.calls:
-            used = f"{calls} model calls of --max-calls {limits.calls} are used"
-            return f"{used} up." if single else f"{used}; {what} would exceed it."
+        if limits.calls is not None and calls + len(reserved) > limits.calls:
+            return f"{calls} model calls of --max-calls {limits.calls} are used up."
         if limits.tokens is not None and tokens + sum(r.tokens for r in reserved) > limits.tokens:
-            return f"{tokens} tokens are used; {what} could exceed --max-tokens {limits.tokens}."
+            used, option = f"{tokens} tokens are used", f"--max-tokens {limits.tokens}"
+            return f"{used}; the next call could exceed {option}."
         if limits.usd is not None and self._usd + sum(r.usd for r in reserved) > limits.usd:
-            return f"{self._usd:.4f} USD are spent; {what} could exceed --max-usd {limits.usd:g}."
+            used, option = f"{self._usd:.4f} USD are spent", f"--max-usd {limits.usd:g}"
+            return f"{used}; the next call could exceed {option}."
         return ""
 
 
 def prompt_bound(request: Request) -> int:
-    """Return more tokens than the prompt can have: a token is at least one byte of UTF-8."""
+    """Return an upper bound on the prompt's tokens: a token is at least one byte of UTF-8."""
     contents = sum(len(message.content.encode()) for message in request.messages)
     schema = len(json.dumps(request.schema).encode()) if request.schema else 0
     return contents + schema + MESSAGE_TOKENS * len(request.messages) + TEMPLATE_TOKENS
 
 
 def prompt_guess(request: Request) -> int:
-    """Return roughly how many tokens the prompt has, for servers that do not say."""
+    """Return a rough number of the prompt's tokens, for servers that report none."""
     return max(1, sum(len(message.content.encode()) for message in request.messages) // 4)

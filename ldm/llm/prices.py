@@ -1,4 +1,4 @@
-"""What models cost: the prices in the package `genai-prices`, and those in a user's own file."""
+"""Prices of models: those in the package `genai-prices`, and those in a user's file."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm import untrusted
 from ldm.errors import LdmError
+from ldm.text import read_json
 from ldm.types import Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import MatchLogic, ModelPrice
 
-#: What gateways put before OpenAI's models, and the date at the end of a model's name.
+#: The prefix of OpenAI's models at gateways, and the date at the end of a model's name.
 OPENAI = re.compile(r"^(.*/)?openai/")
 VERSION = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4}|\d{8})$")
 #: OpenAI's models that tokens alone do not price: open weights, which a local server may serve for
 #: nothing, and models that search the web, where each search is billed too.
 UNPRICED = re.compile(r"^gpt-oss|-search|deep-research")
-#: US dollars for a million tokens that no model costs.
+#: Maximum US dollars for a million tokens.
 MOST = 1e6
 FORMAT = 'Write {"models": {"NAME": [prompt, cached, completion]}}, in USD per million tokens.'
 
@@ -31,7 +31,7 @@ FORMAT = 'Write {"models": {"NAME": [prompt, cached, completion]}}, in USD per m
 class Price:
     """US dollars per million tokens.
 
-    above: (prompt tokens, the price of a call with a longer prompt), in ascending order, where long
+    above: (prompt tokens, the price of a call with a longer prompt), in ascending order, if long
     prompts cost more; it applies to all tokens of the call.
     """
 
@@ -43,15 +43,15 @@ class Price:
     def of(self, usage: Usage) -> float:
         """Return the cost in US dollars; cached tokens are part of the prompt's.
 
-        The mean prompt of several calls decides what long prompts cost: price calls one by one
-        where the exact sum matters.
+        The mean prompt of several calls decides whether they are long: price calls one by one if
+        the exact sum matters.
         """
         mean = usage.prompt_tokens / max(1, usage.calls)
         rates = [self, *(price for tokens, price in self.above if mean > tokens)]
         return rates[-1]._of(usage)
 
     def most(self, usage: Usage) -> float:
-        """Return the most that calls of this total usage can cost, in US dollars."""
+        """Return the maximum cost of calls with this total usage, in US dollars."""
         reachable = [price for tokens, price in self.above if usage.prompt_tokens > tokens]
         return max(rates._of(usage) for rates in (self, *reachable))
 
@@ -65,36 +65,36 @@ class Price:
 
 
 def load_prices(file: Path | None = None) -> dict[str, Price]:
-    """Return model → price: OpenAI's present prices, with what `file` adds to them or changes.
+    """Return model → price: OpenAI's present prices, with the additions and changes of `file`.
 
-    The prices are those that the installed version of `genai-prices` carries: nothing is looked up
-    in the network. Prompt tokens are priced as if they were all written to the provider's cache,
-    where that costs extra: records do not tell. Call this in the main thread, before any worker.
-    Raises LdmError where the file is not {"models": {NAME: [prompt, cached, completion]}}.
+    The prices come from the installed version of `genai-prices`, not from the network. Prompt
+    tokens are priced as if all were written to the provider's cache, if that costs extra, because
+    records do not tell. Call this in the main thread, before any worker.
+    Raises LdmError if the file is not {"models": {NAME: [prompt, cached, completion]}}.
     """
     listed = dict(_packaged_prices())
-    # A dated version follows its model, also where `file` changes that one's price.
+    # A dated version follows its model, also if `file` changes the model's price.
     prices = {name: price for name, price in listed.items() if not _is_implied(name, listed)}
     if file is None:
         return prices
-    table = untrusted.json_file(file)
+    table = read_json(file)
     models = table.get("models") if isinstance(table, dict) else None
     if not isinstance(models, dict):
-        raise LdmError(f"{file} has no field models.", FORMAT)
+        raise LdmError(f'{file} has no field "models".', FORMAT)
     for model, values in models.items():
         is_triple = isinstance(values, list) and len(values) == 3
         if not is_triple or not all(isinstance(v, int | float) and 0 <= v <= MOST for v in values):
-            raise LdmError(f"{file}: models.{model} is not three prices.", FORMAT)
+            raise LdmError(f"{file}: the price of {model} must be a list of three numbers.", FORMAT)
         prompt, cached, completion = map(float, values)
         prices[model] = Price(prompt, cached, completion)
     return prices
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """Return the model's price, None where it is unknown: a guess might be too low.
+    """Return the model's price, or None if unknown: a guess might be too low.
 
-    A dated version (NAME-2025-04-14) costs what NAME does, and openai/NAME, as gateways call it,
-    what OpenAI takes. A variant (NAME:free, NAME:1.5b) is another model with a price of its own.
+    A dated version (NAME-2025-04-14) costs as much as NAME, and openai/NAME, the gateways' name,
+    as much as at OpenAI. A variant (NAME:free, NAME:1.5b) is another model with its own price.
     """
     for name in (model, OPENAI.sub("", model)):
         price = prices.get(name) or prices.get(VERSION.sub("", name))
@@ -129,7 +129,7 @@ def _is_implied(name: str, listed: Mapping[str, Price]) -> bool:
 
 
 def _exact_names(match: MatchLogic) -> Iterator[str]:
-    """Yield the names that a rule of the package gives in full."""
+    """Yield the full names in a rule of the package."""
     from genai_prices.types import ClauseEquals, ClauseOr
 
     if isinstance(match, ClauseEquals):
@@ -140,7 +140,7 @@ def _exact_names(match: MatchLogic) -> Iterator[str]:
 
 
 def _price(listed: ModelPrice) -> Price | None:
-    """Return the package's price as ours, None where prompt and completion are not both priced."""
+    """Return the package's price as ours, or None unless prompt and completion are priced."""
     from genai_prices.types import TieredPrices, calc_unit_price
 
     prompt, completion = listed.input_mtok, listed.output_mtok
@@ -150,7 +150,7 @@ def _price(listed: ModelPrice) -> Price | None:
     written = prompt if listed.cache_write_mtok is None else listed.cache_write_mtok
 
     def at(tokens: int, above: tuple[tuple[int, Price], ...] = ()) -> Price:
-        """Return the price of a call whose prompt has this many tokens."""
+        """Return the price of a call with so many prompt tokens."""
         rates = [
             float(calc_unit_price(rate, 1, tokens, 1)) for rate in (written, cached, completion)
         ]

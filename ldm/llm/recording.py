@@ -13,23 +13,22 @@ from pathlib import Path
 from ldm import records
 from ldm.errors import LdmError
 from ldm.llm.calls import Call
-from ldm.records import Problem
 
 FILE = "llm.jsonl"
 
 
 class Recording:
-    """Calls by key. A call that it holds is never sent to a server again. Thread-safe."""
+    """Calls by key. A recorded call is never sent to a server again. Thread-safe."""
 
     def __init__(
         self, path: Path | None = None, *, cache: Path | None = None, replay: Path | None = None
     ) -> None:
-        """Open `path`, where this run's calls are and new ones go; cut off a torn last line.
+        """Open `path`, the file of this run's calls; cut off a torn last line.
 
-        cache: a folder shared by runs, simultaneous ones included; calls found there are copied
-        into `path`, and new ones are written there too, into a file of this process.
+        cache: a folder shared by runs, also simultaneous ones; calls found there are copied into
+        `path`, and new ones are also written there, into a file of this process.
         replay: a recording, or the directory of a run, that is only read.
-        Raises LdmError where a file cannot be read or written, or holds something else.
+        Raises LdmError if a file cannot be read or written, or is invalid.
         """
         self._own: dict[str, Call] = {}
         self._others: dict[str, Call] = {}
@@ -46,17 +45,17 @@ class Recording:
                 self._take(self._own, records.read(path, Call))
 
     def __iter__(self) -> Iterator[Call]:
-        """Iterate over this run's calls, in the order in which they were recorded."""
+        """Iterate over this run's calls in the order of recording."""
         with self._lock:
             return iter(list(self._own.values()))
 
     def roles(self) -> dict[str, str]:
-        """Return role → model, of all recorded calls (the last of each role)."""
+        """Return role → model of the last recorded call of each role."""
         calls = [*self._others.values(), *self._own.values()]
         return {call.role: call.request.model for call in calls}
 
     def find(self, key: str) -> Call | None:
-        """Return the recorded call; one of another run is copied into this run's recording."""
+        """Return the recorded call, or None; copy one of another run into this recording."""
         with self._lock:
             call = self._own.get(key)
             if call is None and key not in self._others and self._cache is not None:
@@ -68,7 +67,7 @@ class Recording:
             return call
 
     def add(self, call: Call) -> None:
-        """Record a new call; once this returns, the call is never sent again."""
+        """Record a new call, which is never sent again once this returns."""
         with self._lock:
             self._own[call.key] = call
             _append(self._path, call)
@@ -93,7 +92,7 @@ class _Cache:
         self._read: dict[str, tuple[int, int]] = {}  # name → bytes and lines read so far
 
     def new_calls(self) -> Iterator[Call]:
-        """Yield what other processes have written since the last time; read only what is new."""
+        """Yield the calls that other processes have written since the last time."""
         for name, size in self._files():
             start, lines = self._read.get(name, (0, 0))
             if size <= start or name == self.own.name:
@@ -144,16 +143,11 @@ def _append(path: Path | None, call: Call) -> None:
 
 
 def read_calls(path: Path) -> list[Call]:
-    """Return the calls of a recording, or of that in a run's directory; drop a torn last line.
+    """Return the calls of a recording, or of a run's directory; drop a torn last line.
 
     Raises RecordError at the first bad line.
     """
     return records.read(_file_of(path), Call, torn_tail=True)
-
-
-def scan_calls(path: Path) -> Iterator[Call | Problem]:
-    """Yield the calls that `read_calls` returns, and the problem with each bad line."""
-    return records.scan(_file_of(path), Call, torn_tail=True)
 
 
 def _file_of(path: Path) -> Path:
@@ -167,19 +161,9 @@ def _file_of(path: Path) -> Path:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Remove what a killed process left after the last newline, so that lines can be appended."""
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        end = size
-        while end:
-            start = max(0, end - 65536)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
-                break
-            end = start
-        if end < size:
-            file.truncate(end)
+    """Remove the torn line of a killed process, so that lines can be appended."""
+    if path.exists():
+        content = path.read_bytes()
+        end = content.rfind(b"\n") + 1
+        if end < len(content):
+            os.truncate(path, end)

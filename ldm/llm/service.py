@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import importlib
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -11,12 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ldm import untrusted
 from ldm.llm.calls import Request, ServerReply
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities, context_in
 from ldm.llm.meter import prompt_guess
 from ldm.llm.structured import strict_schema, with_json_instruction
-from ldm.secrecy import bare_url, guard, redacted, url_secrets
+from ldm.text import bare_url, guard, redacted, url_secrets
 from ldm.types import Usage, encodable, stable_hash
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How servers say that a request is too long for the model's context.
+#: Server messages about a request that is too long for the model's context.
 TOO_LONG = re.compile(
     r"context[ _](length|window|size)|maximum context|too many tokens|(prompt|input) is too long"
     r"|exceeds? the (available )?context|reduce the length",
@@ -32,53 +32,45 @@ TOO_LONG = re.compile(
 )
 NO_MONEY = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 IDEMPOTENCY = "Idempotency-Key"
-#: Seconds that the list of models may take; it is a courtesy, and not every server has one.
+#: Timeout of the list of models in seconds; not every server has one.
 LISTING_TIMEOUT = 10.0
-#: Characters of a server's message that an error quotes.
+#: Maximum characters of a server's message in an error.
 QUOTE_LENGTH = 300
 
-#: What to do about a fault: try again later; leave a parameter out; tell the caller; stop the run.
+#: The remedy of a fault: retry later; leave a parameter out; tell the caller; stop the run.
 FaultKind = Literal["again", "refused", "context", "stop"]
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where the models are. The key is never shown, and removed from what a server says.
+    """A model server. Its key is never shown, and redacted from everything the server says.
 
-    base_url: "" for the package's own default. keys: role → key of the server that its model is at,
-    where that is another one (`ModelOptions.planner_base_url`).
-    timeout: seconds that a whole response may take; one that falls silent midway may take twice as
-    long. Reasoning models and slow machines need many.
+    base_url: "" for the package's default. timeout: maximum seconds of a whole response; one that
+    falls silent midway may take twice as long. Reasoning models and slow machines need many.
     """
 
     base_url: str = field(default="", repr=False)
     api_key: str = field(default="", repr=False)
     timeout: float = 300.0
-    keys: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
-
-    def at(self, role: str, url: str) -> Connection:
-        """Return where the model of a role is, at a server of its own; our key stays here."""
-        key = self.api_key if url == self.base_url else self.keys.get(role, "")
-        return Connection(url, key, self.timeout)
 
     @property
     def display_url(self) -> str:
-        """The URL to show: scheme, host, port and path, but no user, password or query."""
+        """The URL to show, without user, password and query."""
         return bare_url(self.base_url) if self.base_url else "the openai package's default"
 
     def secrets(self) -> tuple[str, ...]:
-        """Return the key, and what the URL carries."""
-        return (self.api_key, *self.keys.values(), *url_secrets(self.base_url))
+        """Return the key, and the secrets in the URL."""
+        return (self.api_key, *url_secrets(self.base_url))
 
 
 @dataclass(eq=False)
 class Fault(Exception):
     """A request without a usable response.
 
-    kind: what to do. what: in words. down: the server itself seems unreachable or overloaded.
-    retry_after: seconds it asks to wait. refused: it refused for too many requests (429).
+    kind: the remedy. what: a description. down: the server seems unreachable or overloaded.
+    retry_after: seconds that the server asks to wait. refused: too many requests (429).
     final: the server has processed the request, and would respond the same under the same
-    idempotency key. status: of HTTP, 0 where there was no response.
+    idempotency key.
     """
 
     kind: FaultKind
@@ -87,21 +79,20 @@ class Fault(Exception):
     retry_after: float | None = None
     refused: bool = False
     final: bool = False
-    status: int = 0
 
 
 class Service:
-    """Sends requests to one server. Safe in several threads; `close` when done."""
+    """Sends requests to one server. Thread-safe; `close` it when done."""
 
     def __init__(self, connection: Connection, *, connections: int = 64) -> None:
-        """Open a client. connections: how many requests may be on the wire at a time."""
+        """Open a client. connections: maximum requests on the wire."""
         import httpx2
         import openai
 
         from ldm.llm.http_timeout import DeadlineClient
 
-        # At every reply the package looks for `httpx` among the modules, and takes one that another
-        # thread has begun to import for a whole one: where it is installed it is whole from now on.
+        # At every reply the package looks `httpx` up among the modules, and mistakes one that
+        # another thread has begun to import for a complete one: so it is imported now.
         with suppress(ImportError):
             importlib.import_module("httpx")
 
@@ -121,7 +112,7 @@ class Service:
         )
 
     def close(self) -> None:
-        """Close all connections; what is in flight fails."""
+        """Close all connections; requests in flight fail."""
         self._client.close()
 
     def send(
@@ -132,18 +123,18 @@ class Service:
         *,
         unusable: int = 0,
     ) -> ServerReply:
-        """Return the server's reply. Raises Fault, and nothing else, where there is none.
+        """Return the server's reply, or raise Fault and nothing else.
 
-        unusable: how many final faults this call met before; each changes the Idempotency-Key, or a
-        gateway that knows this header would return the same unusable response again.
+        unusable: number of final faults of this call so far; each changes the Idempotency-Key, or a
+        gateway that honours the header would return the same unusable response again.
         """
         import httpx2
 
         key = idempotency_key(request, capabilities, max_tokens, unusable)
 
         def reply(client: OpenAI) -> ServerReply:
-            # Not chat.completions.create: its walk through the request costs a millisecond a call,
-            # and its typed result hides what is wrong with a bad response.
+            # Not chat.completions.create, which takes a millisecond longer, and whose typed result
+            # hides the fault of a bad response.
             response = client.post(
                 "/chat/completions",
                 cast_to=httpx2.Response,
@@ -155,7 +146,7 @@ class Service:
         return self.ask(reply)
 
     def ask(self, action: Callable[[OpenAI], T]) -> T:
-        """Return what an action gets from the server. Raises Fault, and nothing else."""
+        """Return the result of an action on the client, or raise Fault and nothing else."""
         import openai
 
         fault: Fault
@@ -180,28 +171,32 @@ class Service:
         raise fault
 
     def context(self, model: str) -> int | None:
-        """Return the tokens of the model's context, None where the server's list does not say."""
+        """Return the model's context length in tokens, or None if the server does not state it."""
         import httpx2
 
-        with suppress(Exception):  # no list, or none that can be read: nothing depends on it
+        with suppress(Exception):  # no readable list: nothing depends on it
             response = self._client.get(
                 "/models", cast_to=httpx2.Response, options={"timeout": LISTING_TIMEOUT}
             )
-            text = untrusted.whole_characters(response.content.decode())
-            return context_in(untrusted.json_value(text, ""), model)
+            return context_in(json_of(response.content), model)
         return None
 
 
 def json_of(body: bytes) -> Any:
-    """Return the JSON of a response. Raises Fault where it is none, ValueError where no UTF-8."""
-    content = untrusted.json_value(untrusted.whole_characters(body.decode()), "")
-    if isinstance(content, untrusted.Problem):
-        raise Fault("again", "an answer that is not JSON (cut off?)", final=True)
-    return content
+    """Return the JSON of a response, or raise Fault.
+
+    Half surrogate pairs pass, which servers send of a reply cut off within a character; `encodable`
+    replaces them.
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        fault = Fault("again", "an answer that is not JSON (cut off?)", final=True)
+    raise fault  # outside of the handler, so that no chained exception can show the response
 
 
 def reply_in(content: Any, request: Request, capabilities: Capabilities) -> ServerReply:
-    """Return the reply in a response's JSON. Raises Fault where there is none."""
+    """Return the reply in a response's JSON, or raise Fault."""
     choices = content.get("choices") if isinstance(content, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Fault("again", "an answer without choices", final=True)
@@ -216,13 +211,13 @@ def reply_in(content: Any, request: Request, capabilities: Capabilities) -> Serv
 
 
 def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
-    """Return the fault of a response with an HTTP status that is an error, or of one in a batch."""
-    message = message_in(body)
+    """Return the fault of a response whose HTTP status is an error."""
+    message = _message(body)
     what = f"HTTP {status}: {message}" if message else f"HTTP {status}"
     if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(message)):
-        return Fault("context", what, status=status)
+        return Fault("context", what)
     if status in (401, 402, 403, 404) or (status == 429 and NO_MONEY.search(message)):
-        return Fault("stop", what, status=status)
+        return Fault("stop", what)
     if status in (408, 409, 429) or status >= 500:
         return Fault(
             "again",
@@ -231,13 +226,12 @@ def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
             retry_after=retry_after(headers),
             refused=status == 429,
             final=status >= 500,
-            status=status,
         )
-    return Fault("refused", what, status=status)
+    return Fault("refused", what)
 
 
-def message_in(body: object) -> str:
-    """Return the server's message in an error, shortened, without the key."""
+def _message(body: object) -> str:
+    """Return the server's error message, shortened and redacted."""
     if isinstance(body, Mapping):
         inner = body.get("error", body)
         parts = inner if isinstance(inner, Mapping) else {"message": inner}
@@ -253,7 +247,7 @@ def message_in(body: object) -> str:
 def request_body(
     request: Request, capabilities: Capabilities, max_tokens: int | None
 ) -> dict[str, Any]:
-    """Return the JSON body of a request, without the parameters that this server refuses."""
+    """Return the JSON body of a request, without the parameters that the server refuses."""
     messages, sampling = request.messages, request.sampling
     body: dict[str, Any] = {"model": request.model}
     if request.schema is not None:
@@ -284,12 +278,12 @@ def request_body(
 def idempotency_key(
     request: Request, capabilities: Capabilities, max_tokens: int | None, unusable: int
 ) -> str:
-    """Return a key that is unique to this request body, and the same for it in every process."""
+    """Return a key that is unique to a request body, and equal in every process."""
     return stable_hash(request.key, repr(capabilities), max_tokens, unusable, length=32)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a Retry-After header asks for, in seconds or as a date."""
+    """Return the seconds to wait by the Retry-After header, which holds seconds or a date."""
     try:
         if "retry-after-ms" in headers:
             return max(0.0, float(headers["retry-after-ms"]) / 1000)
@@ -305,13 +299,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _before_stop(text: str, stop: tuple[str, ...]) -> str:
-    """Return the text before the first stop sequence, for servers that take none."""
+    """Return the text before the first stop sequence, for servers that accept none."""
     places = [place for place in (text.find(sequence) for sequence in stop) if place >= 0]
     return text[: min(places)] if places else text
 
 
 def _usage(reported: Any, request: Request, text: str) -> tuple[Usage, bool]:
-    """Return (usage of one call, whether it is estimated for lack of a usable report)."""
+    """Return the usage of one call, and whether it is estimated because none was reported."""
 
     def count(table: Any, name: str) -> int | None:
         value = table.get(name) if isinstance(table, Mapping) else None

@@ -12,13 +12,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ldm.llm import Message
-from ldm.untrusted import value_within, whole_characters
+from ldm.text import value_in
 
 FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-#: Characters of a bad reply that the model gets to see when it should repair it.
+#: Characters of a bad reply that are shown to the model for repair.
 REPAIR_EXCERPT = 4000
-#: Characters of a reply that are read, and places in it at which an object may begin.
+#: Maximum characters read of a reply, and places at which an object may begin.
 LONGEST_REPLY = 2**20
 MOST_OBJECTS = 200
 UNKNOWN_TO_STRICT = ("default", "title")
@@ -32,7 +32,7 @@ class Form:
     schema: dict[str, Any]
 
     def read(self, text: str) -> tuple[Any, str]:
-        """Return (value, "") of a reply, or (None, what is wrong with it).
+        """Return (value, "") of a reply, or (None, complaint).
 
         Fences, thoughts and prose around the object are allowed, and so are numbers in quotes.
         """
@@ -46,12 +46,12 @@ class Form:
         return None, complaint
 
     def write(self, value: Any) -> str:
-        """Return the value as JSON: the same text however the reply was laid out."""
+        """Return the value as JSON in a fixed layout."""
         return self.adapter.dump_json(value).decode()
 
 
 def form_of(schema: Any) -> Form:
-    """Return the form of a type. Raises ValueError where JSON would not write it as an object."""
+    """Return the form of a type. Raises ValueError if it is not written as a JSON object."""
     return _form_of(schema)
 
 
@@ -65,7 +65,7 @@ def _form_of(schema: Any) -> Form:
 
 
 def _without_docstrings(node: Any) -> Any:
-    """Return the schema without docstrings of classes: they address readers of the code."""
+    """Return the schema without docstrings of classes, which address readers of the code."""
     if isinstance(node, list):
         return [_without_docstrings(item) for item in node]
     if not isinstance(node, dict):
@@ -77,11 +77,10 @@ def _without_docstrings(node: Any) -> Any:
 def strict_schema(
     schema: dict[str, Any], excluded: Collection[str] = ()
 ) -> tuple[dict[str, Any], bool]:
-    """Return the schema as strict decoding wants it, and True; itself and False where impossible.
+    """Return the schema for strict decoding and True, or the schema itself and False.
 
-    In strict decoding every object lists all its fields and requires them; a mapping with free
-    keys cannot be written that way.
-    excluded: keywords that the server refuses.
+    In strict decoding every object lists and requires all its fields, which a mapping with free
+    keys cannot. excluded: keywords that the server refuses.
     """
     has_free_keys = False
 
@@ -112,7 +111,7 @@ def strict_schema(
 def with_json_instruction(
     messages: Sequence[Message], schema: dict[str, Any]
 ) -> tuple[Message, ...]:
-    """Return the messages with the schema in words, for servers that do not enforce it."""
+    """Return the messages with the schema in words, for servers that do not enforce schemas."""
     instruction = (
         "Reply with one JSON object and nothing else, no explanation around it. "
         f"It has to be valid against this JSON Schema:\n{json.dumps(schema, ensure_ascii=False)}"
@@ -124,7 +123,7 @@ def with_json_instruction(
 
 
 def repair_messages(messages: Sequence[Message], reply: str, complaint: str) -> tuple[Message, ...]:
-    """Return the messages of the one further request after a reply that does not fit."""
+    """Return the messages of the one further request after an invalid reply."""
     excerpt = reply[:REPAIR_EXCERPT] or "(nothing)"
     instruction = (
         f"That reply cannot be used: {complaint}. Give the whole reply again, corrected, as one "
@@ -135,22 +134,20 @@ def repair_messages(messages: Sequence[Message], reply: str, complaint: str) -> 
 
 def _candidates(text: str) -> Iterator[dict[str, Any]]:
     """Yield every JSON object in a reply, the likeliest first."""
-    plain = whole_characters(THINKING.sub("", text[:LONGEST_REPLY]))
+    plain = THINKING.sub("", text[:LONGEST_REPLY])
     tries = MOST_OBJECTS
     for part in (plain, *FENCE.findall(plain)):
-        content = part.encode("utf-8", "surrogatepass")
-        start = content.find(b"{")
+        start = part.find("{")
         while start >= 0 and tries:
             tries -= 1
-            # A line break within a string is no reason to refuse.
-            value, end = value_within(content, start, loose=True) or (None, start + 1)
+            value, end = value_in(part, start) or (None, start + 1)
             if isinstance(value, dict):
                 yield value
-            start = content.find(b"{", end)
+            start = part.find("{", end)
 
 
 def _error_message(error: ValidationError) -> str:
-    """Return what is wrong by field, without the values: the model sees its own reply anyway."""
+    """Return the problems by field, without the values, which the model sees in its reply."""
     problems = error.errors(include_url=False, include_input=False)[:5]
     return "; ".join(
         f"{'.'.join(str(part) for part in one['loc']) or 'the object'}: {one['msg']}"

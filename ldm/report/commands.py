@@ -12,7 +12,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt, Trust
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
-from ldm.words import counted
+from ldm.text import counted
 
 Names = Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")]
 #: The variable by which instrumentations for generative AI record texts in spans.

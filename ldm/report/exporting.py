@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ldm import records
+from ldm.config import Evaluate
 from ldm.envs import formats
 from ldm.errors import LdmError
 from ldm.run.reading import ReadRun, RecordedEpisode
-from ldm.secrecy import redacted_json
+from ldm.text import redacted_json
 from ldm.types import Trajectory
 
 Format = Literal["inspect", "atif", "openai", "parquet"]
@@ -57,7 +58,7 @@ def inspect_log(run: ReadRun, episodes: Sequence[RecordedEpisode]) -> Json:
     manifest, spec = run.run.manifest, run.spec
     solved = sum(one.outcome == "solved" for one in episodes)
     model = manifest.models.get("llm") or manifest.models.get("reasoner") or "none/none"
-    task = f"{spec.env}/{spec.split}" if spec.split else spec.env
+    task = f"{spec.env.name}/{spec.split}" if spec.split else spec.env.name
     return {
         "version": INSPECT,
         "status": "success" if run.is_finished else "started",
@@ -69,9 +70,9 @@ def inspect_log(run: ReadRun, episodes: Sequence[RecordedEpisode]) -> Json:
             "task_id": f"{task}@{manifest.fingerprint}",
             "task_version": 0,
             "task_attribs": {},
-            "task_args": dict(spec.env_options),
+            "task_args": spec.env.options,
             "solver": run.agent or manifest.command,
-            "solver_args": dict(getattr(spec, "agent_options", ())),
+            "solver_args": spec.agent.options if isinstance(spec, Evaluate) else {},
             "dataset": {
                 "name": task,
                 "samples": len(episodes),

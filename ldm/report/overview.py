@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ldm.agents.reporting import Reporting
+from ldm.config import Evaluate, OptimisePlan, Refine, written
 from ldm.errors import LdmError
 from ldm.run.reading import ReadRun, RecordedEpisode
-from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
 from ldm.types import EpisodeResult
 
 if TYPE_CHECKING:
@@ -66,11 +66,9 @@ def labels_of(runs: Sequence[ReadRun]) -> list[str]:
     """Return distinct labels of the runs: equal ones are numbered."""
     from ldm.run.grid import labels
 
-    evaluations = [one.spec for one in runs if isinstance(one.spec, EvaluationSpec)]
+    evaluations = [one.spec for one in runs if isinstance(one.spec, Evaluate)]
     named = iter(labels(evaluations))
-    plain = [
-        next(named) if isinstance(one.spec, EvaluationSpec) else _named(one.spec) for one in runs
-    ]
+    plain = [next(named) if isinstance(one.spec, Evaluate) else _named(one.spec) for one in runs]
     places: dict[str, int] = {}
     result = []
     for name in plain:
@@ -79,8 +77,8 @@ def labels_of(runs: Sequence[ReadRun]) -> list[str]:
     return result
 
 
-def _named(spec: RefinementSpec | PlanSpec) -> str:
-    if isinstance(spec, PlanSpec):
+def _named(spec: Refine | OptimisePlan) -> str:
+    if isinstance(spec, OptimisePlan):
         return " ".join(filter(None, (f"plan for {spec.kind}", spec.variant)))
     return f"refinement round {spec.round}" if spec.rounds > 1 else "refinement"
 
@@ -89,12 +87,12 @@ def run_data(content: Content, label: str, report: Report | None) -> Json:
     """Return the data of a run without its episodes."""
     run, summary = content.run, content.summary
     manifest, spec = run.run.manifest, run.spec
-    calls = summary is not None and bool(summary.overall.calls)
+    calls = summary is not None and bool(summary.overall.figures["calls"])
     return {
         "id": run.id,
         "label": label,
         "command": manifest.command,
-        "env": spec.env,
+        "env": spec.env.name,
         "split": spec.split,
         "agent": run.agent,
         "started": manifest.started,
@@ -122,12 +120,16 @@ def _settings(run: ReadRun) -> list[list[str]]:
     """Return the settings that determine a run, as names and values."""
     manifest, spec = run.run.manifest, run.spec
     pairs: list[tuple[str, object]] = [("run", run.id), ("command", f"ldm {manifest.command}")]
-    pairs += [("environment", spec.env), ("split", spec.split), ("agent", run.agent)]
+    pairs += [("environment", spec.env.name), ("split", spec.split), ("agent", run.agent)]
     if spec.memory_digest:
         pairs += [("memory", spec.memory), ("generation", spec.generation)]
-    options = (*getattr(spec, "agent_options", ()), *getattr(spec, "policy_options", ()))
-    pairs += [*options, *getattr(spec, "options", ())]
-    pairs += [(f"env.{name}", value) for name, value in spec.env_options]
+    options = [
+        (name if section == "agent" else f"{section}.{name}", written(value))
+        for section in spec.sections()
+        for name, value in getattr(spec, section).given
+        if section != "models"
+    ]
+    pairs += options
     pairs += [(f"model {role}", name) for role, name in sorted(manifest.models.items())]
     pairs += [("seed", spec.seed), ("started", manifest.started)]
     code = manifest.code
@@ -166,7 +168,7 @@ def _remarks(content: Content, report: Report | None) -> list[str]:
 
 def _plans(run: ReadRun) -> list[Json]:
     """Return the plans of an optimisation, X_0 first, each with its success."""
-    iterations = run.iterations() if isinstance(run.spec, PlanSpec) else []
+    iterations = run.iterations() if isinstance(run.spec, OptimisePlan) else []
     return [
         {
             "name": f"X_{number}",
@@ -183,10 +185,10 @@ def report_of(content: Content, label: str) -> Report | None:
     from ldm.run.results import Report
 
     spec, summary = content.run.spec, content.summary
-    if not isinstance(spec, EvaluationSpec) or summary is None:
+    if not isinstance(spec, Evaluate) or summary is None:
         return None
     return Report(
-        env=spec.env,
+        env=spec.env.name,
         split=spec.split,
         label=label,
         sees_reward=_sees_reward(content.run),
@@ -225,7 +227,7 @@ def _over_settings(contents: Sequence[Content]) -> Iterator[Json]:
     known = [
         (content, content.summary, _settings_of(content.run.spec))
         for content in contents
-        if isinstance(content.run.spec, EvaluationSpec)
+        if isinstance(content.run.spec, Evaluate)
     ]
     names = sorted({name for _, _, values in known for name in values})
     for name in names:
@@ -249,7 +251,7 @@ def _over_settings(contents: Sequence[Content]) -> Iterator[Json]:
 
 def _settings_of(spec: Any) -> Mapping[str, str]:
     """Return the options of an evaluation's agent, and the generation of its memory."""
-    values = {name: str(value) for name, value in spec.agent_options}
+    values = {name: written(value) for name, value in spec.agent.given}
     if spec.memory_digest and spec.generation is not None:
         values["generation"] = str(spec.generation)
     return values
@@ -268,7 +270,7 @@ def _rest_of(spec: Any) -> tuple[Any, ...]:
     memory = spec.memory if spec.memory_digest else ""
     hidden = (spec.without_tuples, spec.without_trajectories)
     tasks = (spec.kinds, spec.limit, spec.tasks, spec.seed)
-    return (spec.agent, spec.env, spec.split, spec.env_options, memory, hidden, tasks)
+    return (spec.agent.name, spec.env.name, spec.split, spec.env.given, memory, hidden, tasks)
 
 
 def _title(key: tuple[Any, ...]) -> str:

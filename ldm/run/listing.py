@@ -1,4 +1,4 @@
-"""Recorded runs as a list: what each is, how far it is, what it came to, and what rests on it."""
+"""Recorded runs as a list: kind, progress, score and dependents."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from ldm import untrusted
+from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.errors import LdmError
-from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
-from ldm.words import counted
+from ldm.text import counted, read_json
 
 if TYPE_CHECKING:
     from ldm.runs import Run
@@ -29,7 +28,7 @@ NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A line of the list.
+    """Hold a line of the list.
 
     agent: of an evaluation; "" of others. model: those that are called, "" for none. score: the
     success rate of a finished evaluation. tasks: how many it has; recorded: how many are there.
@@ -51,7 +50,7 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are listed: those that fit all that is given; "" is anything.
+    """Select the runs that fit all that is given; "" is anything.
 
     since: a date (2026-11-24), a time, or how long ago: 7d, 12h, 30m.
     """
@@ -63,7 +62,7 @@ class RunFilter:
     since: str = ""
 
     def fits(self, entry: RunEntry) -> bool:
-        """Return whether a run is listed. Raises LdmError where `since` is not a date."""
+        """Return whether a run is listed. Raises LdmError if `since` is not a date."""
         for criterion, value in (
             (self.command, entry.command),
             (self.env, entry.env),
@@ -89,18 +88,18 @@ def _moment(text: str) -> datetime:
 
 
 def entry_of(run: Run) -> RunEntry:
-    """Return the line of a run; nothing that it names is imported."""
+    """Return the line of a run, without importing any module that it names."""
     manifest = run.manifest
-    plan = _plan(run)
+    spec = manifest.spec
     models = {name for role, name in manifest.models.items() if role not in ("embedder", "server")}
     tasks = len(manifest.protocol.get("tasks", ()))
     state, recorded = _progress(run, tasks)
     return RunEntry(
         id=manifest.id,
         command=manifest.command,
-        env=str(plan.get("env", "")),
-        split=str(plan.get("split", "")),
-        agent=str(plan.get("agent", "")),
+        env=run.named("env"),
+        split=str(spec.get("split", "")),
+        agent=run.named("agent"),
         model=", ".join(sorted(models)),
         score=_score(run) if state == "finished" else None,
         tasks=tasks,
@@ -123,11 +122,6 @@ def entries(
     return [one for run in list_runs(runs, unreadable) if chosen.fits(one := entry_of(run))]
 
 
-def _plan(run: Run) -> dict[str, Any]:
-    plan = run.manifest.arguments.get("plan")
-    return plan if isinstance(plan, dict) else {}
-
-
 def _progress(run: Run, tasks: int) -> tuple[State, int]:
     """Return whether a run is finished, and how many of its tasks are recorded."""
     if any((run.directory / name).is_file() for name in _results(run)):
@@ -140,7 +134,7 @@ def _progress(run: Run, tasks: int) -> tuple[State, int]:
 
 
 def _results(run: Run) -> tuple[str, ...]:
-    """Return the names of the files of which one marks a finished run."""
+    """Return the names of the files that mark a finished run."""
     from ldm.explore.refine import TREES
     from ldm.run.runner import EPISODES
 
@@ -151,7 +145,7 @@ def _score(run: Run) -> float | None:
     from ldm.run.runner import SUMMARY
 
     try:
-        summary = untrusted.json_file(run.directory / SUMMARY)
+        summary = read_json(run.directory / SUMMARY)
         rate = summary["overall"]["success_rate"]
     except (LdmError, OSError, ValueError, LookupError, TypeError):
         return None  # it is derived, and may be missing
@@ -159,19 +153,19 @@ def _score(run: Run) -> float | None:
 
 
 def dependents(run: Run) -> Iterator[str]:
-    """Yield in sentences what is lost or no longer works once a run is deleted."""
+    """Yield a sentence on each consequence of deleting a run."""
     manifest = run.manifest
     yield from _companions(run)
-    if manifest.command == EvaluationSpec.command:
+    if manifest.command == Evaluate.command:
         yield (
             f"`ldm refine` with --runs {run.directory.parent} may then explore its "
             f"{counted(len(manifest.protocol.get('tasks', ())), 'task')}, which it leaves out now "
             "because they were evaluated."
         )
-    elif manifest.command == RefinementSpec.command:
+    elif manifest.command == Refine.command:
         yield from _generations(run)
-    elif manifest.command == PlanSpec.command:
-        folder = Path(str(_plan(run).get("out", "")))
+    elif manifest.command == OptimisePlan.command:
+        folder = Path(run.spec(OptimisePlan).out)
         files = [path for path in sorted(folder.glob("*.json")) if _names(path, manifest.id)]
         if files:
             listed = ", ".join(map(str, files[:NAMED])) + (", …" if len(files) > NAMED else "")
@@ -181,27 +175,26 @@ def dependents(run: Run) -> Iterator[str]:
 def _companions(run: Run) -> Iterator[str]:
     from ldm.runs import list_runs
 
-    manifest = run.manifest
-    if companion := manifest.arguments.get("companion"):
-        yield f"It was started together with {companion}, which is resumed through it."
+    if run.companion:
+        yield f"It was started together with {run.companion.name}, which is resumed through it."
     for other in list_runs(run.directory.parent):
-        if other.manifest.arguments.get("companion") == manifest.id:
+        if other.companion == run.directory:
             yield f"{other.directory} names it as its companion: that run can no longer be resumed."
 
 
 def _generations(run: Run) -> Iterator[str]:
-    """Yield which generation of a memory a refinement made, if it is still there."""
+    """Yield a sentence on the generation that a refinement made, if it still exists."""
     from ldm.memory import environments, generations
 
-    plan = _plan(run)
-    memory, goals = str(plan.get("memory", "")), {*plan.get("tasks", ())}
+    spec = run.spec(Refine)
+    memory = spec.memory
     try:
         made = [g for env in environments(memory) for g in generations(memory, env)]
     except LdmError:
         return
     for one in made:
-        after = one.number == int(plan.get("generation") or 0) + 1
-        if one.origin == "refined" and after and one.tasks and {*one.tasks} <= goals:
+        after = one.number == (spec.generation or 0) + 1
+        if one.origin == "refined" and after and one.tasks and {*one.tasks} <= {*spec.tasks}:
             yield (
                 f"Generation {one.number} of {one.env} in {memory} comes from it: its trees and "
                 "judgements are here alone. The memory itself stays as it is."
@@ -218,7 +211,7 @@ def _names(path: Path, run: str) -> bool:
 def delete(run: Run) -> None:
     """Remove a run's directory with all that is in it.
 
-    Raises LdmError where a process works on the run, or the directory cannot be removed.
+    Raises LdmError if a process works on the run, or if the directory cannot be removed.
     """
     from ldm.runs import writing
 

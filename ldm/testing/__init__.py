@@ -1,4 +1,4 @@
-"""Contract tests that every environment and agent must pass, as pytest classes.
+"""Contract tests for environments and agents, as pytest classes, and a scripted model.
 
 To test your own class, subclass `EnvironmentContract` or `AgentContract` in a test module:
 
@@ -18,5 +18,6 @@ pytest.register_assert_rewrite("ldm.testing.environment", "ldm.testing.agent")
 
 from ldm.testing.agent import AgentContract, Onlooker  # noqa: E402 - rewritten first
 from ldm.testing.environment import EnvironmentContract  # noqa: E402
+from ldm.testing.model import ScriptedModel  # noqa: E402
 
-__all__ = ["AgentContract", "EnvironmentContract", "Onlooker"]
+__all__ = ["AgentContract", "EnvironmentContract", "Onlooker", "ScriptedModel"]

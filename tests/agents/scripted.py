@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from ldm.errors import ContextTooLong
-from ldm.llm import GREEDY, Completion, Message, Sampling
-from ldm.types import Usage, stable_hash, stable_seed
+from ldm.llm import Message, Sampling
+from ldm.testing import ScriptedModel
+from ldm.types import stable_hash, stable_seed
 
 #: Ways of replying that are none of those asked for.
 ODD = {
@@ -42,42 +41,11 @@ PLAIN = (
 )
 
 
-class Scripted:
-    """Replies with what `reply` says to (messages, sampling); keeps all that it was asked.
-
-    room: characters of a prompt above which there is no room for it.
-    """
-
-    name = "scripted"
-
-    def __init__(
-        self, reply: Callable[[Sequence[Message], Sampling], str], room: int | None = None
-    ) -> None:
-        self._reply = reply
-        self._room = room
-        self.requests: list[tuple[Sequence[Message], Sampling]] = []
-
-    def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: type[Any] | None = None,
-        sampling: Sampling = GREEDY,
-        max_tokens: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> Completion:
-        size = sum(len(message.content) for message in messages)
-        if self._room is not None and size > self._room:
-            raise ContextTooLong("no room", "shorten it")
-        self.requests.append((messages, sampling))
-        text = self._reply(messages, sampling)
-        for mark in stop:
-            text = text.partition(mark)[0]
-        return Completion(text, Usage(1, size // 4, 0, len(text) // 4))
+class Scripted(ScriptedModel):
+    """A scripted model with the user's part of everything that it was asked."""
 
     @property
     def prompts(self) -> list[str]:
-        """The user's part of everything that it was asked."""
         return [messages[-1].content for messages, _ in self.requests]
 
 
@@ -88,8 +56,7 @@ def always(text: str) -> Scripted:
 
 def in_turn(replies: Iterable[str], then: str = "Act: stop") -> Scripted:
     """Replies one after the other, and `then` to whatever comes afterwards."""
-    remaining = iter(replies)
-    return Scripted(lambda messages, sampling: next(remaining, then))
+    return Scripted(replies, then=then)
 
 
 def babbling() -> Scripted:

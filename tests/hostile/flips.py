@@ -1,11 +1,7 @@
-"""Bits flipped in a memory's files: what a reader then sees is what was written, or an error.
-
-python -m tests.hostile.flips 200
-"""
+"""Bits flipped in a memory's files: a reader then sees what was written, or an error."""
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import subprocess
@@ -118,24 +114,3 @@ def small_memory(place: Path) -> Path:
     tuples = [row.tuple.id for row in inspect(memory, "toy").rows][:2]
     hide(memory, base, tuples, settings={})
     return Path(memory)
-
-
-def main() -> None:
-    """Print what came of the flips; exit with 1 if one was silent or crashed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("flips", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        memory = small_memory(Path(folder))
-        total = Counter[str]()
-        for store_only in (False, True):
-            count = arguments.flips // 2
-            outcomes = attack(memory, count, arguments.seed, store_only=store_only)
-            print("database only" if store_only else "with snapshots", dict(outcomes))  # noqa: T201
-            total += outcomes
-    sys.exit(any(outcome.split()[0] in ("SILENT", "CRASHED") for outcome in total))
-
-
-if __name__ == "__main__":
-    main()

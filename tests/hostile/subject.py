@@ -6,24 +6,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Commands in which FILE is the file, FOLDER its folder, PARENT the folder of that, GAMES the data.
+#: In commands: FILE is the file, FOLDER its folder, NEW a place that does not exist yet.
 NEW = "NEW"
-IMPORT = "import FILE --out out.jsonl --env kitchen"
+IMPORT = "import FILE --out NEW --env kitchen"
 VALIDATE = "validate FILE"
-
-
-def _as_it_is(content: bytes) -> bytes:
-    return content
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A format. read: what a command makes of the file; its results may hold problems.
+    """A format.
 
-    by_line: whether each line is a record of its own, of which none may be lost. torn_tail: except
-    a last one without its end, which a killed process has left.
-    wrap: what becomes of the content, changed or not, before it is a file: packed, with a checksum.
-    commands: whole commands that take the file.
+    read: returns records and Problems, or raises LdmError. by_line: each line is a record of its
+    own, of which none may be lost. torn_tail: except a last one without a newline.
+    wrap: makes the file of the content: packs it, or adds a checksum.
     """
 
     name: str
@@ -32,5 +27,5 @@ class Subject:
     read: Callable[[Path], Iterable[object]]
     by_line: bool = False
     torn_tail: bool = False
-    wrap: Callable[[bytes], bytes] = _as_it_is
+    wrap: Callable[[bytes], bytes] = bytes
     commands: tuple[str, ...] = ()

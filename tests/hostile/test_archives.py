@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import signal
 import struct
 import subprocess
 import sys
-import threading
 import time
 import zipfile
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from ldm import untrusted
-from ldm.embed.disk import VectorFile
 from ldm.envs import download
 from ldm.envs.alfworld import data
 from ldm.envs.download import unpack
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory.building import StagedEmbedder
-from tests.cli.conftest import Run, run
+from ldm.text import read_array
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
-
-__all__ = ["run"]
 
 
 def packed(path: Path, name: str = "a.txt", content: bytes = b"hello " * 100) -> bytes:
@@ -113,12 +105,9 @@ def test_damaged_staged_vectors_are_named(tmp_path: Path) -> None:
     "header",
     [
         "{'descr': '<f4', 'fortran_order': False, 'shape': (10**14, 384), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (100000000000, 384), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 384), }",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': ((((",
         "{'descr': '|O', 'fortran_order': False, 'shape': (2, 2), }",
         "[" * 500,
-        "{",
         "",
     ],
 )
@@ -128,32 +117,7 @@ def test_an_array_whose_header_lies_is_a_value_error(tmp_path: Path, header: str
     (tmp_path / "a.npy").write_bytes(content)
     for source, mapped in ((io.BytesIO(content), False), (tmp_path / "a.npy", True)):
         with pytest.raises(ValueError, match=r"."):
-            untrusted.array(source, mapped=mapped)
-
-
-def test_a_damaged_cached_vector_is_computed_anew(tmp_path: Path) -> None:
-    class Encoder:
-        name, dimension = "words", BagOfWords().dimension
-
-        def encode(self, texts: list[str]) -> np.ndarray:
-            return BagOfWords().embed(texts)
-
-    cache = VectorFile(tmp_path, Encoder())  # type: ignore[arg-type]
-    vector = BagOfWords().embed(["an egg"])[0]
-    cache.write({"an egg": vector, "a mug": vector * 3, "a pan": vector * np.nan})
-    assert list(cache.read(["an egg", "a mug", "a pan"])) == ["an egg"]
-
-
-def test_a_named_pipe_is_no_input(run: Run, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.jsonl")
-    for command in (
-        ("import", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl"),
-        ("validate", tmp_path / "a.jsonl"),
-        ("memory", "import", tmp_path / "a.jsonl", "--memory", tmp_path / "m"),
-    ):
-        outcome = run(*command)
-        assert outcome.code == 1
-        assert "Error inside ldm" not in outcome.err
+            read_array(source, mapped=mapped)
 
 
 @pytest.mark.process
@@ -179,48 +143,3 @@ def test_a_terminated_import_leaves_nothing_hidden(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 130
     assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("length", "whole"),
-    [("abc", True), ("-5", True), ("", True), ("1e3", True), ("9" * 5000, True), ("9" * 14, False)],
-    ids=["letters", "negative", "empty", "a float", "5,000 digits", "more than there is"],
-)
-def test_a_length_that_is_none_is_not_believed(tmp_path: Path, length: str, whole: bool) -> None:
-    content = b"hello " * 1000
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", length)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        url, file = f"http://127.0.0.1:{server.server_port}/a.zip", tmp_path / "a.zip"
-        if whole:
-            download.fetch(url, file)
-            assert file.read_bytes() == content
-        else:
-            with pytest.raises(LdmError, match="stopped after"):
-                download.fetch(url, file)
-            assert not file.exists()
-        server.shutdown()
-        thread.join()
-
-
-def test_actions_are_pinned_by_digest() -> None:
-    uses = [
-        line.split("uses:")[1].strip()
-        for file in (CHECKOUT / ".github").rglob("*.y*ml")
-        for line in file.read_text().splitlines()
-        if "uses:" in line
-    ]
-    assert uses
-    for action in uses:
-        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action), action

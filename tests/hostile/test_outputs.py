@@ -33,16 +33,6 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-m", "ldm.cli", *map(str, words)]
 
 
-def test_a_device_gets_what_is_written_and_stays_one(tmp_path: Path) -> None:
-    device = tmp_path / "null"
-    try:
-        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
-    except PermissionError:
-        device = Path("/dev/null")  # who may not make a device may not replace one either
-    records.write(device, EPISODES)
-    assert stat.S_ISCHR(device.stat().st_mode)
-
-
 def test_a_pipe_gets_what_is_written(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
@@ -94,15 +84,6 @@ def test_what_is_neither_is_refused_and_stays(
         records.write(Path("out.jsonl"), EPISODES)
     assert os.lstat("out.jsonl").st_ino == before
     assert os.listdir() == ["out.jsonl"]
-
-
-@pytest.mark.process
-def test_standard_output_gets_the_records_and_nothing_else(source: Path) -> None:
-    done = subprocess.run(
-        command("import", source, "--out", "/dev/stdout"), capture_output=True, check=True
-    )
-    assert done.stdout == source.read_bytes()
-    assert b"3 trajectories" in done.stderr
 
 
 @pytest.mark.process

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import re
@@ -14,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-import ldm
 from ldm import prompts, records
 from ldm.cli import output
 from ldm.explore.refine import TREES, ExploredGoal, Tree
@@ -22,10 +20,10 @@ from ldm.explore.tree import TreeNode
 from ldm.memory import Memory
 from ldm.memory.index import IndexedTuple
 from ldm.runs import Manifest, create
-from ldm.types import Step, Trajectory, encodable
+from ldm.types import Trajectory
 from tests.cli.conftest import Outcome, Run, run
 from tests.embedder import BagOfWords
-from tests.hostile.strategies import texts
+from tests.hostile.strategies import ACTING, texts
 from tests.llm.conftest import Serve, serve
 from tests.test_types import TUPLE
 from tests.toy import expert_trajectories
@@ -34,10 +32,6 @@ __all__ = ["run", "serve"]
 
 #: Sets the title, writes to the clipboard, clears the screen, turns the text round, forges a line.
 HOSTILE = "\x1b]0;owned\x07\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202emug\u2066\x00\x08\r\x7f[/b]"
-#: What no output may hold.
-ACTING = {chr(n) for n in (*range(32), *range(127, 160)) if chr(n) not in "\n\t"} | set(
-    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"
-)
 
 
 @pytest.fixture
@@ -65,7 +59,7 @@ def hostile(trajectory: Trajectory) -> Trajectory:
 
 
 def clean(outcome: Outcome) -> Outcome:
-    assert not set(outcome.out + outcome.err) & ACTING
+    assert not ACTING.search(outcome.out + outcome.err)
     assert "Error inside ldm" not in outcome.err
     return outcome
 
@@ -78,11 +72,11 @@ def test_what_trajectories_and_memories_hold_is_printed_harmlessly(run: Run, pla
         "validate a.jsonl",
         "validate a.jsonl --json",
         "import a.jsonl --out b.jsonl",
-        "import a.jsonl --out b.jsonl --json",
         "build-memory b.jsonl",
         "memory show",
-        "memory types",
-        "memory types --json",
+        "memory show --json",
+        "memory show --env toy",
+        "memory show --env toy --json",
         "memory export c.jsonl",
         "memory verify",
     ):
@@ -132,96 +126,6 @@ def test_no_text_ends_its_own_fence(text: str) -> None:
     assert "\n" not in prompts.one_line(text)
 
 
-@given(texts(), texts(), texts())
-def test_whatever_a_record_says_comes_back_or_is_refused(one: str, two: str, three: str) -> None:
-    ground = expert_trajectories()[0]
-    step = Step(encodable(one), encodable(two), thought=encodable(three))
-    whole = replace(ground, steps=(step,), opening=encodable(two))
-    line = records.dumps(whole)
-    assert records.loads(line, Trajectory) == whole
-    assert "\n" not in line
-
-
-@pytest.mark.parametrize("parents", [(0,), (-1, 1), (-1, 5), (-1, -1), (-1, 0, 2)])
-def test_a_tree_that_is_none_is_refused(parents: tuple[int, ...]) -> None:
-    nodes = tuple(TreeNode(n, p, 0, "a", 1.0, 1.0, "done") for n, p in enumerate(parents))
-    with pytest.raises(ValueError, match="out of order"):
-        Tree((), expert_trajectories()[0], nodes, best=0)
-
-
-def ways_to_print(source: str) -> set[str]:
-    """What in a module could write to a terminal, past `ldm.cli.output`, however it is reached."""
-    ways = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            module = getattr(node, "module", None)
-            names = {f"{module}.{one.name}" if module else one.name for one in node.names}
-            ways |= {name for name in names if name.split(".")[0] in PRINTING or name in STREAMS}
-        elif isinstance(node, ast.Attribute):
-            if ast.unparse(node) in STREAMS or node.attr in ("echo", "secho", "launch"):
-                ways.add(ast.unparse(node))
-        elif isinstance(node, ast.Name) and node.id in ("print", "breakpoint"):
-            ways.add(node.id)
-        elif isinstance(node, ast.Constant) and node.value in ("/dev/tty", "/dev/stdout"):
-            ways.add(node.value)
-    return ways
-
-
-#: Packages that print; `logging` writes to standard error where nobody has set it up.
-PRINTING = ("rich", "click", "logging", "curses", "pprint", "tqdm", "readline")
-STREAMS = {
-    *(f"sys.{name}" for name in ("stdout", "stderr", "__stdout__", "__stderr__", "displayhook")),
-    *("os.write", "os.writev", "os.pwrite", "os.fdopen", "os.sendfile"),
-    *("builtins.print", "warnings.warn", "faulthandler.enable", "traceback.print_exc"),
-}
-#: The only places that may: module → the ways that it has.
-PRINTERS = {
-    "cli/output.py": {
-        *("print", "sys.stdout", "sys.stderr"),
-        *("rich.box", "rich.table.Table", "rich.text.Text", "rich.console.Console"),
-        *("rich.console.Group", "rich.live.Live", "rich.progress_bar.ProgressBar"),
-        *(f"rich.progress.{n}" for n in ("BarColumn", "MofNCompleteColumn", "Progress", "TaskID")),
-        *(f"rich.progress.{n}Column" for n in ("Text", "TimeElapsed", "TimeRemaining")),
-    },
-    "cli/app.py": {"sys.stdout"},  # flushed, and given up where a pipe was closed
-    "memory/rewriting.py": {"sys.stdout"},  # numbers, to the process that has started this one
-    "testing/environment.py": {"print"},  # in a program of its own, whose output is read
-}
-
-
-@pytest.mark.slow
-def test_nothing_else_in_the_package_prints() -> None:
-    root = Path(ldm.__file__).parent
-    for file in root.rglob("*.py"):
-        ways = ways_to_print(file.read_text())
-        assert ways <= PRINTERS.get(file.relative_to(root).as_posix(), set()), file
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "print(1)",
-        "say = print",
-        "import sys; sys.stdout.write('a')",
-        "import sys; sys.stderr.buffer.write(b'a')",
-        "from sys import stdout; stdout.write('a')",
-        "import os; os.write(1, b'a')",
-        "from os import write; write(1, b'a')",
-        "from rich.console import Console; Console().print('a')",
-        "import rich; rich.print('a')",
-        "from rich import print as show; show('a')",
-        "import typer; typer.echo('a')",
-        "import click; click.secho('a')",
-        "import logging; logging.warning('a')",
-        "import warnings; warnings.warn('a')",
-        "open('/dev/tty', 'w').write('a')",
-        "import builtins; builtins.print('a')",
-    ],
-)
-def test_each_way_to_print_is_known(source: str) -> None:
-    assert ways_to_print(source)
-
-
 def test_trees_of_runs_are_printed_harmlessly(run: Run, place: Path) -> None:
     ground = hostile(expert_trajectories()[0])
     nodes = (
@@ -233,45 +137,9 @@ def test_trees_of_runs_are_printed_harmlessly(run: Run, place: Path) -> None:
     made = create(place, ["refine"], Manifest("refine", {"plan": {"env": "toy"}}, {}))
     goal = ExploredGoal(0, ground.task, (tree, tree), error=HOSTILE)
     records.write(made.directory / TREES, [goal])
-    for words in (
-        (),
-        (ground.task.id[:5],),
-        (ground.task.id[:5], "--observations"),
-    ):
-        outcome = clean(run("runs", "tree", made.directory, *words))
-        assert outcome.code == 0
+    outcome = clean(run("runs", "tree", made.directory, ground.task.id[:5]))
+    assert outcome.code == 0
     assert r"\x1b]52;c;aGk=\x07" in outcome.out
-
-
-def test_what_is_wrong_with_data_is_printed_harmlessly(run: Run, place: Path) -> None:
-    listed = {"id": HOSTILE, "goal": f"craft {HOSTILE}.", "commands": HOSTILE}
-    (place / "a.jsonl").write_text(json.dumps(listed) + "\n" + json.dumps([HOSTILE]) + "\n")
-    product = {"asin": HOSTILE[:9], "name": HOSTILE, HOSTILE: HOSTILE, "pricing": HOSTILE}
-    (place / "shop").mkdir()
-    (place / "shop" / "items_shuffle.json").write_text(json.dumps([product]))
-    (place / "shop" / "items_ins_v2.json").write_text(json.dumps({HOSTILE: {HOSTILE: HOSTILE}}))
-    sound = ["Title", ["A sentence."]]
-    question = {"_id": HOSTILE, "question": HOSTILE, "answer": 5, "context": [sound]}
-    whole = {**question, "_id": "1", "answer": "yes", "supporting_facts": [["Title", 0]]}
-    (place / "qa").mkdir()
-    file = place / "qa" / "hotpot_dev_distractor_v1.json"
-    file.write_text(json.dumps([{**whole, "type": "bridge", "level": "hard"}, question]))
-    named = HOSTILE.replace("\0", "").replace("/", "")
-    game = place / "games" / "json_2.1.1" / "train" / named / "trial" / "game.tw-pddl"
-    game.parent.mkdir(parents=True)
-    game.write_text(json.dumps({HOSTILE: HOSTILE, "solvable": True}))
-    printed = ""
-    for env, data in (
-        ("textcraft", "a.jsonl"),
-        ("webshop", "shop"),
-        ("hotpotqa", "qa"),
-        ("alfworld", "games"),
-    ):
-        for as_json in ((), ("--json",)):
-            outcome = clean(run("data", env, place / data, *as_json))
-            assert outcome.code == 1, (env, outcome)
-            printed += outcome.out
-    assert r"\x1b" in printed
 
 
 def test_the_display_of_episodes_lets_nothing_act_on_the_terminal() -> None:
@@ -283,17 +151,3 @@ def test_the_display_of_episodes_lets_nothing_act_on_the_terminal() -> None:
     for trick in ("\x1b[2J", "\x07", "\x9b", "\x1b]0"):
         assert trick not in file.getvalue()
     assert "ldm on \\x1b[2J" in file.getvalue()
-
-
-def test_progress_is_said_where_there_is_no_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(output, "BETWEEN", 0.01)
-    written = ""
-    with output.progress("ldm on \x1b[2J", 2) as advance, output.stages() as report:
-        advance("well")
-        report("form", 1, 3)
-        while "form: 1 of 3 (" not in written or "1 of 2" not in written:
-            written += capsys.readouterr().err
-    assert "ldm on \\x1b[2J: 1 of 2 (" in written
-    assert "\x1b" not in written

@@ -1,4 +1,4 @@
-"""`--sweep` over options of environments and models, and models at servers of their own."""
+"""`--sweep` over options of environments and models, and rows of a table with their own."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cli.conftest import Run
-from tests.integration.test_several_agents_cli import TOY, knows_its_way, runs, server
-from tests.llm.conftest import Serve, serve
+from tests.integration.test_several_agents_cli import TOY, runs, server
+from tests.llm.conftest import serve
 from tests.llm.server import FakeServer
 
 __all__ = ["serve", "server"]
@@ -41,46 +39,6 @@ def test_models_are_swept_and_each_run_knows_its_own(run: Run, server: FakeServe
     assert labels(again.out) == ["react llm=small", "react llm=large"]
 
 
-def test_a_planner_may_be_at_a_server_of_its_own(
-    run: Run, server: FakeServer, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = serve(answer=knows_its_way)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    monkeypatch.setenv("LDM_PLANNER_API_KEY", "the-planner's")
-    options = ("--planner-llm", "wise", "--planner-base-url", other.url)
-    outcome = run("eval", *TOY, "--agent", "plan_hint", *options, "--json")
-    assert json.loads(outcome.out)["success_rate"] == 1.0
-    assert {body["model"] for body in server.bodies} == {"fake"}
-    assert {body["model"] for body in other.bodies} == {"wise"}
-    assert {one["authorization"] for one in other.headers} == {"Bearer the-planner's"}
-    assert {one["authorization"] for one in server.headers} == {"Bearer not-a-real-key"}
-    assert f"the planner is at {other.url}" in outcome.err
-    replay = run("eval", "--resume", json.loads(outcome.out)["run"], "--trust", "--json")
-    assert json.loads(replay.out)["success_rate"] == 1.0
-
-
-def test_our_key_is_not_sent_elsewhere(
-    run: Run, server: FakeServer, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = serve(answer=knows_its_way)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    monkeypatch.delenv("LDM_PLANNER_API_KEY", raising=False)
-    run("eval", *TOY, "--agent", "plan_hint", "--planner-base-url", other.url)
-    assert other.headers
-    assert not any("not-a-real-key" in str(one) for one in other.headers)
-
-
-@pytest.mark.parametrize("url", ["ftp://x", "http://me:secret@127.0.0.1/v1", "http://x/v1?key=3"])
-def test_an_address_with_more_than_a_place_is_refused(
-    url: str, run: Run, server: FakeServer
-) -> None:
-    outcome = run("eval", *TOY, "--agent", "plan_hint", "--planner-base-url", url)
-    assert outcome.code == 1
-    assert "The address of the server of the planner is no plain URL." in outcome.err
-    assert "LDM_PLANNER_API_KEY" in outcome.err
-    assert not Path("runs").exists()
-
-
 ROWS = """
 title = "Two models"
 paper = "Sheds, arXiv 0000.00000"
@@ -93,7 +51,7 @@ planner_llm = "a second model"
 env = "tests.toy:ToyEnv"
 split = "test"
 limit = 2
-agent_options = { budget = 6 }
+agent = { budget = 6 }
 
 [[rows]]
 name = "wise alone"
@@ -103,7 +61,7 @@ models = { llm = "planner_llm" }
 [[rows]]
 name = "small, in a large shed"
 agent = "react"
-env_options = { shelves = 5 }
+env = { name = "tests.toy:ToyEnv", shelves = 5 }
 """
 
 

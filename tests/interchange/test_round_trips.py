@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from ldm.envs import formats
 from ldm.envs.formats import Assumed
 from ldm.errors import LdmError
 from ldm.records import Problem
-from ldm.types import ORIGINS, Step, Task, Trajectory
+from ldm.types import Origin, Step, Task, Trajectory
 from tests.test_types import TRAJECTORY
 from tests.toy import expert_trajectories
 
@@ -40,7 +41,7 @@ TRAJECTORIES = st.builds(
     steps=st.lists(STEPS, max_size=4).map(tuple),
     score=SCORE,
     success=st.booleans(),
-    origin=st.sampled_from(ORIGINS),
+    origin=st.sampled_from(get_args(Origin)),
 )
 #: (name of the file, format)
 WRITTEN = [

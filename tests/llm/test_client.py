@@ -173,13 +173,6 @@ class TestParametersThatAModelRejects:
         assert reply.value is not None
         assert set(server.bodies[-1]) == {"model", "messages"}
 
-    def test_another_refusal_is_an_error_that_names_it(
-        self, serve: Serve, connect: Connect
-    ) -> None:
-        client = connect(serve(rejects=("messages",)))
-        with pytest.raises(ModelError, match="'messages' is not supported"):
-            client.model("m").complete(ask("x"))
-
 
 class TestTheRecording:
     def test_a_recorded_call_is_never_paid_again(

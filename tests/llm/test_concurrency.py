@@ -112,7 +112,7 @@ class TestStoppingAClient:
         client.capabilities("m")
         server.behaviour.latency = 0.5
         _, first = in_thread(lambda: client.model("m").complete(ask("1")))
-        until(lambda: client.under_way == 1)
+        until(lambda: client.in_flight == 1)
         waiting, second = in_thread(lambda: client.model("m").complete(ask("2")))
         waiting.join(0.02)
         assert waiting.is_alive()
@@ -129,7 +129,7 @@ class TestStoppingAClient:
         client.capabilities("m")
         server.behaviour.latency = 0.2
         in_thread(lambda: client.model("m").complete(ask("1")))
-        until(lambda: client.under_way == 1)
+        until(lambda: client.in_flight == 1)
         client.close(grace=SOON)
         assert [call.request.messages for call in read_calls(tmp_path)][1:] == [ask("1")]
         with pytest.raises(RunStopped, match="closed"):

@@ -17,7 +17,6 @@ from ldm.llm.calls import Call, Request
 from ldm.llm.meter import CostLimits, Meter
 from ldm.llm.prices import Price, load_prices, price_of
 from ldm.types import Usage
-from tests.llm.conftest import Connect, Serve
 
 
 @pytest.mark.parametrize(
@@ -36,38 +35,23 @@ def test_a_dated_model_and_a_gateways_name_cost_what_the_model_does(
     assert price_of(name, prices) == prices[same_as]
 
 
-@pytest.mark.parametrize("name", ["gpt-3.5-turbo-0301", "gpt-4.1-mini", "gpt-4o", "o4-mini"])
-def test_calls_cost_what_the_package_says(name: str) -> None:
+@pytest.mark.parametrize("tokens", [10_000, 300_000])
+@pytest.mark.parametrize("name", ["gpt-3.5-turbo-0301", "gpt-4o-2024-05-13", "o4-mini", "gpt-5.5"])
+def test_calls_cost_what_the_package_says(name: str, tokens: int) -> None:
     price = price_of(name, load_prices())
     assert price is not None
-    usage = Usage(1, 10_000, 4_000, 500)
-    counts = {"input_tokens": 10_000, "cache_read_tokens": 4_000, "output_tokens": 500}
+    usage = Usage(1, tokens, 4_000, 500)
+    counts = {"input_tokens": tokens, "cache_read_tokens": 4_000, "output_tokens": 500}
     official = calc_price(genai_prices.Usage(**counts), name, provider_id="openai")
     assert price.of(usage) == pytest.approx(float(official.total_price))
-
-
-def test_a_version_with_a_price_of_its_own_has_that() -> None:
-    prices = load_prices()
-    assert price_of("gpt-4o-2024-05-13", prices) == Price(5.0, 5.0, 15.0)
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "qwen2.5:1.5b",
-        "gpt-4o-mini:free",
-        "openai/gpt-4o-mini:free",
-        "gpt-4o-mini-audio",
-        "azure/gpt-4o-mini",
-        "notopenai/gpt-4o-mini",
-        "openai/gpt-oss-20b",
-        "gpt-oss-120b",
-        "gpt-4o-mini-search-preview",
-        "gpt-4o-2024-finetuned",
-        "claude-sonnet-4-5",
-        "deepseek-chat",
-        "ada",
-        "",
+        *("qwen2.5:1.5b", "gpt-4o-mini:free", "openai/gpt-4o-mini:free", "gpt-4o-mini-audio"),
+        *("azure/gpt-4o-mini", "notopenai/gpt-4o-mini", "openai/gpt-oss-20b", "gpt-oss-120b"),
+        *("gpt-4o-mini-search-preview", "gpt-4o-2024-finetuned", "claude-sonnet-4-5", "ada", ""),
     ],
 )
 def test_no_price_is_guessed_for_another_model(name: str) -> None:
@@ -95,10 +79,10 @@ def test_a_users_price_holds_for_dated_versions_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "has no field models"),
-        ('{"models": {"m": [1, 2]}}', "models.m is not three prices"),
-        ('{"models": {"m": [1, 2, -3]}}', "models.m is not three prices"),
-        ('{"models": {"m": [1, 2, "3"]}}', "models.m is not three prices"),
+        ("[]", 'has no field "models"'),
+        ('{"models": {"m": [1, 2]}}', "price of m must be a list of three numbers"),
+        ('{"models": {"m": [1, 2, -3]}}', "price of m must be a list of three numbers"),
+        ('{"models": {"m": [1, 2, "3"]}}', "price of m must be a list of three numbers"),
         ("{", "prices.json:1"),
     ],
 )
@@ -106,12 +90,6 @@ def test_a_file_of_another_form_is_refused(text: str, message: str, tmp_path: Pa
     (tmp_path / "prices.json").write_text(text)
     with pytest.raises(LdmError, match=message):
         load_prices(tmp_path / "prices.json")
-
-
-def test_cached_tokens_have_a_price_of_their_own() -> None:
-    assert Price(2.0, 0.5, 8.0).of(Usage(1, 1_000_000, 400_000, 100_000)) == pytest.approx(
-        0.6 * 2.0 + 0.4 * 0.5 + 0.1 * 8.0
-    )
 
 
 TIERED = Price(2.0, 0.5, 8.0, above=((200_000, Price(4.0, 1.0, 12.0)),))
@@ -122,7 +100,7 @@ TIERED = Price(2.0, 0.5, 8.0, above=((200_000, Price(4.0, 1.0, 12.0)),))
     [
         (Usage(1, 200_000, 0, 1_000), 0.4 + 0.008),
         (Usage(1, 200_001, 0, 1_000), 0.800004 + 0.012),
-        (Usage(1, 300_000, 100_000, 0), 0.8 + 0.1),
+        (Usage(1, 300_000, 100_000, 0), 0.8 + 0.1),  # cached tokens have their own price
         (Usage(100, 400_000, 0, 0), 0.8),  # of 100 calls with short prompts
     ],
 )
@@ -133,18 +111,6 @@ def test_long_prompts_cost_more(usage: Usage, usd: float) -> None:
 def test_a_bound_takes_the_dearest_price_that_a_prompt_can_reach() -> None:
     assert TIERED.most(Usage(1, 100_000, 0, 1_000)) == pytest.approx(0.208)
     assert TIERED.most(Usage(100, 400_000, 0, 0)) == pytest.approx(1.6)
-
-
-def test_the_packages_prices_of_long_prompts_are_taken_over() -> None:
-    prices = load_prices()
-    for name in ("gpt-5.5", "gpt-5.4"):
-        price = price_of(name, prices)
-        assert price is not None
-        for tokens in (100_000, 300_000):
-            counts = {"input_tokens": tokens, "output_tokens": 1_000}
-            official = calc_price(genai_prices.Usage(**counts), name, provider_id="openai")
-            expected = pytest.approx(float(official.total_price))
-            assert price.of(Usage(1, tokens, 0, 1_000)) == expected
 
 
 def test_the_meter_prices_calls_one_by_one() -> None:
@@ -165,9 +131,3 @@ def test_prices_are_loaded_where_they_are_needed_and_not_before() -> None:
         "assert 'genai_prices.data' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_where_the_price_is_unknown_no_dollars_are_counted(serve: Serve, connect: Connect) -> None:
-    client = connect(serve())
-    client.model("qwen2.5:1.5b").complete((Message("user", "x"),))
-    assert {account.usd for account in client.accounts()} == {None}

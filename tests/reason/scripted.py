@@ -2,57 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ldm.errors import ContextTooLong
-from ldm.llm import GREEDY, Completion, Message, Sampling
-from ldm.llm.structured import form_of
+from ldm.llm import Message
 from ldm.reason import TypeView
 from ldm.reason.offline import OfflineReasoner
-from ldm.types import Usage
+from ldm.testing import ScriptedModel
 from tests.embedder import BagOfWords
 
 #: A reply: its text, or a value to be written as JSON.
 Reply = str | dict[str, Any]
 
 
-class Scripted:
-    """Answers with `reply`, which is told the last message; keeps what it was asked.
-
-    room: characters of a request that it has room for, 0 for any. As in the real client, a reply
-    that does not fit the form has `malformed` set and no value.
-    """
-
-    name = "scripted"
+class Scripted(ScriptedModel):
+    """Replies with `reply`, which is told the last message."""
 
     def __init__(self, reply: Callable[[str], Reply], room: int = 0) -> None:
-        self._reply = reply
-        self._room = room
-        self.prompts: list[Sequence[Message]] = []
-        self.forms: list[Any] = []
+        super().__init__(lambda messages, _: reply(messages[-1].content), room=room or None)
 
-    def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: type[Any] | None = None,
-        sampling: Sampling = GREEDY,
-        max_tokens: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> Completion:
-        if self._room and sum(len(m.content) for m in messages) > self._room:
-            raise ContextTooLong("No room.", "Shorten it.")
-        assert schema is not None
-        self.prompts.append(messages)
-        self.forms.append(schema)
-        reply = self._reply(messages[-1].content)
-        text = reply if isinstance(reply, str) else json.dumps(reply)
-        value, _ = form_of(schema).read(text)
-        usage = Usage(1, len(messages[-1].content), 0, len(text))
-        return Completion(text, usage, value, malformed=value is None)
+    @property
+    def prompts(self) -> list[Sequence[Message]]:
+        return [messages for messages, _ in self.requests]
+
+    @property
+    def forms(self) -> list[Any]:
+        return self.schemas
 
 
 class Contrary(OfflineReasoner):

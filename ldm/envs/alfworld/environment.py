@@ -24,7 +24,6 @@ from ldm.envs.alfworld.games import (
     read_game,
     scan_split,
 )
-from ldm.envs.alfworld.official import OfficialEngine
 from ldm.envs.metadata import DataSource, Extra, Metadata, ShippedSplits
 from ldm.errors import LdmError
 from ldm.records import Problem
@@ -54,7 +53,13 @@ class ALFWorldOptions:
     feedback: Feedback = "plain"
 
 
-_ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "official": OfficialEngine}
+def _official() -> Engine:
+    from ldm.envs.alfworld.official import OfficialEngine
+
+    return OfficialEngine()
+
+
+_ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "official": _official}
 
 
 class ALFWorld(ListedEnvironment[tuple[str, str]]):

@@ -23,8 +23,8 @@ from ldm.envs.webshop.pages import Layout, Page, Session, nodes
 from ldm.envs.webshop.render import bracket
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.records import Problem
+from ldm.text import text_lines
 from ldm.types import Step, Task, Trajectory
-from ldm.untrusted import text_lines
 
 ENV = "webshop"
 SPLIT = "recorded"

@@ -1,0 +1,243 @@
+"""The generations of a memory: list them, add tuples or hide some, go back to an earlier one.
+
+Generation 0 is the formed memory. Each later one adds trajectories (`ldm.memory.build`) or the
+tuples of a refinement (LDM² §3.3, Memory Enhancement), or hides tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ldm.embed import Embedder
+from ldm.errors import MemoryStoreError
+from ldm.memory import snapshot
+from ldm.memory.access import writing
+from ldm.memory.building import OnProgress, StagedEmbedder
+from ldm.memory.columns import Columns
+from ldm.memory.contents import Contents
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.opening import known_generations, stored
+from ldm.memory.store import Store
+
+
+def generations(location: str, env: str) -> tuple[Generation, ...]:
+    """List the generations of an environment's memory, oldest first.
+
+    location: a directory or the http(s) address of a Chroma server.
+
+    Returns an empty tuple if the memory at `location` holds nothing of `env`.
+    Raises MemoryStoreError if there is no memory at `location`.
+    """
+    return known_generations(location).get(env, ())
+
+
+def extend(  # noqa: PLR0913 - one parameter a decision of the caller
+    location: str,
+    base: Generation,
+    rows: Sequence[IndexedTuple],
+    embedder: Embedder,
+    *,
+    tasks: Iterable[str],
+    settings: Mapping[str, str],
+    batches: Sequence[BatchIndex] = (),
+    on_progress: OnProgress = lambda *_: None,
+) -> Generation:
+    """Add `rows` to the memory as the generation after `base`, the newest one.
+
+    This is LDM²'s Memory Enhancement (§3.3). Tuples that the memory already holds are skipped, and
+    a call repeated after an interruption adds nothing twice.
+
+    location: a directory or the http(s) address of a Chroma server.
+    base: the newest generation; its `env_class` may be set even if the stored one's is not.
+    rows: tuples of generation `base.number + 1` in cells of existing batches (`Memory.place`) or of
+        `batches`.
+    embedder: the one that the memory was built with.
+    tasks: ids of the explored tasks, successful or not.
+    settings: how the tuples were made, for `Generation.settings`.
+    batches: new batch memories, whose tuples are all among `rows`.
+    on_progress: called with (stage, done, total) as texts are embedded.
+
+    Returns the new generation.
+    Raises MemoryStoreError if the memory has changed since `base` or has another embedder.
+    """
+    base.check_embedder(embedder.name)
+    with writing(location) as store:
+        env_class, present = base.env_class, store.generations(base.env)
+        base = next((one for one in present if replace(one, env_class=env_class) == base), base)
+        before = _contents_of(store, base)
+        known = before.rows.columns.ids
+        new = tuple({row.tuple.id: row for row in rows if row.tuple.id not in known}.values())
+        staged = StagedEmbedder(embedder, None)
+        texts = {text for row in new for text in (row.tuple.goal, row.tuple.observation)}
+        staged.prepare(sorted(texts), on_progress)
+        vectors = staged.embed_rows(new)
+        contents = before.extended(new, vectors, batches)
+        generation = replace(
+            base,
+            origin="refined",
+            tuples=len(contents.rows),
+            settings=dict(settings),
+            tasks=tuple(sorted(tasks)),
+            env_class=env_class,
+        )
+
+        def write() -> None:
+            store.add_tuples(new, vectors, embedder.name)
+            for batch in batches:
+                store.add_batch(base.env, batch)
+
+        return _commit(store, replace(contents, generation=generation), base, write)
+
+
+def hide(
+    location: str,
+    base: Generation,
+    tuples: Collection[str],
+    *,
+    settings: Mapping[str, str],
+    origin: str = "pruned",
+) -> Generation:
+    """Add a generation that does not recall some tuples after `base`, the newest one.
+
+    Nothing is removed: earlier generations recall the tuples, and `rollback` brings them back.
+    Later generations inherit what is hidden. A call repeated after an interruption changes nothing.
+
+    location: a directory or the http(s) address of a Chroma server.
+    tuples: ids of tuples of the memory.
+    settings: how they were chosen, for `Generation.settings`. origin: the generation's.
+
+    Returns the new generation.
+    Raises MemoryStoreError if the memory has changed since `base`, lacks one of the tuples, or
+    would be left without any.
+    """
+    hidden = tuple(sorted({*base.hidden, *tuples}))
+    changed = replace(base, origin=origin, settings=dict(settings), tasks=(), hidden=hidden)
+    with writing(location) as store:
+        contents = _contents_of(store, base)
+        known = contents.rows.columns.ids
+        if not all(name in known for name in hidden):
+            raise MemoryStoreError(
+                f"The memory of {base.env} at {location} does not hold all of the named tuples.",
+                "Name tuples that it holds.",
+            )
+        if not changed.recallable:
+            raise MemoryStoreError(
+                f"The memory of {base.env} at {location} would be left without any tuple.",
+                "Keep some.",
+            )
+        return _commit(store, replace(contents, generation=changed), base)
+
+
+def _contents_of(store: Store, base: Generation) -> Contents:
+    """Return the contents of `base`; raise MemoryStoreError if it was replaced."""
+    if base not in store.generations(base.env):
+        raise _changed(store, base)
+    return stored(store, base.env, base.number)
+
+
+def _commit(
+    store: Store, contents: Contents, base: Generation, write: Callable[[], None] = lambda: None
+) -> Generation:
+    """Make `contents` the generation after `base` unless it is there already.
+
+    write: writes its new tuples and batches.
+    """
+    digest = contents.rows.columns.digest(contents.generation, contents.batches)
+    generation = replace(contents.generation, number=base.number + 1, digest=digest)
+    present = store.generations(base.env)
+    if generation in present:
+        return generation
+    if present[-1] != base:
+        raise _changed(store, base)
+    store.drop_after(base.env, base.number)  # the remains of an interrupted call
+    write()
+    store.commit(generation)
+    snapshot.write(store.location, replace(contents, generation=generation, kinds=None))
+    return generation
+
+
+def _changed(store: Store, base: Generation) -> MemoryStoreError:
+    newest = [one.number for one in store.generations(base.env)][-1:]
+    return MemoryStoreError(
+        f"The memory of {base.env} at {store.location} has changed: its newest generation is "
+        f"{newest[0] if newest else 'gone'}, not {base.number}.",
+        f"Use the newest, or go back with `ldm memory rollback {base.number}`.",
+    )
+
+
+def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
+    """Make generation `number` the newest one; readers do not see later ones.
+
+    The same call with a higher number brings these back, until something else is written to the
+    memory.
+
+    location: a directory or the http(s) address of a Chroma server.
+
+    Returns the generations that were there before, oldest first.
+    Raises MemoryStoreError if there is no memory or no such generation, or it is damaged.
+    """
+    with writing(location) as store:
+        present = store.generations(env)
+        known = {one.number for one in (*present, *store.withdrawn(env))}
+        if number not in known:
+            raise MemoryStoreError(
+                f"The memory of {env} at {location} has no generation {number}.",
+                f"It has {', '.join(map(str, sorted(known))) or 'none'}.",
+            )
+        store.restore(env, number)
+        try:
+            contents = stored(store, env, number)
+        except MemoryStoreError:
+            store.withdraw_after(env, present[-1].number)
+            raise
+        store.withdraw_after(env, number)
+        snapshot.write(location, contents)
+        return present
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A selection of tuples, which match all given criteria.
+
+    trajectories, tasks: ids. sources: values of `Task.leak_key`, such as a game or a product.
+    origin: of the tuples ("human", "agent", …).
+    """
+
+    trajectories: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    origin: str = ""
+
+    def of(self, columns: Columns) -> tuple[str, ...]:
+        """Return the ids of the tuples; raise MemoryStoreError for an unknown name."""
+        chosen = np.ones(len(columns), np.bool_)
+        named = (
+            ("trajectory_id", "trajectory", self.trajectories),
+            ("task_id", "task", self.tasks),
+            ("source", "source", self.sources),
+            ("origin", "origin", (self.origin,) if self.origin else ()),
+        )
+        for column, noun, names in named:
+            if not names:
+                continue
+            numbers = {text: number for number, text in columns.distinct(column).items()}
+            if unknown := [name for name in names if name not in numbers]:
+                raise MemoryStoreError(
+                    f"The memory of {columns.env} holds no tuple of the {noun} {unknown[0]!r}.",
+                    "`ldm memory search --json` shows them with each tuple.",
+                )
+            chosen &= np.isin(columns[column], [numbers[name] for name in names])
+        return tuple(sorted(columns.take(chosen).ids))
+
+    def described(self) -> dict[str, str]:
+        """Return the given criteria, for `Generation.settings`."""
+        given = {
+            "trajectories": " ".join(self.trajectories),
+            "tasks": " ".join(self.tasks),
+            "sources": " ".join(self.sources),
+            "origin": self.origin,
+        }
+        return {name: text for name, text in given.items() if text}

@@ -1,0 +1,263 @@
+"""Purging: removing tuples from all generations of a memory and from the disk.
+
+Deleting rows in Chroma leaves texts and vectors in its files. So a new database without the tuples
+is written beside the old one, compared with what it should hold, and renamed into its place. A
+process that is killed before that leaves the memory as it was; leftovers of one that is killed
+after it are removed when the memory is next opened or purged.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+
+from ldm.errors import MemoryStoreError
+from ldm.memory import additions, snapshot
+from ldm.memory.access import locked, open_store
+from ldm.memory.addresses import is_server
+from ldm.memory.building import OnProgress
+from ldm.memory.chroma import store_errors
+from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.contents import Contents, Whole
+from ldm.memory.directory import CALLS, DATABASE, STAGING, check_directory
+from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
+from ldm.memory.opening import load
+from ldm.memory.rows import Rows
+
+#: Folder inside a memory for the new database.
+NEW = ".purging"
+
+
+def purge(
+    location: str, env: str, tuples: Sequence[str], on_progress: OnProgress = lambda *_: None
+) -> None:
+    """Remove tuples from all generations of a memory and from the disk.
+
+    This also removes texts, vectors, batches and types that only they used, words of type names
+    that occur nowhere else, and all recorded model calls of formation, which quote trajectories.
+
+    tuples: ids of tuples of the newest generation.
+
+    Raises MemoryStoreError if the memory would be left without any tuple, is damaged, or is on a
+    server.
+    """
+    if is_server(location):
+        raise MemoryStoreError(
+            f"{location} is a server, whose files cannot be rewritten.",
+            "Stop it, and name its directory with --memory.",
+        )
+    check_directory(location)
+    purged = frozenset(tuples)
+    rows = load(location, env).rows.with_ids(purged)
+    with locked(location) as place:
+        new = place / NEW
+        with store_errors(location):
+            shutil.rmtree(new, ignore_errors=True)
+        try:
+            parts = [
+                _without(part, purged) if part.contents.generation.env == env else part
+                for part in _parts(location)
+            ]
+            complete = {part.contents.generation.env: part.generations for part in parts}
+            for part in parts:
+                snapshot.write(str(new), part.contents)
+            snapshot.publish(str(new), complete, ())
+            _write(location, new, on_progress)
+            with store_errors(location):
+                _replace(place, new)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+        snapshot.publish(location, complete, snapshot.stamp(place / DATABASE))
+    # An interrupted folding may have left them there.
+    additions.drop(location, env, {row.tuple.trajectory_id for row in rows})
+
+
+def _parts(location: str) -> list[Whole]:
+    with open_store(location) as store:
+        return [Whole(store.load(env), present) for env, present in store.complete().items()]
+
+
+def _write(location: str, new: Path, on_progress: OnProgress) -> None:
+    """Have another process write and check the database of the snapshots in `new`.
+
+    Chroma writes uninitialised memory to its files, which in this process may hold purged texts.
+    """
+    code = (
+        "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+        "from ldm.memory.purging import main; main(sys.argv[2])"
+    )
+    command = [sys.executable, "-P", "-c", code, json.dumps(sys.path), str(new)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as child:  # noqa: S603
+        assert child.stdout is not None and child.stderr is not None  # noqa: S101, PT018 - pipes
+        for line in child.stdout:
+            done, total = map(int, line.split())
+            on_progress("rewrite", done, total)
+        complaint = child.stderr.read().strip()
+    if child.returncode:
+        reason = (complaint.splitlines() or ["no reason was given"])[-1]
+        raise MemoryStoreError(
+            f"The memory at {location} could not be rewritten: {reason}.",
+            "It is unchanged. Free disk space if it is full; otherwise report this.",
+        )
+
+
+def main(new: str) -> None:
+    """Write the database of the snapshots in a folder, printing the number of written tuples.
+
+    Raises MemoryStoreError if the database then differs from the snapshots.
+    """
+    catalog = snapshot.catalog(new)
+    assert catalog is not None  # noqa: S101 - `purge` wrote it
+    total = sum(present[-1].tuples for present in catalog.generations.values())
+    done = 0
+    for present in catalog.generations.values():
+        contents = snapshot.read(new, present)
+        assert contents is not None  # noqa: S101 - `purge` wrote it
+        with open_store(new) as store:
+            for written in store.add_memory(contents, present):
+                done += written
+                sys.stdout.write(f"{done} {total}\n")
+                sys.stdout.flush()
+        with open_store(new) as store:
+            again = store.load(contents.generation.env)
+        if again.rows != contents.rows or not _same_vectors(again, contents):
+            raise MemoryStoreError("The new database differs from what was written to it.")
+
+
+def _same_vectors(one: Contents, other: Contents) -> bool:
+    spans = one.rows.columns.batch_spans().values()
+    return all(np.array_equal(one.vectors[span], other.vectors[span]) for span in spans)
+
+
+def _replace(place: Path, new: Path) -> None:
+    """Put the new database in the place of the old one and remove the remains of that."""
+    for folder in new.iterdir():
+        if folder.is_dir() and folder.name != snapshot.SNAPSHOTS:
+            folder.rename(place / folder.name)
+    for folder in new.glob(f"{snapshot.SNAPSHOTS}/*/*"):
+        target = place / folder.relative_to(new)
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder.rename(target)
+    for name in (STAGING, CALLS):
+        shutil.rmtree(place / name, ignore_errors=True)
+    (new / DATABASE).replace(place / DATABASE)
+    for name in leftovers(place):
+        shutil.rmtree(place / name)
+
+
+def leftovers(place: Path) -> list[str]:
+    """Return the folders in a memory's directory that are not in use, sorted."""
+    with closing(sqlite3.connect(place / DATABASE)) as database:
+        used = {row[0] for row in database.execute("SELECT id FROM segments")}
+    folders = [path.name for path in place.iterdir() if path.is_dir()]
+    return sorted(
+        name for name in folders if name == NEW or (_is_segment(name) and name not in used)
+    )
+
+
+def _is_segment(name: str) -> bool:
+    try:
+        return str(UUID(name)) == name
+    except ValueError:
+        return False
+
+
+def _without(part: Whole, purged: frozenset[str]) -> Whole:
+    """Return a memory as if it had never held these tuples."""
+    contents = part.contents
+    columns = contents.rows.columns
+    rest = np.flatnonzero(~columns.named(purged))
+    if not len(rest):
+        raise MemoryStoreError(
+            f"The memory of {columns.env} would be left without any tuple.",
+            "Remove its directory instead.",
+        )
+    rows = [contents.rows[i] for i in rest.tolist()]
+    words = _words_of(rows)
+    batches = {batch.id: batch for batch in contents.batches}
+    places: dict[str, TypePlaces] = {}
+    for name in {row.batch for row in contents.rows.with_ids(purged)}:
+        members = [row for row in rows if row.batch == name]
+        reduced, places[name] = batches[name].reduced(members)
+        batches[name] = _reworded(reduced, words)
+    builder = ColumnsBuilder(columns.env, contents.vectors.dimension)
+    builder.add_rows(
+        (row.moved(places[row.batch]) if row.batch in places else row for row in rows),
+        (contents.vectors[i] for i in rest.tolist()),
+    )
+    new_columns, vectors = builder.collected()
+    left = Contents(
+        contents.generation,
+        tuple(batch for batch in batches.values() if batch.goal_types),
+        Rows(new_columns),
+        vectors,
+    )
+    tasks = frozenset(columns.distinct("task_id").values()) - {
+        *new_columns.distinct("task_id").values()
+    }
+    generations: list[Generation] = []
+    hidden: frozenset[str] = frozenset()
+    for generation in part.generations:
+        shrunk = _shrunk(left, generation, purged, tasks)
+        if generation.origin == "forgotten" and purged & {*generation.hidden} - hidden:
+            # Its settings may name them.
+            shrunk = replace(shrunk, settings={"chosen": "tuples that were purged later"})
+        hidden = frozenset(generation.hidden)
+        generations.append(shrunk)
+    return Whole(left.at(generations[-1]), tuple(generations))
+
+
+def _shrunk(
+    left: Contents, generation: Generation, purged: frozenset[str], tasks: frozenset[str]
+) -> Generation:
+    """Return the record of a generation for its remaining tuples."""
+    columns = left.at(generation).rows.columns
+    if not len(columns):
+        raise MemoryStoreError(
+            f"Generation {generation.number} of {generation.env} would be left without any tuple.",
+            "Build the memory again without them.",
+        )
+    shrunk = replace(
+        generation,
+        tuples=len(columns),
+        hidden=tuple(name for name in generation.hidden if name not in purged),
+        tasks=tuple(name for name in generation.tasks if name not in tasks),
+    )
+    return replace(shrunk, digest=columns.digest(shrunk, left.at(generation).batches))
+
+
+def _reworded(batch: BatchIndex, words: frozenset[str]) -> BatchIndex:
+    """Return a batch whose type names use only `words`."""
+    goal_types = []
+    for g, goal_type in enumerate(batch.goal_types):
+        names = enumerate(goal_type.observation_types)
+        below = tuple(_name(name, words, o) for o, name in names)
+        goal_types.append(GoalType(_name(goal_type.name, words, g), below))
+    return replace(batch, goal_types=tuple(goal_types))
+
+
+def _name(name: str, words: frozenset[str], number: int) -> str:
+    """Return a type's name, or a neutral one if it uses other words."""
+    return name if _split(name) <= words or name == "other" else f"type {number + 1}"
+
+
+def _words_of(rows: Sequence[IndexedTuple]) -> frozenset[str]:
+    texts = {text for row in rows for text in (row.tuple.goal, row.tuple.observation)}
+    return frozenset[str]().union(*map(_split, texts))
+
+
+def _split(text: str) -> frozenset[str]:
+    plain = "".join(c if c.isalnum() else " " for c in text.lower())
+    return frozenset(plain.split())
