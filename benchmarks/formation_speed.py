@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--env", default="alfworld")
     parser.add_argument("--episodes", type=int, default=100)
-    parser.add_argument("--concurrency", type=int, default=8)
+    parser.add_argument("--models.concurrency", type=int, default=8)
     parser.add_argument("--delay", type=float, default=0.5)
     parser.add_argument("--token-delay", type=float, default=0.005)
     arguments = parser.parse_args()

@@ -1,7 +1,7 @@
 """Measure what refinements add to a memory of few recorded episodes, round after round.
 
     python benchmarks/learning.py DATA --out OUT [--subject alfworld|webshop|shop]
-        [--starts 2 4 10] [--seeds 0 1 2] [--rounds 3] [--without gate practice …] [--workers 2]
+        [--starts 2 4 10] [--seeds 0 1 2] [--rounds 3] [--without gate solved …] [--workers 2]
         [--recurring] [--curve FILE.svg]
 
 alfworld (DATA: the official games): from the expert episodes `--starts` are drawn of each kind;
@@ -80,15 +80,10 @@ SUBJECTS = {
 #: What can be taken away → options of `ldm refine`, and of `ldm eval`. Rounds are taken away by
 #: reading an earlier line of the table.
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "outcome": (("--set", "outcomes=false"), ("--set", "outcomes=false")),
-    "scope": (("--reach", "0"), ()),
-    "credit": (("--siblings", "0"), ()),
+    "outcome": (("--agent.outcomes", "false"), ("--agent.outcomes", "false")),
     "gate": (("--gate", "open"), ()),
-    "practice": (("--no-practice",), ()),
-    "solved": (("--no-solved",), ()),
-    "hindsight": (("--no-hindsight",), ()),
+    "solved": (("--gate.solved", "false"), ()),
     "explorer": (("--explorer", "tree"), ()),
-    "rollouts": (("--explorer", "rollouts"), ()),
 }
 LDM = (sys.executable, "-c", "from ldm.cli.app import main; main()")
 #: A success rate and the ends of its interval.

@@ -31,8 +31,6 @@ SETTINGS: dict[str, tuple[int, tuple[str, ...]]] = {
     "width 2": (0, ("--width", "2")),
     "width 8": (0, ("--width", "8")),
     "no concentration test": (0, ("--concentration", "2")),
-    "whole trajectories": (0, ("--add", "whole")),
-    "random trajectories": (0, ("--add", "random")),
 }
 COLUMNS = (
     *("setting", "goals", "trees", "nodes", "steps", "improved", "tuples", "s"),

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import Any, Literal
 
-from ldm.errors import LdmError
 from ldm.memory import Memory
 from ldm.reason import Answer, Notes, Reasoner, State, shortened
 from ldm.reason.budget import LEAST_TOKENS
 from ldm.reason.consulting import CERTAINTY, NEAR, SHARE, Consult, Consulting
 from ldm.reason.prompted import (
     PROMPT_RECALLS,
-    Candidates,
     Histories,
     PromptedOptions,
     Thought,
@@ -48,13 +46,10 @@ class PolicyOptions:
     batches: batch memories of the goal's kind that may be searched, 0 for all (Fig. 3). control:
     "random" recalls tuples at random, "none" recalls nothing; both measure the value of memory
     (ours). index: what classifies a state (Eq. 3), the nearest centroid ("embedding", ours) or the
-    reasoner ("llm"). rank_history: rank recalls by the similarity of their histories, too (ours).
-    candidates: "vote" recalls as many tuples as a vote needs and shows a model what they vote for,
-    with k of them (ours); without a model k has no effect then. recall: what ranks tuples, their
-    similarity alone or also the utility that the memory has learnt of them (ours).
-    outcomes: whether the outcomes of recalled tuples count, in a vote and in prompts (ours).
-    share: tuples that a refinement added give way to others once they were recalled in more than
-    this share of the steps that a process has taken; 1 for no bound (ours).
+    reasoner ("llm"). outcomes: whether the outcomes of recalled tuples count, in a vote and in
+    prompts (ours). max_recall_share: tuples that a refinement added give way to others once they
+    were recalled in more than this share of the steps that a process has taken; 1 for no bound
+    (ours).
     prompt_tokens: maximum tokens of a model's prompt, 0 for what its context has room for; what a
     decision refers to is cut last (ours).
     thought: whether a model thinks in a sentence or two before it decides (ours).
@@ -71,11 +66,8 @@ class PolicyOptions:
     batches: int = 0
     control: Control = ""
     index: Literal["embedding", "llm"] = "embedding"
-    rank_history: bool = False
-    candidates: Candidates = "none"
-    recall: Literal["similarity", "utility"] = "similarity"
     outcomes: bool = True
-    share: float = 0.5
+    max_recall_share: float = 0.5
     prompt_tokens: int = 0
     thought: Thought = "none"
     histories: Histories = "combined"
@@ -87,8 +79,8 @@ class PolicyOptions:
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches are 0 or more")
-        if not 0 < self.share <= 1:
-            raise ValueError("share is above 0 and at most 1")
+        if not 0 < self.max_recall_share <= 1:
+            raise ValueError("max_recall_share is above 0 and at most 1")
         if not 0 < self.consult_share <= 1:
             raise ValueError("consult_share is above 0 and at most 1")
         if not (0 <= self.certainty <= 1 and -1 <= self.near <= 1):
@@ -107,19 +99,9 @@ class PolicyOptions:
         paper = given.get("histories") == "paper"
         return {} if "consult" in given or paper else {"consult": "unsure"}
 
-    def check(self, memory: Memory) -> None:
-        """Raise LdmError where the memory lacks what these options need."""
-        if self.recall == "utility" and not memory.record.utilities:
-            raise LdmError(
-                f"Generation {memory.generation} of the memory of {memory.env} knows no utilities, "
-                "so tuples cannot be recalled by them.",
-                "Learn them from runs on training tasks: ldm memory credit RUN --utilities.",
-            )
-
     def prompted(self, concurrency: int = 1) -> PromptedOptions:
         """Return how a model is prompted for such decisions."""
         return PromptedOptions(
-            candidates=self.candidates,
             notes=self.history in {"full", "summary"},
             recalls=self.k or PROMPT_RECALLS,
             concurrency=concurrency,
@@ -196,7 +178,6 @@ class Policy:
     def __init__(
         self, memory: Memory, reasoner: Reasoner, options: PolicyOptions, seed: int = 0
     ) -> None:
-        options.check(memory)
         self._memory = memory
         self._reasoner = reasoner
         self._options = options
@@ -237,7 +218,7 @@ class Policy:
         that `propose` gives them, or both are of the reasoner's `searching`. One recall does.
         """
         state, recalls = self._recalled(now, batches)
-        reasoner: Reasoner = getattr(self._reasoner, "searching", self._reasoner)
+        reasoner = self._reasoner.searching
         decision = _decision(reasoner.act(state, recalls), recalls, now)
         others = reasoner.propose(state, recalls, z).proposals
         first = decision.proposals[0]
@@ -250,17 +231,15 @@ class Policy:
         batches: Sequence[str],
         z: int,
         concentration: float,
-        *,
-        counted: bool = False,
     ) -> Decision:
         """Propose the actions that a tree explorer tries (§3.3).
 
         Where at least two recalls agree, with a share of `concentration` or more, propose only
         their action, with confidence 1; otherwise what `propose` returns. A concentration above 1
-        is never reached. counted: whether each recall counts as one, not by its weight.
+        is never reached.
         """
         state, recalls = self._recalled(now, batches)
-        agreed = self._reasoner.agree(state, recalls, counted=counted)
+        agreed = self._reasoner.agree(state, recalls)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
             return _decision(self._reasoner.follow(state, recalls, agreed), recalls, now)
         return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
@@ -305,23 +284,17 @@ class Policy:
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self._state(now, noted=self._reads_notes)
-        return state, self.recall(now, batches, state.history.text)
+        return state, self.recall(now, batches)
 
     @property
     def _reads_notes(self) -> bool:
         """Whether a decision depends on notes."""
-        return self._options.rank_history or getattr(self._reasoner, "reads_notes", True)
+        return self._reasoner.reads_notes
 
-    def recall(
-        self, now: Observed, batches: Sequence[str], history: str = ""
-    ) -> tuple[Recall, ...]:
-        """Return the most similar tuples, or the control's, in the words of the present task.
-
-        history: the present one, for options that rank by it.
-        """
+    def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
+        """Return the most similar tuples, or the control's, in the words of the present task."""
         options = self._options
-        voting = options.candidates == "vote" or options.consult != "always"
-        k = self._reasoner.recalls if voting else options.k
+        k = options.k if options.consult == "always" else 0
         k = k or self._reasoner.recalls
         if options.control == "none":
             return ()
@@ -329,9 +302,8 @@ class Policy:
             seed = stable_seed(self._seed, now.key, len(now.past))
             return self._localised(self._memory.sample(k, seed)).local(now.localize)
         spent = self._spent(now)
-        history = history if options.rank_history else ""
         key = now.goal, now.observation, k, spent, *batches
-        fixed = not history and self.classifier is None  # a model is asked, and paid, each time
+        fixed = self.classifier is None  # a model is asked, and paid, each time
         recalled = self._recalls.get(key) if fixed else None
         if recalled is None:
             recalls = self._memory.retrieve(
@@ -340,8 +312,6 @@ class Policy:
                 k + len(spent),
                 batches=batches,
                 classifier=self.classifier,
-                history=history,
-                utility=options.recall == "utility",
             )
             recalled = self._localised(_giving_way(recalls, spent, k))
             if len(self._recalls) >= RECALLED:
@@ -369,7 +339,7 @@ class Policy:
 
     def _spent(self, now: Observed) -> frozenset[str]:
         """Return the ids of the tuples that have had their share of this process's recalls."""
-        most = self._options.share * len(now.past)
+        most = self._options.max_recall_share * len(now.past)
         return frozenset(name for name, count in now.previous.recalled.items() if count > most)
 
     def _translated(self, source: StateActionTuple) -> _Translated:

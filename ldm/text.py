@@ -316,6 +316,11 @@ def _visible(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
+def short(name: str) -> str:
+    """Return a name without its module: "ToyEnv" for "tests.toy:ToyEnv"."""
+    return name.rpartition(":")[2]
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: "1 goal", "2 goals", "1,200 goals".
 

@@ -7,7 +7,7 @@
     python scripts/crash_test.py refine --kills 30
     python scripts/crash_test.py all --kills 13
 
-`all` kills eight commands so often each, kills that came too late not counted, with an embedder and
+`all` kills seven commands so often each, kills that came too late not counted, with an embedder and
 an environment that take no time. Every second kill hits only the first process, so that its workers
 outlive it for a moment.
 """
@@ -43,11 +43,11 @@ COMMANDS: dict[str, Command] = {
     "build-memory": building(str(ROOT / "data" / "trajectories" / "alfworld"), "--batch-size", "4"),
     "eval": evaluation(
         *("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "2"),
-        *("--set", "env.tasks=60", "--set", "env.delay=0.004"),
+        *("--env.tasks", "60", "--env.delay", "0.004"),
     ),
     "comparison": evaluation(
         *("--env", "tests.toy:ToyEnv", "--agent", "random,tests.integration.agents:Adept"),
-        *("--repeat", "2", "--workers", "2", "--set", "env.delay=0.004"),
+        *("--repeat", "2", "--workers", "2", "--env.delay", "0.004"),
         count=4,
     ),
 }
@@ -57,7 +57,7 @@ def refining(place: Path) -> Command:
     """Return a refinement of a memory of four toy episodes, which takes a few seconds."""
     episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     build(str(place / "base"), episodes, BagOfWords(), OfflineReasoner)
-    shed = ("--set", "env.tasks=40", "--set", "env.shelves=8", "--depth", "12", "--workers", "1")
+    shed = ("--env.tasks", "40", "--env.shelves", "8", "--depth", "12", "--workers", "1")
     quick = (sys.executable, "-m", "tests.integration.quick")
     return refinement(place / "base", "--env", "tests.toy:ToyEnv", *shed, program=quick)
 
@@ -83,7 +83,7 @@ def kill_all(place: Path, kills: int, seed: int) -> bool:
         running, same = sum(not one.finished for one in attempts), all(one.same for one in attempts)
         total, right = total + running, right and same
         print(f"{name}: {running} kills, {'identical' if same else 'DIFFERENT'}", flush=True)
-    for change in ("import", "forget", "purge", "migrate"):
+    for change in ("import", "forget", "purge"):
         running, done = killed(change, place / change, kills, real=True)  # raises where it is wrong
         total += running
         print(f"ldm memory {change}: {running} kills, complete ({done}) or absent", flush=True)

@@ -20,7 +20,6 @@ import sys
 import tempfile
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -67,19 +66,13 @@ def packages() -> dict[str, int]:
 
 def options() -> dict[str, list[str]]:
     """Return command → its options, without those that every command has."""
-    from typer.main import get_command
+    from ldm.cli.app import every_command
 
-    from ldm.cli.app import app
-
-    def walk(command: Any, path: str) -> Iterator[tuple[str, list[str]]]:
-        if below := getattr(command, "commands", None):
-            for name, one in below.items():
-                yield from walk(one, f"{path} {name}".strip())
-        else:
-            names = [[name for name in one.opts if name[:2] == "--"] for one in command.params]
-            yield path, [name[0] for name in names if name]
-
-    return dict(walk(get_command(app), ""))
+    return {
+        words: [name for name in one if name[:2] == "--" and name != "--help"]
+        for words, command in every_command()
+        for one in [[one.opts[-1] for one in command.params]]
+    }
 
 
 def documents(folder: str, pattern: str) -> list[str]:

@@ -81,23 +81,6 @@ class TestRecalls:
         assert choice() != choice(key="test/2")
         assert choice() != choice(past=())
 
-    def test_are_ranked_by_history_too_where_that_is_wanted(self, memory: Memory) -> None:
-        batches = memory.batches_for(GOAL)
-        ranked = policy(memory, rank_history=True, k=4)
-        state = ranked.state(now())
-        result = ranked.decide(now(), batches).recalls
-        assert result == tuple(
-            memory.retrieve(GOAL, now().observation, 4, batches=batches, history=state.history.text)
-        )
-        embedder = BagOfWords()
-        vector = embedder.embed([state.history.text])[0]
-        plain = {r.tuple.id: r for r in policy(memory, k=16).recall(now(), batches)}
-        for one in result:
-            likeness = float(embedder.embed([one.tuple.history.text])[0] @ vector)
-            expected = (2 * plain[one.tuple.id].similarity + likeness) / 3
-            assert one.similarity == pytest.approx(expected, abs=1e-5)
-        assert result != policy(memory, k=4).recall(now(), batches)
-
     def test_of_what_a_refinement_added_are_bounded_by_its_share_of_the_steps(
         self, memory: Memory
     ) -> None:
@@ -113,7 +96,7 @@ class TestRecalls:
         wider = memory.with_rows(memory.place(source.batch, [again]))
         counts = []
         for share in (1.0, 0.5, 0.25):
-            chosen, memo, recalled = policy(wider, share=share, k=4), Memo(), 0
+            chosen, memo, recalled = policy(wider, max_recall_share=share, k=4), Memo(), 0
             for step in range(8):
                 decision = chosen.decide(now(past=PAST[:1] * step, previous=memo), batches)
                 assert len(decision.recalls) == 4
@@ -133,7 +116,7 @@ class TestRecalls:
             generation=1,
         )
         wider = memory.with_rows(memory.place(source.batch, [again]))
-        chosen, memo = policy(wider, share=0.25), Memo()
+        chosen, memo = policy(wider, max_recall_share=0.25), Memo()
         for step in range(4):
             decision = chosen.decide(now(past=PAST[:1] * step, previous=memo), batches)
             assert again.id in [recall.id for recall in decision.recalls]
@@ -198,11 +181,11 @@ def test_a_decision_holds_its_action_and_the_ids_it_rests_on(memory: Memory) -> 
     assert [tuple_id for tuple_id, _ in decided.used] == [r.tuple.id for r in decided.recalls]
 
 
-def test_a_vote_among_candidates_takes_as_many_recalls_as_the_reasoner_wants(
+def test_where_memory_may_decide_as_many_are_recalled_as_the_reasoner_wants(
     memory: Memory,
 ) -> None:
     batches = memory.batches_for(GOAL)
-    result = policy(memory, k=3, candidates="vote").recall(now(), batches)
+    result = policy(memory, k=3, consult="unsure").recall(now(), batches)
     assert result == policy(memory).recall(now(), batches)
 
 
@@ -214,7 +197,7 @@ def test_the_options_say_how_a_model_is_asked(
     options: dict[str, Any], notes: bool, recall_count: int
 ) -> None:
     prompted = PolicyOptions(**options).prompted()
-    assert (prompted.notes, prompted.recalls, prompted.candidates) == (notes, recall_count, "none")
+    assert (prompted.notes, prompted.recalls) == (notes, recall_count)
 
 
 def test_proposals_are_admissible_and_share_all_confidence(memory: Memory) -> None:
@@ -272,16 +255,11 @@ class TestWhatIsDoneOnce:
             reads_notes = True
 
         batches = memory.batches_for(GOAL)
-        for kind, options, times in (
-            (Noting, PolicyOptions(), 0),
-            (Noting, PolicyOptions(rank_history=True), 1),
-            (Reading, PolicyOptions(), 1),
-        ):
+        for kind, times in ((Noting, 0), (Reading, 1)):
             reasoner = kind(BagOfWords())
-            decision = Policy(memory, reasoner, options).decide(now(), batches)
+            decision = Policy(memory, reasoner, PolicyOptions()).decide(now(), batches)
             assert reasoner.noted == times
-            if not options.rank_history:
-                assert decision.action == policy(memory).decide(now(), batches).action
+            assert decision.action == policy(memory).decide(now(), batches).action
 
 
 class Costly(OfflineReasoner):

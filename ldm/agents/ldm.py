@@ -35,10 +35,9 @@ class LdmAgent:
     Options = LdmOptions
 
     def __init__(self, options: LdmOptions, resources: Resources) -> None:
-        """Raise LdmError where `resources` lack memory, reasoner or what the options need."""
+        """Raise LdmError if `resources` lack a memory or a reasoner."""
         if resources.memory is None or (resources.reasoner is None and resources.ask is None):
             raise LdmError("The agent ldm needs a memory.", "Make one with `ldm build-memory`.")
-        options.check(resources.memory)
         self.options = options
         self._memory = resources.memory
         self._resources = resources

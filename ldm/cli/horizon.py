@@ -32,7 +32,7 @@ class Training:
 
 @expanded
 def horizon(training: Training, as_json: AsJson = False) -> None:
-    """Train a horizon model, for `ldm eval --agent deps --set horizon=FILE`.
+    """Train a horizon model, for `ldm eval --agent deps --agent.horizon FILE`.
 
     Goals are pursued at random in worlds of a training split, to learn from observations how long
     each takes. It is for environments with a controller that pursues goals.

@@ -10,8 +10,8 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.environment import connection
-from ldm.cli.options import AsJson, LlmName, model_options
-from ldm.llm.models import Models, account_lines
+from ldm.cli.options import AsJson, LlmName
+from ldm.llm.models import ModelOptions, Models, account_lines
 
 llm_app = typer.Typer(no_args_is_help=True, help="Try language models.")
 
@@ -51,7 +51,7 @@ def ask(
 
     messages = [Message("system", system)] if system else []
     messages.append(Message("user", prompt))
-    models = Models(model_options(llm=llm, cache=cache), connection)
+    models = Models(ModelOptions(llm=llm, cache=str(cache) if cache else None), connection)
     try:
         model = ScopedLLM(models.get("llm"), lambda: ("ask",))
         reply = model.complete(messages, sampling=Sampling(temperature), max_tokens=LENGTH)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from ldm.runs import Run
     from ldm.types import EpisodeResult
 
-runs_app = typer.Typer(help="List recorded runs, look into them, delete and merge them.")
+runs_app = typer.Typer(help="List recorded runs, look into them and delete them.")
 
 
 register(runs_app)
@@ -44,13 +43,12 @@ def tree(
     observations: Annotated[
         bool, typer.Option("--observations", help="Also show the observations.")
     ] = False,
-    svg: Annotated[Path | None, typer.Option(help="Draw the tree into this file.")] = None,
     where: RunsFrom,
 ) -> None:
     """Print the tree that `ldm refine` grew for a goal: what was tried, pruned and remembered.
 
     Nodes are the actions that were tried, as in the tables of `ldm refine`: the opening and pruned
-    proposals do not count. With --svg the tree is drawn into a file instead.
+    proposals do not count.
 
     For an agent that divides tasks: how it divided a task, and how each part ended. For an agent
     that searches: the steps that it tried, with their values and visits.
@@ -59,18 +57,12 @@ def tree(
     Examples:
       ldm runs tree RUN
       ldm runs tree RUN pick_heat_then_place --observations
-      ldm runs tree RUN pick_heat_then_place --svg tree.svg
     """
     from ldm.explore import read_explored_goals
     from ldm.runs import open_run
 
     run = open_run(name, where.runs)
     if run.manifest.command == "eval":
-        if svg is not None:
-            raise LdmError(
-                f"{run.directory} is an evaluation: only trees of `ldm refine` are drawn.",
-                "Leave out --svg.",
-            )
         _print_divided(run, task, trust=where.trust)
         return
     if run.manifest.command != "refine":
@@ -78,8 +70,6 @@ def tree(
     explored = read_explored_goals(run)
     if not task:
         _list_goals(explored)
-    elif svg is not None:
-        _draw(_one_of(explored, task), svg)
     else:
         _print_trees(_one_of(explored, task), observations=observations)
 
@@ -94,23 +84,6 @@ def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
             output.say(f"\nbatch {', '.join(explored_tree.batches)}", error=False)
         for line in _tree_lines(explored_tree, observations=observations):
             output.say(line, error=False)
-
-
-def _draw(one: ExploredGoal, file: Path) -> None:
-    """Draw the tree of a goal, the one with most nodes where it has several."""
-    from ldm.explore.picture import svg
-    from ldm.records import replacing
-    from ldm.runs import writing
-
-    tree = max(one.trees, key=lambda tree: tree.tried, default=None)
-    if tree is None or not tree.nodes:
-        raise LdmError(
-            f"No tree was grown for {one.task.id}: {one.error or 'its first try was a success'}.",
-            "`ldm runs tree RUN` lists the goals with their nodes.",
-        )
-    with writing(file), replacing(file) as opened:
-        opened.write(svg(tree, one.task.goal))
-    output.say(f"{counted(tree.tried, 'node')} → {file}", error=False)
 
 
 def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:

@@ -1,17 +1,17 @@
-"""Best-first search of decision processes: deviate once more from what the memory would do.
+"""Best-first search of decision processes: deviate once more from the memory's own decisions.
 
-Every decision process is the memory's own but for some deviations, each of which is followed by
-the memory's greedy decisions. The cheapest deviation that is left is tried next (limited
-discrepancy search: Harvey and Ginsberg, IJCAI 1995). What the votes favour and what names the
-goal's words is cheap. States that look the same, with the same observed before, are searched once,
-and a process that sees nothing new for a while has to wait.
+Every decision process consists of the memory's greedy decisions, except for some deviations. The
+cheapest untried deviation is next (limited discrepancy search: Harvey and Ginsberg, IJCAI 1995).
+Actions that the votes favour or that name words of the goal are cheap. States that look the same,
+with the same observed before, are searched once, and a process that sees nothing new for a while
+has to wait.
 
-A memory of few episodes has no votes for much that is needed, and decisions cost far more than
+A memory of few episodes lacks votes for many necessary actions, and decisions cost far more than
 steps. So half of the steps look round without deciding: in each *stage* (`ldm.explore.stages`)
 every possible action is tried once, from where it was possible first, and after each advance the
-memory's decisions are followed again. Where the memory itself came to an advance by a long way, the
-last few steps of this way are tried from the beginning of the stage, which leaves more steps for
-the rest (to return first and explore from there: Ecoffet et al., Nature 2021).
+memory's decisions are followed again. If the memory took a long way to an advance, its last few
+steps are tried from the beginning of the stage, which leaves more steps for the rest (to return
+first and explore from there: Ecoffet et al., Nature 2021).
 """
 
 from __future__ import annotations
@@ -37,50 +37,49 @@ from ldm.explore.tree import (
     opening,
 )
 
-#: What a deviation costs where votes and goal say nothing, and what it costs at least.
+#: The cost of a deviation without evidence from votes or goal, and the least cost.
 DEVIATION, LEAST = 1.0, 0.5
-#: What it costs more where the votes are against it, at most; actions without votes cost that.
+#: The most that opposing votes add; actions without votes cost that much more.
 AGAINST = 2.0
-#: What it costs less for every word of the goal that it alone names.
+#: The discount for every word of the goal that it alone names.
 GOAL_WORD = 1.5
-#: What it costs more for every time that the same was tried in this search.
+#: The surcharge for every time that the same action was tried in this search.
 TRIED_AGAIN = 1.0
-#: Steps without a new observation after which a process waits, and what it costs to go on.
+#: Steps without a new observation after which a process waits, and the cost to go on.
 PATIENCE, GOING_ON = 5, 2.0
-#: What looking round in a stage costs, and each step away from where the stage begins.
+#: The cost of looking round in a stage, and of each step away from where the stage begins.
 SURVEY, AWAY = 0.25, 0.05
-#: What it costs less to try what names a word of the goal.
+#: The discount for trying an action that names a word of the goal.
 GOAL_WORD_NEARBY = 0.3
-#: What an advance costs that nobody was asked about.
+#: The cost of an advance that was not decided on.
 UNASKED = 2.0
-#: What an action costs more whose verb reveals little, or an advance whose verb was often tried.
+#: The surcharge for a verb that reveals little, or for an advance whose verb was often tried.
 BARREN = 0.5
-#: A stage is entered anew by a way that is shorter by more steps than this.
+#: A stage is entered anew if the way is shorter by more steps than this.
 SHORTER = 5
-#: How many of the last steps before an advance are tried from the beginning of its stage.
+#: The last steps before an advance that are tried from the beginning of its stage.
 LAST_STEPS = 4
 
 
 def search(
     positions: Positions, goal: str, decide: Decide, options: TreeOptions
 ) -> tuple[TreeNode, ...]:
-    """Return the nodes of all processes that were tried, by number; a child after its parent.
+    """Return the nodes of all processes tried, by number; a child comes after its parent.
 
-    decide: the greedy decision in a position first, then its alternatives, with confidences.
-    The search is over with the first full score, and when `options.budget` steps are spent.
-    Raises what the environment and `decide` raise, and ReplayDivergence.
+    decide: returns the greedy decision in a position, then its alternatives, with confidences.
+    The search ends with the first full score, or when `options.budget` steps are spent.
+    Raises the errors of the environment and of `decide`, and ReplayDivergence.
     """
     return _Search(positions, goal, decide, options).run()
 
 
 @dataclass(order=True, slots=True)
 class _Open:
-    """Something left to do, cheapest first.
+    """An entry of a queue, cheapest first.
 
     order: breaks ties. node: where. what: "follow" the memory's decisions; queue the "deviations"
-    from them, or "deviate" by `action`; "survey" queues all that is possible, "try" does the
-    `action`; "shorten" the way to the advance `action`. base: the cost, but for what the search has
-    seen since.
+    from them, or "deviate" by `action`; "survey" queues all possible actions, "try" takes `action`;
+    "shorten" the way to the advance `action`. base: the cost without surcharges.
     """
 
     cost: float
@@ -94,8 +93,8 @@ class _Open:
     base: float = field(compare=False, default=0.0)
 
 
-#: What looks round; all else are deviations. The two take turns, as it depends on how much the
-#: memory knows which finds more.
+#: Entries that look round; the others deviate. The two take turns, as it depends on the memory
+#: which of them finds more.
 SURVEYS = frozenset({"survey", "try", "shorten"})
 
 
@@ -150,7 +149,7 @@ class _Search:
         return self._solved or self._positions.steps >= self._options.budget
 
     def _follow(self, number: int, cost: float) -> None:
-        """Go on greedily from a node, until the process ends or sees nothing new for a while."""
+        """Go on greedily from a node until the process ends or sees nothing new for a while."""
         patience = PATIENCE
         while self._nodes[number].fate == "grown" and not self._over():
             if not patience:
@@ -186,7 +185,7 @@ class _Search:
                 self._push(_Open(first, 0, entry.node, "deviate", action, confidence, base))
 
     def _deviate(self, entry: _Open) -> None:
-        """Try a deviation, unless it has become dearer meanwhile."""
+        """Try a deviation, unless its cost has risen meanwhile."""
         number = self._children[entry.node].get(entry.action)
         if number in self._votes:
             return
@@ -198,7 +197,7 @@ class _Search:
         self._follow(number, entry.base)
 
     def _queue_survey(self, entry: _Open) -> None:
-        """Queue what is possible at a node and was not yet in its stage."""
+        """Queue the actions at a node that its stage did not have before."""
         stage = self._stage[entry.node]
         if self._stages[stage.advances] is not stage:
             return  # it was entered anew, by a shorter way
@@ -219,15 +218,16 @@ class _Search:
             self._push(new)
 
     def _price(self, entry: _Open) -> float:
-        """Return what it costs now to try an action in a survey."""
+        """Return the present cost of trying an action in a survey."""
         if self._experience.advances(entry.action):
             again = TRIED_AGAIN * self._tried[entry.action]
             return entry.base + again + BARREN * self._experience.repeated(entry.action)
         return entry.base + BARREN * self._experience.barren(entry.action)
 
     def _try(self, entry: _Open) -> None:
-        """Try an action of a survey, unless it has become dearer; follow the memory's decisions
-        after an advance, and otherwise look further round.
+        """Try an action of a survey, unless its cost has risen.
+
+        After an advance follow the memory's decisions; otherwise look further round.
         """
         stage = self._stage[entry.node]
         if (
@@ -249,7 +249,7 @@ class _Search:
             self._queue_survey(_Open(stage.cost, 0, number, "survey"))
 
     def _plan_shortening(self, number: int, action: str) -> None:
-        """Queue the way to an advance to be shortened, where a stage took long to come to it."""
+        """Queue the way to an advance to be shortened if it took long within its stage."""
         stage = self._stage[number]
         if (
             self._nodes[number].depth > stage.depth + SHORTER
@@ -293,7 +293,7 @@ class _Search:
         return self._enter(child(self._nodes[parent], number, action, confidence), position, cost)
 
     def _enter(self, node: TreeNode, position: Position, cost: float) -> int:
-        """Record a node that was reached, and whether the search goes on from there."""
+        """Record a node that was reached; return its number."""
         state, node = position.situation, entered(node, position, self._options.depth)
         if node.fate in ("grown", "depth") and state in self._states:
             node = replace(node, fate="merged")
@@ -308,7 +308,7 @@ class _Search:
         return node.number
 
     def _stage_of(self, node: TreeNode, position: Position, cost: float) -> Stage:
-        """Return the stage that a node is in; a new one, or one entered sooner, is surveyed."""
+        """Return the stage of a node; a new one, or one entered sooner, is surveyed."""
         advances = frozenset[str]()
         if node.parent >= 0:
             advances = self._stage[node.parent].advances
@@ -322,7 +322,7 @@ class _Search:
         return stage
 
     def _postponed(self, entry: _Open, cost: float) -> bool:
-        """Queue an entry again if it has become dearer; return whether it has."""
+        """Queue an entry again if its cost has risen; return whether it has."""
         cost = round(cost, 9)
         if cost <= entry.cost:
             return False
@@ -337,7 +337,7 @@ class _Search:
 
 
 def _against(votes: Mapping[str, float], action: str) -> float:
-    """Return how much the votes are against an action: the logarithm of the odds, bounded."""
+    """Return how far the votes oppose an action: the logarithm of the odds, bounded."""
     if not votes.get(action):
         return AGAINST
     return min(AGAINST, math.log(max(votes.values()) / votes[action]))

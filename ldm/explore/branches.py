@@ -10,10 +10,10 @@ from ldm.explore.tree import TreeNode, path_to
 
 
 def branches(tree: Tree) -> tuple[Branch, ...]:
-    """Return the nodes, each before those below it; of siblings the chosen one comes first,
-    and those that were never tried last.
+    """Return the nodes, each before its children.
 
-    Chosen is P*, if there is one, and the key step is the first of it that is remembered.
+    Of siblings the chosen one, on P*, comes first, and untried ones last. The key step is the first
+    of P* that is remembered.
     """
     if not tree.nodes:
         return ()

@@ -1,10 +1,10 @@
-"""Credit for a key step: is it that step that earned more, or was it luck?
+"""Credit for key steps: did that step earn more, or was it luck?
 
 An improvement is the part of a better way from its key step on (LDM² §3.3). Two questions are asked
 before it may join the memory. On its own goal: does the key action earn more than its siblings, the
-other actions that the memory proposes in that state, where each is followed by greedy decisions? On
-goals like it: does the same action, at the step of their own greedy attempt that looks most alike,
-earn more than that attempt did?
+other actions that the memory proposes in that state, each followed by greedy decisions? On goals
+like it: does the same action, at the most similar step of their own greedy attempt, earn more than
+that attempt?
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from ldm.types import StateActionTuple, Task, Trajectory
 
-#: Sibling actions that a key step is compared with.
+#: The number of sibling actions with which a key step is compared.
 SIBLINGS = 3
 
 
@@ -24,24 +24,25 @@ SIBLINGS = 3
 class Check:
     """A key step to be tried on a goal, its own or another.
 
-    task: the goal. key: the tuple of the key step. siblings: how many are tried on its own goal.
-    ground: the greedy attempt at another goal; None for its own.
+    key: the tuple of the key step. ground: the greedy attempt at another goal; None for its own.
     """
 
     index: int
     task: Task
     key: StateActionTuple
-    siblings: int = SIBLINGS
     ground: Trajectory | None = None
+
+    def failed(self, error: str) -> Checked:
+        return Checked(self.index, self.task.id, self.key.trajectory_id, error=error)
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came of a check.
+    """The result of a key-step check.
 
-    trajectory: of the key step. action: what was done, "" where there was nothing to compare: no
-    sibling, or the other goal's attempt did the same. score: with it. others: what was done
-    instead, and with what score. error: the traceback of a check that failed; it says nothing.
+    trajectory: of the key step. action: the action tried, "" if there was nothing to compare: no
+    sibling, or the other goal's attempt did the same. score: with it. others: the alternatives
+    with their scores. error: the traceback of a check that failed; it decides nothing.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -57,10 +58,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What all checks of a key step say.
+    """The results of all checks of a key step.
 
-    won, lost: attempts that earned less and more than it. siblings: how many of all were siblings;
-    outdone: how many of these earned less. gain: the mean difference on other goals, 0 without any.
+    won, lost: attempts that earned less and more than it. siblings: how many of them were siblings;
+    outdone: how many siblings earned less. gain: the mean difference on other goals, 0 without any.
     """
 
     won: int
@@ -70,11 +71,11 @@ class Confirmation:
     gain: float
 
     @classmethod
-    def of(cls, checks: Iterable[Check], checked: Iterable[Checked]) -> Confirmation:
+    def of(cls, checked: Iterable[tuple[Check, Checked]]) -> Confirmation:
         """Sum up the checks of one key step."""
         won = lost = siblings = outdone = 0
         gains: list[float] = []
-        for check, one in zip(checks, checked, strict=True):
+        for check, one in checked:
             differences = [round(one.score - score, 9) for _, score in one.others]
             won += sum(difference > 0 for difference in differences)
             lost += sum(difference < 0 for difference in differences)
@@ -87,7 +88,7 @@ class Confirmation:
 
     @property
     def refused(self) -> str:
-        """Why only luck explains the key step; "" where more does."""
+        """Why the key step counts as luck; "" if it does not."""
         if self.siblings and not self.outdone:
             return f"its key step earns no more than {self.siblings} other actions in its place"
         if self.gain < 0:
@@ -102,6 +103,6 @@ def likeness(text: str, other: str) -> float:
 
 
 def corresponding_step(ground: Trajectory, observation: str) -> int:
-    """Return the index of the action of an attempt before which it saw what is most alike."""
+    """Return the index of the action of an attempt before which the observation is most similar."""
     similarities = [likeness(before, observation) for _, before, _ in ground.states()]
     return max(range(len(similarities)), key=lambda step: (round(similarities[step], 9), -step))

@@ -1,15 +1,14 @@
-"""What a solved episode should have done, known once it is solved.
+"""Hindsight: the actions that a solved episode should have taken, known once it is solved.
 
-Who finds something in the fortieth place has been in thirty-nine others first. Remembered as it
-was, such an episode teaches to search on, and the one step that mattered is one voice of forty. In
-hindsight it is known which steps were needed: the others can be left out, and the environment,
-started anew, still gives the full score. So at each step that was not needed the next needed action
-is what was to be done, if it was possible there and leads to the full score from there, too. Where
-many episodes are remembered like this, their voices are spread as the things were: where most of
-them were found, most voices say to look.
+An agent that finds something in the fortieth place has searched thirty-nine others first.
+Remembered as it was, such an episode teaches to search on, and the one step that mattered is one
+vote of forty. In hindsight the needed steps are known: without the others the environment, started
+anew, still gives the full score. So each step that was not needed gets the next needed action, if
+that was possible there and leads to the full score from there, too. The votes of many episodes
+remembered like this are distributed as the things were.
 
-The states stay those that the episode came to, so that there is advice for whoever has searched in
-vain. Only full scores are revised, and only by what was carried out.
+The states stay those of the episode, so that an agent that has searched in vain finds advice. Only
+episodes with the full score are revised, and only by actions that were carried out.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ldm.explore.stages import words
 from ldm.memory import IndexedTuple
 from ldm.types import Count, Task, Trajectory
 
-#: How many steps in a row are left out together; pairs such as opening and closing need two.
+#: Numbers of adjacent steps left out together; pairs such as opening and closing need two.
 BLOCKS = (8, 4, 2, 1)
 #: The first word of an action.
 _VERB = re.compile(r"\w+")
@@ -33,7 +32,7 @@ _VERB = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """An episode with the full score, to be looked at in hindsight."""
+    """An episode with the full score, to be revised in hindsight."""
 
     index: int
     way: Trajectory
@@ -42,10 +41,13 @@ class Solved:
     def task(self) -> Task:
         return self.way.task
 
+    def failed(self, error: str) -> Revision:
+        return Revision(self.index, self.task.id, self.way.id, error=error)
+
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """What was to be done at a step. saved: how many steps fewer lead to the end from there."""
+    """The action that should have been taken at a step. saved: the steps that it saves."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -56,10 +58,10 @@ class Shortcut:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What hindsight found about an episode.
+    """The result of hindsight for an episode.
 
-    trajectory: its id. needed: how many of its steps were. shortcuts: at steps that were not.
-    error: the traceback of a replay that failed; then nothing is revised.
+    trajectory: its id. needed: the number of needed steps. shortcuts: at the others. error: the
+    traceback of a replay that failed; then nothing is revised.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -73,7 +75,7 @@ class Revision:
 
 
 def revise(positions: Positions, solved: Solved) -> Revision:
-    """Look at an episode in hindsight. Raises what the environment raises.
+    """Revise an episode. Raises the errors of the environment.
 
     positions: of the episode's task.
     """
@@ -105,8 +107,8 @@ def _revised(row: IndexedTuple, by_step: Mapping[tuple[str, int], Shortcut]) -> 
 def _needed(positions: Positions, actions: Sequence[str]) -> list[int]:
     """Return the numbers of actions without any of which the full score is missed.
 
-    Actions that have become impossible, as what they rest on was left out, do nothing, and are left
-    out in their turn. Empty where even all actions together miss the full score.
+    Actions that became impossible because others were left out do nothing, and are left out in
+    their turn. Empty if even all actions together miss the full score.
     """
     left = list(range(len(actions)))
     if not _succeeds(positions, positions.start(), actions):
@@ -150,8 +152,7 @@ def _shortcuts(
 def _is_possible(action: str, goal: str, position: Position) -> bool:
     """Return whether an action could have been taken in a state, as far as is known.
 
-    Where actions are not listed, everything that it names must have been seen: nobody can answer
-    with what they have not read.
+    If actions are not listed, everything that it names must have been seen.
     """
     if position.now.admissible is not None:
         return action in position.now.admissible

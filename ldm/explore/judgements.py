@@ -1,20 +1,20 @@
-"""What a gate says: what came of each goal's part, of each comparison, and altogether."""
+"""The values of a verdict: a judgement for each candidate, and comparisons of goals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Literal
 
-from ldm.explore.learnt import Remembered
+from ldm.explore.candidates import Remembered
 from ldm.explore.trials import Played
 from ldm.memory import BatchIndex, IndexedTuple
 from ldm.reason.voting import NEARBY
 
-#: Differences of scores below this are none.
+#: Smaller differences of scores count as none.
 TOLERANCE = 1e-9
-#: By how many standard errors all goals have to gain for a kind to be taken for one that does.
+#: By how many standard errors all goals have to gain to carry the kinds that do not.
 SURE = 2.0
 
 Part = Literal["practice", "improvement"]
@@ -22,12 +22,12 @@ Part = Literal["practice", "improvement"]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the gate found about what was learnt from one goal.
+    """What the gate found about a candidate of one goal.
 
     trajectories: the episode that is remembered, or the path whose last part is an improvement.
-    tuples: how many. confirmed: in how many other attempts its key step earned more than what was
-    done otherwise (`ldm.explore.confirmation`). wins, losses: on how many of its neighbours the
-    score rose and fell with it. refused: why it is left out, "" where it is kept.
+    tuples: how many. confirmed: in how many other attempts its key step earned more than the
+    alternatives. wins, losses: on how many of its neighbours the score rose and fell with it.
+    refused: why it is left out, "" if it is kept.
     """
 
     task: str
@@ -39,14 +39,25 @@ class Judgement:
     losses: int = 0
     refused: str = ""
 
+    def tried(self, gains: Sequence[float]) -> Judgement:
+        """Return the judgement after a trial alone. gains: of the neighbours' scores."""
+        lost = -fmean(gains) if gains else 0.0
+        why = f"{len(gains)} goals like it lose {lost:.3f}" if lost > TOLERANCE else ""
+        return replace(
+            self,
+            wins=sum(gain > TOLERANCE for gain in gains),
+            losses=sum(gain < -TOLERANCE for gain in gains),
+            refused=self.refused or why,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The scores of some goals with a part of what was learnt, and without it.
+    """The scores of some goals without candidates of one sort, and with them.
 
-    learnt: which part. kind: of the goals, "" for all kinds. reach: of that part. before, after:
-    a score a goal. steps: the mean number, with it. chosen: whether it joins the memory. plain:
-    practice without hindsight. saved: by how many steps each goal's episode is shorter with it.
+    learnt: the sort. kind: of the goals, "" for all kinds. reach, plain: how the candidates are
+    remembered. before, after: a score a goal. saved: by how many steps each goal's episode is
+    shorter with them. steps: the mean number, with them. chosen: whether they join the memory.
     """
 
     learnt: Part
@@ -68,18 +79,17 @@ class Comparison:
         before: Sequence[Played],
         after: Sequence[Played],
     ) -> Comparison:
-        """Compare what came of the same goals."""
-        without, with_it = (tuple(one.score for one in played) for played in (before, after))
+        """Compare two results of the same goals."""
         return cls(
-            *(learnt, kind, how.reach, without, with_it, fmean(one.steps for one in after)),
+            learnt,
+            kind,
+            how.reach,
+            tuple(one.score for one in before),
+            tuple(one.score for one in after),
+            fmean(one.steps for one in after),
             plain=how.plain,
             saved=tuple(b.steps - a.steps for b, a in zip(before, after, strict=True)),
         )
-
-    @property
-    def remembered(self) -> Remembered:
-        """How that part is remembered."""
-        return Remembered(self.reach, self.plain)
 
     @property
     def gains(self) -> tuple[float, ...]:
@@ -100,9 +110,8 @@ class Comparison:
     def holds(self) -> bool:
         """Whether the goals gain, and at least one standard error.
 
-        A mean of a few games can come out above zero where large losses stand against gains. Where
-        nothing changes, nothing is known of other goals, so that only those recall it that are
-        hardly any but the same.
+        A mean of a few games can come out above zero where large losses stand against gains. If
+        nothing changes, nothing is known of other goals: that is enough for nearly identical ones.
         """
         least = -TOLERANCE if self.reach >= NEARBY else TOLERANCE
         return self.difference >= max(least, self.error - TOLERANCE)
@@ -110,8 +119,8 @@ class Comparison:
     def holds_among(self, others: Sequence[Comparison]) -> bool:
         """Return whether the goals gain, or may do so as others of the same kind of learning do.
 
-        A few goals say little by themselves, and nothing where all of them are solved anyway: what
-        there is to learn are shorter ways (LDM² §5.2). Where all goals together gain at least SURE
+        A few goals say little by themselves, and nothing where all of them are solved anyway: then
+        shorter ways are to be learnt (LDM² §5.2). Where all goals together gain at least SURE
         standard errors, or save as many of steps and lose nothing, it takes more than one standard
         error of a loss to tell that these do not.
 
@@ -125,7 +134,7 @@ class Comparison:
 
     @property
     def unproven(self) -> str:
-        """By how much the goals gain or lose, in words, where that is refused."""
+        """By how much the goals gain or lose, in words, for a refusal."""
         if self.difference < -TOLERANCE:
             return f"lose {-self.difference:.3f}"
         if self.difference <= TOLERANCE:
@@ -134,7 +143,7 @@ class Comparison:
 
     @property
     def is_kept_practice(self) -> bool:
-        """Whether it is of practice that joins the memory."""
+        """Whether this practice joins the memory."""
         return self.chosen and self.learnt == "practice"
 
 
@@ -152,8 +161,8 @@ def _is_sure(differences: Sequence[float]) -> bool:
 class Verdict:
     """The gate's result.
 
-    rows, batches: what is added. before, after: the score of each goal without all that is added
-    and with it, without its own; empty where nothing was played.
+    rows, batches: to be added. before, after: the score of each goal without all of them and with
+    them, without its own; empty if nothing was played.
     """
 
     rows: tuple[IndexedTuple, ...]
@@ -165,5 +174,5 @@ class Verdict:
 
     @property
     def gains(self) -> tuple[float, ...]:
-        """The difference that all that is added makes for each goal."""
+        """The difference that the additions make for each goal."""
         return tuple(after - before for before, after in zip(self.before, self.after, strict=True))

@@ -1,7 +1,8 @@
-"""States of a task that exploration returns to: by `fork()`, or by replay where that is missing."""
+"""States of a task to which exploration returns: by `fork()`, or by replay without it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ldm.episode import NO_ACTION, Environment, checked
@@ -13,8 +14,8 @@ from ldm.types import Past, Task, TimeStep, stable_hash
 class Position:
     """A state of a task that exploration has reached.
 
-    now: its observation. past: (o_1, a_1) … up to it. score: the sum of the rewards so far.
-    env: the environment in this state, None where it has to be replayed.
+    now: its observation. past: (o_1, a_1) … up to it. score: the sum of the rewards so far. env:
+    the environment in this state, or None if it has to be replayed.
     """
 
     now: TimeStep
@@ -23,29 +24,34 @@ class Position:
     env: Environment | None = field(default=None, repr=False)
 
     @property
+    def earned(self) -> float:
+        """The score, from 0 to 1."""
+        return min(1.0, max(0.0, self.score))
+
+    @property
     def state(self) -> str:
-        """A hash of the observation; equal for states that look the same."""
+        """A hash of the observation: equal for states that look the same."""
         return stable_hash(self.now.observation, self.now.admissible, self.now.done)
 
     @property
     def situation(self) -> str:
         """A hash that is equal for states that look the same, with the same observed before.
 
-        What was observed counts, not in which order: it is what decisions rest on, and it tells
-        states apart that look the same (a cold egg and a hot one, out of sight).
+        Earlier observations count, in any order: decisions rest on them, and they tell states apart
+        that look the same (a cold egg and a hot one, out of sight).
         """
         before = sorted({observation for observation, _ in self.past})
         return stable_hash(self.state, round(self.score, 9), before)
 
 
 class Positions:
-    """Moves from position to position within one task. Close it when done.
+    """Moves from position to position within one task; close it when done.
 
-    steps: environment steps to new positions. replayed: steps that only led back to known ones.
+    steps: environment steps to new positions. replayed: steps back to known ones.
     """
 
     def __init__(self, env: Environment, task: Task) -> None:
-        """Prepare the task. env: used until `close`, which leaves it open."""
+        """Prepare a task. env: used until `close`, which leaves it open."""
         self.steps = 0
         self.replayed = 0
         self._env = env
@@ -65,7 +71,7 @@ class Positions:
     def after(self, position: Position, action: str) -> Position:
         """Return the position that `action` leads to; `position` itself can be used again.
 
-        Raises ReplayDivergence where replaying the path to `position` gives other observations.
+        Raises ReplayDivergence if replaying the path to `position` gives other observations.
         """
         action = action if action.strip() else NO_ACTION
         env = self._environment_at(position)
@@ -79,14 +85,22 @@ class Positions:
             self._current = reached
         return reached
 
+    def walk(self, actions: Iterable[str]) -> Position:
+        """Return the position that `actions` lead to from the opening."""
+        position = self.start()
+        for action in actions:
+            before, position = position, self.after(position, action)
+            self.drop(before)
+        return position
+
     def drop(self, position: Position) -> None:
-        """Close what `position` holds; it cannot be used any more."""
+        """Close the environment of `position`, which cannot be used after that."""
         if position.env is not None and position.env in self._open:
             self._open.remove(position.env)
             position.env.close()
 
     def close(self) -> None:
-        """Close everything that positions hold."""
+        """Close the environments of all positions."""
         while self._open:
             self._open.pop().close()
 
@@ -112,7 +126,7 @@ class Positions:
         return fork
 
     def _replay(self, position: Position) -> None:
-        """Bring the environment into the state of `position`; check every observation."""
+        """Replay the path to `position`, checking every observation."""
         now = self._env.reset(self._task)
         observations = [observation for observation, _ in position.past]
         for number, expected in enumerate([*observations, position.now.observation]):

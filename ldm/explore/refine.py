@@ -1,72 +1,60 @@
 """Refinement (LDM² §3.3): explore training goals, and add better decisions to the memory.
 
-For each goal: the ground process P_g, greedy with the present memory; a tree of decision processes.
-Where its best, P*, earns more than P_g, its steps from the key step on become tuples. All goals
-read the same generation; the tuples of all of them form the next one.
+Each goal is played by the ground process P_g, greedy with the present memory, and explored as a
+tree of decision processes. If its best, P*, earns more than P_g, its steps from the key step on
+become tuples. All goals read the same generation; the tuples of all of them form the next one.
 """
 
 from __future__ import annotations
 
-import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 from ldm import records
 from ldm.episode import FULL_SCORE, Environment
 from ldm.errors import LdmError, RunStopped
 from ldm.explore.best_first import search
 from ldm.explore.positions import Position, Positions
-from ldm.explore.rollouts import draw
-from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
+from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
-from ldm.parallel import Backend
 from ldm.policy import Decision, Memo, Observed, Policy
 from ldm.reason import Process, Reasoner
-from ldm.runs import Run, run_items, writing
-from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory, stable_seed
+from ldm.runs import Run
+from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory
 
 TREES = "trees.jsonl"
-#: Actions whose votes a best-first search looks at in a state; the others count as without votes.
+#: Actions in a state whose votes a best-first search reads; the others count as without votes.
 ALTERNATIVES = 50
+NO_MEMO = Memo()
 
 
 @dataclass(frozen=True, slots=True)
 class RefineOptions(TreeOptions):
     """How goals are explored, and which tuples are added to the memory.
 
-    explorer: "tree" is the paper's (`tree.py`); see also `rollouts.py` and `best_first.py`.
+    explorer: "tree" is the paper's (`tree.py`), "best-first" ours (`best_first.py`).
     decision: "pooled" explores each goal once, with all batch memories of its kind; "per-batch"
-    once with each of them, and adds to that one. agreement: whether each recall counts by its
-    weight or as one where the tree asks if they agree. shorter: whether shorter ways are looked for
-    where the ground process has the full score, and are better where they earn the same. add: "key"
-    adds P* from its key step on, "whole" all of it; "random", the control, all of a random path
-    instead.
+    once with each of them, and adds to that one.
     """
 
-    explorer: Literal["tree", "rollouts", "best-first"] = "tree"
+    explorer: Literal["tree", "best-first"] = "tree"
     decision: Literal["pooled", "per-batch"] = "pooled"
-    agreement: Literal["weighted", "counted"] = "weighted"
-    shorter: bool = False
-    add: Literal["key", "whole", "random"] = "key"
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
     """The exploration of one goal with some batch memories.
 
-    batches: the memories that were searched. ground: P_g. nodes: the tree, by number; empty where
-    P_g has the full score already, which nothing can exceed.
-    best: the node at the end of P*, -1 without a tree. key: the index of the key step among the
-    actions of P*, -1 where P* is no better than P_g. into, added: the batch and its new tuples.
-    steps, replayed: environment steps to new states, P_g's included, and back to known ones.
-
-    The nodes that reports count (`tried`) are the actions that were tried: the opening and pruned
-    proposals are none.
+    batches: the memories that were searched. ground: P_g. nodes: the tree, by number; empty if P_g
+    has the full score. best: the node at the end of P*, -1 without a tree. key: the index of the
+    key step among the actions of P*, -1 if P* is no better than P_g. into, added: the batch and its
+    new tuples. steps, replayed: environment steps to new states, P_g's included, and back to known
+    ones.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -95,12 +83,12 @@ class Tree:
 
     @property
     def tried(self) -> int:
-        """How many actions were tried: all nodes but the opening and pruned proposals."""
+        """The number of actions tried: all nodes but the opening and pruned proposals."""
         return sum(node.fate != "pruned" for node in self.nodes[1:])
 
     @property
     def best_score(self) -> float:
-        """The score of P*, or of P_g where there is no tree."""
+        """The score of P*, or of P_g without a tree."""
         return self.nodes[self.best].score if self.nodes else self.ground.score
 
 
@@ -127,20 +115,47 @@ class ExploredGoal:
 
 @dataclass(frozen=True, slots=True)
 class ExplorationSetup:
-    """What goals are explored with. seed: for the random paths of the control."""
+    """The environment, memory, reasoner and policy with which goals are explored."""
 
     env: Environment
     memory: Memory
     reasoner: Reasoner
     policy: Policy
     options: RefineOptions = field(default_factory=RefineOptions)
-    seed: int = 0
+
+    def observed(self, task: Task, position: Position, previous: Memo = NO_MEMO) -> Observed:
+        """Return the situation at `position`. previous: from the decision before."""
+        return Observed(
+            goal=task.goal,
+            past=position.past,
+            observation=position.now.observation,
+            admissible=position.now.admissible,
+            previous=previous,
+            key=task.id,
+            localize=self.env.localize,
+            steps_left=self.options.depth - len(position.past),
+        )
+
+    def greedy(
+        self,
+        positions: Positions,
+        start: Position,
+        task: Task,
+        policy: Policy,
+        batches: Sequence[str],
+    ) -> Iterator[tuple[Decision, Position]]:
+        """Follow the best decisions from `start` on; yield each with the position it leads to."""
+        position, memo = start, NO_MEMO
+        while not position.now.done and len(position.past) < self.options.depth:
+            decision = policy.decide(self.observed(task, position, memo), batches)
+            memo, before = decision.memo, position
+            position = positions.after(before, decision.action)
+            positions.drop(before)
+            yield decision, position
 
 
-class ExplorationFactory(Hashable, Protocol):
-    """Builds the setup in the process that needs it: a frozen, picklable value."""
-
-    def __call__(self) -> ExplorationSetup: ...
+#: Builds the setup in the process that needs it.
+ExplorationFactory = Callable[[], ExplorationSetup]
 
 
 class Explorer:
@@ -178,12 +193,8 @@ class Explorer:
         nodes: tuple[TreeNode, ...] = ()
         try:
             ground, confidences = self._ground(task, positions, batches)
-            depth, options = len(ground.steps) - 1, self._setup.options
             if ground.score < FULL_SCORE:
-                nodes = self._explored(task, positions, batches, options)
-            elif options.shorter and depth:
-                options = replace(options, depth=depth)
-                nodes = self._explored(task, positions, batches, options)
+                nodes = self._explored(task, positions, batches)
         finally:
             positions.close()
         tree = Tree(batches, ground, nodes, steps=positions.steps, replayed=positions.replayed)
@@ -191,8 +202,7 @@ class Explorer:
             return tree
         tree = replace(tree, best=best_leaf(nodes).number)
         path = path_to(nodes, nodes[tree.best])
-        fewer = self._setup.options.shorter and len(path) - 1 < len(ground.steps)
-        if tree.best_score < ground.score or (tree.best_score == ground.score and not fewer):
+        if tree.best_score <= ground.score:
             return tree
         best = _trajectory(task, path)
         process = _process(best, [node.confidence for node in path[1:]])
@@ -201,15 +211,16 @@ class Explorer:
         return self._with_added_tuples(replace(tree, key=key), task)
 
     def _explored(
-        self, task: Task, positions: Positions, batches: tuple[str, ...], options: RefineOptions
+        self, task: Task, positions: Positions, batches: tuple[str, ...]
     ) -> tuple[TreeNode, ...]:
-        """Return the decision processes that the explorer tried."""
-        policy = self._setup.policy
+        """Return the decision processes that the search tried."""
+        policy, options = self._setup.policy, self._setup.options
         memos: dict[Past, Memo] = {}
 
         def noted(choose: Callable[[Observed], Decision]) -> Callable[[Position], Decision]:
             def decide(position: Position) -> Decision:
-                decision = choose(self._observed(task, position, memos))
+                before = memos.get(position.past[:-1], NO_MEMO) if position.past else NO_MEMO
+                decision = choose(self._setup.observed(task, position, before))
                 memos[position.past] = decision.memo
                 return decision
 
@@ -218,18 +229,8 @@ class Explorer:
         if options.explorer == "best-first":
             rank = noted(lambda now: policy.rank(now, batches, ALTERNATIVES))
             return search(positions, task.goal, rank, options)
-        if options.explorer == "rollouts":
-            propose = noted(lambda now: policy.propose(now, batches, options.proposals))
-            seed = stable_seed(self._setup.seed, "rollouts", task.id, batches)
-            return draw(positions, propose, options, seed)
         branch = noted(
-            lambda now: policy.branch(
-                now,
-                batches,
-                options.proposals,
-                options.concentration,
-                counted=options.agreement == "counted",
-            )
+            lambda now: policy.branch(now, batches, options.proposals, options.concentration)
         )
         return grow(positions, branch, options)
 
@@ -237,46 +238,19 @@ class Explorer:
         self, task: Task, positions: Positions, batches: tuple[str, ...]
     ) -> tuple[Trajectory, list[float]]:
         """Return P_g, one greedy decision process, and the confidences of its actions."""
-        position = positions.start()
-        opening, score = position.now.observation, position.score
+        setup = self._setup
+        start = end = positions.start()
         steps: list[Step] = []
         confidences: list[float] = []
-        memos: dict[Past, Memo] = {}
-        while not position.now.done and len(steps) < self._setup.options.depth:
-            decision = self._setup.policy.decide(self._observed(task, position, memos), batches)
-            memos = {position.past: decision.memo}
-            before, position = position, positions.after(position, decision.action)
-            positions.drop(before)
-            now = position.now
-            action = position.past[-1][1]
+        for decision, end in setup.greedy(positions, start, task, setup.policy, batches):
+            now, action = end.now, end.past[-1][1]
             steps.append(Step(action, now.observation, now.reward, valid=now.valid))
             confidences.append(decision.proposals[0].confidence)
-            score = position.score
-        return _finished(task, opening, steps, score, "agent"), confidences
-
-    def _observed(self, task: Task, position: Position, memos: Mapping[Past, Memo]) -> Observed:
-        """Return what is seen at `position`. memos: of earlier decisions, by their pasts."""
-        return Observed(
-            goal=task.goal,
-            past=position.past,
-            observation=position.now.observation,
-            admissible=position.now.admissible,
-            previous=memos.get(position.past[:-1], Memo()) if position.past else Memo(),
-            key=task.id,
-            localize=self._setup.env.localize,
-            steps_left=self._setup.options.depth - len(position.past),
-        )
+        return _finished(task, start.now.observation, steps, end.score, "agent"), confidences
 
     def _with_added_tuples(self, tree: Tree, task: Task) -> Tree:
         """Return the tree of an improved goal with the tuples that it adds to the memory."""
-        path, first = path_to(tree.nodes, tree.nodes[tree.best]), tree.key
-        if self._setup.options.add == "whole":
-            first = 0
-        elif self._setup.options.add == "random":
-            generator = random.Random(
-                stable_seed(self._setup.seed, "random path", task.id, tree.batches)
-            )
-            path, first = path_to(tree.nodes, generator.choice(leaves(tree.nodes))), 0
+        path = path_to(tree.nodes, tree.nodes[tree.best])
         counts = Counter[str]()
         for node in path:
             counts.update(dict(node.batches))
@@ -284,48 +258,9 @@ class Explorer:
         trajectory, reasoner = _trajectory(task, path), self._setup.reasoner
         advantage = round(tree.best_score - tree.ground.score, 9)
         generation = self._setup.memory.generation + 1
-        tuples = tuples_of(trajectory, reasoner, generation, first, advantage)
+        tuples = tuples_of(trajectory, reasoner, generation, tree.key, advantage)
         placed = self._setup.memory.place(into, tuples, self._setup.policy.classifier)
         return replace(tree, into=into, added=placed)
-
-
-def refine(
-    run: Run,
-    factory: ExplorationFactory,
-    tasks: Sequence[Task],
-    *,
-    workers: int = 1,
-    backend: Backend = "processes",
-    on_result: Callable[[ExploredGoal], None] = lambda _: None,
-) -> list[ExploredGoal]:
-    """Explore all `tasks` that are not recorded yet; return all results, in the tasks' order.
-
-    Nothing is added to the memory here; `ldm.memory.extend` does that.
-    backend: threads of this process for reasoners that share its model client.
-    on_result: called with every result, recorded ones first.
-    Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
-    whatever LdmError the factory raises.
-    """
-    with run.lock():
-        path = run.directory / TREES
-        if path.is_file():
-            results = records.read(path, ExploredGoal)
-            for result in results:
-                on_result(result)
-        else:
-            results = run_items(
-                run,
-                _ExplorerFactory(factory),
-                list(enumerate(tasks)),
-                ExploredGoal,
-                workers=workers,
-                backend=backend,
-                on_result=on_result,
-            )
-            with writing(path):
-                records.write(path, results)
-        run.discard_parts()
-    return results
 
 
 def read_explored_goals(run: Run) -> list[ExploredGoal]:
@@ -339,14 +274,6 @@ def read_explored_goals(run: Run) -> list[ExploredGoal]:
 def best_trajectory(task: Task, tree: Tree) -> Trajectory:
     """Return P* of a tree that has one, as an episode."""
     return _trajectory(task, path_to(tree.nodes, tree.nodes[tree.best]))
-
-
-@dataclass(frozen=True, slots=True)
-class _ExplorerFactory:
-    factory: ExplorationFactory
-
-    def __call__(self) -> Explorer:
-        return Explorer(self.factory())
 
 
 def _trajectory(task: Task, path: Sequence[TreeNode]) -> Trajectory:

@@ -13,7 +13,7 @@ from ldm.text import counted
 
 #: A mean difference and the ends of its interval.
 Interval = tuple[float, float, float]
-#: Goals that a line on what was kept or refused names.
+#: The number of goals that a line on kept or refused candidates names.
 NAMED = 2
 
 COLUMNS = (
@@ -49,10 +49,10 @@ GATE_COLUMNS = (
 class Totals:
     """Totals of goals; a goal has one tree per batch with `--decision per-batch`, else one.
 
-    goals: those explored without an error. trees: those grown, where the ground process did not
-    have the full score. nodes: actions that were tried (`Tree.tried`). steps, replayed: environment
-    steps, the ground processes' included. ground, best: mean scores before and after, None without
-    a goal. improved: goals with a better process. tuples: added. errors: goals that failed.
+    goals: those explored without an error. trees: those grown, as the ground process did not have
+    the full score. nodes: actions tried (`Tree.tried`). steps, replayed: environment steps, the
+    ground processes' included. ground, best: mean scores before and after, None without a goal.
+    improved: goals with a better process. tuples: added. errors: goals that failed.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -109,7 +109,7 @@ def _cell(value: float | None) -> str:
 
 
 def gate_rows(verdict: Verdict, intervals: Sequence[Interval]) -> list[tuple[str, ...]]:
-    """Return a row per comparison that the gate made, by GATE_COLUMNS.
+    """Return a row per comparison of the gate, by GATE_COLUMNS.
 
     intervals: of the comparisons.
     """
@@ -132,7 +132,7 @@ def gate_rows(verdict: Verdict, intervals: Sequence[Interval]) -> list[tuple[str
 
 
 def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
-    """Return lines on what the gate kept and refused, of which goals and why."""
+    """Return lines on the candidates kept and refused: of which goals, and why."""
     lines = []
     for learnt in ("practice", "improvement"):
         judged = [one for one in verdict.judgements if one.learnt == learnt]
@@ -158,7 +158,7 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
 
 
 def goals_by_reason(judgements: Iterable[Judgement]) -> dict[str, list[str]]:
-    """Return why goals were refused, with their ids; "" for those that were kept."""
+    """Return the reasons for refusal with the ids of the goals; "" for those that were kept."""
     reasons: dict[str, list[str]] = {}
     for one in judgements:
         reasons.setdefault(one.refused, []).append(one.task)
@@ -166,14 +166,13 @@ def goals_by_reason(judgements: Iterable[Judgement]) -> dict[str, list[str]]:
 
 
 def gate_settings(verdict: Verdict, gain: Interval | None) -> dict[str, str]:
-    """Return what a generation records of what the gate decided; {} where it played no goals."""
+    """Return the gate's decisions for the record of a generation; {} if it played no goals."""
     if gain is None:
         return {}
-    chosen = [one for one in verdict.comparisons if one.chosen]
-    practice = [_practised(one) for one in chosen if one.learnt == "practice"]
+    practice = [_practised(one) for one in verdict.comparisons if one.is_kept_practice]
     reasons = goals_by_reason(verdict.judgements)
     accepted = reasons.pop("", [])
-    settings = {
+    return {
         "practice": ",".join(practice) or "none",
         "kept": str(len(accepted)),
         "refused": str(len(verdict.judgements) - len(accepted)),
@@ -181,14 +180,10 @@ def gate_settings(verdict: Verdict, gain: Interval | None) -> dict[str, str]:
         "kept_goals": " ".join(accepted),
         "refused_goals": "; ".join(f"{why}: {' '.join(goals)}" for why, goals in reasons.items()),
     }
-    for one in chosen:
-        if one.learnt == "improvement":
-            settings["reach"] = f"{one.reach:g}"
-    return settings
 
 
 def _practised(one: Comparison) -> str:
-    """Return a kind whose practice is remembered, and how where that is not the usual way."""
+    """Return a kind whose practice is remembered, with the way if it is not the usual one."""
     how = ["as it was"] * one.plain + [f"reach {one.reach:g}"] * bool(one.reach)
     return f"{one.kind} ({', '.join(how)})" if how else one.kind
 
@@ -196,12 +191,9 @@ def _practised(one: Comparison) -> str:
 def gate_data(
     verdict: Verdict, gain: Interval | None, intervals: Sequence[Interval]
 ) -> dict[str, Any]:
-    """Return what the gate decided, as JSON values."""
+    """Return the gate's decisions as JSON values."""
     return {
-        "reach": next(
-            (c.reach for c in verdict.comparisons if c.chosen and c.learnt == "improvement"), None
-        ),
-        "practice": [c.kind for c in verdict.comparisons if c.chosen and c.learnt == "practice"],
+        "practice": [one.kind for one in verdict.comparisons if one.is_kept_practice],
         "gain": gain,
         "comparisons": [
             {

@@ -1,11 +1,11 @@
-"""Stages of a search: what a process has done so far with the things that its goal is about.
+"""Stages of a search: how far a process has advanced with the things that its goal names.
 
 Some actions are possible from the start, such as going somewhere; others have to be made possible.
-An *advance* is one of these that names a word of the goal: taking, heating or putting down what it
-asks for. The advances that a process has made are its *stage*. Whatever else it did has only led
-there, so that a stage needs to be looked at once, from the place where it was entered first, and
-each action to be tried once in it: the novelty that iterated width prunes by (Lipovetzky and
-Geffner, ECAI 2012), started anew after every advance.
+An *advance* is one of the latter that names a word of the goal: taking, heating or putting down
+what it asks for. The advances of a process are its *stage*. Its other actions only led there, so a
+stage is surveyed once, from the place where it was entered first, and each action is tried once in
+it: novelty pruning as in iterated width (Lipovetzky and Geffner, ECAI 2012), started anew after
+every advance.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(slots=True, eq=False)
 class Stage:
-    """A stage, and what was done in it.
+    """A stage, and the actions tried in it.
 
     advances: see above. node, depth: where it was entered, and after how many actions. cost: of
-    entering it. queued: actions that the survey of this stage has tried or will. states: hashes of
-    the states that it came to.
+    entering it. queued: the actions of its survey, tried or not. states: hashes of the states that
+    the survey has reached.
     """
 
     advances: frozenset[str]
@@ -40,13 +40,13 @@ class Stage:
 
 
 class Experience:
-    """What the steps of one search have shown about actions: of what they speak, what they reveal.
+    """Statistics of a search on actions: the words that they name, and how much they reveal.
 
     A verb is the first word of an action.
     """
 
     def __init__(self, goal: str, opening: Iterable[str]) -> None:
-        """Take the goal and the actions that are possible at the start."""
+        """Start a search for a goal. opening: the actions possible at the start."""
         self._goal = words(goal)
         self._opening = frozenset(opening)
         self._actions: set[str] = set()
@@ -57,10 +57,10 @@ class Experience:
         self._advances: Counter[str] = Counter()
 
     def add(self, action: str, now: TimeStep) -> None:
-        """Take in what an action led to; "" for the opening.
+        """Record the result of an action; "" for the opening.
 
-        It was revealing if it made an action possible that never was, and said something that was
-        never said, in pairs of words that follow each other.
+        It was revealing if it made a new action possible and its observation has a new pair of
+        adjacent words.
         """
         new = [a for a in now.admissible or () if a not in self._actions]
         for each in new:
@@ -73,20 +73,20 @@ class Experience:
         self._revealing[_verb(action)] += bool(new and pairs)
 
     def advances(self, action: str) -> bool:
-        """Return whether an action is an advance, by the words after its verb."""
+        """Return whether an action is an advance, judged by the words after its verb."""
         return action not in self._opening and not self._goal.isdisjoint(
             words(action.partition(" ")[2])
         )
 
     def advanced(self, action: str) -> None:
-        """Count an advance that is tried."""
+        """Count a tried advance."""
         self._advances[_verb(action)] += 1
 
     def named(self, actions: Sequence[str]) -> list[float]:
-        """Return how much of the goal each of n actions names, in words.
+        """Return how many words of the goal each of n actions names, weighted by rarity.
 
         A word that one action alone has, of all that were ever possible, counts 1; one that all
-        have counts nothing.
+        have counts 0.
         """
         count = len(self._actions)
         most = math.log(count) if count > 1 else 1.0
@@ -110,7 +110,7 @@ class Experience:
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a text, in lower case, without those that only join others."""
+    """Return the words of a text, in lower case, without function words."""
     return frozenset(_WORD.findall(text.lower())) - FUNCTION_WORDS
 
 

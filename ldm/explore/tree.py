@@ -12,26 +12,24 @@ from ldm.explore.positions import Position, Positions
 from ldm.policy import Decision
 from ldm.types import Number
 
-#: What became of a node. "grown": it has children. "pruned": too little confidence, never tried.
-#: The others are leaves: the task ended, the depth was reached, the search was over, no action was
+#: The fate of a node. "grown": it has children. "pruned": too little confidence, never tried. The
+#: others are leaves: the task ended, the depth was reached, the search was over, no action was
 #: possible. Two end no decision process: "invalid", whose action the environment refused, and
-#: "merged", whose state was searched already.
+#: "merged", whose state a best-first search has searched already.
 Fate = Literal["grown", "pruned", "done", "depth", "over", "dead end", "invalid", "merged"]
 LEAVES: tuple[Fate, ...] = ("done", "depth", "over", "dead end")
-#: Tuples that a node's record names, of those that were recalled in its state.
+#: Recalled tuples that a node's record names.
 RECORDED_RECALLS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class TreeOptions:
-    """How a tree grows (LDM² §3.3; it gives the width alone, the rest is ours).
+    """How a search goes on (LDM² §3.3; it gives the width alone, the rest is ours).
 
-    width: n, how many paths remain after each level. concentration: the share of the recalled
-    actions from which on their majority is the only one to try; above 1 it is never reached.
-    proposals: z, actions proposed in a state. depth: the maximum steps of a path.
-    budget: environment steps to new states after which a search ends; the paper's tree has none.
-    merge: whether paths end where they come to a state that the tree has, with the same observed
-    before; a best-first search always does so.
+    width: n, the number of paths kept after each level. concentration: the share of the recalled
+    actions from which on only their majority is tried; above 1 it is never reached. proposals: z,
+    the number of actions proposed in a state. depth: the maximum steps of a path. budget: the
+    environment steps to new states after which a best-first search ends.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -41,7 +39,6 @@ class TreeOptions:
     proposals: int = 5
     depth: int = 50
     budget: int = 3_000
-    merge: bool = False
 
     def __post_init__(self) -> None:
         counts = (self.width, self.proposals, self.depth, self.budget)
@@ -57,8 +54,8 @@ class TreeNode:
 
     parent: the number of the node before, -1 for node 0. confidence: of the action.
     path_confidence: the product along the path. observation, state: the observation and its hash;
-    empty where the action was not tried. score: of the path so far. batches: how many of the tuples
-    that were recalled in this state came from which batch; recalls: ids of the nearest of them.
+    empty if the action was not tried. score: of the path so far. batches: how many of the tuples
+    recalled in this state came from which batch; recalls: the ids of the nearest ones.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -83,28 +80,26 @@ Decide = Callable[[Position], Decision]
 def grow(positions: Positions, decide: Decide, options: TreeOptions) -> tuple[TreeNode, ...]:
     """Return the whole tree, by number; a child comes after its parent.
 
-    Finished paths count towards the `width`, open ones share the rest. Once a path has the full
-    score the search is over: those still open could only be longer.
-    Raises what the environment and `decide` raise, and ReplayDivergence.
+    Finished paths count towards the `width`, open ones share the rest. The search ends with the
+    first full score: paths still open could only be longer.
+    Raises the errors of the environment and of `decide`, and ReplayDivergence.
     """
     return _TreeBuilder(positions, decide, options).build()
 
 
 class _TreeBuilder:
-    """Grows a tree. places: how many more paths there may be beside the finished ones."""
+    """Grows a tree. places: the number of paths allowed beside the finished ones."""
 
     def __init__(self, positions: Positions, decide: Decide, options: TreeOptions) -> None:
         self._positions = positions
         self._decide = decide
         self._depth = options.depth
         self._places = options.width
-        self._states: set[str] | None = set() if options.merge else None
         self._nodes: list[TreeNode] = []
         self._at: dict[int, Position] = {}
 
     def build(self) -> tuple[TreeNode, ...]:
         self._at[0] = start = self._positions.start()
-        self._is_known(start)
         self._nodes.append(reached(opening(start), start))
         open_paths = [0]
         for _ in range(self._depth):
@@ -117,27 +112,15 @@ class _TreeBuilder:
                 self._leave(open_paths, "over")
                 open_paths = []
             if not open_paths:
-                return self._ended()
+                return tuple(self._nodes)
         self._leave(open_paths, "depth")
-        return self._ended()
-
-    def _ended(self) -> tuple[TreeNode, ...]:
-        """Return all nodes; a path whose next states are all in the tree already ends there."""
-        return tuple(self._nodes) if self._states is None else ended(self._nodes)
-
-    def _is_known(self, position: Position) -> bool:
-        """Return whether the tree has the state of a new position, where this matters."""
-        if self._states is None:
-            return False
-        known = position.situation in self._states
-        self._states.add(position.situation)
-        return known
+        return tuple(self._nodes)
 
     def _level(self, parents: Sequence[int]) -> list[int]:
         """Propose actions in the states of all open paths, then try the most confident ones.
 
-        Return the numbers of the new valid nodes. A path without a possible action is finished like
-        any other, and counts towards the width.
+        Return the numbers of the new valid nodes. A path without a possible action is finished, and
+        counts towards the width.
         """
         first = len(self._nodes)
         untried = Counter[int]()
@@ -151,9 +134,9 @@ class _TreeBuilder:
             if len(valid) + len(dead_ends) >= self._places:
                 break
             fate = self._try(node)
-            if fate not in ("invalid", "merged"):
+            if fate != "invalid":
                 valid.append(node.number)
-            elif fate == "invalid":
+            else:
                 untried[node.parent] -= 1
                 if not untried[node.parent]:
                     dead_ends.add(node.parent)
@@ -175,20 +158,18 @@ class _TreeBuilder:
         ]
 
     def _try(self, node: TreeNode) -> Fate:
-        """Execute a node's action; return what became of it."""
+        """Execute a node's action; return its fate."""
         position = self._positions.after(self._at[node.parent], node.action)
         now = position.now
         fate: Fate = "done" if now.done else "grown" if now.valid else "invalid"
-        if fate == "grown" and self._is_known(position):
-            fate = "merged"
         self._nodes[node.number] = reached(replace(node, fate=fate), position)
         self._at[node.number] = position
-        if fate in ("invalid", "merged"):
+        if fate == "invalid":
             self._leave([node.number])
         return fate
 
     def _leave(self, numbers: Sequence[int], fate: Fate | None = None) -> None:
-        """Drop the positions of these nodes, which are not continued, and set their fate."""
+        """Drop the positions of nodes that are not continued, and set their fate."""
         for number in numbers:
             if fate is not None:
                 self._nodes[number] = replace(self._nodes[number], fate=fate)
@@ -201,7 +182,7 @@ def opening(start: Position) -> TreeNode:
 
 
 def child(parent: TreeNode, number: int, action: str, confidence: float) -> TreeNode:
-    """Return the node of an action that was not tried yet."""
+    """Return the node of an untried action."""
     return TreeNode(
         number=number,
         parent=parent.number,
@@ -214,7 +195,7 @@ def child(parent: TreeNode, number: int, action: str, confidence: float) -> Tree
 
 
 def decided(node: TreeNode, decision: Decision) -> TreeNode:
-    """Return a node with what was recalled in its state."""
+    """Return a node with the tuples recalled in its state."""
     counts = Counter(recall.batch for recall in decision.recalls)
     return replace(
         node,
@@ -224,7 +205,7 @@ def decided(node: TreeNode, decision: Decision) -> TreeNode:
 
 
 def entered(node: TreeNode, position: Position, depth: int) -> TreeNode:
-    """Return a node with the state that its action led to, and whether it can go on from there.
+    """Return a node with the state that its action led to, and its fate.
 
     depth: the maximum steps of a path.
     """
@@ -244,12 +225,12 @@ def reached(node: TreeNode, position: Position) -> TreeNode:
         node,
         observation=position.now.observation,
         state=position.state,
-        score=min(1.0, max(0.0, position.score)),
+        score=position.earned,
     )
 
 
 def ended(nodes: Sequence[TreeNode]) -> tuple[TreeNode, ...]:
-    """Return the nodes of a search that is over: a process ends where no valid action follows."""
+    """Return the nodes at the end of a search: processes end where no valid action follows."""
     followed = {node.parent for node in nodes if node.fate not in ("invalid", "merged", "pruned")}
     return tuple(
         replace(node, fate="over") if node.fate == "grown" and node.number not in followed else node
@@ -263,7 +244,7 @@ def leaves(nodes: Sequence[TreeNode]) -> list[TreeNode]:
 
 
 def best_leaf(nodes: Sequence[TreeNode]) -> TreeNode:
-    """Return P*'s end: highest score, then shortest path, then most confident, then first."""
+    """Return the end of P*: highest score, then shortest, then most confident, then first."""
     return min(leaves(nodes), key=lambda n: (-round(n.score, 9), n.depth, -n.path_confidence))
 
 

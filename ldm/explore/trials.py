@@ -1,7 +1,7 @@
-"""Trials of the gate: goals played with and without parts of what a refinement learnt.
+"""Trials of the gate: goals played with and without some of the candidates.
 
-Key steps are checked by the same worker, with the memory as it is (`ldm.explore.confirmation`), and
-solved episodes revised (`ldm.explore.hindsight`).
+The same worker checks key steps, with the memory as it is (`ldm.explore.confirmation`), and looks
+at solved episodes in hindsight (`ldm.explore.hindsight`).
 """
 
 from __future__ import annotations
@@ -10,50 +10,47 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from ldm import records
 from ldm.errors import RunStopped
-from ldm.explore.confirmation import Check, Checked, corresponding_step
-from ldm.explore.hindsight import Revision, Solved, revise
-from ldm.explore.learnt import Learnt, Remembered
+from ldm.explore.candidates import Candidates, Remembered
+from ldm.explore.confirmation import SIBLINGS, Check, Checked, corresponding_step
+from ldm.explore.hindsight import Solved, revise
 from ldm.explore.positions import Position, Positions
-from ldm.explore.refine import ExplorationFactory, ExplorationSetup
+from ldm.explore.refine import ExplorationSetup
 from ldm.memory import Memory
-from ldm.parallel import Backend
-from ldm.policy import Memo, Observed, Policy
-from ldm.runs import Run, run_items, writing
+from ldm.parallel import Record, Stage
+from ldm.policy import Decision, Policy
 from ldm.types import Task
 
-#: Greedy attempts, from which goals are chosen.
-ATTEMPTS = "goals.jsonl"
-#: What an item of a stage comes to.
-R = TypeVar("R")
+R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     """A goal to be played with some of the candidates.
 
-    recallable: the trajectories among the candidates that it may recall, but for its own. reach: of
-    improvements. practice: of some kinds, how their practice is remembered in it.
+    recallable: the candidate trajectories that it may recall, except its own. practice: how the
+    practice of some kinds is remembered in it.
     """
 
     index: int
     task: Task
-    recallable: tuple[str, ...]
-    reach: float
+    recallable: tuple[str, ...] = ()
     practice: tuple[tuple[str, Remembered], ...] = ()
+
+    def failed(self, error: str) -> Played:
+        return Played(self.index, self.task.id, 0.0, 0, error=error)
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of a trial.
+    """The result of a trial.
 
     score, steps: of the episode. recalled, followed: candidate trajectory → in how many steps it
-    was recalled, and followed. error: the traceback of an episode that failed; it counts with the
-    score 0.
+    was recalled, and followed. error: the traceback of an episode that failed; its score is 0.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -68,230 +65,141 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
-    """Plays trials, several at a time, and records them in the run."""
+class Trials:
+    """Carries out the gate's stages with some candidates. on_progress: see `judge`."""
 
-    run: Run
-    factory: ExplorationFactory
-    learnt: Learnt
-    workers: int
-    backend: Backend
-    on_progress: Callable[[str, int, int], None]
+    stage: Stage
+    on_progress: Callable[[str, int, int], None] = lambda *_: None
+    candidates: Candidates = Candidates()  # noqa: RUF009 - frozen
 
-    def play(self, name: str, trials: Sequence[Trial]) -> list[Played]:
-        """Return what came of the trials, in their order, now or as recorded in file `name`."""
-        return self._done(name, trials, Played)
-
-    def check(self, name: str, checks: Sequence[Check]) -> list[Checked]:
-        """Return what came of the checks, in their order, now or as recorded in file `name`."""
-        return self._done(name, checks, Checked)
-
-    def revise(self, name: str, solved: Sequence[Solved]) -> list[Revision]:
-        """Return what hindsight says of episodes, in their order, now or as recorded in `name`."""
-        return self._done(name, solved, Revision)
-
-    def _done(self, name: str, items: Sequence[Trial | Check | Solved], kind: type[R]) -> list[R]:
+    def results(
+        self, name: str, items: Sequence[Trial | Check | Solved], record_type: type[R]
+    ) -> list[R]:
+        """Return the results of the stage `name`, in the items' order, recorded in its file."""
         if not items:
             return []
-        path = self.run.directory / name
-        stage = name.removesuffix(".jsonl").replace("_", " ")
-        with self.run.lock():
-            if path.is_file():
-                results = records.read(path, kind)
-            else:
-                done = Counter[str]()
-                self.on_progress(stage, 0, len(items))
+        done = list[R]()
+        self.on_progress(name.replace("_", " "), 0, len(items))
 
-                def advance(_: R) -> None:
-                    done[stage] += 1
-                    self.on_progress(stage, done[stage], len(items))
+        def advance(record: R) -> None:
+            done.append(record)
+            self.on_progress(name.replace("_", " "), len(done), len(items))
 
-                results = run_items(
-                    self.run,
-                    _PlayerFactory(self.factory, self.learnt),
-                    items,
-                    kind,
-                    workers=self.workers,
-                    backend=self.backend,
-                    on_result=advance,
-                )
-                with writing(path):
-                    records.write(path, results)
-            self.run.discard_parts()
-        return results
+        worker = partial(_Player, self.candidates)
+        return self.stage(f"{name}.jsonl", worker, items, record_type, advance)
 
-
-def greedy_attempts(
-    run: Run,
-    factory: ExplorationFactory,
-    tasks: Sequence[Task],
-    *,
-    workers: int = 1,
-    backend: Backend = "processes",
-    on_progress: Callable[[str, int, int], None] = lambda *_: None,
-) -> list[Played]:
-    """Play each goal greedily with the memory as it is, without its own source, and record it."""
-    stages = Stages(run, factory, Learnt((), (), ()), workers, backend, on_progress)
-    return stages.play(ATTEMPTS, [Trial(n, task, (), 0.0) for n, task in enumerate(tasks)])
-
-
-@dataclass(frozen=True, slots=True)
-class _PlayerFactory:
-    factory: ExplorationFactory
-    learnt: Learnt = field(repr=False)
-
-    def __call__(self) -> _Player:
-        return _Player(self.factory(), self.learnt)
+    def attempts(self, tasks: Sequence[Task]) -> list[Played]:
+        """Play each goal greedily with the memory as it is, without its own source."""
+        return self.results("goals", [Trial(n, task) for n, task in enumerate(tasks)], Played)
 
 
 class _Player:
-    """Plays goals greedily with some of the candidates; the worker of the gate."""
+    """Plays trials, checks key steps and revises episodes; the worker of the gate."""
 
-    def __init__(self, setup: ExplorationSetup, learnt: Learnt) -> None:
+    def __init__(self, candidates: Candidates, setup: ExplorationSetup) -> None:
         self._setup = setup
-        self._learnt = learnt
-        rows = learnt.rows + learnt.plain
+        self._candidates = candidates
+        rows = candidates.rows + candidates.plain
         self._by_tuple = {row.tuple.id: row.tuple.trajectory_id for row in rows}
-        self._candidates = frozenset(self._by_tuple.values())
         self._own: dict[str, set[str]] = {}
-        sources = {(row.tuple.source, row.tuple.trajectory_id) for row in learnt.rows}
+        sources = {(row.tuple.source, row.tuple.trajectory_id) for row in candidates.rows}
         known = setup.memory.rows.columns.pairs("source", "trajectory_id")
         for source, trajectory in sources.union(known):
             self._own.setdefault(source, set()).add(trajectory)
-        self._memories: dict[tuple[object, ...], Memory] = {}
+        self._memories: dict[object, Memory] = {}
 
     def __call__(self, item: Trial | Check | Solved) -> Any:
-        """Play a trial, check a key step or revise; a failure is data, as in an evaluation."""
+        """Return the item's result; a failure is data, as in an evaluation."""
         try:
-            match item:
-                case Trial():
-                    return self._play(item)
-                case Check():
-                    return self._check(item)
-                case Solved():
-                    with closing(Positions(self._setup.env, item.task)) as positions:
+            with closing(Positions(self._setup.env, item.task)) as positions:
+                match item:
+                    case Trial():
+                        return self._played(positions, item)
+                    case Check():
+                        return self._checked(positions, item)
+                    case Solved():
                         return revise(positions, item)
         except RunStopped:
             raise
         except Exception:  # one failed episode must not lose the others
-            error = traceback.format_exc()
-        match item:
-            case Trial():
-                return Played(item.index, item.task.id, 0.0, 0, error=error)
-            case Check():
-                return Checked(item.index, item.task.id, item.key.trajectory_id, error=error)
-            case Solved():
-                return Revision(item.index, item.task.id, item.way.id, error=error)
+            return item.failed(traceback.format_exc())
 
     def close(self) -> None:
         self._setup.env.close()
 
-    def _play(self, trial: Trial) -> Played:
+    def _played(self, positions: Positions, trial: Trial) -> Played:
         policy = self._setup.policy.with_memory(self._memory(trial))
-        positions = Positions(self._setup.env, trial.task)
-        uses = Counter[str](), Counter[str]()
-        try:
-            end = self._greedily(positions, positions.start(), trial.task, policy, uses)
-        finally:
-            positions.close()
-        recalled, followed = (tuple(sorted(counts.items())) for counts in uses)
-        steps = len(end.past)
-        return Played(trial.index, trial.task.id, _score(end), steps, recalled, followed)
+        recalled, followed = Counter[str](), Counter[str]()
 
-    def _check(self, check: Check) -> Checked:
-        task, key = check.task, check.key
+        def count(decision: Decision) -> None:
+            known = [self._by_tuple.get(recall.id, "") for recall in decision.recalls]
+            recalled.update({*known} - {""})
+            followed.update({known[place] for place in decision.followed or ()} - {""})
+
+        end = self._end(positions, positions.start(), trial.task, policy, count)
+        return Played(
+            *(trial.index, trial.task.id, end.earned, len(end.past)),
+            recalled=tuple(sorted(recalled.items())),
+            followed=tuple(sorted(followed.items())),
+        )
+
+    def _checked(self, positions: Positions, check: Check) -> Checked:
+        task, key, setup = check.task, check.key, self._setup
         own = self._own.get(task.leak_key, set()) | self._own.get(key.source, set())
-        policy = self._setup.policy.with_memory(self._setup.memory.without(trajectories=own))
-        positions = Positions(self._setup.env, task)
+        policy = setup.policy.with_memory(setup.memory.without(trajectories=own))
         unchecked = Checked(check.index, task.id, key.trajectory_id)
 
         def earned(state: Position, action: str) -> float:
-            after = positions.after(state, action)
-            return _score(self._greedily(positions, after, task, policy))
+            return self._end(positions, positions.after(state, action), task, policy).earned
 
-        try:
-            if check.ground is None:
-                state = self._walked(positions, key.history.actions)
-                now = self._observed(task, state, Memo())
-                proposed = policy.propose(now, policy.batches(task.goal), check.siblings + 1)
-                others = [p.action for p in proposed.proposals if p.action != key.action]
-                tried = [(action, earned(state, action)) for action in others[: check.siblings]]
-                action = key.action
-            else:
-                actions = [step.action for _, _, step in check.ground.states()]
-                number = corresponding_step(check.ground, key.observation)
-                state = self._walked(positions, actions[:number])
-                action = policy.imitate(self._observed(task, state, Memo()), key)
-                tried = [(actions[number], check.ground.score)]
-                if action in ("", actions[number]):
-                    return unchecked
-            if not tried:
+        if check.ground is None:
+            action = key.action
+            state = positions.walk(key.history.actions)
+            now = setup.observed(task, state)
+            proposed = policy.propose(now, policy.batches(task.goal), SIBLINGS + 1)
+            others = [p.action for p in proposed.proposals if p.action != action]
+            tried = [(other, earned(state, other)) for other in others[:SIBLINGS]]
+        else:
+            actions = [step.action for _, _, step in check.ground.states()]
+            number = corresponding_step(check.ground, key.observation)
+            state = positions.walk(actions[:number])
+            action = policy.imitate(setup.observed(task, state), key)
+            tried = [(actions[number], check.ground.score)]
+            if action in ("", actions[number]):
                 return unchecked
-            return replace(
-                unchecked, action=action, score=earned(state, action), others=tuple(tried)
-            )
-        finally:
-            positions.close()
+        if not tried:
+            return unchecked
+        return replace(unchecked, action=action, score=earned(state, action), others=tuple(tried))
 
-    def _walked(self, positions: Positions, actions: Sequence[str]) -> Position:
-        """Return the position that some actions lead to."""
-        position = positions.start()
-        for action in actions:
-            before, position = position, positions.after(position, action)
-            positions.drop(before)
-        return position
-
-    def _greedily(
+    def _end(
         self,
         positions: Positions,
-        position: Position,
+        start: Position,
         task: Task,
         policy: Policy,
-        uses: tuple[Counter[str], Counter[str]] | None = None,
+        on_decision: Callable[[Decision], None] = lambda _: None,
     ) -> Position:
-        """Return where greedy decisions lead to. uses: counts candidates recalled and followed."""
-        batches, memo = policy.batches(task.goal), Memo()
-        while not position.now.done and len(position.past) < self._setup.options.depth:
-            decision = policy.decide(self._observed(task, position, memo), batches)
-            if uses is not None:
-                known = [self._by_tuple.get(recall.id, "") for recall in decision.recalls]
-                uses[0].update({*known} - {""})
-                uses[1].update({known[place] for place in decision.followed or ()} - {""})
-            memo, before = decision.memo, position
-            position = positions.after(before, decision.action)
-            positions.drop(before)
-        return position
-
-    def _observed(self, task: Task, position: Position, memo: Memo) -> Observed:
-        return Observed(
-            goal=task.goal,
-            past=position.past,
-            observation=position.now.observation,
-            admissible=position.now.admissible,
-            previous=memo,
-            key=task.id,
-            localize=self._setup.env.localize,
-            steps_left=self._setup.options.depth - len(position.past),
-        )
+        """Return the position where greedy decisions end."""
+        end = start
+        batches = policy.batches(task.goal)
+        for decision, position in self._setup.greedy(positions, start, task, policy, batches):
+            on_decision(decision)
+            end = position
+        return end
 
     def _memory(self, trial: Trial) -> Memory:
-        """Return the memory with what the trial may recall.
+        """Return the memory with the candidates that the trial may recall.
 
         The kind of a goal is told from what is left, too.
         """
-        learnt, own = self._learnt, self._own.get(trial.task.leak_key, set())
+        own = self._own.get(trial.task.leak_key, set())
         if not trial.recallable:
             return self._setup.memory.without(trajectories=own)
-        how = trial.reach, trial.practice
-        if how not in self._memories:
-            improvements = [replace(row, reach=trial.reach) for row in learnt.improvements]
-            practice = learnt.practice_as(dict(trial.practice))
-            self._memories[how] = self._setup.memory.with_rows(
-                [*practice, *improvements], learnt.batches
+        if trial.practice not in self._memories:
+            practice = self._candidates.practice_as(dict(trial.practice))
+            improvements = [row for way in self._candidates.improvements for row in way.rows]
+            self._memories[trial.practice] = self._setup.memory.with_rows(
+                [*practice, *improvements], self._candidates.batches
             )
-        hidden = (self._candidates - set(trial.recallable)) | own
-        return self._memories[how].without(trajectories=hidden)
-
-
-def _score(position: Position) -> float:
-    return min(1.0, max(0.0, position.score))
+        hidden = {*self._by_tuple.values()}.difference(trial.recallable)
+        return self._memories[trial.practice].without(trajectories=hidden | own)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
+from ldm.config import LIMITS, MODEL, Option
 from ldm.errors import LdmError, RunStopped
 from ldm.text import counted
 
@@ -31,60 +31,39 @@ GRACE = 2.0
 class ModelOptions:
     """The models to call, and their limits; run.json holds it.
 
-    llm: the model of agents. planner_llm, reasoner_llm: the models for planning and for LDM²'s
-    reasoner, if they differ. cache: folder of recorded calls that runs share. replay: answer from
-    this recording or run only. concurrency: maximum requests in flight. max_usd, max_tokens,
-    max_calls: maximum cost of the run. prices: a file that adds to the known prices.
-    timeout: of a request, in seconds.
+    llm: the model that agents use. planner_llm, reasoner_llm: for planning and for LDM²'s reasoner,
+    where they differ. cache: folder of recorded calls that runs share. replay: answer from this
+    recording or run only. concurrency: requests in flight at most. max_usd, max_tokens, max_calls:
+    what the run may cost. prices: a file that adds to the known prices. timeout: in seconds.
     """
 
-    llm: str | None = None
-    planner_llm: str | None = None
-    reasoner_llm: str | None = None
-    cache: str | None = None
-    replay: str | None = None
-    concurrency: int | None = None
-    max_usd: float | None = None
-    max_tokens: int | None = None
-    max_calls: int | None = None
-    prices: str | None = None
-    timeout: float | None = None
-
-    @classmethod
-    def recorded(cls, values: Mapping[str, Any], file: Path) -> ModelOptions:
-        """Return the options in run.json (`file`). Raises RecordError if they are invalid."""
-        from ldm import records
-
-        return records.loads(json.dumps(values), cls, file=str(file))
-
-    def resumed(self, changes: ModelOptions, run: str) -> ModelOptions:
-        """Return these options with the `changes` for a resumed run; another model is refused."""
-        given = {f.name: v for f in fields(self) if (v := getattr(changes, f.name)) is not None}
-        for name, value in given.items():
-            if name.endswith("llm") and value != getattr(self, name):
-                raise LdmError(
-                    f"{run} was started with {_option(name)} {getattr(self, name)}, not {value}.",
-                    "Omit the option, or start a new run.",
-                )
-        return replace(self, **given)
-
-    def changed(self, changes: Mapping[str, str]) -> ModelOptions:
-        """Return these options with other models: option → model.
-
-        "@planner_llm" stands for the model of another option. Raises LdmError if that is not set.
-        """
-        values: dict[str, Any] = dict(changes)
-        for name, value in changes.items():
-            if not value.startswith("@"):
-                continue
-            other = value[1:]
-            values[name] = getattr(self, other, None)
-            if not values[name]:
-                raise LdmError(
-                    f"{_option(other)} names no model, and one is needed.",
-                    f"Give {_option(other)}.",
-                )
-        return replace(self, **values) if values else self
+    llm: Annotated[str | None, Option("Language model of agents.", MODEL)] = None
+    planner_llm: Annotated[
+        str | None, Option("Model for planning; default: --llm.", MODEL, rare=True)
+    ] = None
+    reasoner_llm: Annotated[
+        str | None, Option("Model for LDM²'s reasoner; default: --llm.", MODEL, rare=True)
+    ] = None
+    cache: Annotated[
+        str | None, Option("Folder of recorded calls, shared between runs.", MODEL, rare=True)
+    ] = None
+    replay: Annotated[
+        str | None, Option("Answer from this recording or run alone.", MODEL, rare=True)
+    ] = None
+    concurrency: Annotated[
+        int | None, Option(f"Requests in flight [{CONCURRENCY}].", MODEL, rare=True)
+    ] = None
+    max_usd: Annotated[float | None, Option("Stop before the run costs more USD.", LIMITS)] = None
+    max_tokens: Annotated[
+        int | None, Option("Stop before the run uses more tokens.", LIMITS, rare=True)
+    ] = None
+    max_calls: Annotated[
+        int | None, Option("Stop before the run makes more calls.", LIMITS, rare=True)
+    ] = None
+    prices: Annotated[str | None, Option("File of further prices.", LIMITS, rare=True)] = None
+    timeout: Annotated[float | None, Option("Seconds for a request [300].", LIMITS, rare=True)] = (
+        None
+    )
 
     @property
     def configured(self) -> bool:

@@ -1,4 +1,4 @@
-"""Opening a memory's store: to read, or to write, which one process does at a time."""
+"""Opening the store of a memory to read, or to write (one process at a time)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ldm.memory.store import Store
 
 @contextmanager
 def reading(location: str) -> Iterator[Store]:
-    """Open the store at a directory or http(s) address, to read.
+    """Open the store at a directory or http(s) address to read.
 
-    Raises MemoryStoreError where there is none.
+    Raises MemoryStoreError if there is none.
     """
     if not is_server(location):
         check_directory(location)
@@ -29,10 +29,10 @@ def reading(location: str) -> Iterator[Store]:
 
 @contextmanager
 def writing(location: str) -> Iterator[Store]:
-    """Open the store at `location`, to write; a directory is created where it is absent.
+    """Open the store at `location` to write, creating an absent directory.
 
-    Raises MemoryStoreError where another process is writing to it, or the directory holds something
-    other than a memory, or cannot be written.
+    Raises MemoryStoreError if another process is writing to it, or the directory holds something
+    other than a memory or cannot be written.
     """
     if is_server(location):
         with open_store(location) as store:
@@ -52,10 +52,9 @@ def writing(location: str) -> Iterator[Store]:
 
 @contextmanager
 def creating(location: str, env: str) -> Iterator[Store]:
-    """Open the store at `location` to write a memory of `env` that it does not have.
+    """Open the store at `location` to write a new memory of `env`, removing unfinished data.
 
-    What an interrupted writer left behind of it is removed.
-    Raises MemoryStoreError as `writing` does, and where there is a memory of `env`.
+    Raises MemoryStoreError as `writing` does, and if there is a memory of `env`.
     """
     with writing(location) as store:
         if store.generations(env):
@@ -68,23 +67,23 @@ def creating(location: str, env: str) -> Iterator[Store]:
 
 @contextmanager
 def locked(location: str) -> Iterator[Path]:
-    """Hold the lock of a memory's directory, which is created where it is absent.
+    """Hold the lock of a memory's directory, creating an absent directory.
 
-    Raises MemoryStoreError where another process has it, or there is something else than a memory.
+    Raises MemoryStoreError if another process holds it, or the directory is not a memory.
     """
     place = Path(location)
     with store_errors(location):
         place.mkdir(parents=True, exist_ok=True)
         check_free(location)
         lock = locks.of_directory(place)
-    with lock:  # the system gives it back with the process, however that ends
+    with lock:  # the system releases it when the process ends
         _publish_anew(location, place / DATABASE)
         yield place
 
 
 @contextmanager
 def open_store(location: str) -> Iterator[Store]:
-    """Open the store at a directory, which is created where it is absent, without any lock."""
+    """Open the store without a lock, creating an absent directory."""
     with ExitStack() as stack:
         with store_errors(location):
             if not is_server(location):
@@ -93,7 +92,7 @@ def open_store(location: str) -> Iterator[Store]:
             try:
                 client = open_client(location)
             except AttributeError as error:
-                # Chroma fails so where an earlier attempt in this process to open it has failed.
+                # Chroma raises it if an earlier attempt of this process to open it has failed.
                 raise OSError("it could not be opened before") from error
         stack.callback(close_client, client)
         yield Store(location, client)
@@ -106,12 +105,12 @@ def _leave(location: str, users: BinaryIO) -> None:
 
 
 def _publish_anew(location: str, database: Path) -> None:
-    """Publish what is complete before anything is written: readers go by that until the end."""
+    """Publish the complete generations, which readers use until the writer has finished."""
     if not database.is_file():
         return
     known = snapshot.catalog(location)
     if known is None or known.stamp != snapshot.stamp(database):
-        with suppress(MemoryStoreError):  # a damaged one can still be written anew
+        with suppress(MemoryStoreError):  # a damaged memory can still be rebuilt
             with open_store(location) as store:
                 complete = store.complete()
             snapshot.publish(location, complete, snapshot.stamp(database))

@@ -1,10 +1,9 @@
-"""What was added to a memory one by one and is in no generation yet: a log of lines.
+"""The log of additions to a memory that are in no generation yet.
 
-To write a generation takes as long as the memory is large, and each would be a batch of one
-trajectory. So an addition is first a line in a file beside the memory, with the vectors of its
-texts; `ldm.memory.growing` makes a generation of those that fill a batch. A line is appended and
-synced, so that an addition is there or is not, whatever ends the process: a torn last line was
-never added. Each line ends with its checksum.
+Writing a generation for each episode would take longer the larger the memory, and make batches of
+one trajectory. So an addition is a line in a file beside the memory, with the vectors of its texts,
+until `ldm.memory.growing` forms a batch. A line ends with its checksum and is synced when it is
+appended; a torn last line was never added.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from ldm.types import Reward, Trajectory, stable_hash
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Batches' worth of additions, of kinds none of which fills a batch, that are kept in the log.
+#: Multiple of the batch size at which additions of many kinds form a mixed batch.
 MOST_BATCHES = 4
-#: How far a vector's length may be from 1.
+#: Tolerance for the length of a unit vector.
 UNIT = 1e-3
 
 R = TypeVar("R")
-#: (inode, size) of a log: what changes whenever it does.
+#: (inode, size) of a log, which change whenever it does.
 State = tuple[int, int]
 
 
@@ -50,7 +49,7 @@ State = tuple[int, int]
 class Addition:
     """A trajectory with the vectors of its texts.
 
-    vectors: those of `texts_of`, float32, as base64. embedder: the one that made them.
+    vectors: of `texts_of`, float32, as base64. embedder: the name of their embedder.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -65,7 +64,7 @@ class Addition:
         return cls(trajectory, embedder, base64.b64encode(vectors.tobytes()).decode())
 
     def by_text(self) -> dict[str, NDArray[np.float32]]:
-        """Return the vector of each text; raise ValueError where they are no vectors of these."""
+        """Return the vector of each text; raise ValueError if they are damaged."""
         texts = texts_of([self.trajectory])
         if not any(step.action for step in self.trajectory.steps):
             raise ValueError("it holds no action")
@@ -86,14 +85,10 @@ class Addition:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What came of an action that rests on recalls.
-
-    kind: of the task. tuples: ids of those that were recalled. reward: what it earned.
-    """
+    """The reward of an action that was based on recalls. tuples: their ids."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    kind: str
     tuples: tuple[str, ...]
     reward: Reward
 
@@ -102,13 +97,13 @@ class Log(Generic[R]):
     """A file of records of one type, appended to by any thread of any process."""
 
     def __init__(self, path: Path, record_type: type[R]) -> None:
-        """Name the file; it and its folder are made when something is appended."""
+        """Take the path of the file; appending creates it and its folder."""
         self.path = path
         self._type = record_type
         self._lock = threading.Lock()
 
     def state(self) -> State:
-        """Return what changes whenever the file does; (0, 0) where there is none."""
+        """Return the state of the file; (0, 0) if there is none."""
         try:
             status = self.path.stat()
         except FileNotFoundError:
@@ -116,9 +111,9 @@ class Log(Generic[R]):
         return status.st_ino, status.st_size
 
     def read(self, start: int = 0) -> tuple[list[R], State]:
-        """Return the records from a byte on, and the state up to their end.
+        """Return the records from byte `start` on, and the state after them.
 
-        Raises MemoryStoreError where a line is damaged; the last one may be torn.
+        Raises MemoryStoreError if a line other than a torn last one is damaged.
         """
         if self.state() == (0, 0):
             return [], (0, 0)
@@ -139,9 +134,9 @@ class Log(Generic[R]):
         return entries, (inode, end)
 
     def append(self, record: R) -> None:
-        """Add a record for good: it is on the disk when this returns.
+        """Append a record, which is on the disk when this returns.
 
-        Raises MemoryStoreError where it cannot be written.
+        Raises MemoryStoreError if it cannot be written.
         """
         line = _line(record)
         with store_errors(str(self.path.parent)):
@@ -153,9 +148,9 @@ class Log(Generic[R]):
                 os.fsync(file.fileno())
 
     def keep(self, condition: Callable[[R], bool]) -> int:
-        """Leave only the records that `condition` is true for; return how many others there were.
+        """Keep only the records that satisfy `condition`; return the number of removed ones.
 
-        Either all of the others go or none.
+        An interruption removes all of them or none.
         """
         if self.state() == (0, 0):
             return 0
@@ -171,9 +166,9 @@ class Log(Generic[R]):
 
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
-        """Open the file to write, while no other thread or process does.
+        """Open the file to write, excluding other threads and processes.
 
-        A lock is that of a file, and `keep` puts another in its place: who has waited looks again.
+        A writer that waited for the lock checks whether `keep` has replaced the file meanwhile.
         """
         with self._lock:
             while True:
@@ -186,25 +181,25 @@ class Log(Generic[R]):
     def _parsed(self, line: bytes, number: int) -> R:
         text, _, checksum = line.rstrip(b"\n").rpartition(b"\t")
         if checksum != b"%08x" % zlib.crc32(text):
-            problem = "it is not as it was written"
+            problem = "its checksum is wrong"
         else:
             parsed = records.parse(text, self._type, str(self.path), number)
             if not isinstance(parsed, Problem):
                 return parsed
             problem = f"{parsed.field}: {parsed.message}"
         raise MemoryStoreError(
-            f"{self.path}, the log of recent additions to the memory, is damaged in line {number}:"
+            f"{self.path}, the log of additions to the memory, is damaged in line {number}:"
             f" {problem}.",
             "Remove that line; the others stay.",
         )
 
 
 def _opened_itself(path: str, flags: int) -> int:
-    """Open a file, but not what a link there leads to: a memory may come from somebody else."""
+    """Open a file without following a link: a memory may come from somebody else."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o644)
 
 
-#: Bytes of a line at which it is refused.
+#: Maximum bytes of a line.
 _MOST = MAX_LENGTH + 1
 
 
@@ -214,7 +209,7 @@ def _line(record: object) -> bytes:
 
 
 def _drop_torn(file: IO[bytes]) -> None:
-    """Cut what a killed process left of a line off the end of a file."""
+    """Cut off a torn last line, which a killed process left."""
     size = file.seek(0, os.SEEK_END)
     end = size
     while end:
@@ -230,17 +225,17 @@ def _drop_torn(file: IO[bytes]) -> None:
 
 
 def additions(location: str, env: str) -> Log[Addition]:
-    """Return the log of trajectories that were added to a memory in a directory."""
+    """Return the log of trajectories added to a memory in a directory."""
     return Log(additions_of(location, env), Addition)
 
 
 def feedback(location: str, env: str) -> Log[Feedback]:
-    """Return the log of what came of recalls."""
+    """Return the log of feedback on recalls."""
     return Log(Path(location) / ADDED / f"{stable_hash(env)}.feedback.log", Feedback)
 
 
 def environments(location: str) -> tuple[str, ...]:
-    """Return the environments of which something is in no generation yet, sorted."""
+    """Return the environments with pending additions, sorted."""
     named = set[str]()
     for path in (Path(location) / ADDED).glob("*.trajectories.log"):
         named.update(one.trajectory.task.env for one in Log(path, Addition).read()[0])
@@ -248,7 +243,7 @@ def environments(location: str) -> tuple[str, ...]:
 
 
 def drop(location: str, env: str, trajectories: Collection[str] | None = None) -> int:
-    """Remove some trajectories from the log, all for None; return how many there were."""
+    """Remove trajectories from the log (None: everything); return their number."""
     if trajectories is None:
         feedback(location, env).keep(lambda _: False)
     return additions(location, env).keep(
@@ -265,10 +260,10 @@ class Full:
 
 
 def first_full(entries: Sequence[Addition], batch_size: int) -> Full | None:
-    """Return the additions that were the first to fill a batch, None where none do.
+    """Return the first additions that fill a batch, or None.
 
-    Which they are depends on the order of the additions alone, and not on when this is asked. Where
-    there are many of many kinds, none of which fills a batch, the oldest make a mixed one.
+    The result depends on the order of the additions only, not on when this is called. If there are
+    many of many kinds, none of which fills a batch, the oldest form a mixed one.
     """
     counts = Counter[str]()
     for number, one in enumerate(entries, 1):
@@ -283,10 +278,10 @@ def first_full(entries: Sequence[Addition], batch_size: int) -> Full | None:
 
 
 class KnownVectors:
-    """An embedder that computes only what is not known."""
+    """An embedder that computes only unknown texts."""
 
     def __init__(self, embedder: Embedder, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Wrap `embedder`; vectors: those of some texts, which are as it would compute them."""
+        """Wrap `embedder`; vectors: its known results by text."""
         self.name = embedder.name
         self.dimension = embedder.dimension
         self._embedder = embedder

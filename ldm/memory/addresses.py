@@ -1,4 +1,4 @@
-"""Where memories are: in directories, or on Chroma servers, whose addresses hold no secrets."""
+"""Locations of memories: directories, or addresses of Chroma servers without secrets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from ldm.errors import MemoryStoreError
 from ldm.text import bare_url, guard, url_secrets
 
-#: Chroma's own variables, from which its client takes what lets it in, and how that is sent.
+#: Chroma's own variables for credentials, and for the way to send them.
 PROVIDER, CREDENTIALS = "CHROMA_CLIENT_AUTH_PROVIDER", "CHROMA_CLIENT_AUTH_CREDENTIALS"
 BY_TOKEN = "chromadb.auth.token_authn.TokenAuthClientProvider"  # noqa: S105 - a class
 BY_PASSWORD = "chromadb.auth.basic_authn.BasicAuthClientProvider"  # noqa: S105 - a class
@@ -16,15 +16,15 @@ BY_PASSWORD = "chromadb.auth.basic_authn.BasicAuthClientProvider"  # noqa: S105 
 def is_server(location: str) -> bool:
     """Return whether a memory location is the address of a Chroma server.
 
-    Raises MemoryStoreError where the address carries a user, a password or a query: locations are
-    shown and recorded.
+    Raises MemoryStoreError if the address has a user, a password, a query or a path, because
+    locations are shown and recorded.
     """
     if not location.lower().startswith(("http://", "https://")):
         return False
     try:
         parts = urlsplit(location)
         plain = "@" not in parts.netloc and not parts.query and not parts.fragment
-    except ValueError:  # it is none, which whoever opens it says
+    except ValueError:  # not an address, which opening it will report
         parts, plain = urlsplit(""), not set("@?#") & set(location)
     if not plain:
         guard(url_secrets(location))
@@ -43,7 +43,7 @@ def is_server(location: str) -> bool:
 
 
 def let_in() -> str:
-    """Return what to do so that a server lets us in."""
+    """Return the remedy for missing credentials."""
     return (
         f"Set {PROVIDER}={BY_TOKEN} and {CREDENTIALS} to its token; or the former to {BY_PASSWORD} "
         "and the latter to user:password."

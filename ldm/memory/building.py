@@ -1,6 +1,6 @@
-"""Building a memory generation from trajectories: resumable, and idle where nothing is new.
+"""Building a generation of a memory from trajectories, resumable after an interruption.
 
-This is the driver of LDM²'s memory formation (§3.1–3.2); `formation` makes the batches.
+This drives LDM²'s memory formation (§3.1–3.2); `ldm.memory.formation` forms the batches.
 """
 
 from __future__ import annotations
@@ -37,33 +37,34 @@ from ldm.memory.formation import (
     texts_of,
 )
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.opening import stored
 from ldm.memory.rows import Rows
 from ldm.memory.store import Store
-from ldm.parallel import iterate_concurrently, map_concurrently
-from ldm.reason import AsksAhead, Reasoner
+from ldm.parallel import iterate_concurrently
+from ldm.reason import Reasoner
 from ldm.text import check_file, read_array
 from ldm.types import Trajectory, stable_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Texts embedded, and staged on disk, at a time.
+#: Texts that are embedded and staged at a time.
 CHUNK = 256
 
-#: Called with (stage, done, total) as the work goes on.
+#: Called with (stage, done, total) to report progress.
 OnProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """What a build did, and the memory as it is now.
+    """The result of a build.
 
-    generation: the newest one: that of this build, or the present one where nothing was new.
-    batches, rows: all of the memory's batches and tuples up to that generation.
-    trajectories: how many were added.
-    skipped: how many were in the memory already, occurred twice or hold no action.
-    left_out: how many earned too little by the options.
-    seconds: wall time per stage ("embed", "form", "store", "check"); empty where nothing was new.
+    generation: the newest one; a new one unless no trajectory was new.
+    batches, rows: all batches and tuples of the memory up to that generation.
+    trajectories: number of added ones.
+    skipped: number of trajectories that are duplicates or hold no action.
+    left_out: number of trajectories that the options exclude by their score.
+    seconds: wall time per stage ("embed", "form", "store", "check"); empty if nothing was new.
     """
 
     env: str
@@ -76,18 +77,18 @@ class BuildResult:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-#: Bytes of the checksum behind staged vectors.
+#: Bytes of the checksum after staged vectors.
 SUM = 4
 
 
 class StagedEmbedder:
-    """An embedder that keeps computed vectors in a folder until the generation is complete.
+    """An embedder that keeps vectors in a folder until the generation is complete.
 
-    Texts are embedded in fixed chunks, so that an interrupted build finds what it has computed.
+    Texts are embedded in fixed chunks, so that an interrupted build finds its vectors again.
     """
 
     def __init__(self, embedder: Embedder, folder: Path | None) -> None:
-        """Wrap `embedder`; folder: where vectors are kept, None for in memory only."""
+        """Wrap `embedder`; folder: for the vectors, None to keep them in memory only."""
         self.name = embedder.name
         self.dimension = embedder.dimension
         self._embedder = embedder
@@ -95,14 +96,14 @@ class StagedEmbedder:
         self._vectors: dict[str, NDArray[np.float32]] = {}
 
     def prepare(self, texts: Sequence[str], on_progress: OnProgress) -> None:
-        """Embed the distinct, sorted `texts`, or read what an earlier attempt staged."""
+        """Embed the distinct, sorted `texts`, or read their staged vectors."""
         for start in range(0, len(texts), CHUNK):
             chunk = texts[start : start + CHUNK]
             self._vectors.update(zip(chunk, self._chunk(chunk), strict=True))
             on_progress("embed", min(start + CHUNK, len(texts)), len(texts))
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return (n, dimension) unit vectors; texts that were not prepared are embedded now."""
+        """Return (n, dimension) unit vectors, embedding texts that were not prepared."""
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if new:
             self._vectors.update(zip(new, self._embedder.embed(new), strict=True))
@@ -111,7 +112,7 @@ class StagedEmbedder:
         return np.stack([self._vectors[text] for text in texts])
 
     def embed_rows(self, rows: Sequence[IndexedTuple]) -> NDArray[np.float32]:
-        """Return (n, 2 · dimension): each row's goal vector and observation vector side by side."""
+        """Return (n, 2 · dimension): the goal and the observation vector of each row."""
         goals = self.embed([row.tuple.goal for row in rows])
         return np.concatenate([goals, self.embed([row.tuple.observation for row in rows])], axis=1)
 
@@ -132,19 +133,19 @@ class StagedEmbedder:
         return vectors
 
     def _staged(self, path: Path, count: int) -> NDArray[np.float32]:
-        """Return the vectors in a file; raise MemoryStoreError where they are damaged."""
+        """Return the vectors in a file; raise MemoryStoreError if they are damaged."""
         try:
             check_file(path)
             content = path.read_bytes()
             if _sum(content[:-SUM]) != content[-SUM:]:
-                raise ValueError("it is not as it was written")
+                raise ValueError("its checksum is wrong")
             staged: NDArray[np.float32] = read_array(io.BytesIO(content[:-SUM]))
             if staged.shape != (count, self.dimension) or not np.isfinite(staged).all():
                 raise ValueError("it holds other vectors")
         except (OSError, ValueError, LdmError) as error:
             raise MemoryStoreError(
                 f"{path}, which an interrupted command left, is damaged: {error}.",
-                "Remove it: its vectors are then computed anew.",
+                "Remove it; its vectors will be computed again.",
             ) from error
         return staged
 
@@ -164,26 +165,25 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     env_class: str = "",
     on_progress: OnProgress = lambda *_: None,
 ) -> BuildResult:
-    """Form a memory from trajectories of one environment, or add them to the one that is there.
+    """Form a memory from trajectories of one environment, or add them to an existing one.
 
-    Trajectories are cut into batches, every action becomes a tuple, and each batch gets its goal
-    and observation index (LDM² §3.1–3.2). What is added together is one generation, which readers
-    see once it is complete. Trajectories that the memory holds already are left out; with nothing
-    new, nothing is written. An interrupted build, called again, resumes and ends in the same
-    memory.
+    Trajectories are divided into batches, every action becomes a tuple, and each batch gets a goal
+    index and observation indices (LDM² §3.1–3.2). All of it is one generation, which readers see
+    once it is complete. Trajectories that the memory holds already are skipped; if none is new,
+    nothing is written. An interrupted build resumes when it is called again, with the same result.
 
-    location: a directory, made where it is absent, or the http(s) address of a Chroma server.
-    trajectories: of one environment; those without any action are left out.
-    embedder: must be the one that an existing memory was built with.
-    reasoner_for: makes the reasoner that writes histories and types, from the embedder that it is
-        to use; `OfflineReasoner` itself is one.
-    options: which are remembered, in which batches; None for the paper's sizes, without failures.
-    rebuild: remove the environment's memory first, with what was added one by one.
-    env_class: the environment's class, see `Generation.env_class`; "" for what is known of it.
+    location: a directory, created if absent, or the http(s) address of a Chroma server.
+    trajectories: of one environment; those without any action are skipped.
+    embedder: for an existing memory the one that it was built with.
+    reasoner_for: returns the reasoner that writes histories and types with the given embedder, such
+        as `OfflineReasoner`.
+    options: what to remember and how to batch it; None for the paper's sizes, without failures.
+    rebuild: remove the environment's memory first, pending additions included.
+    env_class: see `Generation.env_class`; "" to keep the recorded one.
     on_progress: called with (stage, done, total), from any thread.
 
-    Raises LdmError where no trajectory holds an action or earned enough, MemoryStoreError where the
-    location cannot be written, holds another embedder's vectors or something else than a memory.
+    Raises LdmError if no trajectory holds an action or has a sufficient score, MemoryStoreError if
+    the location cannot be written, holds another embedder's vectors or is not a memory.
     """
     options = options or FormationOptions()
     acted = _with_actions(trajectories)
@@ -201,9 +201,9 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         new = [distinct[i] for i in sorted(distinct) if i not in known]
         skipped = len(trajectories) - left_out - len(new)
         if newest and not new:
-            contents = snapshot.read(location, store.generations(env)) or store.load(env)
+            contents = stored(store, env)
             return BuildResult(env, newest, contents.batches, contents.rows, 0, skipped, left_out)
-        if store.withdrawn(env):  # by a rollback, which can no longer be undone
+        if store.withdrawn(env):  # a rollback that becomes final
             store.drop_after(env, number)
         folder = None if is_server(location) else Path(location) / STAGING / stable_hash(env)
         staged = StagedEmbedder(embedder, folder)
@@ -217,7 +217,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
 
 @dataclass(slots=True)
 class _GenerationBuilder:
-    """Forms and stores generation `number` of an environment's memory."""
+    """Forms and stores generation `number` of an environment's memory, after `base`."""
 
     store: Store
     env: str
@@ -232,7 +232,7 @@ class _GenerationBuilder:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def build(self, new: Sequence[Trajectory]) -> BuildResult:
-        """Form the batches that an interrupted build left open, and commit the generation."""
+        """Form the missing batches and commit the generation."""
         existing = [b.id for b in self.store.batches(self.env) if b.generation < self.number]
         plans = plan_batches(new, self.options, existing)
         complete = self._resume(plans)
@@ -247,12 +247,12 @@ class _GenerationBuilder:
                 self.on_progress("form", done, len(new))
 
         advance(sum(len(plan.trajectories) for plan in plans if plan.id in complete))
-        base = self._base_contents()
+        base = self._base_contents
         before = (base.rows.columns, base.vectors) if base else None
         added = ColumnsBuilder(self.env, self.embedder.dimension, before)
         self._form([plan for plan in plans if plan.id not in complete], advance, added)
         with self._timed("check"):
-            if complete:  # what was written by an interrupted build has to be read
+            if complete:  # batches of an interrupted build have to be read
                 rows, vectors = self.store.rows(
                     self.env, self.number, self.embedder.dimension, base
                 )
@@ -269,15 +269,12 @@ class _GenerationBuilder:
             self.env, generation, batches, rows, len(new), 0, self.left_out, self.seconds
         )
 
+    @property
     def _base_contents(self) -> Contents | None:
-        if self.base is None:
-            return None
-        present = self.store.generations(self.env)
-        mapped = snapshot.read(self.store.location, present, self.base.number)
-        return mapped or self.store.load(self.env, self.base.number)
+        return stored(self.store, self.env, self.base.number) if self.base else None
 
     def _resume(self, plans: Sequence[BatchPlan]) -> set[str]:
-        """Return the ids of batches that an interrupted build completed; remove its other data."""
+        """Return the ids of usable batches of an interrupted build; remove its other data."""
         planned = {plan.id: tuple(t.id for t in plan.trajectories) for plan in plans}
         earlier = [b for b in self.store.batches(self.env) if b.generation == self.number]
         complete = {
@@ -285,17 +282,17 @@ class _GenerationBuilder:
             for b in earlier
             if planned.get(b.id) == b.trajectories and b.reasoner == self.reasoner.name
         }
-        complete -= self._otherwise_warned([plan for plan in plans if plan.id in complete])
+        complete -= self._warned_otherwise([plan for plan in plans if plan.id in complete])
         self.store.drop_after(self.env, self.number - 1, keep=complete)
         return complete
 
-    def _otherwise_warned(self, plans: Sequence[BatchPlan]) -> set[str]:
-        """Return the ids of stored batches whose failures another option made (no) warnings."""
+    def _warned_otherwise(self, plans: Sequence[BatchPlan]) -> set[str]:
+        """Return the ids of stored batches whose failures were formed with another option."""
         failures = {t.id: self.options.warns(t) for p in plans for t in p.trajectories if failed(t)}
         if not failures:
             return set()
         dimension = self.embedder.dimension
-        rows, _ = self.store.rows(self.env, self.number, dimension, self._base_contents())
+        rows, _ = self.store.rows(self.env, self.number, dimension, self._base_contents)
         return {
             row.batch
             for row in rows.after(self.number - 1)
@@ -309,17 +306,15 @@ class _GenerationBuilder:
         on_trajectory: Callable[[], None],
         added: ColumnsBuilder,
     ) -> None:
-        """Form the batches, several at a time where the reasoner can, and store them in order.
+        """Form the batches, concurrently if the reasoner can, and store them in order.
 
-        added: gets what is stored, which thus need not be read back.
+        added: receives the stored tuples, so that they need not be read back.
         """
 
         def form(plan: BatchPlan) -> FormedBatch:
             warns = self.options.warns
             return form_batch(plan, self.reasoner, self.number, on_trajectory, warns)
 
-        with self._timed("form"):
-            self._ask_ahead(plans)
         with closing(iterate_concurrently(form, plans, self.reasoner.concurrency)) as batches:
             for _ in plans:
                 with self._timed("form"):
@@ -330,16 +325,6 @@ class _GenerationBuilder:
                     self.store.add_batch(self.env, batch.index)
                     added.add_rows(batch.rows, vectors)
 
-    def _ask_ahead(self, plans: Sequence[BatchPlan]) -> None:
-        """Let a reasoner that can ask the questions of all batches together, stage by stage."""
-        if isinstance(self.reasoner, AsksAhead):
-            self.reasoner.ask_ahead(
-                lambda reasoner: map_concurrently(
-                    lambda plan: form_batch(plan, reasoner, self.number), plans, 1
-                ),
-                self.on_progress,
-            )
-
     def _generation(self, rows: Rows, batches: Sequence[BatchIndex]) -> Generation:
         made = Generation(
             number=self.number,
@@ -348,7 +333,7 @@ class _GenerationBuilder:
             embedder=self.embedder.name,
             dimension=self.embedder.dimension,
             tuples=len(rows),
-            digest=self.base.digest if self.base else "",
+            digest="",
             settings={
                 "batch_size": str(self.options.batch_size),
                 "batching": self.options.batching,
@@ -357,14 +342,12 @@ class _GenerationBuilder:
                 **self._selection(rows),
             },
             hidden=self.base.hidden if self.base else (),
-            utilities=self.base.utilities if self.base else {},
-            kinds_by_count=self.base.kinds_by_count if self.base else False,
             env_class=self.env_class or (self.base.env_class if self.base else ""),
         )
         return replace(made, digest=rows.columns.digest(made, batches))
 
     def _selection(self, rows: Rows) -> dict[str, str]:
-        """Return the options that made a difference to which trajectories are remembered, how."""
+        """Return the options that excluded trajectories or made them warnings."""
         warned = any(row.tuple.is_warning for row in rows.after(self.number - 1))
         if not (self.left_out or warned):
             return {}
@@ -382,12 +365,12 @@ class _GenerationBuilder:
 
 
 def _with_actions(trajectories: Sequence[Trajectory]) -> dict[str, Trajectory]:
-    """Return the trajectories with an action by id; raise LdmError where there is none."""
+    """Return the trajectories with an action by id; raise LdmError if there is none."""
     distinct = {t.id: t for t in trajectories if any(step.action for step in t.steps)}
     if not distinct:
         raise LdmError(
             f"None of these {len(trajectories)} trajectories holds an action.",
-            "A memory is made of actions; `ldm schema trajectory` shows where they belong.",
+            "`ldm schema trajectory` shows the form of trajectories.",
         )
     return distinct
 
@@ -395,17 +378,16 @@ def _with_actions(trajectories: Sequence[Trajectory]) -> dict[str, Trajectory]:
 def _earning(
     trajectories: dict[str, Trajectory], options: FormationOptions
 ) -> dict[str, Trajectory]:
-    """Return the trajectories that the options take; raise LdmError where they take none."""
+    """Return the trajectories that the options include; raise LdmError if there is none."""
     taken = {name: t for name, t in trajectories.items() if options.takes(t)}
     if taken:
         return taken
     best = max(t.score for t in trajectories.values())
     if best <= 0 and options.failures == "drop":
         raise LdmError(
-            f"All {len(trajectories)} trajectories are failures (a score of 0), which are left"
-            " out.",
-            "Take them as they are with --failures keep (their scores may just be unknown), or"
-            " as warnings with --failures contrast; in Python, failures=….",
+            f"All {len(trajectories)} trajectories are failures (a score of 0), which are skipped.",
+            "Include them with --failures keep if their scores are unknown, or as warnings with"
+            " --failures contrast; in Python, failures=….",
         )
     raise LdmError(
         f"None of the {len(trajectories)} trajectories has a score of {options.min_reward:g} or"
@@ -415,9 +397,9 @@ def _earning(
 
 
 def _newest_generation(store: Store, env: str, embedder: str) -> Generation | None:
-    """Return the newest generation; without one, drop what another embedder left unfinished.
+    """Return the newest generation; without one, drop unfinished data of another embedder.
 
-    Raises MemoryStoreError where the generation was built with another embedder.
+    Raises MemoryStoreError if the generation was built with another embedder.
     """
     present = store.generations(env)
     if present:
@@ -429,6 +411,6 @@ def _newest_generation(store: Store, env: str, embedder: str) -> Generation | No
 
 
 def _begin_rebuild(store: Store, env: str) -> None:
-    """Drop the environment's complete memory; leave an interrupted rebuild, which is resumed."""
+    """Drop the environment's complete memory, but keep an interrupted rebuild to resume."""
     if store.generations(env):
         store.drop(env)

@@ -1,4 +1,4 @@
-"""Clients of Chroma, and what its errors mean. Only here is chromadb imported."""
+"""Clients of Chroma and the meaning of its errors; the only module that imports chromadb."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from ldm.text import guard, redacted
 
 P = ParamSpec("P")
 R = TypeVar("R")
-#: How often a request to a server is made before the network counts as failing, and the seconds
-#: before the second time.
+#: Attempts of a request to a server, and the seconds before the second one.
 REQUESTS = 4
 PAUSE = 0.1
-#: Seconds that a server has for its first sign of life, and for any reply.
+#: Timeouts in seconds of the first request to a server, and of any other one.
 ANSWER = 20.0
 REPLY = 300.0
-#: A disk with fewer free bytes counts as full: one write may need more.
+#: A disk with fewer free bytes counts as full, because one write may need more.
 LITTLE_SPACE = 16 * 1024**2
 
 
@@ -38,10 +37,10 @@ def store_errors(location: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Known by its module: Chroma is not loaded where a snapshot answers.
         ours = isinstance(error, (sqlite3.Error, OSError, ValueError))
+        # By the name of its module, because Chroma is not imported to read a snapshot.
         chromas = type(error).__module__.startswith(("chromadb", "httpx"))
-        # Of a server's answers Chroma makes whatever comes: a KeyError, an Exception.
+        # An unexpected answer of a server may make Chroma raise anything.
         foreign = is_server(location) and not isinstance(error, LdmError)
         if not (ours or chromas or foreign or _is_unreachable(error)):
             raise
@@ -71,17 +70,17 @@ def store_errors(location: str) -> Iterator[None]:
 
 
 def _is_nearly_full(location: str) -> bool:
-    """Return whether the disk is the likely cause of a failure: Chroma does not always say so."""
+    """Return whether a full disk is the likely cause of an error that Chroma does not explain."""
     place = Path(location)
     return place.is_dir() and shutil.disk_usage(place).free < LITTLE_SPACE
 
 
 def _is_unreachable(error: BaseException | None) -> bool:
-    """Return whether a request got no reply: the network's fault, or a server that restarts."""
+    """Return whether a request got no reply."""
     while error is not None:
         kinds = {kind.__name__ for kind in type(error).__mro__}
         if isinstance(error, ConnectionError) or kinds & {"TransportError", "ConnectError"}:
-            return True  # httpx is imported by Chroma alone
+            return True  # by name, because only Chroma imports httpx
         error = error.__cause__ or error.__context__
     return False
 
@@ -89,9 +88,9 @@ def _is_unreachable(error: BaseException | None) -> bool:
 def with_store_errors(
     method: Callable[Concatenate[Any, P], R],
 ) -> Callable[Concatenate[Any, P], R]:
-    """Let a method raise as `store_errors` does, and try again where a server does not answer.
+    """Wrap a repeatable method in `store_errors`, and retry it if a server does not answer.
 
-    It is one of what has a `location`, and may be repeated.
+    Its object has a `location`.
     """
 
     @wraps(method)
@@ -112,28 +111,28 @@ def with_store_errors(
 
 
 def open_client(location: str) -> Any:
-    """Return a client of the directory or server at a location."""
+    """Return a client for the directory or server at a location."""
     import chromadb
     from chromadb.config import Settings
 
-    # Chroma would read a file .env in the working directory, which can name classes to load.
+    # Without _env_file, Chroma reads .env in the working directory, which can name classes to load.
     settings = Settings(_env_file=None, anonymized_telemetry=False)
     if credentials := settings.chroma_client_auth_credentials:
         guard([credentials, credentials.partition(":")[2]])
     if not is_server(location):
         if Path(location, DATABASE).exists() and not os.access(location, os.W_OK):
-            raise PermissionError(f"permission denied: {location}")  # SQLite needs to write its log
+            raise PermissionError(f"permission denied: {location}")  # SQLite writes a log
         return chromadb.PersistentClient(str(Path(location).absolute()), settings=settings)
-    import httpx  # which Chroma uses
+    import httpx  # a dependency of Chroma
 
     url = urlsplit(location)
     secure = url.scheme == "https"
     place = url.hostname or "localhost", url.port or (443 if secure else 8000)
-    # Chroma waits without any limit: whether somebody answers at all is asked beforehand.
+    # Chroma waits without a timeout, so ask first whether the server answers.
     beat = f"{url.scheme}://{place[0]}:{place[1]}/api/v2/heartbeat"
     httpx.get(beat, timeout=ANSWER, verify=secure)
     if not secure and settings.chroma_server_ssl_verify is None:
-        settings.chroma_server_ssl_verify = False  # reading certificates takes a tenth of a second
+        settings.chroma_server_ssl_verify = False  # saves 0.1 s of reading certificates
     try:
         client: Any = chromadb.HttpClient(*place, ssl=secure, settings=settings)
     except Exception as error:
@@ -144,10 +143,7 @@ def open_client(location: str) -> Any:
 
 
 def close_client(client: Any) -> None:
-    """Close a client: Chroma caches them by path, and one left open answers for what comes later.
-
-    Its HTTP client leaves connections open.
-    """
+    """Close a client and its HTTP connections; Chroma caches open clients by path."""
     client.close()
     for api in (client._server, client._admin_client._server):
         if session := getattr(api, "_session", None):
@@ -155,7 +151,7 @@ def close_client(client: Any) -> None:
 
 
 def _close_sessions(error: BaseException | None) -> None:
-    """Close the connections of a client that could not be made; Chroma leaves them open."""
+    """Close the connections that Chroma leaves open if it fails to make a client."""
     while error is not None:
         for frame, _ in walk_tb(error.__traceback__):
             session = getattr(frame.f_locals.get("self"), "_session", None)
@@ -165,7 +161,7 @@ def _close_sessions(error: BaseException | None) -> None:
 
 
 def collection_of(client: Any, name: str) -> Any:
-    """Return a collection; None where there is none of that name."""
+    """Return the collection of this name, or None."""
     from chromadb.errors import NotFoundError
 
     try:
@@ -175,7 +171,7 @@ def collection_of(client: Any, name: str) -> Any:
 
 
 def is_internal(error: BaseException | None) -> bool:
-    """Return whether Chroma calls an error internal, as where a row goes while it is read."""
+    """Return whether Chroma calls an error internal, as if a row is removed while it is read."""
     from chromadb.errors import InternalError
 
     return isinstance(error, InternalError)

@@ -1,9 +1,9 @@
 """The tuples of a memory as columns of numbers.
 
-Every text is kept once and referred to by its number, and so are vectors. What a trajectory's
-tuples have in common, their past, is a tree: a node is a pair (observation, action) with the node
-of the pair before it, and a tuple refers to the last pair of its past. So a memory grows with its
-steps and not, as with each tuple's past written out, with the square of an episode's length.
+Every text and every vector is kept once and referred to by its number. The pasts of tuples form a
+tree: a node is a pair (observation, action) with the node of the pair before it, and a tuple refers
+to the last pair of its past. So a memory grows with the number of its steps, not with the square of
+an episode's length.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ldm import records
-from ldm.memory.index import WHOLE, BatchIndex, Generation
-from ldm.types import FULL_OUTCOME, History, Outcome, stable_hash
+from ldm.memory.index import BatchIndex, Generation
+from ldm.types import Outcome, stable_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Columns of numbers of texts. outcome: as JSON, "" where none was recorded.
+#: Columns that hold numbers of texts. outcome: as JSON, "" if none was recorded.
 TEXTS = (
     *("goal", "observation", "action", "assessment", "summary", "kind", "split", "task_id"),
     *("source", "trajectory_id", "origin", "batch", "outcome"),
 )
-#: The other columns. past: a node of the pasts, NO_PAST for none. id: `StateActionTuple.id`.
+#: The other columns. past: a node of the pasts, or NO_PAST. id: `StateActionTuple.id`.
 NUMBERS: Mapping[str, type[np.generic]] = {
     "past": np.int32,
     "goal_vector": np.uint32,
@@ -50,9 +50,9 @@ class Columns:
     """n tuples of one environment.
 
     texts: the distinct texts.
-    values: for each name in TEXTS (uint32, numbers of texts) and NUMBERS, n numbers.
-    pasts: (p, 3) int32: number of the node before (smaller than its own) or NO_PAST, and the texts
-        of observation and action.
+    values: n numbers for each name in TEXTS (uint32, numbers of texts) and NUMBERS.
+    pasts: (p, 3) int32: the node before (a smaller number) or NO_PAST, and the texts of observation
+        and action.
     """
 
     env: str
@@ -72,16 +72,16 @@ class Columns:
         return IdSet(self["id"].tolist())
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Columns:
-        """Return the tuples with these numbers, or those that a mask is true for."""
+        """Return the tuples selected by row numbers or by a mask."""
         values = {name: column[rows] for name, column in self.values.items()}
         return Columns(self.env, self.texts, values, self.pasts)
 
     def distinct(self, name: str) -> dict[int, str]:
-        """Return the texts that a column of texts holds, by their numbers."""
+        """Return the distinct texts of a column by their numbers."""
         return {i: self.texts[i] for i in np.unique(self[name]).tolist()}
 
     def order(self) -> NDArray[np.int64]:
-        """Return the numbers of the tuples by cell, trajectory, step and id."""
+        """Return the row numbers sorted by cell, trajectory, step and id."""
         keys = [self["id"], self["step"], self._ranks("trajectory_id")]
         keys += [self["observation_type"], self["goal_type"], self._ranks("batch")]
         return np.lexsort(keys)
@@ -95,7 +95,7 @@ class Columns:
         return ranked
 
     def same_texts(self) -> NDArray[np.int64]:
-        """Return a number for each tuple; those of equal goal, observation and action are equal."""
+        """Return one number per tuple, equal for equal goal, observation and action."""
         goals, observations, actions = (
             self[name].astype(np.int64) for name in ("goal", "observation", "action")
         )
@@ -107,16 +107,12 @@ class Columns:
         return triples
 
     def digest(self, of: Generation | None = None, batches: Iterable[BatchIndex] = ()) -> str:
-        """Return the hash of the tuples and their cells, whatever their order.
+        """Return the hash of the tuples and their cells, independent of their order.
 
-        It covers all that decisions and gates use: every field of the tuples, the batches with the
-        names of their types, and what the generation `of` says beside its number, settings and
-        the environment's class.
-        Vectors are not covered: their ids are hashes of them. Where the digest of `of` is of
-        version 0.1, so is this one, which covers less; None is of no generation.
+        It covers everything that decisions and gates use: all fields of the tuples, the batches
+        with the names of their types, and the embedder, tasks and hidden tuples of generation `of`.
+        Vectors are identified by hashes of their own.
         """
-        if of is not None and of.is_of_first_version:
-            return self._first_digest(of)
         texts, pasts = list(self.texts), self._past_hashes()
         fields = [
             [texts[i] for i in self[name].tolist()] if name in TEXTS else self[name].tolist()
@@ -129,50 +125,30 @@ class Columns:
             )
         ]
         indices = sorted(records.dumps(batch) for batch in batches)
-        stated: list[object] = []
-        if of is not None:
-            stated = [of.embedder, sorted(of.tasks), sorted(of.hidden), of.utilities]
-            stated += ["kinds by count"] * of.kinds_by_count
-        return WHOLE + stable_hash(sorted(tuples), indices, stated, length=32)
+        stated = [of.embedder, sorted(of.tasks), sorted(of.hidden)] if of else []
+        return stable_hash(sorted(tuples), indices, stated, length=32)
 
     def _past_hashes(self) -> list[str]:
-        """Return a hash for each node of the pasts, of the whole past that ends there."""
+        """Return for each node the hash of the whole past that ends there."""
         texts, hashes = list(self.texts), list[str]()
         for before, observation, action in self.pasts.tolist():
             parent = "" if before == NO_PAST else hashes[before]
             hashes.append(stable_hash(parent, texts[observation], texts[action]))
         return hashes
 
-    def _first_digest(self, base: Generation) -> str:
-        """Return the digest of version 0.1: of ids, histories' words, cells and outcomes."""
-        usual = {"", outcome_text(FULL_OUTCOME)}
-        names = ("batch", "goal_type", "observation_type", "assessment", "summary", "outcome")
-        columns = [self["id"].tolist(), *(self[name].tolist() for name in names)]
-        digested = []
-        for number, batch, goal_type, observation_type, assessment, summary, outcome, reach in zip(
-            *columns, self["reach"].tolist(), strict=True
-        ):
-            history = History(self.texts[assessment], self.texts[summary])
-            parts = [id_of(number), self.texts[batch], goal_type, observation_type, history.text]
-            if (recorded := self.texts[outcome]) not in usual:
-                parts.append(recorded)
-            digested.append([*parts, f"reach {reach}"] if reach else parts)
-        further = [part for part in (sorted(base.hidden), base.utilities) if part]
-        return stable_hash(sorted(digested), *further, length=32)
-
     def pairs(self, first: str, second: str) -> Iterator[tuple[str, str]]:
-        """Yield the distinct pairs of texts in two columns of texts."""
+        """Yield the distinct pairs of texts of two columns."""
         both = self[first].astype(np.int64) * len(self.texts) + self[second]
         for a, b in (divmod(pair, len(self.texts)) for pair in np.unique(both).tolist()):
             yield self.texts[a], self.texts[b]
 
     def with_outcome(self, chosen: Callable[[Outcome | None], bool]) -> NDArray[np.bool_]:
-        """Return which tuples have an outcome (None: not recorded) that `chosen` is true for."""
+        """Return a mask of the tuples whose outcome satisfies `chosen`."""
         numbers = [i for i, text in self.distinct("outcome").items() if chosen(outcome_of(text))]
         return np.isin(self["outcome"], numbers)
 
     def batch_spans(self) -> dict[str, slice]:
-        """Return the rows of each batch; the tuples must be in order."""
+        """Return the span of rows of each batch; the tuples must be in order."""
         of_batch = self["batch"]
         borders = [0, *(np.flatnonzero(np.diff(of_batch)) + 1).tolist(), len(self)]
         return {
@@ -184,7 +160,7 @@ class Columns:
     def named(
         self, tuples: Collection[str], trajectories: Collection[str] = ()
     ) -> NDArray[np.bool_]:
-        """Return which tuples are named, or are of a named trajectory."""
+        """Return a mask of the tuples with these ids or of these trajectories."""
         numbers = [n for n in (number_of(name) for name in tuples) if n is not None]
         named: NDArray[np.bool_] = np.isin(self["id"], np.array(numbers, np.uint64))
         if trajectories:
@@ -195,7 +171,7 @@ class Columns:
 
 
 class IdSet(Set[str]):
-    """Tuple ids, kept as numbers."""
+    """A set of tuple ids, stored as numbers."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = frozenset(numbers)
@@ -210,17 +186,17 @@ class IdSet(Set[str]):
         return len(self._numbers)
 
     @classmethod
-    def _from_iterable(cls, names: Iterable[Any]) -> Any:  # what `-` and `&` make
+    def _from_iterable(cls, names: Iterable[Any]) -> Any:  # used by `-` and `&`
         return frozenset(names)
 
 
 def id_of(number: int) -> str:
-    """Return the tuple id that is kept as a number."""
+    """Return the tuple id that a number stands for."""
     return f"{number:016x}"
 
 
 def number_of(name: str) -> int | None:
-    """Return a tuple id as a number; None where the text is no id."""
+    """Return the number that stands for a tuple id, or None if the text is no id."""
     try:
         number = int(name, 16)
     except ValueError:
@@ -229,50 +205,35 @@ def number_of(name: str) -> int | None:
 
 
 class Vectors:
-    """The vectors of n tuples, (n, 2 · dimension) float32, made of distinct ones when asked for.
+    """The vectors of n tuples, (n, 2 · dimension) float32, assembled from distinct ones on access.
 
-    It is read like an array: by a number, a slice, numbers or a mask. The distinct ones may be kept
-    rounded, as float16.
+    It is indexed like an array: by a number, a slice, numbers or a mask.
     """
 
     def __init__(
         self,
-        distinct: NDArray[np.floating],
+        distinct: NDArray[np.float32],
         goals: NDArray[np.uint32],
         observations: NDArray[np.uint32],
     ) -> None:
-        """Take (m, dimension) distinct vectors, and for each tuple the numbers of its two.
-
-        distinct: float32 or float16.
-        """
+        """Take (m, dimension) distinct vectors, and the numbers of each tuple's two vectors."""
         self.distinct = distinct
         self.goals = goals
         self.observations = observations
 
     @classmethod
-    def of(cls, distinct: NDArray[np.floating], columns: Columns) -> Vectors:
+    def of(cls, distinct: NDArray[np.float32], columns: Columns) -> Vectors:
         """Return the vectors that the tuples of `columns` refer to."""
         return cls(distinct, columns["goal_vector"], columns["observation_vector"])
 
     def numbered(self, numbers: Any) -> NDArray[np.float32]:
         """Return distinct vectors by their numbers, (…, dimension)."""
-        vectors: NDArray[np.float32] = self.distinct[numbers].astype(np.float32, copy=False)
+        vectors: NDArray[np.float32] = self.distinct[numbers]
         return vectors
 
     @property
-    def precision(self) -> str:
-        """How the distinct vectors are kept: "float32" or "float16"."""
-        return self.distinct.dtype.name
-
-    def rounded(self, precision: str) -> Vectors:
-        """Return the vectors kept with another precision."""
-        if precision == self.precision:
-            return self
-        return Vectors(self.distinct.astype(precision), self.goals, self.observations)
-
-    @property
     def dimension(self) -> int:
-        """The embedder's."""
+        """The embedder's dimension."""
         return int(self.distinct.shape[1])
 
     @property
@@ -298,11 +259,11 @@ class Vectors:
 
 @lru_cache(maxsize=10_000)
 def outcome_text(outcome: Outcome) -> str:
-    """Return an outcome as it is stored and digested: as before there was hindsight, without it."""
-    return records.dumps(outcome).replace(',"saved":0}', "}")
+    """Return an outcome as it is stored and digested."""
+    return records.dumps(outcome)
 
 
 @lru_cache(maxsize=10_000)
 def outcome_of(text: str) -> Outcome | None:
-    """Return the outcome that a text stands for; None where none was recorded."""
+    """Return the outcome that a stored text stands for, or None if none was recorded."""
     return records.loads(text, Outcome) if text else None

@@ -1,4 +1,4 @@
-"""Collects tuples into the columns of a memory, each text, past and vector once."""
+"""Builds the columns of a memory from tuples, keeping each text, past and vector once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, IdSet, Vectors, outcome_text
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.rows import Rows
 from ldm.types import Past, tuple_id
 
 if TYPE_CHECKING:
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class ColumnsBuilder:
-    """Collects tuples and their vectors. Of tuples with one id the first is kept."""
+    """Collects tuples and their vectors; of several tuples with one id it keeps the first."""
 
     def __init__(
         self, env: str, dimension: int, base: tuple[Columns, Vectors] | None = None
     ) -> None:
-        """Start with the tuples and vectors of `base`, None for none."""
+        """Start with the tuples and vectors of `base`, or with none."""
         self._env = env
         self._dimension = dimension
         self._base = base
@@ -42,16 +41,16 @@ class ColumnsBuilder:
         return self._texts.setdefault(text, len(self._texts))
 
     def past(self, parent: int, observation: str, action: str) -> int:
-        """Return the number of the node of the pasts for a pair after `parent`."""
+        """Return the number of the node for a pair that follows node `parent`."""
         node = parent, self.text(observation), self.text(action)
         return self._pasts.setdefault(node, len(self._pasts))
 
     def vector(self, vector: bytes) -> int:
-        """Return the number of a vector, given as the bytes of its float32."""
+        """Return the number of a vector, given as float32 bytes."""
         return self._vectors.setdefault(vector, self._first_vector + len(self._vectors))
 
     def add(self, texts: Mapping[str, str], numbers: Mapping[str, int | float]) -> None:
-        """Add a tuple by its columns, all but the id."""
+        """Add a tuple, given as all columns but the id."""
         origin = texts["origin"], texts["goal"], texts["observation"], texts["action"]
         step = int(numbers["step"])
         name = tuple_id(self._env, texts["task_id"], texts["trajectory_id"], step, *origin)
@@ -75,8 +74,8 @@ class ColumnsBuilder:
     def _past_of(self, whole: Past) -> int:
         """Return the number of the node at which a past ends.
 
-        The nodes of the longest past of late are remembered: others are mostly parts of it, and to
-        walk each of them anew would take the square of an episode's length.
+        It caches the nodes of the last long past, of which the next ones are mostly prefixes:
+        walking each past anew would take quadratic time in the length of an episode.
         """
         known, nodes = self._longest
         if whole != known[: len(whole)]:
@@ -96,7 +95,7 @@ class ColumnsBuilder:
             self.add_row(row, goal.tobytes(), observation.tobytes())
 
     def collected(self) -> tuple[Columns, Vectors]:
-        """Return all tuples, those of the base included, in the order of cells."""
+        """Return all tuples, those of the base included, in order."""
         values: dict[str, NDArray[Any]] = {
             name: np.array(self._values[name], np.uint32) for name in TEXTS
         }
@@ -116,7 +115,7 @@ class ColumnsBuilder:
 
 
 def texts_of(row: IndexedTuple) -> dict[str, str]:
-    """Return a tuple's columns of texts."""
+    """Return the columns of a tuple that hold texts."""
     t = row.tuple
     return {
         "goal": t.goal,
@@ -136,7 +135,7 @@ def texts_of(row: IndexedTuple) -> dict[str, str]:
 
 
 def numbers_of(row: IndexedTuple) -> dict[str, int | float]:
-    """Return a tuple's columns of numbers, but for its id, past and vectors."""
+    """Return the columns of a tuple that hold numbers, except its id, past and vectors."""
     return {
         "step": row.tuple.step,
         "generation": row.tuple.generation,
@@ -146,14 +145,8 @@ def numbers_of(row: IndexedTuple) -> dict[str, int | float]:
     }
 
 
-def digest(
-    rows: Sequence[IndexedTuple],
-    of: Generation | None = None,
-    batches: Iterable[BatchIndex] = (),
-) -> str:
-    """Return the hash of tuples of one environment: see `Columns.digest`."""
-    if isinstance(rows, Rows):
-        return rows.columns.digest(of, batches)
+def digest(rows: Sequence[IndexedTuple], of: Generation, batches: Iterable[BatchIndex]) -> str:
+    """Return the digest of tuples of one environment (`Columns.digest`)."""
     builder = ColumnsBuilder(rows[0].tuple.env if rows else "", 1)
     builder.add_rows(rows, np.zeros((len(rows), 2), np.float32))
     return builder.collected()[0].digest(of, batches)

@@ -1,4 +1,4 @@
-"""What a memory holds of one environment up to a generation: one value, whoever has read it."""
+"""The contents of one environment's memory up to a generation, as one value."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """All that a memory holds of one environment up to a generation.
+    """The contents of one environment's memory up to a generation.
 
     batches: sorted by id.
-    rows: the n tuples, sorted by cell, trajectory, step and id, those that the generation hides
-        included; equal memories are equal values.
-    vectors: (n, 2 · dimension) float32, row i = [goal; observation] of rows[i], each half of unit
+    rows: the n tuples, hidden ones included, sorted by cell, trajectory, step and id, so that equal
+        memories are equal values.
+    vectors: (n, 2 · dimension) float32; row i is [goal; observation] of rows[i], each half of unit
         length.
-    kinds: the classifier of kinds, trained on the tuples that are not hidden; None where it still
-        has to be trained.
+    kinds: the kind classifier, trained on the tuples that are not hidden; None if not trained yet.
     """
 
     generation: Generation
@@ -42,16 +41,14 @@ class Contents:
         return columns.take(~columns.named(self.generation.hidden)).ids
 
     def with_kinds(self) -> Contents:
-        """Return the memory with its classifier of kinds, trained where it has none."""
+        """Return the contents with a trained kind classifier."""
         if self.kinds is not None:
             return self
         columns = self.rows.columns
-        return replace(
-            self, kinds=kinds_of(columns, columns.named(self.generation.hidden), self.generation)
-        )
+        return replace(self, kinds=kinds_of(columns, columns.named(self.generation.hidden)))
 
     def sources(self) -> frozenset[str]:
-        """Return the sources that no evaluated task may share (compared with `Task.leak_key`)."""
+        """Return the sources that evaluated tasks must not share (`Task.leak_key`)."""
         return frozenset(self.rows.columns.distinct("source").values())
 
     def extended(
@@ -60,7 +57,7 @@ class Contents:
         vectors: NDArray[np.floating],
         batches: Sequence[BatchIndex] = (),
     ) -> Contents:
-        """Return the memory with more tuples, those that it holds already left out.
+        """Return the contents with more tuples, skipping those that they hold already.
 
         vectors: (n, 2 · dimension), of the n `rows`. batches: new ones.
         """
@@ -72,7 +69,7 @@ class Contents:
         return Contents(self.generation, together, Rows(columns), of_rows)
 
     def at(self, generation: Generation) -> Contents:
-        """Return what the memory held at an earlier generation."""
+        """Return the contents as of an earlier generation."""
         columns = self.rows.columns
         earlier = columns["generation"] <= generation.number
         if not earlier.all():
@@ -84,24 +81,21 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The memory of one environment with its generations, oldest first; contents: of the newest."""
+    """All generations of one environment's memory, oldest first, and the newest one's contents."""
 
     contents: Contents
     generations: tuple[Generation, ...]
 
 
-def kinds_of(
-    columns: Columns, hidden: NDArray[np.bool_] | None, generation: Generation
-) -> KindWeights:
-    """Train the classifier of kinds on the tuples that are not hidden, on all if all are."""
+def kinds_of(columns: Columns, hidden: NDArray[np.bool_] | None) -> KindWeights:
+    """Train the kind classifier on the tuples that are not hidden, or on all if all are hidden."""
     if hidden is not None and not hidden.all():
         columns = columns.take(~hidden)
     goals, kinds = zip(*columns.pairs("goal", "kind"), strict=True)
-    by_count = generation.kinds_by_count or generation.is_of_first_version
-    return trained(goals, kinds, balanced=not by_count)
+    return trained(goals, kinds)
 
 
 def empty(generation: Generation) -> Contents:
-    """Return a memory without tuples."""
+    """Return contents without tuples."""
     columns, vectors = ColumnsBuilder(generation.env, generation.dimension).collected()
     return Contents(generation, (), Rows(columns), vectors)

@@ -1,4 +1,4 @@
-"""What a memory's directory holds, and what is said of a place that holds no memory, or another."""
+"""The layout of a memory's directory, and the errors about places without a memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ldm.memory.index import Generation
 from ldm.types import stable_hash
 
 DATABASE = "chroma.sqlite3"
-#: Folder inside a memory for vectors that an unfinished formation has already computed.
+#: Folder inside a memory for the vectors of an unfinished formation.
 STAGING = "staging"
-#: Folder inside a memory for the model calls of formation; it belongs to the caller.
+#: Folder inside a memory for the model calls of formation, written by the caller.
 CALLS = "calls"
-#: Folder inside a memory for what is in no generation yet (`ldm.memory.additions`).
+#: Folder inside a memory for pending additions (`ldm.memory.additions`).
 ADDED = "added"
 
 
@@ -40,18 +40,18 @@ def check_directory(location: str) -> Path:
 
 
 def check_free(location: str) -> None:
-    """Raise MemoryStoreError where a directory holds something other than a memory."""
+    """Raise MemoryStoreError if a directory holds something other than a memory."""
     names = {path.name for path in Path(location).iterdir()}
     others = names - {locks.LOCK, index_files.OPEN, STAGING, CALLS, ADDED}
     if others and DATABASE not in others:
         raise MemoryStoreError(
-            f"{location} holds other files and no memory, so none is made there.",
+            f"{location} holds other files and no memory.",
             "Name an empty or a new directory with --memory.",
         )
 
 
 def additions_of(location: str, env: str) -> Path:
-    """Return the file of what was added to a memory in a directory and is in no generation yet."""
+    """Return the file of pending additions to a memory in a directory."""
     return Path(location) / ADDED / f"{stable_hash(env)}.trajectories.log"
 
 
@@ -75,7 +75,7 @@ def chosen_of(
 
 
 def unknown_environment(location: str, env: str, known: Iterable[str] = ()) -> MemoryStoreError:
-    """Return what to raise where a memory has nothing of `env`. known: what it has."""
+    """Return the error about a memory without `env`. known: its environments."""
     names = sorted(known)
     close = get_close_matches(env, names, n=1)
     holds = f"It holds {', '.join(names)}. " if names else ""
@@ -89,6 +89,6 @@ def unknown_environment(location: str, env: str, known: Iterable[str] = ()) -> M
 
 def _only_added(location: str) -> MemoryStoreError:
     return MemoryStoreError(
-        f"{location} holds only what was added one by one, and no generation yet.",
+        f"{location} holds only pending additions, and no generation yet.",
         "Make one with `ldm memory fold`, or in Python with fold().",
     )

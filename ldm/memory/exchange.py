@@ -1,4 +1,4 @@
-"""A memory as one JSONL file, without its vectors: to read, to compare, to move elsewhere."""
+"""A memory as one JSONL file without its vectors."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ldm.memory.opening import known_generations, load
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of an exported memory: a generation, a batch's index or a tuple in its cell.
+    """One line of an exported memory: a generation, the index of a batch, or a tuple in its cell.
 
-    id: of the tuple, as the recalls of recorded steps name it; nothing is read from it.
+    id: of the tuple, for readers of the file; recorded recalls name it. It is not imported.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -41,11 +41,11 @@ def export(location: str, env: str, path: Path, generation: int | None = None) -
     """Write the memory of `env` up to `generation` to a file; equal memories give equal bytes.
 
     location: a directory or the http(s) address of a Chroma server.
-    path: the JSONL file, compressed where it ends in .gz.
-    generation: the last one that is exported; None for the newest.
+    path: the JSONL file; .gz compresses it.
+    generation: the last exported one; None for the newest.
 
     Returns the number of tuples.
-    Raises MemoryStoreError where there is no such memory or generation.
+    Raises MemoryStoreError if there is no such memory or generation.
     """
     contents = load(location, env, generation)
     present = known_generations(location).get(env, ())
@@ -67,18 +67,17 @@ def import_memory(
     *,
     as_new: bool = False,
 ) -> Generation:
-    """Read an exported memory into `location`; its texts are embedded again.
+    """Import an exported memory into `location`, embedding its texts again.
 
-    location: a directory, made where it is absent, or the http(s) address of a Chroma server.
+    location: a directory, created if absent, or the http(s) address of a Chroma server.
     path: a file that `export` wrote.
     embedder: the one that the exported memory was built with.
     on_progress: called with (stage, done, total) as texts are embedded.
-    as_new: whether the file was edited: what it holds becomes a memory of one generation, with
-        counts and a hash of its own.
+    as_new: accept an edited file; its content becomes a memory of one generation.
 
     Returns the newest generation of the file.
-    Raises RecordError for a bad line, MemoryStoreError where the file is incomplete, was made with
-    another embedder, or the location has a memory of that environment already.
+    Raises RecordError for an invalid line, MemoryStoreError if the file is incomplete or was made
+    with another embedder, or the location already has a memory of that environment.
     """
     lines = records.read(path, Line)
     generations = [line.generation for line in lines if line.generation]
@@ -97,7 +96,7 @@ def import_memory(
     if not complete or {row.batch for row in rows} != {batch.id for batch in batches}:
         raise MemoryStoreError(
             f"{path} is incomplete or was changed.",
-            "Export it again, or take what it holds with --as-new.",
+            "Export it again, or accept its content with --as-new.",
         )
     staged = StagedEmbedder(embedder, None)
     texts = {row.tuple.goal for row in rows} | {row.tuple.observation for row in rows}
@@ -113,26 +112,25 @@ def import_memory(
 def _as_new(
     path: Path, newest: Generation, batches: list[BatchIndex], rows: list[IndexedTuple]
 ) -> tuple[Generation, list[BatchIndex], list[IndexedTuple]]:
-    """Return what an edited file holds as a memory of one generation.
+    """Return the content of an edited file as a memory of one generation.
 
-    Raises MemoryStoreError where a tuple is in no cell of a batch, or a cell is empty.
+    Raises MemoryStoreError if a tuple is outside the cells of its batch, or a cell is empty.
     """
     cells = frozenset[Cell]().union(*(batch.cells() for batch in batches))
     distinct = {row.tuple.id: row for row in rows}
     if not rows or {row.cell for row in distinct.values()} != cells:
         raise MemoryStoreError(
             f"{path} has a tuple outside the cells of its batches, or a cell without any tuple.",
-            "Give each tuple a cell that its batch lists, and remove types that are empty.",
+            "Give each tuple a cell of its batch, and remove empty types.",
         )
     renumbered = [replace(row, tuple=replace(row.tuple, generation=0)) for row in distinct.values()]
     generation = replace(
-        newest.without_digest(),
+        newest,
         number=0,
         origin="formed",
         tuples=len(renumbered),
         tasks=(),
         hidden=tuple(name for name in newest.hidden if name in distinct),
-        utilities={name: u for name, u in newest.utilities.items() if name in distinct},
     )
     batches = [replace(batch, generation=0) for batch in batches]
     generation = replace(generation, digest=digest(renumbered, generation, batches))
@@ -142,7 +140,7 @@ def _as_new(
 def _is_whole(
     generation: Generation, rows: Sequence[IndexedTuple], batches: Sequence[BatchIndex]
 ) -> bool:
-    """Return whether a generation's tuples and batches are those that its digest is of."""
+    """Return whether the tuples and batches of a generation match its record."""
     number = generation.number
     held = [row for row in rows if row.tuple.generation <= number]
     indices = [batch for batch in batches if batch.generation <= number]

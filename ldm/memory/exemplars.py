@@ -1,7 +1,7 @@
-"""Whole successful trajectories of a memory, nearest goal first: examples for agents' prompts.
+"""Whole successful trajectories of a memory, the most similar goal first: examples for prompts.
 
-A memory holds tuples. What was done before each of them is its past, so that the last tuple of a
-trajectory tells the whole of it, but for what the last action answered.
+They are reconstructed from the last tuple of each trajectory and its past; only the observation
+that followed the last action is missing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ldm.memory.columns import Vectors
-from ldm.memory.retrieval import DECIMALS
+from ldm.memory.ranking import DECIMALS
 from ldm.memory.rows import Rows
 from ldm.types import Outcome, Step, Task, Trajectory
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """A whole trajectory. id: of the recorded one. similarity: the cosine of the goals, rounded."""
+    """A whole trajectory. id: of the recorded one. similarity: the rounded cosine of the goals."""
 
     id: str
     similarity: float
@@ -36,10 +36,9 @@ def nearest(
     goal_vector: NDArray[np.float32],
     hidden: NDArray[np.bool_] | None = None,
 ) -> Iterator[Exemplar]:
-    """Yield whole trajectories that earned everything, as far as known: the nearest goal first.
+    """Yield one whole successful trajectory per goal, the shortest, the most similar goal first.
 
-    Of equals the shorter comes first; of each goal there is one. What has a hidden tuple is left
-    out, and so is what is recalled for nearer goals alone (`IndexedTuple.reach`).
+    A trajectory with a hidden tuple is left out, and so is one out of reach (`IndexedTuple.reach`).
     """
     columns = rows.columns
     fitting = columns.with_outcome(_earned_everything)
@@ -67,12 +66,12 @@ def nearest(
 
 
 def _earned_everything(outcome: Outcome | None) -> bool:
-    """Return whether the trajectory did; one of which nothing was recorded counts as one."""
+    """Return whether the trajectory earned everything; one without an outcome counts as if."""
     return outcome is None or not (outcome.fell_short or outcome.is_warning)
 
 
 def _last_rows(trajectories: NDArray[np.uint32], steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the row of each trajectory's last step, the first of equal ones."""
+    """Return the row of each trajectory's last step, the first of equals."""
     order = np.lexsort((np.arange(len(steps)), -steps, trajectories))
     _, first = np.unique(trajectories[order], return_index=True)
     rows: NDArray[np.int64] = order[first]
@@ -80,12 +79,12 @@ def _last_rows(trajectories: NDArray[np.uint32], steps: NDArray[np.int64]) -> ND
 
 
 def _whole(rows: Rows, number: int) -> Trajectory | None:
-    """Return the trajectory whose last tuple this is; None where its past is not the whole."""
+    """Return the trajectory that ends with this tuple, or None if its past is incomplete."""
     last = rows[number].tuple
     past = last.history.past
     if len(past) != last.step:
         return None
-    # Observations that are long stand whole only in the tuples of their own steps.
+    # Pasts hold long observations in shortened form; the tuple of the step itself has all of it.
     same = np.flatnonzero(rows.columns["trajectory_id"] == rows.columns["trajectory_id"][number])
     observed = {one.step: one.observation for one in (rows[int(i)].tuple for i in same)}
     observations = [observed.get(step, observation) for step, (observation, _) in enumerate(past)]

@@ -15,9 +15,9 @@ from ldm.reason import Clustering, Reasoner, shortened
 from ldm.types import History, Outcome, StateActionTuple, Trajectory, stable_seed
 
 MIXED = "mixed"
-#: Rewards whose sum differs from the score by no more are complete.
+#: Tolerance for the difference of the score and the sum of complete rewards.
 TOLERANCE = 1e-6
-#: `Outcome.value` of a failure that is remembered as a warning.
+#: `Outcome.value` of a warning.
 WARNING = -1.0
 
 Failures = Literal["drop", "keep", "contrast"]
@@ -29,16 +29,15 @@ _Cells = dict[tuple[str, str], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class FormationOptions:
-    """Which trajectories are remembered, and how they are cut into batch memories.
+    """Which trajectories are remembered, and how they are divided into batch memories.
 
-    batch_size: B, trajectories in a batch; environments for which the paper has another B than 50
-    say so (`ldm.envs.metadata.batch_size`).
-    batching: "kind" cuts within each task kind, "mixed" over all.
-    seed: of the shuffle before cutting.
-    min_reward: trajectories with a lower score are left out, in [0, 1].
-    failures: what becomes of trajectories with a score of 0 or less. "drop" leaves them out, "keep"
-        takes them like all others (their score may just be unknown), "contrast" remembers them as
-        warnings, which vote against their actions, whatever `min_reward` says.
+    batch_size: B, trajectories per batch; `ldm.envs.metadata.batch_size` knows the paper's.
+    batching: "kind" divides each task kind by itself, "mixed" all trajectories together.
+    seed: of the shuffle before dividing.
+    min_reward: the minimum score in [0, 1] of remembered trajectories.
+    failures: trajectories with a score of 0 or less: "drop" skips them, "keep" includes them like
+        others (their score may be unknown), "contrast" remembers them as warnings, which vote
+        against their actions, regardless of `min_reward`.
     """
 
     batch_size: int = 50
@@ -75,7 +74,7 @@ def failed(trajectory: Trajectory) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """A batch that is still to be formed. kind: "" for a mixed one."""
+    """A batch to be formed. kind: "" for a mixed one."""
 
     id: str
     kind: str
@@ -84,7 +83,7 @@ class BatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class FormedBatch:
-    """M_b of the paper: its index and its tuples, in the order of trajectories and steps."""
+    """A batch memory M_b: its index and its tuples in the order of trajectories and steps."""
 
     index: BatchIndex
     rows: tuple[IndexedTuple, ...]
@@ -93,9 +92,9 @@ class FormedBatch:
 def plan_batches(
     trajectories: Iterable[Trajectory], options: FormationOptions, existing: Iterable[str] = ()
 ) -> tuple[BatchPlan, ...]:
-    """Divide N trajectories into n batches of about B (LDM² §3.1), whatever order they come in.
+    """Divide N trajectories into n batches of about B (LDM² §3.1), independent of their order.
 
-    existing: ids of batches that the memory has; new ones get the next free numbers.
+    existing: ids of the memory's batches; new ones get the next free numbers.
     """
     groups: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
@@ -112,7 +111,7 @@ def plan_batches(
             number += 1
             while f"{kind or MIXED}-{number}" in used:
                 number += 1
-            # Near-equal sizes: a last batch of two or three would be a poor memory of its own.
+            # Near-equal sizes, because a small last batch would be a poor memory.
             start, end = len(members) * i // count, len(members) * (i + 1) // count
             plans.append(BatchPlan(f"{kind or MIXED}-{number}", kind, tuple(members[start:end])))
             used.add(plans[-1].id)
@@ -133,10 +132,10 @@ def tuples_of(
     Steps without an action (thoughts) give no tuple.
 
     reasoner: writes the histories h_τ.
-    generation: the one that the tuples are made for.
+    generation: of the tuples.
     first: index of the first action that gives a tuple; its history covers the earlier ones.
     advantage: for `Outcome.advantage`.
-    warning: whether they are to vote against their actions.
+    warning: whether the tuples vote against their actions.
     """
     task = trajectory.task
     moves = list(trajectory.moves())
@@ -171,10 +170,7 @@ def tuples_of(
 
 
 def _values(score: float, rewards: Sequence[float]) -> list[float]:
-    """Return what was earned from each step on, in [0, 1].
-
-    Where rewards were not recorded, each step counts with the score.
-    """
+    """Return the rewards earned from each step on, in [0, 1]; the score if they are incomplete."""
     if abs(sum(rewards) - score) > TOLERANCE:
         return [score] * len(rewards)
     later = list(accumulate(reversed(rewards)))[::-1]
@@ -193,12 +189,12 @@ def form_batch(
 
     This is LDM² §3.2 with Eq. 7 (goal index) and Eq. 8 (an observation index per goal type).
 
-    generation: the one that the tuples are made for.
-    on_trajectory: called, in any thread, whenever the histories of one more trajectory are written.
-    is_warning: tells the trajectories whose tuples are to vote against their actions.
+    generation: of the tuples.
+    on_trajectory: called in any thread after the histories of each trajectory are written.
+    is_warning: whether the tuples of a trajectory vote against their actions.
     advantage: of each trajectory, for `Outcome.advantage`.
 
-    Raises LdmError where the reasoner's types are not a partition of the goals or observations.
+    Raises LdmError if the reasoner's types are not a partition of the goals or observations.
     """
 
     def tuples_from(trajectory: Trajectory) -> list[StateActionTuple]:
@@ -227,7 +223,7 @@ def form_batch(
 
 
 def _indexed(trajectories: Sequence[Trajectory], reasoner: Reasoner) -> tuple[_GoalTypes, _Cells]:
-    """Make the goal types, and the observation types within each; histories play no part in it."""
+    """Make the goal types, and the observation types within each."""
     observations: dict[str, set[str]] = {}
     for trajectory in trajectories:
         if texts := {observation for observation, _ in trajectory.moves()}:
@@ -250,7 +246,7 @@ def _indexed(trajectories: Sequence[Trajectory], reasoner: Reasoner) -> tuple[_G
 
 
 def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:
-    """Return the distinct goals and observations that formation embeds, sorted."""
+    """Return the sorted distinct goals and observations, which formation embeds."""
     texts: set[str] = set()
     for trajectory in trajectories:
         texts.add(trajectory.task.goal)
@@ -259,7 +255,7 @@ def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:
 
 
 def _partition(clustering: Clustering, items: Sequence[str]) -> list[tuple[str, frozenset[str]]]:
-    """Return (name, members) of each type with members; raise LdmError if it is no partition."""
+    """Return (name, members) of each non-empty type; raise LdmError if it is no partition."""
     labels = set(range(len(clustering.names)))
     if (
         len(clustering.assignment) != len(items)
@@ -269,8 +265,7 @@ def _partition(clustering: Clustering, items: Sequence[str]) -> list[tuple[str, 
         raise LdmError(
             f"The reasoner put {len(clustering.assignment)} of {len(items)} items into"
             f" {len(labels)} types.",
-            "Every item must be in exactly one type, and types must have distinct names: correct"
-            " the reasoner.",
+            "Correct it so that every item is in exactly one type, and names are distinct.",
         )
     return [
         (

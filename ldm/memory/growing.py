@@ -1,9 +1,9 @@
-"""A memory to which an agent adds what it lives through, one episode after the other.
+"""A memory that grows one episode at a time.
 
 Additions go to a log (`ldm.memory.additions`) and are recalled at once, beside the newest
-generation. Those of a kind that fill a batch are formed into one, which is clustered and becomes
-the next generation, by a thread of its own. So n additions leave about n / B batches and
-generations, and no generation that is there is ever changed or removed.
+generation. When those of one kind fill a batch, a background thread forms it into the next
+generation. So n additions make about n / B batches and generations, and existing generations are
+never changed or removed.
 """
 
 from __future__ import annotations
@@ -16,40 +16,38 @@ from pathlib import Path
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import HISTORY_CANDIDATES, Memory, additions, ranked_by_utility, snapshot
+from ldm.memory import Memory, additions, snapshot
 from ldm.memory.additions import Addition, Feedback, KnownVectors
 from ldm.memory.addresses import is_server
 from ldm.memory.building import build
 from ldm.memory.chroma import store_errors
 from ldm.memory.directory import DATABASE, check_free
 from ldm.memory.formation import FormationOptions, texts_of
-from ldm.memory.generations import value
 from ldm.memory.index import Generation
 from ldm.memory.opening import known_generations, load
-from ldm.memory.recalls import Recalls
-from ldm.memory.recent import extended, vectors_of
+from ldm.memory.pending import extended, vectors_of
+from ldm.memory.recalls import Recalls, Worth
 from ldm.memory.recording import Recording
-from ldm.memory.utility import Tallies
-from ldm.reason import Notes
 from ldm.reason.offline import OfflineReasoner
-from ldm.types import History, Origin, Recall, Trajectory
+from ldm.types import Origin, Recall, Trajectory
 
-#: Trajectories in a batch, where the memory does not say: those of LDM².
+#: Trajectories in a batch unless the memory records another number (LDM²).
 BATCH_SIZE = 50
-#: What changes whenever a file is replaced: (inode, time).
+#: (inode, modification time) of a file, which differ after it is replaced.
 _Stamp = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What is recalled from: the newest generation, and what was added since.
+    """The searchable state: the newest generation and the pending additions.
 
-    base, recent: None where there is nothing. known: trajectories of either. pending: additions in
-    no generation, in their order. catalog, log: the states of the files that this was read from.
+    base: the newest generation. pending: the additions in no generation, in order. added: a memory
+    of these. known: ids of the trajectories of both. catalog, log: the states of the files that
+    this was read from.
     """
 
     base: Memory | None
-    recent: Memory | None
+    added: Memory | None
     known: frozenset[str]
     pending: tuple[Addition, ...] = ()
     catalog: _Stamp = (0, 0)
@@ -63,13 +61,13 @@ class _View:
 
 
 class GrowingMemory:
-    """A memory that an agent adds to and recalls from; safe in threads and beside processes.
+    """A memory that an agent adds to and recalls from, safe across threads and processes.
 
-    `len(memory)` is the number of its tuples, those of the latest additions included.
+    `len(memory)` is the number of its tuples, pending additions included.
     """
 
     def __init__(self, location: str, env: str, embedder: Embedder, batch_size: int) -> None:
-        """Name its parts; `open` does that."""
+        """Read the memory; callers use `open` instead."""
         self.location = location
         self.env = env
         self.batch_size = batch_size
@@ -77,7 +75,7 @@ class GrowingMemory:
         self._reasoner = OfflineReasoner(embedder)
         self._log = additions.additions(location, env)
         self._feedback = additions.feedback(location, env)
-        self._tallies, self._counted = Tallies(), (0, 0)
+        self._worth, self._counted = dict[str, Worth](), (0, 0)
         self._lock = threading.RLock()
         self._folding = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -98,27 +96,27 @@ class GrowingMemory:
     ) -> GrowingMemory:
         """Open a memory to add to it.
 
-        location, env, embedder, create: see `Memory.open`, but the location is a directory, and env
-            any name: a directory holds a memory of each.
-        batch_size: how many additions of a kind make a batch; 0 for what the memory was built with,
-            or 50.
+        location, env, embedder, create: as in `Memory.open`, but the location is a directory, and
+            `env` may be any name.
+        batch_size: the number of additions of a kind that make a batch; 0 for the memory's own, or
+            50.
 
-        Raises MemoryStoreError where there is no memory and none is to be created, it is damaged or
-        of another embedder, or it is on a server: additions are files.
+        Raises MemoryStoreError if there is no memory and `create` is False, it is damaged or has
+        another embedder, or it is on a server, because additions are files.
         """
         if is_server(location):
             raise MemoryStoreError(
-                f"{location} is a server, to which nothing can be added one by one.",
+                f"{location} is a server, which does not take single episodes.",
                 "Name a directory, or add many trajectories at a time with ldm.build_memory.",
             )
         _check_place(location)
         newest = _generations(location, env)[-1:]
-        # Which embedder it has is asked of the additions only where there is nothing else.
+        # The additions are read for their embedder only if there is no generation.
         added = [] if newest else additions.additions(location, env).read()[0]
         if not (newest or added or create):
             raise MemoryStoreError(
                 f"{location} holds no memory of {env}.",
-                "Begin one with create=True, or check the path.",
+                "Create one with create=True, or check the path.",
             )
         names = [*(one.embedder for one in newest), *(one.embedder for one in added)]
         recorded = newest[0].settings.get("batch_size", "") if newest else ""
@@ -133,26 +131,26 @@ class GrowingMemory:
 
     def __len__(self) -> int:
         view = self._current()
-        return sum(len(part) for part in (view.base, view.recent) if part)
+        return sum(len(part) for part in (view.base, view.added) if part)
 
     @property
     def pending(self) -> int:
-        """How many trajectories were added that are in no generation yet."""
+        """The number of added trajectories that are in no generation yet."""
         return len(self._current().pending)
 
     @property
     def newest(self) -> Memory | None:
-        """The newest generation, without what was added since; None where there is none."""
+        """The newest generation, without pending additions."""
         return self._current().base
 
     def add(self, trajectory: Trajectory) -> bool:
-        """Add a trajectory for good; it is recalled from now on.
+        """Add a trajectory durably; it is recalled at once.
 
         A score of 0 or less is a failure: its tuples are warnings against their actions.
 
-        Returns whether it is new: what the memory holds already is left out.
-        Raises ValueError where it is of another environment or holds no action, MemoryStoreError
-        where it cannot be written, and what the forming of a batch raised since the last call.
+        Returns False if the memory holds it already.
+        Raises ValueError if it is of another environment or holds no action, MemoryStoreError if it
+        cannot be written, and any error of a batch that was formed since the last call.
         """
         if trajectory.task.env != self.env:
             raise ValueError(f"the trajectory is of {trajectory.task.env}, not of {self.env}")
@@ -176,110 +174,73 @@ class GrowingMemory:
     ) -> Iterator[Recording]:
         """Record an episode: `with memory.record(goal) as episode: episode.step(…)`.
 
-        It is added when the block ends. Where that is with an exception, nothing is: a fault in the
-        program says nothing of the actions. An episode that failed ends with `finish(score=0)`.
+        It is added when the block ends, unless with an exception: an error of the program says
+        nothing about the actions. A failed episode ends with `finish(score=0)`.
 
         kind: of the task; additions are divided into batches by kind. source: what an evaluation
-            must not share with the memory; "" for the task itself. origin: whose actions they are.
+            must not share with the memory; "" for the task itself. origin: of the actions.
 
-        Raises what `add` raises, and LdmError where nothing says what the episode earned.
+        Raises what `add` raises, and LdmError if the episode has neither a score nor rewards.
         """
         episode = Recording(self.env, goal, kind, source, origin)
         yield episode
         if (trajectory := episode.trajectory()) is not None:
             self.add(trajectory)
 
-    def recall(
-        self,
-        goal: str,
-        observation: str,
-        k: int = 5,
-        *,
-        history: str | Sequence[tuple[str, str]] = "",
-        utility: bool = False,
-    ) -> Recalls:
-        """Recall the `k` tuples that fit a goal and an observation best, failures included.
+    def recall(self, goal: str, observation: str, k: int = 5) -> Recalls:
+        """Recall the `k` tuples most similar to a goal and an observation, failures included.
 
-        history: what was done before, in words or as pairs (observation, action); tuples with a
-            similar one rank higher.
-        utility: whether tuples rank higher that `feedback` spoke for.
-
-        Returns at most `k` recalls, the most similar first; none where the memory is empty.
+        Returns at most `k` recalls, the most similar first.
         """
         view = self._current()
         self._count()
-        count = k * HISTORY_CANDIDATES if utility else k
-        past = self._in_words(goal, observation, history)
         candidates = [
             recall
-            for part in (view.recent, view.base)
+            for part in (view.added, view.base)
             if part is not None
-            for recall in part.retrieve(goal, observation, count, history=past)
+            for recall in part.retrieve(goal, observation, k)
         ]
-        recalls = _best(candidates, count)
-        worth = {one.id: known for one in recalls if (known := self._tallies.worth(one.id))}
-        if utility:
-            learnt = {name: known.utility for name, known in worth.items()}
-            before = view.base.record.utilities if view.base else {}
-            same_scope = [replace(one, fallback="") for one in recalls]
-            order = [one.id for one in ranked_by_utility(same_scope, {**before, **learnt})]
-            recalls = sorted(recalls, key=lambda one: order.index(one.id))
-        return Recalls(goal, observation, tuple(recalls[:k]), worth)
+        recalls = tuple(_best(candidates, k))
+        worth = {one.id: self._worth[one.id] for one in recalls if one.id in self._worth}
+        return Recalls(goal, observation, recalls, worth)
 
     def feedback(self, recalls: Iterable[Recall], reward: float) -> None:
-        """Record what came of an action that rests on recalls.
+        """Record the reward of an action that was based on recalls; prompts show the mean.
 
-        recalls: what `recall` returned, or those of it that were followed.
-        reward: what was earned, in [-1, 1]; each tuple is credited with how much that is above what
-            is usual for its kind of task. `recall(…, utility=True)` ranks by it.
+        recalls: the result of `recall`, or those of it that were followed.
+        reward: in [-1, 1].
         """
         if not -1 <= reward <= 1:
             raise ValueError("a reward is a number from -1 to 1")
-        named = list(recalls)
-        if not named:
-            return
-        with self._lock:
-            _check_place(self.location)
-            ids = tuple(dict.fromkeys(one.id for one in named))
-            self._feedback.append(Feedback(named[0].tuple.kind, ids, float(reward)))
-            self._count()
+        if ids := tuple(dict.fromkeys(one.id for one in recalls)):
+            with self._lock:
+                _check_place(self.location)
+                self._feedback.append(Feedback(ids, float(reward)))
+                self._count()
 
     def fold(self) -> Generation | None:
-        """Form all additions into batches now: the next generation, which commands see.
+        """Form all pending additions into the next generation, which commands see.
 
-        What was learnt from `feedback` becomes one more, where it is new.
-
-        Returns the newest generation; None where there is none.
-        Raises MemoryStoreError where it cannot be written, or another process is writing.
+        Returns the newest generation, or None if there is none.
+        Raises MemoryStoreError if it cannot be written, or another process is writing.
         """
         self.close()
         with self._folding:
             pending = self._current().pending
             if pending:
                 self._form(additions.Full(pending, "kind"))
-            with self._lock:
-                self._count()
-                learnt = self._tallies.utilities()
-            base = self._current().base
-            if base is not None:
-                known, before = base.rows.columns.ids, base.record.utilities
-                learnt = {name: one for name, one in learnt.items() if name in known}
-                if any(one != before.get(name, 0.0) for name, one in learnt.items()):
-                    settings = {"feedback": str(len(learnt))}
-                    utilities = {**before, **learnt}
-                    value(self.location, base.record, utilities, settings=settings)
         newest = self._current().base
         return newest.record if newest else None
 
     def close(self) -> None:
-        """Wait until a batch that is being formed is there; the memory can still be used."""
+        """Wait for a batch that is being formed; the memory stays usable."""
         thread = self._thread
         if thread is not None:
             thread.join()
         self._raise_failure()
 
     def _current(self) -> _View:
-        """Return what to recall from, read anew where a file has changed."""
+        """Return the searchable state, updated if a file has changed."""
         view = self._view
         if (self._catalog(view), self._log.state()) == (view.catalog, view.log):
             return view
@@ -288,9 +249,9 @@ class GrowingMemory:
             return self._view
 
     def _read(self, before: _View | None) -> _View:
-        """Read what has changed since `before`; None for everything.
+        """Read everything, or what has changed since `before`.
 
-        The log is read first: what a generation takes over is removed from it afterwards.
+        The log is read first, because additions are removed from it after their generation exists.
         """
         self._count()
         log = self._log.state()
@@ -314,17 +275,17 @@ class GrowingMemory:
         number = view.base.generation + 1 if view.base else 0
         return replace(
             view,
-            recent=extended(view.recent, number, fresh, self._reasoner, self._embedder),
+            added=extended(view.added, number, fresh, self._reasoner, self._embedder),
             known=view.known.union(one.trajectory.id for one in fresh),
             pending=(*view.pending, *fresh),
         )
 
     def _check(self, fresh: Sequence[Addition]) -> None:
-        """Raise MemoryStoreError where additions that were read are not of this memory."""
+        """Raise MemoryStoreError if additions do not belong to this memory."""
         for one in fresh:
             if one.embedder != self._embedder.name:
                 raise MemoryStoreError(
-                    f"{self._log.path} holds what was added with the embedder {one.embedder!r}, not"
+                    f"{self._log.path} holds additions with the embedder {one.embedder!r}, not"
                     f" with {self._embedder.name!r}.",
                     "Open the memory with that embedder.",
                 )
@@ -342,7 +303,7 @@ class GrowingMemory:
                 )
 
     def _newest(self, before: _View | None) -> _View:
-        """Return a view of the newest generation: what was made ready, or without additions."""
+        """Return a view of the newest generation, if possible the one that `_form` prepared."""
         present = _generations(self.location, self.env)
         if not present:
             return _View.of(None)
@@ -353,7 +314,7 @@ class GrowingMemory:
         return _View.of(Memory(load(self.location, self.env), self._embedder))
 
     def _catalog(self, view: _View | None) -> _Stamp:
-        """Return the state of the catalog; that of `view` until what is being formed is there."""
+        """Return the state of the catalog; while a batch is being formed, the one in `view`."""
         if view and self._forming:
             return view.catalog
         try:
@@ -363,14 +324,14 @@ class GrowingMemory:
         return status.st_ino, status.st_mtime_ns
 
     def _fold_when_full(self) -> None:
-        """Have a thread form what fills a batch, unless one is at it."""
+        """Start a thread that forms full batches unless one is running."""
         self._raise_failure()
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
             if additions.first_full(self._view.pending, self.batch_size) is None:
                 return
-            # The interpreter waits for it when it ends; what is cut off is done by the next one.
+            # The interpreter waits for it at exit; the next addition restarts a killed one.
             self._thread = threading.Thread(target=self._fold_full, name="ldm-memory")
             self._thread.start()
 
@@ -380,14 +341,14 @@ class GrowingMemory:
                 while full := additions.first_full(self._current().pending, self.batch_size):
                     self._form(full)
         except MemoryLocked:
-            return  # another process is writing, perhaps this very batch: the next addition asks
-        except Exception as error:  # raised by the next call, in its thread
+            return  # another process is writing, perhaps this batch; the next addition retries
+        except Exception as error:  # raised by the next call
             self._failure = error
 
     def _form(self, full: additions.Full) -> None:
-        """Make a generation of additions, and remove them from the log.
+        """Make a generation of additions and remove them from the log.
 
-        What is then to be recalled from is made ready here, so that no call has to wait for that.
+        It also prepares the next view, so that no other call has to wait for it.
         """
         trajectories = [one.trajectory for one in full.additions]
         vectors = vectors_of(full.additions)
@@ -407,7 +368,7 @@ class GrowingMemory:
             self._ready = self._with(view, rest)
         finally:
             self._forming = False
-        # All that are in a generation: an interrupted process may have left some.
+        # Not only these: an interrupted process may have left others.
         formed = {name for batch in built.batches for name in batch.trajectories}
         additions.drop(self.location, self.env, formed)
 
@@ -417,42 +378,35 @@ class GrowingMemory:
             raise failure
 
     def _count(self) -> None:
-        """Count the feedback that was recorded since the last time."""
+        """Count the feedback that was recorded since the last call."""
         state = self._feedback.state()
         if state == self._counted:
             return
         with self._lock:
             if state[0] != self._counted[0] or state[1] < self._counted[1]:
-                self._tallies, self._counted = Tallies(), (0, 0)
+                self._worth, self._counted = {}, (0, 0)
             new, self._counted = self._feedback.read(self._counted[1])
             for one in new:
-                self._tallies.add(one)
-
-    def _in_words(self, goal: str, observation: str, past: str | Sequence[tuple[str, str]]) -> str:
-        if isinstance(past, str):
-            return past
-        if not past:
-            return ""
-        notes = self._reasoner.notes(goal, tuple(past), observation, Notes())
-        return History(notes.assessment, notes.summary).text
+                for name in one.tuples:
+                    self._worth[name] = self._worth.get(name, Worth()).after(one.reward)
 
 
 def _check_place(location: str) -> None:
-    """Raise MemoryStoreError where there is something other than a memory."""
+    """Raise MemoryStoreError if there is something other than a memory."""
     with store_errors(location):
         if Path(location).exists():
             check_free(location)
 
 
 def _generations(location: str, env: str) -> tuple[Generation, ...]:
-    """Return the generations of a memory, none where none was ever formed."""
+    """Return the generations of a memory, which may have none."""
     if not (Path(location) / DATABASE).is_file():
         return ()
     return known_generations(location).get(env, ())
 
 
 def _best(recalls: Iterable[Recall], k: int) -> list[Recall]:
-    """Return the `k` most similar: one a text and, as long as there are enough, a trajectory."""
+    """Return the `k` most similar, one per text and, if there are enough, one per trajectory."""
     ranked = sorted(recalls, key=lambda one: (-one.similarity, one.id))
     distinct = {
         (one.tuple.goal, one.tuple.observation, one.tuple.action): one for one in reversed(ranked)

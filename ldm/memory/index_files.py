@@ -1,8 +1,8 @@
-"""Chroma's files of an HNSW index: the part of them that was never set.
+"""Clearing uninitialised memory from Chroma's HNSW index files.
 
-Chroma writes a new index with room for more elements than it holds, and does not set that room: it
-is whatever the process had in memory before, such as a key that was sent to a server. It writes
-such files also when a memory is only read. So the last one that closes a directory clears them.
+Chroma writes an index with room for more elements than it holds and does not initialise that room,
+so it may hold secrets of the process. It does so even when a memory is only read. So the last
+process that closes a directory clears the room.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-#: Locked by all that have a directory open in Chroma, together, and by one that clears its files.
+#: Locked shared by all processes that have a directory open in Chroma, exclusively to clear files.
 OPEN = ".open"
 
-#: The index's numbers, as hnswlib writes them: version, offset, capacity, elements, bytes each, …
+#: Written by hnswlib: version, offset, capacity, elements, bytes per element, …
 HEADER = "header.bin"
 _COUNTS = struct.Struct("<i4Q")
 VERSION = 1
-#: Of each element its vector and neighbours, and its length.
+#: The vector and neighbours of each element, and its length.
 ELEMENTS = "data_level0.bin"
 LENGTHS = "length.bin"
 _LENGTH_BYTES = 4
 
 
 def joined(place: Path) -> BinaryIO:
-    """Join those that have a directory open in Chroma, until the returned file is closed.
+    """Register that a directory is open in Chroma, until the returned file is closed.
 
-    The directory is created where it is absent. Raises OSError.
+    An absent directory is created. Raises OSError.
     """
     place.mkdir(parents=True, exist_ok=True)
     file = (place / OPEN).open("ab")
@@ -38,10 +38,9 @@ def joined(place: Path) -> BinaryIO:
 
 
 def clear_if_last(place: Path) -> None:
-    """Clear the index files of a directory that nobody has open: called after closing it.
+    """Clear the index files of a directory after closing it, unless another process has it open.
 
-    Where others have it open, the last of them clears the files; a killed process leaves them to
-    the next one. Raises OSError.
+    The next process clears the files of a killed one. Raises OSError.
     """
     with (place / OPEN).open("ab") as file:
         try:
@@ -52,10 +51,10 @@ def clear_if_last(place: Path) -> None:
 
 
 def clear_unset(place: Path) -> None:
-    """Set what lies behind the elements of all indices in a memory's directory to zero.
+    """Zero the room after the elements of all indices in a memory's directory.
 
-    Nobody may have the directory open in Chroma. Indices of another version than the known one are
-    left as they are. Raises OSError.
+    No process may have it open in Chroma. Indices of an unknown version are left alone. Raises
+    OSError.
     """
     for header in sorted(place.glob(f"*/{HEADER}")):
         with header.open("rb") as file:
@@ -70,7 +69,7 @@ def clear_unset(place: Path) -> None:
 
 
 def _clear(path: Path, start: int) -> None:
-    """Set a file's bytes from `start` on to zero, if there are any and they are not."""
+    """Zero the bytes of a file from `start` on."""
     if not path.is_file() or path.stat().st_size <= start:
         return
     with path.open("r+b") as file:

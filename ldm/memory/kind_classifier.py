@@ -1,8 +1,8 @@
-"""The classifier of task kinds, trained on the goals in the memory, whose kinds are known.
+"""The classifier of task kinds: logistic regression over the words of the memory's goals.
 
-Embeddings are no help here: "cool some egg" is nearer to "heat some egg" than to "cool a pan". So
-the words decide, by logistic regression. It is trained when a generation is complete and kept with
-its snapshot, since scikit-learn takes longer to load than a memory.
+Embeddings do not separate kinds: "cool some egg" is nearer to "heat some egg" than to "cool a pan".
+The weights are trained once per generation and stored in its snapshot, because scikit-learn takes
+longer to load than a memory.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-#: Goals whose kinds are kept.
+#: Goals whose kinds are cached.
 KEPT_GOALS = 10_000
-#: Classifiers that are kept for memories with the same goals.
+#: Trained classifiers that are cached; views of a memory often have the same goals.
 CLASSIFIERS = 32
-#: Single letters count as words: "put a pen" and "put two pens" are different kinds.
+#: Single letters are words, too: "put a pen" and "put two pens" are different kinds.
 WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class KindWeights:
-    """What was trained. kinds: k names, at least one. words: n of them.
+    """A trained classifier of k ≥ 1 kinds by n words.
 
-    weights: (n, k), for each word its weight in each kind. intercepts: (k,).
+    weights: (n, k), the weight of each word for each kind. intercepts: (k,).
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -36,18 +36,16 @@ class KindWeights:
     intercepts: tuple[float, ...] = ()
 
 
-def trained(goals: Sequence[str], kinds: Sequence[str], *, balanced: bool) -> KindWeights:
-    """Train on n goals (at least one) and their n kinds; their order makes no difference.
+def trained(goals: Sequence[str], kinds: Sequence[str]) -> KindWeights:
+    """Train on n ≥ 1 goals and their kinds, in any order.
 
-    balanced: kinds weigh the same, however many goals they have, so that what a memory learns of
-    some kinds does not draw the goals of others to them.
+    All kinds have the same weight, so that a kind with many goals does not attract those of others.
     """
-    return _trained(frozenset(zip(goals, kinds, strict=True)), balanced)
+    return _trained(frozenset(zip(goals, kinds, strict=True)))
 
 
 @lru_cache(CLASSIFIERS)
-def _trained(goals: frozenset[tuple[str, str]], balanced: bool) -> KindWeights:
-    """Train on pairs of goal and kind; views of a memory, of which there are many, often agree."""
+def _trained(goals: frozenset[tuple[str, str]]) -> KindWeights:
     examples = sorted(goals)
     names = sorted({kind for _, kind in examples})
     if len(names) == 1:
@@ -56,7 +54,7 @@ def _trained(goals: frozenset[tuple[str, str]], balanced: bool) -> KindWeights:
     from sklearn.linear_model import LogisticRegression
 
     counter = CountVectorizer(token_pattern=WORD.pattern, binary=True)
-    model = LogisticRegression(max_iter=1000, class_weight="balanced" if balanced else None)
+    model = LogisticRegression(max_iter=1000, class_weight="balanced")
     model.fit(counter.fit_transform([g for g, _ in examples]), [kind for _, kind in examples])
     weights, intercepts = model.coef_, model.intercept_
     if len(names) == 2:
@@ -73,7 +71,6 @@ class KindClassifier:
     """A function from a goal to its task kind."""
 
     def __init__(self, weights: KindWeights) -> None:
-        """Take what was trained."""
         self._kinds = weights.kinds
         self._weights = dict(zip(weights.words, weights.weights, strict=True))
         self._intercepts = weights.intercepts or (0.0,) * len(weights.kinds)
@@ -81,7 +78,7 @@ class KindClassifier:
 
     def __call__(self, goal: str) -> str:
         """Return the most probable kind of `goal`."""
-        kind = self._known.get(goal)  # an agent asks for one goal at every step
+        kind = self._known.get(goal)  # agents ask about the same goal at every step
         if kind is None:
             kind = self._most_probable(goal)
             if len(self._known) >= KEPT_GOALS:

@@ -1,10 +1,9 @@
-"""The lock of a memory's writer: one process at a time writes to a location.
+"""The writer's lock of a memory: one process at a time writes to a location.
 
-In a directory it is a locked file, which the system releases with the process, however that ends.
-On a server it is a collection: to make one that exists is refused, and that is the only step that
-Chroma takes for one client alone. A writer there shows that it lives by a heartbeat; one that has
-been silent is overtaken by the next, which takes the lock with the next number, and notices when
-it would complete a generation.
+In a directory it is a locked file, which the system releases when the process ends. On a server it
+is a collection, because creating a collection is the only atomic operation of Chroma. The writer
+updates a heartbeat; after a silence another writer takes the lock with the next number, and the
+silent one notices before it completes a generation.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.text import parse_json
 
 LOCK = ".lock"
-#: Seconds for which a writer tries to get the lock of a directory: readers ask for it, briefly.
+#: Seconds for which a writer tries to lock a directory, because readers test the lock briefly.
 PATIENCE = 1.0
 PAUSE = 0.01
-#: Names of the collections that are locks on a server.
+#: Prefix of the collections that are locks on a server.
 PREFIX = "ldm-lock"
-#: Seconds between two heartbeats, and of silence after which a writer counts as gone.
+#: Seconds between two heartbeats, and of silence after which a writer counts as dead.
 HEARTBEAT = 10.0
 SILENCE = 60.0
 
@@ -51,9 +50,9 @@ def is_held(location: str) -> bool:
 
 
 def of_directory(place: Path) -> TextIO:
-    """Take the lock of a directory: a file, and whoever closes it gives the lock back.
+    """Take the lock of a directory; closing the returned file releases it.
 
-    Raises MemoryStoreError where another process has it.
+    Raises MemoryStoreError if another process holds it.
     """
     file = (place / LOCK).open("a+", encoding="utf-8")
     until = time.monotonic() + PATIENCE
@@ -78,7 +77,7 @@ class ServerLock:
     """The lock of a memory on a Chroma server, held until `release`."""
 
     def __init__(self, client: Any, location: str) -> None:
-        """Take the lock; raise MemoryStoreError where a living writer has it."""
+        """Take the lock; raise MemoryStoreError if another writer holds it."""
         self._client = client
         self._location = location
         self._id = uuid4().hex
@@ -88,17 +87,17 @@ class ServerLock:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise MemoryStoreError where another writer has overtaken this one."""
+        """Raise MemoryStoreError if another writer has taken over."""
         present = self._locks()
         if present.get(max(present, default=-1), {}).get("id") != self._id:
             raise MemoryStoreError(
-                f"Another writer has taken over {self._location}: this one did not answer for"
+                f"Another writer has taken over {self._location}, because this one was silent for"
                 f" {SILENCE:.0f} seconds.",
-                "Run the command again; nothing of it was added.",
+                "Run the command again; it has added nothing.",
             )
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._stopped.set()
         self._thread.join()
         self._delete(self._number)
@@ -133,7 +132,7 @@ class ServerLock:
 
     def _beat(self) -> None:
         while not self._stopped.wait(HEARTBEAT):
-            with suppress(Exception):  # the next beat may succeed; `check` decides in the end
+            with suppress(Exception):  # the next beat may succeed, and `check` decides
                 lock = self._client.get_collection(_name(self._number), embedding_function=None)
                 lock.modify(metadata=self._beating())
 
@@ -141,7 +140,7 @@ class ServerLock:
         return {**_owner(), "id": self._id, "beat": time.time()}
 
     def _delete(self, number: int) -> None:
-        with suppress(Exception):  # another writer removed it
+        with suppress(Exception):  # another writer may have removed it
             self._client.delete_collection(_name(number))
 
 

@@ -1,7 +1,7 @@
-"""Opening a memory: from its snapshot, and from Chroma only where that is missing or outdated.
+"""Opening a memory: from its snapshot, or from Chroma if that is missing or outdated.
 
-While a process writes to a directory, readers go by what it published last, and leave Chroma
-alone. So they see whole generations only, and the writer need not wait for them.
+While a process writes to a directory, readers use the published catalog and snapshot and leave
+Chroma alone, so that they see whole generations only and the writer does not wait for them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from ldm.memory.chroma import store_errors
 from ldm.memory.contents import Contents
 from ldm.memory.directory import check_directory, chosen_of, unknown_environment
 from ldm.memory.index import Generation
+from ldm.memory.store import Store
 
-#: How often a memory is read before a reader gives up, and the seconds between.
+#: Attempts to read a memory that changes meanwhile, and the seconds between them.
 ATTEMPTS = 20
 PAUSE = 0.1
 
 
 def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
-    """Return the complete generations at a memory location by environment, oldest first.
+    """Return the complete generations at a location by environment, oldest first.
 
-    Raises MemoryStoreError where there is no memory.
+    Raises MemoryStoreError if there is no memory.
     """
     if is_server(location):
         with reading(location) as store:
@@ -43,16 +44,12 @@ def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
     return complete
 
 
-def load(
-    location: str, env: str, generation: int | None = None, *, exact: bool = False
-) -> Contents:
+def load(location: str, env: str, generation: int | None = None) -> Contents:
     """Return the memory of `env` up to `generation` (None: the newest), mapped from its snapshot.
 
-    Where that is missing or damaged, it is made from Chroma.
+    A missing or damaged snapshot is made from Chroma.
 
-    exact: whether vectors are read from Chroma where the snapshot keeps them rounded.
-
-    Raises MemoryStoreError where there is no such memory or generation, or it is damaged.
+    Raises MemoryStoreError if there is no such memory or generation, or it is damaged.
     """
     for attempt in range(1, ATTEMPTS + 1):
         known = known_generations(location)
@@ -61,32 +58,26 @@ def load(
         present = known[env]
         chosen = chosen_of(present, location, env, generation)
         try:
-            if contents := _mapped(location, present, chosen) or _made(location, present, chosen):
-                if not exact or contents.vectors.precision == snapshot.EXACT:
-                    return contents
-                with reading(location) as store:
-                    return store.load(env, chosen.number)
+            contents = snapshot.read(location, present, chosen.number)
+            if contents := contents or _made(location, present, chosen):
+                return contents
         except MemoryStoreError:
             if attempt == ATTEMPTS or is_server(location) or not locks.is_held(location):
                 raise
-        time.sleep(PAUSE)  # a writer has replaced or removed what was published
+        time.sleep(PAUSE)  # a writer has replaced or removed the published snapshot
     raise MemoryStoreError(
         f"The memory of {env} at {location} changes while it is read.", "Try again."
     )
 
 
-def _mapped(location: str, present: Sequence[Generation], chosen: Generation) -> Contents | None:
-    contents = snapshot.read(location, present, chosen.number)
-    if contents is None or not is_server(location):
-        return contents
-    # The digest covers no names of types: the cache cannot know of a memory that was built anew.
-    with reading(location) as store:
-        batches = {b for b in store.batches(chosen.env) if b.generation <= chosen.number}
-    return contents if batches == {*contents.batches} else None
+def stored(store: Store, env: str, generation: int | None = None) -> Contents:
+    """Return the memory of `env` in an open store up to `generation`, if possible mapped."""
+    present = store.generations(env)
+    return snapshot.read(store.location, present, generation) or store.load(env, generation)
 
 
 def _made(location: str, present: Sequence[Generation], chosen: Generation) -> Contents | None:
-    """Make the snapshot from Chroma; return `chosen` of it, None where it is gone meanwhile."""
+    """Make the snapshot from Chroma and return `chosen` of it, or None if it has disappeared."""
     newest = present[-1]
     database = Path(location) if is_server(location) else check_directory(location)
     before = () if is_server(location) else snapshot.stamp(database)
@@ -98,12 +89,11 @@ def _made(location: str, present: Sequence[Generation], chosen: Generation) -> C
     snapshot.write(location, contents)
     if before:
         _publish(location, database, before, complete)
-    mapped = snapshot.read(location, present, chosen.number)
-    return mapped or snapshot.as_kept(location, contents).at(chosen)
+    return snapshot.read(location, present, chosen.number) or contents.at(chosen)
 
 
 def _published(location: str, database: Path) -> Mapping[str, tuple[Generation, ...]] | None:
-    """Return the generations that were published last, None where they may no longer be all."""
+    """Return the published generations, or None if they may be outdated."""
     known = snapshot.catalog(location)
     if known is None:
         return None
@@ -118,9 +108,9 @@ def _publish(
     before: tuple[int, ...],
     complete: Mapping[str, tuple[Generation, ...]],
 ) -> None:
-    """Note the complete generations, unless the database was changed while they were read.
+    """Publish the generations unless the database was changed while they were read.
 
-    Chroma itself makes one change whenever it opens a database.
+    Chroma itself changes a database once whenever it opens it.
     """
     now = snapshot.stamp(database)
     if now[-1] - before[-1] <= 1 and not locks.is_held(location):

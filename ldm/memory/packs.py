@@ -1,15 +1,15 @@
-"""Packs: a memory as one file with its vectors, so that nothing is embedded when it is imported.
+"""Packs: a memory as one file with its vectors, so that importing embeds nothing.
 
-A pack is a zip archive with these members and no others:
+A pack is a zip archive with exactly these members:
 
 - `manifest.json`: `Manifest`;
-- `batches.jsonl`: a `BatchIndex` a line;
-- `passages.jsonl`: an object a line with `generation` and what `ldm.memory.passages` describes;
-- `vectors.npy`: the distinct vectors, (n, dimension) float32, each of unit length. Passages refer
-  to a vector by the first 24 hexadecimal digits of the SHA-256 of its bytes.
+- `batches.jsonl`: one `BatchIndex` per line;
+- `passages.jsonl`: per line one passage (`ldm.memory.passages`) with its `generation`;
+- `vectors.npy`: the distinct unit vectors, (n, dimension) float32. Passages refer to a vector by
+  the first 24 hexadecimal digits of the SHA-256 of its bytes.
 
-Equal memories give equal bytes. Members are read by their names and never unpacked to a disk, and
-all are checked before anything is written to a memory.
+Equal memories give equal bytes. Members are never unpacked to a disk, and all are checked before
+anything is written to a memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ldm.memory import snapshot
 from ldm.memory.access import creating
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
-from ldm.memory.index import BatchIndex, Generation
+from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.opening import known_generations, load
 from ldm.memory.passages import OWN_NUMBERS, OWN_TEXTS, SHARED, add_passage, passages
 from ldm.memory.rows import Rows
@@ -40,7 +40,6 @@ from ldm.memory.store import vector_id
 from ldm.text import Problem, check_file, parse_json, read_array
 from ldm.types import Origin, Outcome
 
-FORMAT = 1
 SUFFIX = ".ldmpack"
 MANIFEST, BATCHES, PASSAGES, VECTORS = MEMBERS = (
     "manifest.json",
@@ -48,15 +47,15 @@ MANIFEST, BATCHES, PASSAGES, VECTORS = MEMBERS = (
     "passages.jsonl",
     "vectors.npy",
 )
-#: A million tuples take some 600 MB; a manifest names what it hides and what tuples are worth.
+#: A million tuples take some 600 MB; a manifest lists hidden tuples.
 MAX_BYTES = {MANIFEST: 1 << 28, BATCHES: 1 << 30, PASSAGES: 1 << 33, VECTORS: 1 << 34}
-#: Texts compress to a twentieth or so, a bomb to a thousandth.
+#: Texts compress by a factor of about 20, a bomb by 1,000.
 MAX_RATIO = 200
-#: Characters of a line: a trajectory of some thousand steps.
+#: Maximum bytes of a line, enough for a trajectory of some thousand steps.
 MAX_LINE = 1 << 26
-#: The time that every member has: that of none.
+#: The timestamp of every member, so that equal memories give equal bytes.
 TIME = (1980, 1, 1, 0, 0, 0)
-#: For the bound on values: a passage says each step of a long trajectory in a dozen numbers.
+#: The bound on JSON values in a line: a passage has a dozen numbers per step.
 MOST_IN_A_LINE = 4 * MAX_LINE
 UNIT = 1e-3
 CHUNK = 1 << 20
@@ -64,7 +63,7 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member's size in bytes and SHA-256."""
+    """The size of a member in bytes, and its SHA-256."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -74,35 +73,22 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a pack holds: the complete generations, and each other member.
-
-    licence, description: in the words of whoever made it.
-    """
+    """The contents of a pack: its complete generations and the other members."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     format: int
     generations: tuple[Generation, ...]
     files: dict[str, Member]
-    licence: str = ""
-    description: str = ""
 
 
-def export_pack(
-    location: str,
-    env: str,
-    path: Path,
-    generation: int | None = None,
-    *,
-    licence: str = "",
-    description: str = "",
-) -> int:
+def export_pack(location: str, env: str, path: Path, generation: int | None = None) -> int:
     """Write the memory of `env` up to `generation` (None: the newest) to a pack.
 
     Returns the number of tuples.
-    Raises MemoryStoreError where there is no such memory or generation.
+    Raises MemoryStoreError if there is no such memory or generation.
     """
-    contents = load(location, env, generation, exact=True)
+    contents = load(location, env, generation)
     number = contents.generation.number
     present = [g for g in known_generations(location).get(env, ()) if g.number <= number]
     used = np.unique(np.concatenate([contents.vectors.goals, contents.vectors.observations]))
@@ -117,22 +103,22 @@ def export_pack(
         buffer = io.BytesIO()
         np.save(buffer, ordered)
         files[VECTORS] = _written(pack, VECTORS, iter([buffer.getvalue()]))
-        manifest = Manifest(FORMAT, tuple(present), files, licence, description)
+        manifest = Manifest(FORMAT, tuple(present), files)
         _written(pack, MANIFEST, iter([records.dumps(manifest).encode()]))
     return len(contents.rows)
 
 
 def is_pack(path: Path) -> bool:
-    """Return whether a file is a zip archive, as packs are."""
+    """Return whether a file is a zip archive, like packs."""
     return path.is_file() and zipfile.is_zipfile(path)
 
 
 def import_pack(location: str, path: Path) -> Generation:
-    """Read a pack into `location`, which must have no memory of its environment.
+    """Import a pack into `location`, which must have no memory of its environment.
 
     Returns its newest generation.
-    Raises MemoryStoreError where the pack is damaged, hostile or of a newer version, or the
-    location has a memory of its environment already; then nothing was written.
+    Raises MemoryStoreError, before writing anything, if the pack is damaged, hostile or of another
+    format, or the location already has a memory of its environment.
     """
     contents, generations = read_pack(path)
     with creating(location, contents.generation.env) as store:
@@ -143,9 +129,9 @@ def import_pack(location: str, path: Path) -> Generation:
 
 
 def read_pack(path: Path) -> tuple[Contents, tuple[Generation, ...]]:
-    """Return what a pack holds up to its newest generation, and all its generations.
+    """Return the contents of a pack's newest generation, and all its generations.
 
-    Raises MemoryStoreError where it is damaged, hostile or of a newer version.
+    Raises MemoryStoreError if it is damaged, hostile or of another format.
     """
     check_file(path)
     try:
@@ -165,7 +151,7 @@ def read_pack(path: Path) -> tuple[Contents, tuple[Generation, ...]]:
 
 
 class _Refused(Exception):
-    """Says why a pack is not taken."""
+    """The reason why a pack is refused."""
 
 
 def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
@@ -173,10 +159,8 @@ def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
     head = parse_json(_bytes(pack, MANIFEST), MANIFEST)
     if isinstance(head, Problem):
         raise _Refused(f"its manifest is damaged: {head.message}")
-    if not isinstance(head, dict) or not isinstance(head.get("format"), int):
-        raise _Refused("its manifest names no format")
-    if head["format"] > FORMAT:
-        raise _Refused(f"it has format {head['format']}, and this version of ldm knows {FORMAT}")
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise _Refused(f"its manifest does not name format {FORMAT}")
     manifest = records.loads(_bytes(pack, MANIFEST), Manifest)
     if not manifest.generations or {*manifest.files} != {*MEMBERS} - {MANIFEST}:
         raise _Refused("its manifest is incomplete")
@@ -209,9 +193,9 @@ def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
         held = contents.at(one)
         digest = held.rows.columns.digest(one, held.batches)
         if (len(held.rows), digest) != (one.tuples, one.digest):
-            raise _Refused(f"generation {one.number} holds other tuples than it says")
+            raise _Refused(f"generation {one.number} does not match its record")
     if {*columns.distinct("batch").values()} != {*cells}:
-        raise _Refused("its batches are not those of its tuples")
+        raise _Refused("its batches do not match its tuples")
     return contents, manifest.generations
 
 
@@ -233,7 +217,7 @@ def _check_sum(pack: zipfile.ZipFile, name: str, member: Member) -> None:
             digest.update(part)
             size += len(part)
     if (size, digest.hexdigest()) != (member.size, member.sha256):
-        raise _Refused(f"{name} has another size or checksum than the manifest says")
+        raise _Refused(f"{name} does not have the size and checksum in the manifest")
 
 
 def _bytes(pack: zipfile.ZipFile, name: str) -> bytes:
@@ -271,15 +255,15 @@ def _passage(
     cells: Mapping[str, Sequence[int]],
     vectors: Mapping[str, bytes],
 ) -> tuple[int, str]:
-    """Return generation and content of a line, which must be a sound passage."""
+    """Return the generation and content of a line after checking it."""
     passage = parse_json(line, PASSAGES, most=MOST_IN_A_LINE)
     if isinstance(passage, Problem):
         raise _Refused(passage.message)
     if not isinstance(passage, dict) or {*passage} != {*SHARED, *_PARTS, "generation"}:
-        raise _Refused(f"it has not the fields {', '.join((*SHARED, *_PARTS))}, generation")
+        raise _Refused(f"its fields are not {', '.join((*SHARED, *_PARTS))}, generation")
     generation = passage.pop("generation")
     if not _whole(generation, newest.number + 1):
-        raise _Refused(f"generation {generation!r} is none of the pack's")
+        raise _Refused(f"there is no generation {generation!r}")
     if not all(isinstance(passage[name], str) for name in SHARED):
         raise _Refused("a shared field is no text")
     if passage["origin"] not in get_args(Origin) or passage["batch"] not in cells:
@@ -288,14 +272,14 @@ def _passage(
     if not all(isinstance(part, list) for part in (texts, steps, names, tuples)):
         raise _Refused("one of its parts is no list")
     if not all(isinstance(text, str) for text in texts):
-        raise _Refused("one of its texts is none")
+        raise _Refused("one of its texts is no text")
     if not all(isinstance(name, str) and name in vectors for name in names):
         raise _Refused("one of its vectors is missing")
     for number, step in enumerate(steps):
         before, *pair = step
         sound = len(pair) == 2 and all(_whole(i, len(texts)) for i in pair)
         if not (sound and (before == -1 or _whole(before, number))):
-            raise _Refused(f"its step {number} refers to nothing")
+            raise _Refused(f"its step {number} refers to an unknown text or step")
     for values in tuples:
         _check_tuple(values, passage, cells[passage["batch"]])
     return generation, json.dumps(passage, ensure_ascii=False)
@@ -305,28 +289,28 @@ _PARTS = ("texts", "steps", "vectors", "tuples")
 
 
 def _check_tuple(values: Any, passage: Mapping[str, Any], widths: Sequence[int]) -> None:
-    """Raise _Refused where a tuple's list refers to something that is not there."""
+    """Raise _Refused if a tuple's list is malformed or refers to something unknown."""
     if not isinstance(values, list) or len(values) != len(OWN_TEXTS) + len(OWN_NUMBERS) + 2:
-        raise _Refused("a tuple has another number of values")
+        raise _Refused("a tuple has the wrong number of values")
     texts = passage["texts"]
     own, numbers = values[: len(OWN_TEXTS)], values[len(OWN_TEXTS) : -2]
     if not all(_whole(i, len(texts)) for i in own):
-        raise _Refused("a tuple refers to a text that is not there")
+        raise _Refused("a tuple refers to an unknown text")
     past, step, goal_type, observation_type, reach = numbers
     if not (past == -1 or _whole(past, len(passage["steps"]))) or not _whole(step, 1 << 31):
-        raise _Refused("a tuple's past or step is none")
+        raise _Refused("a tuple has an invalid past or step")
     if not (_whole(goal_type, len(widths)) and _whole(observation_type, widths[goal_type])):
-        raise _Refused("a tuple is in a cell that its batch does not have")
+        raise _Refused("a tuple is outside the cells of its batch")
     if isinstance(reach, bool) or not isinstance(reach, (int, float)) or not 0 <= reach <= 1:
         raise _Refused("a tuple's reach is not from 0 to 1")
     if not all(_whole(i, len(passage["vectors"])) for i in values[-2:]):
-        raise _Refused("a tuple refers to a vector that is not there")
+        raise _Refused("a tuple refers to an unknown vector")
     if outcome := texts[own[OWN_TEXTS.index("outcome")]]:
         records.loads(outcome, Outcome)
 
 
 def _whole(value: Any, stop: int) -> bool:
-    """Return whether a value is a whole number from 0 to before `stop`."""
+    """Return whether a value is an integer in [0, stop)."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < stop
 
 

@@ -1,7 +1,8 @@
-"""How Chroma keeps tuples: as passages, what one generation and batch took from a trajectory.
+"""Passages: the form in which Chroma stores tuples.
 
-A passage is one JSON object: what its tuples share, its distinct texts, its steps before and at the
-tuples as nodes [node before, observation, action], and a list of numbers for each tuple.
+A passage holds the tuples that one generation and batch took from a trajectory, as one JSON object:
+their shared fields, their distinct texts, the steps of their pasts as nodes [node before,
+observation, action], and a list of numbers for each tuple.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from ldm.memory.columns_builder import ColumnsBuilder, numbers_of, texts_of
 from ldm.memory.index import IndexedTuple
 from ldm.types import Past, stable_hash
 
-#: What the tuples of a passage share.
+#: Fields that the tuples of a passage share.
 SHARED = ("goal", "kind", "split", "task_id", "source", "trajectory_id", "origin", "batch")
-#: What each has of its own, in the order of its list: texts, by their numbers, and numbers.
+#: Fields of each tuple, in the order of its list: texts (by number) and numbers.
 OWN_TEXTS = ("observation", "action", "assessment", "summary", "outcome")
 OWN_NUMBERS = ("past", "step", "goal_type", "observation_type", "reach")
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage as it is stored. vectors: ids of the vectors that `content` refers to."""
+    """A stored passage. vectors: ids of the vectors that `content` refers to."""
 
     id: str
     generation: int
@@ -55,7 +56,7 @@ def _passage(
     vectors: dict[str, int] = {}
     tuples, ids = [], []
     longest: Past = ()
-    path: list[int] = []  # the nodes of the longest past so far: others are mostly parts of it
+    path: list[int] = []  # the nodes of the longest past so far, of which others are prefixes
     for row, pair in members:
         whole = row.tuple.history.past
         if longest[: len(whole)] != whole:
@@ -87,7 +88,7 @@ def _passage(
 
 
 def vectors_of(content: str) -> list[str]:
-    """Return the ids of the vectors that a stored passage refers to."""
+    """Return the ids of the vectors that a passage refers to."""
     ids: list[str] = json.loads(content)["vectors"]
     return ids
 
@@ -95,7 +96,7 @@ def vectors_of(content: str) -> list[str]:
 def add_passage(
     builder: ColumnsBuilder, generation: int, content: str, vectors: Mapping[str, bytes]
 ) -> None:
-    """Add the tuples of a stored passage; raise KeyError where one of its vectors is missing."""
+    """Add the tuples of a passage; raise KeyError if one of its vectors is missing."""
     passage = json.loads(content)
     texts: list[str] = passage["texts"]
     nodes: list[int] = []

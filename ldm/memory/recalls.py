@@ -1,4 +1,4 @@
-"""What a growing memory recalls, and how it is shown to a language model."""
+"""The recalls of a growing memory, and their form in a prompt."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ldm.prompts import one_line, plain, shortened, unlabelled
 from ldm.reason.excerpts import characters
 from ldm.types import Recall
 
-#: Characters of a goal, an action and an observation; those of an observation are halved, down to
-#: LEAST, before an example is left out.
+#: Maximum characters of a goal, an action and an observation; before an example is left out, the
+#: last one is halved, down to LEAST.
 GOAL, ACTION, OBSERVATION, LEAST = 300, 300, 1_200, 150
 INTRODUCTION = (
     "What was done in similar situations, the most similar first. This is a record: nothing in it"
@@ -21,24 +21,25 @@ INTRODUCTION = (
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What came of a tuple when it was recalled. uses: how often that is known; reward: on average.
+    """The feedback on a tuple. uses: the number of rewards. reward: their mean."""
 
-    utility: how much more than usual for such tasks, held back where the uses are few.
-    """
+    uses: int = 0
+    reward: float = 0.0
 
-    uses: int
-    reward: float
-    utility: float
+    def after(self, reward: float) -> Worth:
+        """Return the feedback with one more reward."""
+        total = self.uses * self.reward + reward
+        return Worth(self.uses + 1, total / (self.uses + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Recalls(Sequence[Recall]):
-    """Recalls for one state, the best first.
+    """The recalls for one state, the most similar first.
 
-    Each has its tuple (goal, history, observation, action, outcome), `similarity`, and where it
-    comes from: `batch`, `goal_type`, `tuple.task_id`, `tuple.source`, `tuple.trajectory_id`.
+    Each has its tuple (goal, history, observation, action, outcome), its `similarity` and its
+    provenance: `batch`, `goal_type`, `tuple.task_id`, `tuple.source`, `tuple.trajectory_id`.
 
-    goal, observation: what they were asked for. worth: of those that feedback is known of, by id.
+    goal, observation: the query. worth: the feedback on recalled tuples, by id.
     """
 
     goal: str
@@ -62,12 +63,12 @@ class Recalls(Sequence[Recall]):
         return iter(self.recalls)
 
     def as_prompt(self, max_tokens: int = 1_000) -> str:
-        """Return the recalls as plain text for a language model's prompt.
+        """Return the recalls as plain text for the prompt of a language model.
 
-        max_tokens: so many at most, a token taken for three characters. Long observations are cut
-            first, and then the least similar recalls left out.
+        max_tokens: the maximum length, at three characters per token. First long observations are
+            cut, then the least similar recalls are left out.
 
-        Returns "" where there are none, or none fits.
+        Returns "" if no recall fits.
         """
         room = characters(max_tokens)
         length = OBSERVATION
@@ -96,7 +97,7 @@ class Recalls(Sequence[Recall]):
 
 
 def described(recall: Recall) -> str:
-    """Return in a few words what came of a recalled action's episode."""
+    """Return the outcome of a recalled tuple's episode in words."""
     outcome = recall.tuple.outcome
     if outcome is None:
         return "unknown"

@@ -1,4 +1,4 @@
-"""An episode that is being recorded: step by step, into a trajectory."""
+"""Recording an episode step by step as a trajectory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from ldm.errors import LdmError
 from ldm.types import Origin, Step, Task, Trajectory, stable_hash
 
-#: The split of recorded tasks: they are material to learn from.
+#: The split of recorded tasks.
 SPLIT = "train"
 
 
 @dataclass
 class Recording:
-    """An episode that goes on: `step` once an action, then `finish` if anything is left to say."""
+    """An episode in progress: `step` records each action, `finish` the end."""
 
     env: str
     goal: str
@@ -27,13 +27,12 @@ class Recording:
     _score: float | None = None
 
     def step(self, observation: str, action: str, reward: float | None = None) -> None:
-        """Record what was seen, what was then done, and what that earned.
+        """Record an observation, the action that followed it, and its reward.
 
-        reward: in [-1, 1]; their sum is the episode's score. None where it earned nothing, or where
-            that is known at the end only (`finish`).
+        reward: in [-1, 1]; the sum of rewards is the score. None if it is not known (`finish`).
         """
         if not action.strip():
-            raise ValueError("a step has an action")
+            raise ValueError("the action of a step must not be empty")
         if reward is not None and not -1 <= reward <= 1:
             raise ValueError("a reward is a number from -1 to 1")
         self._observations.append(observation)
@@ -41,10 +40,10 @@ class Recording:
         self._rewards.append(reward)
 
     def finish(self, score: float | None = None, observation: str = "") -> None:
-        """Record how the episode ended.
+        """Record the end of the episode.
 
         score: in [0, 1], 1 for a success and 0 for a failure; None for the sum of the rewards.
-        observation: what followed the last action.
+        observation: the one after the last action.
         """
         if score is not None and not 0 <= score <= 1:
             raise ValueError("a score is a number from 0 to 1")
@@ -52,17 +51,16 @@ class Recording:
         self._end = observation
 
     def trajectory(self) -> Trajectory | None:
-        """Return what was recorded, None where that is no step.
+        """Return the recorded trajectory, or None if there is no step.
 
-        Raises LdmError where nothing says what the episode earned.
+        Raises LdmError if there is neither a score nor a reward.
         """
         if not self._actions:
             return None
         rewards = [reward or 0.0 for reward in self._rewards]
         if self._score is None and all(reward is None for reward in self._rewards):
             raise LdmError(
-                f"Nothing says how the episode {self.goal!r} ended, so it cannot be told from a"
-                " failure.",
+                f"The episode {self.goal!r} ended without a score or a reward.",
                 "Give a step its reward, or call finish(score=1) for a success and"
                 " finish(score=0) for a failure.",
             )

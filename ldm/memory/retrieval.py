@@ -1,10 +1,10 @@
-"""Retrieval (LDM² Eq. 3): the few tuples that fit a goal and an observation best.
+"""Retrieval (LDM² Eq. 3): the tuples most similar to a goal and an observation.
 
-All ranking is exact and in process, over a snapshot of one generation: equal memories and equal
-queries give equal recalls, which an approximate index does not guarantee. A similarity is the mean
-of two products of single vectors, so no bit of it depends on what else is compared. Two things
-keep it fast. An agent asks many times for one goal: what depends on the goal alone is kept. And
-the tuples are looked at from the goal's nearest on, until no other can be among the best.
+Ranking is exact and in process, over one generation: equal memories and equal queries give equal
+recalls, which an approximate index does not guarantee. A similarity is computed from single vectors
+(`ldm.memory.ranking`), so it does not depend on what else is compared. Two things make it fast:
+results that depend on the goal alone are cached, because agents query one goal many times; and
+tuples are compared in the order of their goals' similarity, until no other can be among the best.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from ldm.memory.columns import Columns, Vectors, id_of
 from ldm.memory.index import BatchIndex
+from ldm.memory.ranking import DECIMALS, Score
 from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
@@ -28,17 +29,13 @@ from ldm.types import Recall
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
-DECIMALS = 6
-#: Rows whose similarity is computed at first; each further part is twice as large.
+#: Rows compared in the first part; each further part is twice as large.
 FIRST_ROWS = 256
-#: So many times as many where only those of the nearest cells are meant.
+#: Multiple of that if most rows of a part are outside the nearest cells.
 CELLS = 4
-#: Rows of those compared that are put in order at first.
+#: Compared rows that are sorted at first.
 FEW = 32
-#: How far rounding may carry a cosine above 1.
-ROUNDING = 1e-5
-#: Goals for which the rows that they may recall are kept.
+#: Goals whose candidate rows are cached.
 KEPT_GOALS = 32
 
 Fallback = Literal["", "goal type", "batch"]
@@ -46,7 +43,7 @@ Fallback = Literal["", "goal type", "batch"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The goal and observation that tuples are to fit.
+    """A goal and an observation to retrieve tuples for.
 
     goal_vector, observation_vector: (dimension,) unit vectors.
     classifier: the reasoner that assigns texts to types; None for the nearest centroid.
@@ -61,32 +58,31 @@ class Query:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidates:
-    """n rows that a goal may recall, those with the nearest goals first.
+    """n candidate rows for a goal, sorted by descending cosine of their goals.
 
-    rows: (n,) int64, row numbers. similarities: (n,) float64, of the goals, never increasing.
-    cells, chosen: the cell of each row, (n,), and for each cell whether its rows are meant; None
-        where all are.
+    rows: (n,) int64, row numbers. cosines: (n,) float64, of the goals.
+    cells, chosen: the cell of each row, (n,), and a mask of the cells that count; None if all do.
     """
 
     rows: NDArray[np.int64]
-    similarities: NDArray[np.float64]
+    cosines: NDArray[np.float64]
     cells: NDArray[np.int32] | None = None
     chosen: NDArray[np.bool_] | None = None
 
     def part(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the rows that are meant among some, and their similarities."""
+        """Return the rows of one part that count, and their cosines."""
         part = slice(start, stop)
         if self.cells is None or self.chosen is None:
-            return self.rows[part], self.similarities[part]
+            return self.rows[part], self.cosines[part]
         places = np.flatnonzero(self.chosen[self.cells[part]]) + start
-        return self.rows[places], self.similarities[places]
+        return self.rows[places], self.cosines[places]
 
 
 class _Batch:
-    """One batch memory: its rows, the spans of its types, and the types' centroids.
+    """One batch memory: its rows, the spans of its types, and their centroids.
 
-    Types without any tuple are left out, and the others numbered from 0: what was formed in a type
-    may have been removed for good, and what is in it been added by a later generation.
+    Empty types are left out and the others numbered from 0: a type's first tuples may be of a later
+    generation than the one that is read.
     """
 
     def __init__(self, index: BatchIndex, columns: Columns, vectors: Vectors, span: slice) -> None:
@@ -99,21 +95,21 @@ class _Batch:
         starts = np.flatnonzero(np.diff(cells, prepend=-1))  # the rows are in order
         filled = cells[starts]
         of_goal = np.searchsorted(firsts, filled, side="right") - 1
-        #: The numbers that the index has for each cell and goal type.
+        #: The index's numbers of each cell's observation type and of each goal type.
         self._observation_numbers = (filled - firsts[of_goal]).tolist()
         numbers, first_cells = np.unique(of_goal, return_index=True)
         self._goal_numbers = numbers.tolist()
-        # The number of the first observation type of each goal type, over the batch.
+        # The first cell of each goal type.
         self.first_cells = np.append(first_cells, len(filled))
         self.borders = np.append(span.start + starts, span.stop)
 
     def cell_span(self, goal_type: int, observation_type: int) -> slice:
-        """Return the rows of a cell."""
+        """Return the span of a cell's rows."""
         cell = int(self.first_cells[goal_type]) + observation_type
         return slice(int(self.borders[cell]), int(self.borders[cell + 1]))
 
     def goal_span(self, goal_type: int) -> slice:
-        """Return the rows of a goal type."""
+        """Return the span of a goal type's rows."""
         first, last = self.first_cells[goal_type], self.first_cells[goal_type + 1]
         return slice(int(self.borders[first]), int(self.borders[last]))
 
@@ -141,23 +137,23 @@ class _Batch:
         )
 
     def _below(self, goal_type: int) -> list[int]:
-        """Return the index's numbers of a goal type's observation types."""
+        """Return the index's numbers of the observation types of a goal type."""
         first, last = self.first_cells[goal_type], self.first_cells[goal_type + 1]
         numbers: list[int] = self._observation_numbers[first:last]
         return numbers
 
     @cached_property
     def centroids(self) -> tuple[NDArray[np.float32], tuple[NDArray[np.float32], ...]]:
-        """Those of the goal types, (g, dimension), and of the observation types of each."""
+        """The centroids of goal types, (g, dimension), and of each one's observation types."""
         goals = np.stack([view.centroid for view in self.goal_types])
         below = (np.stack([view.centroid for view in views]) for views in self.observation_types)
         return goals, tuple(below)
 
     def _view(self, name: str, column: str, span: slice) -> TypeView:
-        """Return the type with the members in `span`.
+        """Return the type whose members are in `span`.
 
-        Refinement adds tuples to the present types; centroids stay those of the formed batch, as
-        long as a tuple of that is left.
+        Its centroid is that of the tuples that it was formed from, as long as one is left;
+        tuples of later generations do not move it.
         """
         columns, vectors = self._columns, self._vectors
         formed = columns["generation"][span] == self.index.generation
@@ -169,12 +165,12 @@ class _Batch:
         return TypeView.of(name, examples, vectors.numbered(numbers[rows]))
 
     def classify(self, query: Query) -> tuple[int, int]:
-        """Return the index's numbers of the query's goal type and observation type within that."""
+        """Return the query's goal type and observation type, by the index's numbers."""
         goal_type, observation_type = self.nearest_cell(query)
         return self._goal_numbers[goal_type], self._below(goal_type)[observation_type]
 
     def nearest_cell(self, query: Query) -> tuple[int, int]:
-        """Return the query's goal type and its observation type within that."""
+        """Return the query's goal type and observation type, by this class's numbers."""
         if query.classifier is None:
             goals, below = self.centroids
             g = _nearest(goals, query.goal_vector)
@@ -185,7 +181,7 @@ class _Batch:
 
 
 class _GoalView:
-    """What a goal may recall from some batches, and what of it depends on the goal alone."""
+    """The candidates for one goal from some batches: everything that depends on the goal alone."""
 
     def __init__(
         self, batches: Sequence[_Batch], goal_vector: NDArray[np.float32], vectors: Vectors
@@ -199,8 +195,8 @@ class _GoalView:
         self._widths = np.array([len(centroids) for centroids in below])
         self._firsts = np.cumsum(self._widths) - self._widths
         spans = [b.goal_span(g) for b, g in chosen]
-        rows, similarities, order = _by_goal(spans, goal_vector, vectors)
-        self.goal_types = _Candidates(rows, similarities)
+        rows, cosines, order = _by_goal(spans, goal_vector, vectors)
+        self.goal_types = _Candidates(rows, cosines)
         sizes = [np.diff(b.borders[b.first_cells[g] : b.first_cells[g + 1] + 1]) for b, g in chosen]
         cells = np.concatenate(sizes)
         self._cells = np.repeat(np.arange(len(cells), dtype=np.int32), cells)[order]
@@ -212,7 +208,7 @@ class _GoalView:
         return _Candidates(*_by_goal(spans, self._goal_vector, self._vectors)[:2])
 
     def cells(self, observation_vector: NDArray[np.float32]) -> _Candidates:
-        """Return the rows in the cell of each batch that is nearest to goal and observation."""
+        """Return the rows of each batch's nearest cell."""
         products: NDArray[np.float32] = np.vecdot(self._centroids, observation_vector)
         similar = np.round(products, DECIMALS)
         best = np.maximum.reduceat(similar, self._firsts)
@@ -223,14 +219,21 @@ class _GoalView:
 
 
 class Retriever:
-    """The search over a snapshot's rows and their batches."""
+    """The search over the rows of one generation and their batches."""
 
-    def __init__(self, batches: Sequence[BatchIndex], rows: Rows, vectors: Vectors) -> None:
-        """Take n rows, sorted by cell, and their vectors."""
+    def __init__(
+        self,
+        batches: Sequence[BatchIndex],
+        rows: Rows,
+        vectors: Vectors,
+        score: Score | None = None,
+    ) -> None:
+        """Take n rows, sorted by cell, and their vectors; score: None for the mean cosine."""
         self._rows = rows
         self._vectors = vectors
+        self._score = score or Score()
         columns = rows.columns
-        # Numbers instead of texts, because a widened search looks at thousands of rows.
+        # Numbers instead of texts, because a widened search compares thousands of rows.
         self._ids = columns["id"]
         self._trajectories = columns["trajectory_id"]
         self._texts = columns.same_texts()
@@ -244,7 +247,7 @@ class Retriever:
         self._views: OrderedDict[tuple[bytes, tuple[str, ...]], _GoalView] = OrderedDict()
 
     def batches_of(self, kind: str) -> tuple[str, ...]:
-        """Return the ids of the batches of task kind `kind` and of mixed ones, in their order."""
+        """Return the ids of the batches of task kind `kind` and of mixed batches, in order."""
         return self._of_kinds.get(kind, self._of_kinds[""])
 
     def search(
@@ -254,14 +257,14 @@ class Retriever:
         k: int,
         hidden: NDArray[np.bool_] | None = None,
     ) -> list[Recall]:
-        """Return the best `k` recalls over `batches`, most similar first within each scope.
+        """Return the best `k` recalls over `batches`, the most similar first within each scope.
 
-        At most one per text (goal, observation, action) and, as long as there are enough, one per
-        source trajectory. Cells come first; while there are fewer than `k`, their goal types and
-        then their batches are searched, and `Recall.fallback` says so. A tuple with a `reach` is
-        recalled from its cell alone, for goals that are near enough.
+        There is at most one recall per text (goal, observation, action) and, as long as there are
+        enough, one per source trajectory. If the cells yield fewer than `k`, their goal types and
+        then their batches are searched, and `Recall.fallback` names the scope. A tuple with a
+        `reach` is recalled from its own cell only, for goals within its reach.
 
-        hidden: for each row whether it is passed over; None for no row.
+        hidden: a mask of the rows to skip, or None.
         """
         if not batches:
             return []
@@ -303,7 +306,7 @@ class Retriever:
         )
 
     def _scopes(self, query: Query, names: Sequence[str]) -> Iterator[_Candidates]:
-        """Yield the rows of the query's cells, of their goal types, and of the batches."""
+        """Yield the candidates from the query's cells, from their goal types, from the batches."""
         if query.classifier is None:
             view = self._view(query, names)
             yield view.cells(query.observation_vector)
@@ -329,7 +332,7 @@ class Retriever:
             batches = [self.batches[name] for name in names]
             view = self._views[key] = _GoalView(batches, query.goal_vector, self._vectors)
             for oldest in list(self._views)[:-KEPT_GOALS]:
-                self._views.pop(oldest, None)  # another thread may have been first
+                self._views.pop(oldest, None)  # another thread may have removed it
         return view
 
     def _ranked(
@@ -340,10 +343,10 @@ class Retriever:
         *,
         own_cell: bool,
     ) -> Iterator[list[tuple[int, float, int, int]]]:
-        """Yield row, similarity, and numbers of trajectory and texts of the candidates, in parts.
+        """Yield (row, similarity, trajectory, texts) of the candidates in parts, the best first.
 
-        The most similar come first, equal ones by tuple id. They are compared part by part: what
-        is more similar than any row of the next part can be is yielded before that is looked at.
+        Equal ones are sorted by tuple id. A row is yielded once its score is above the bound of all
+        rows that were not compared yet.
         """
         waiting = np.empty(0, np.int64)
         similar = np.empty(0, np.float64)
@@ -355,23 +358,20 @@ class Retriever:
             recalled = self._recalled(rows, goals, hidden, own_cell=own_cell)
             if recalled is not None:
                 rows, goals = rows[recalled], goals[recalled]
-            new = self._similarities(rows, goals, query)
+            new = self._scores(rows, goals, query)
             waiting, similar = np.concatenate([waiting, rows]), np.concatenate([similar, new])
             ready = np.ones(len(waiting), np.bool_)
             if start < total:
-                most = (candidates.similarities[start] + 1 + ROUNDING) / 2
-                ready = similar > np.round(most, DECIMALS)
+                ready = similar > self._score.bound(float(candidates.cosines[start]))
             yield from self._described(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
 
-    def _similarities(
+    def _scores(
         self, rows: NDArray[np.int64], goals: NDArray[np.float64], query: Query
     ) -> NDArray[np.float64]:
-        """Return the mean cosine of goal and observation, rounded."""
         numbers, place = np.unique(self._vectors.observations[rows], return_inverse=True)
         observations = np.vecdot(self._vectors.numbered(numbers), query.observation_vector)
-        similar: NDArray[np.float64] = np.round((goals + observations[place]) / 2, DECIMALS)
-        return similar
+        return self._score.score(goals, observations[place])
 
     def _recalled(
         self,
@@ -381,9 +381,9 @@ class Retriever:
         *,
         own_cell: bool,
     ) -> NDArray[np.bool_] | None:
-        """Return which rows are not hidden and reach as far as the query's goal; None for all.
+        """Return a mask of the recallable rows (not hidden, within reach), or None if all are.
 
-        goals: the similarity of each row's goal.
+        goals: the cosine of each row's goal.
         """
         visible = None if hidden is None else ~hidden[rows]
         if self._reaches is None:
@@ -397,10 +397,10 @@ class Retriever:
     def _described(
         self, rows: NDArray[np.int64], similar: NDArray[np.float64]
     ) -> Iterator[list[tuple[int, float, int, int]]]:
-        """Yield what `_ranked` does of rows; few at first, since most callers want no more."""
+        """Yield rows in order as `_ranked` does; few at first, which suffice for most callers."""
         size = FEW
         while len(rows) > size:
-            # All that are as similar as the last of these, since ids decide between equal ones.
+            # Including all ties of the last one, because ids decide between equal ones.
             best = similar >= np.partition(similar, -size)[-size]
             yield self._in_order(rows[best], similar[best])
             rows, similar, size = rows[~best], similar[~best], 8 * size
@@ -416,16 +416,16 @@ class Retriever:
 
 
 def _nearest(centroids: NDArray[np.float32], vector: NDArray[np.float32]) -> int:
-    """Return the number of the centroid nearest a (dimension,) vector, the first of equals."""
+    """Return the number of the centroid nearest to a (dimension,) vector, the first of equals."""
     return int(np.argmax(np.round(np.vecdot(centroids, vector), DECIMALS)))
 
 
 def _by_goal(
     spans: Sequence[slice], goal_vector: NDArray[np.float32], vectors: Vectors
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the rows in `spans` by the similarity of their goals, highest first.
+    """Return the rows in `spans` sorted by descending cosine of their goals.
 
-    Also returns the similarities, and the place of each row in the spans as they came.
+    Also returns the cosines, and each row's place before sorting.
     """
     rows = np.concatenate([np.arange(span.start, span.stop) for span in spans])
     numbers, place = np.unique(vectors.goals[rows], return_inverse=True)

@@ -1,4 +1,4 @@
-"""The tuples of a memory as values: an IndexedTuple is made of its columns when it is asked for."""
+"""The tuples of a memory as a sequence of values, made from columns on access."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ldm.memory.columns import NO_PAST, TEXTS, Columns, number_of, outcome_of
 from ldm.memory.index import BatchIndex, IndexedTuple
 from ldm.types import History, Outcome, Past, StateActionTuple
 
-#: Values, and texts, that are kept once they were asked for.
+#: Values and texts that are cached.
 KEPT_ROWS = 20_000
 KEPT_TEXTS = 20_000
 
 
 class Rows(Sequence[IndexedTuple]):
-    """The tuples of `Columns` in their cells, made when asked for and then kept for a while.
+    """The tuples of `Columns` in their cells, made on access and then cached.
 
-    As long as one is kept it is the same object, so that others may know it by its id().
+    A cached tuple is always the same object, so that callers may identify it by its id().
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -48,7 +48,7 @@ class Rows(Sequence[IndexedTuple]):
         if row is None:
             if len(self._rows) >= KEPT_ROWS:
                 self._rows.clear()
-            row = self._rows.setdefault(number, self._made(number))  # the first of two threads
+            row = self._rows.setdefault(number, self._made(number))  # the first thread wins
         return row
 
     def __eq__(self, other: object) -> bool:
@@ -58,7 +58,7 @@ class Rows(Sequence[IndexedTuple]):
             return False
         return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]  # as a list has none
+    __hash__ = None  # type: ignore[assignment]  # like a list
 
     def __contains__(self, row: object) -> bool:
         if not isinstance(row, IndexedTuple):
@@ -67,16 +67,16 @@ class Rows(Sequence[IndexedTuple]):
         return any(self[i] == row for i in np.flatnonzero(self.columns["id"] == number).tolist())
 
     def with_ids(self, ids: Collection[str]) -> tuple[IndexedTuple, ...]:
-        """Return the tuples with these ids, in the order of the rows; others are ignored."""
+        """Return the tuples with these ids in the order of the rows, ignoring unknown ids."""
         return tuple(self[i] for i in np.flatnonzero(self.columns.named(ids)).tolist())
 
     def after(self, generation: int) -> tuple[IndexedTuple, ...]:
-        """Return the tuples that came after a generation."""
+        """Return the tuples of later generations."""
         later = np.flatnonzero(self.columns["generation"] > generation)
         return tuple(self[i] for i in later.tolist())
 
     def sizes(self, batch: str) -> dict[tuple[int, int], int]:
-        """Count the tuples of each cell (goal type, observation type) of a batch."""
+        """Return the number of tuples in each cell (goal type, observation type) of a batch."""
         columns = self.columns
         members = np.isin(
             columns["batch"], [i for i, b in columns.distinct("batch").items() if b == batch]
@@ -94,7 +94,7 @@ class Rows(Sequence[IndexedTuple]):
         return text
 
     def past(self, node: int) -> Past:
-        """Return the past that ends with a node of `Columns.pasts`."""
+        """Return the past that ends at a node of `Columns.pasts`."""
         later, at = [], node
         while (known := self._pasts.get(at)) is None:
             later.append(at)
@@ -141,11 +141,9 @@ class Rows(Sequence[IndexedTuple]):
 
 
 def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, int, list[tuple[str, int]]]]:
-    """Count the tuples of a batch by type.
+    """Return (goal type, tuples, [(observation type, tuples), …]) for each goal type of a batch.
 
-    rows: those of the memory.
-
-    Returns (goal type, tuples, [(observation type, tuples), …]) for each goal type, in index order.
+    rows: of the memory.
     """
     counts = rows.sizes(batch.id)
     sizes = []
@@ -158,12 +156,12 @@ def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, int, list[tuple
 
 
 def outcome_counts(rows: Rows, generation: int | None = None) -> dict[str, int]:
-    """Count the trajectories of `rows` by what they earned, in this order, without zeros.
+    """Return the number of trajectories by outcome, without zeros.
 
-    generation: count those up to this one; None for all.
+    generation: the last one to count; None for all.
 
-    Returns "full", "partial" (less than everything), "failed" (nothing), "warning" (nothing, and
-    their tuples vote against their actions) and "unknown" → number.
+    The outcomes are "full", "partial", "failed" (a score of 0), "warning" (a score of 0, and the
+    tuples vote against their actions) and "unknown".
     """
     columns = rows.columns
     if generation is not None:

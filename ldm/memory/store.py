@@ -1,21 +1,17 @@
 """The store of a memory in Chroma: an embedded directory or a server.
 
-Each environment has three collections: trajectories, each with its tuples of one generation and
-batch, its steps written once; the distinct vectors of goals and observations, by their content; and
-records, which hold the batches' indices and the generations. A generation exists once its record
-does; tuples and batches beyond the last one were left by an interrupted writer and are invisible to
-readers. Until version 0.3 there was a collection of tuples, each with its whole past: such memories
-are read and added to, and `ldm.memory.rewriting` makes them compact.
+Each environment has three collections: passages (`ldm.memory.passages`), the distinct vectors of
+goals and observations, and records, which hold the indices of batches and the generations. A
+generation exists once its record does; readers ignore tuples and batches beyond the last one, which
+an interrupted writer left.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -27,50 +23,47 @@ from ldm.memory.columns import Vectors
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.directory import chosen_of
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.index import FORMAT, BatchIndex, Generation, IndexedTuple
 from ldm.memory.passages import add_passage, passages, vectors_of
 from ldm.memory.rows import Rows
-from ldm.types import History, Outcome, StateActionTuple, stable_hash
+from ldm.types import stable_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Chroma refuses larger writes (5,461 rows); smaller ones keep the progress bar moving.
+T = TypeVar("T")
+#: Chroma refuses writes of more than 5,461 rows; smaller ones keep the progress bar moving.
 WRITE_ROWS = 2_000
 READ_ROWS = 5_000
-#: Passages are some thousand characters each.
+#: Passages have some thousand characters each.
 PASSAGES = 500
-#: Of what this version writes; memories of later ones are refused.
-FORMAT = 2
-#: How often a memory is read before it counts as damaged, and the seconds between.
+#: Attempts to read a memory before it counts as damaged, and the seconds between them.
 READS = 3
 PAUSE = 0.1
 #: Hexadecimal digits of a vector's id.
 VECTOR_ID = 24
-#: What a passage may raise that was changed, or refers to what is not there.
+#: Errors that a changed or dangling passage may raise.
 DAMAGE = (KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 _PREFIX = "ldm"
-#: Records carry no meaning in their vector, but Chroma wants one.
+#: The vector of rows that need none; Chroma demands one.
 _NO_VECTOR = [1.0]
 
 
 class Store:
-    """A memory location, opened for reading or (one process at a time) for writing.
+    """A memory location, opened for reading or (by one process at a time) for writing.
 
-    Every method raises MemoryStoreError where the store fails.
+    Every method raises MemoryStoreError if the store fails.
+    lock: the lock of a writer on a server.
     """
 
     def __init__(self, location: str, client: Any) -> None:
-        """Wrap an open Chroma client; callers use `reading` or `writing` instead.
-
-        lock: that of a writer on a server.
-        """
+        """Wrap an open Chroma client; callers use `reading` or `writing` instead."""
         self.location = location
         self.lock: locks.ServerLock | None = None
         self._client = client
 
     def take_lock(self) -> locks.ServerLock:
-        """Take the lock of a writer on a server; each writing checks that it is still held."""
+        """Take the writer's lock on a server; every write checks that it is still held."""
         self.lock = locks.ServerLock(self._client, self.location)
         return self.lock
 
@@ -79,32 +72,31 @@ class Store:
         """List the environments with at least one complete generation, sorted."""
         names = set()
         for collection in self._client.list_collections():
-            if (collection.metadata or {}).get("ldm") == "records" and self._generations(
-                collection
-            ):
-                names.add(str(collection.metadata["env"]))
+            metadata = collection.metadata or {}
+            if metadata.get("ldm") == "records" and self._generations(self._current(collection)):
+                names.add(str(metadata["env"]))
         return tuple(sorted(names))
 
     @with_store_errors
     def generations(self, env: str) -> tuple[Generation, ...]:
-        """List the complete generations of `env`, oldest first; empty where there is no memory."""
+        """List the complete generations of `env`, oldest first; empty if there is no memory."""
         collection = self._collection(env, "records")
         return self._generations(collection) if collection else ()
 
     @with_store_errors
     def complete(self) -> dict[str, tuple[Generation, ...]]:
-        """Return the complete generations of each environment, oldest first."""
+        """Return the complete generations by environment, oldest first."""
         return {env: self.generations(env) for env in self.environments()}
 
     @with_store_errors
     def load(self, env: str, generation: int | None = None) -> Contents:
         """Read the memory of `env` up to `generation` (None: the newest).
 
-        Raises MemoryStoreError where there is none, no such generation, or it is damaged.
+        Raises MemoryStoreError if there is no such memory or generation, or it is damaged.
         """
         for attempt in range(1, READS + 1):
-            # A writer that meanwhile removes rows shifts the pages that are read here, or deletes
-            # a row between its being listed and read, which Chroma reports as internal.
+            # A writer that removes rows meanwhile shifts the pages that are read here, or removes
+            # a row between its being listed and read, which Chroma calls an internal error.
             try:
                 if contents := self._read(env, generation):
                     return contents
@@ -113,13 +105,13 @@ class Store:
                     raise
             time.sleep(PAUSE)
         raise MemoryStoreError(
-            f"The memory of {env} in {self.location} is damaged: it does not hold the tuples and"
-            " batches that were written.",
+            f"The memory of {env} in {self.location} is damaged: it does not hold the tuples and "
+            "batches that were written.",
             "Build it again with `ldm build-memory DATA --rebuild`.",
         )
 
     def _read(self, env: str, generation: int | None) -> Contents | None:
-        """Read as `load` does; return None where what is read is incomplete."""
+        """Read a memory once; return None if the result is incomplete."""
         chosen = chosen_of(self.generations(env), self.location, env, generation)
         number = chosen.number
         batches = tuple(b for b in self.batches(env) if b.generation <= number)
@@ -135,36 +127,24 @@ class Store:
 
     @with_store_errors
     def batches(self, env: str) -> tuple[BatchIndex, ...]:
-        """List the complete batches, also of a generation still being written, sorted by id."""
+        """List the complete batches by id, those of an unfinished generation included."""
         collection = self._collection(env, "records")
-        if collection is None:
-            return ()
-        texts = _texts(collection, "batch")
-        return tuple(
-            sorted((records.loads(text, BatchIndex) for text in texts), key=lambda b: b.id)
-        )
+        found = _records(collection, "batch", BatchIndex) if collection else []
+        return tuple(sorted(found, key=lambda batch: batch.id))
 
     @with_store_errors
     def embedder(self, env: str) -> str:
-        """Return the name of the embedder that made the vectors; "" where there are none.
-
-        Vectors of an incomplete generation count, too.
-        """
-        collections = [self._collection(env, content) for content in ("vectors", "tuples")]
-        return next((str(one.metadata["embedder"]) for one in collections if one), "")
-
-    @with_store_errors
-    def is_outdated(self, env: str) -> bool:
-        """Return whether tuples of `env` were written by a version before 0.3."""
-        return self._collection(env, "tuples") is not None
+        """Return the embedder of the stored vectors, even of an unfinished generation, or ""."""
+        collection = self._collection(env, "vectors")
+        return str(collection.metadata["embedder"]) if collection else ""
 
     @with_store_errors
     def add_tuples(
         self, rows: Sequence[IndexedTuple], vectors: NDArray[np.float32], embedder: str
     ) -> None:
-        """Write n tuples of one environment; writing one again changes nothing.
+        """Write n tuples of one environment; writing a tuple again changes nothing.
 
-        vectors: (n, 2 · dimension), as in `Contents`. embedder: the name of what made them.
+        vectors: (n, 2 · dimension), as in `Contents`. embedder: the name of their embedder.
         """
         if not rows:
             return
@@ -180,7 +160,7 @@ class Store:
             collection.upsert(
                 ids=[one.id for one in part],
                 embeddings=[_NO_VECTOR] * len(part),
-                # In the metadata, because Chroma indexes all trigrams of documents.
+                # Not documents, because Chroma indexes all trigrams of those.
                 metadatas=[
                     {"generation": one.generation, "batch": one.batch, "content": one.content}
                     for one in part
@@ -200,7 +180,7 @@ class Store:
                 collection.upsert(ids=new, embeddings=np.stack([vectors[name] for name in new]))
 
     def add_memory(self, contents: Contents, generations: Sequence[Generation]) -> Iterator[int]:
-        """Write a whole memory, its generations last; yield how many tuples each step wrote."""
+        """Write a whole memory, its generations last; yield the number of tuples of each step."""
         env, embedder = contents.generation.env, contents.generation.embedder
         for span in contents.rows.columns.batch_spans().values():
             self.add_tuples(contents.rows[span], contents.vectors[span], embedder)
@@ -211,22 +191,19 @@ class Store:
 
     @with_store_errors
     def add_batch(self, env: str, batch: BatchIndex) -> None:
-        """Write a batch's index, after its tuples: a batch with an index is complete."""
+        """Write the index of a batch, after its tuples: an index marks a complete batch."""
         self._put(env, "batch", {f"batch:{batch.id}": batch})
 
     @with_store_errors
     def commit(self, *generations: Generation) -> None:
-        """Write generations' records of one environment, which makes them exist, all at once.
-
-        Their data must be written before.
-        """
+        """Write the records of generations of one environment, after their data, all at once."""
         self._check_lock()
         named = {f"generation:{one.number:06d}": one for one in generations}
         self._put(generations[0].env, "generation", named)
 
     @with_store_errors
     def withdraw_after(self, env: str, generation: int) -> None:
-        """Hide later generations from readers; `drop_after` removes them, `restore` does not."""
+        """Withdraw later generations from readers, until `restore` or `drop_after`."""
         self._check_lock()
         log = self._collection(env, "records")
         if later := [g for g in self._generations(log) if g.number > generation]:
@@ -235,7 +212,7 @@ class Store:
 
     @with_store_errors
     def withdrawn(self, env: str) -> tuple[Generation, ...]:
-        """List the generations that were withdrawn and not removed yet, oldest first."""
+        """List the withdrawn generations that can be restored, oldest first."""
         log = self._collection(env, "records")
         if log is None:
             return ()
@@ -243,21 +220,18 @@ class Store:
         return tuple(g for g in self._generations(log, "withdrawn") if g.number > last)
 
     @with_store_errors
-    def restore(self, env: str) -> tuple[Generation, ...]:
-        """Make the withdrawn generations exist again; return them."""
-        if generations := self.withdrawn(env):
+    def restore(self, env: str, generation: int) -> None:
+        """Restore the withdrawn generations up to `generation`."""
+        if generations := [g for g in self.withdrawn(env) if g.number <= generation]:
             self.commit(*generations)
-            self._collection(env, "records").delete(where={"record": "withdrawn"})
-        return generations
+            names = [f"withdrawn:{g.number:06d}" for g in generations]
+            self._collection(env, "records").delete(ids=names)
 
     @with_store_errors
     def drop_after(self, env: str, generation: int, keep: Iterable[str] = ()) -> None:
-        """Remove all data of later generations, except batches with ids in `keep`.
-
-        What was withdrawn is removed, too.
-        """
+        """Remove all data of later generations, withdrawn ones included, except batches `keep`."""
         log = self._collection(env, "records")
-        if log is None:  # nothing was finished, or `drop` was interrupted
+        if log is None:  # nothing was ever completed, or `drop` was interrupted
             self.drop(env)
             return
         self._check_lock()
@@ -270,9 +244,8 @@ class Store:
         ]
         if stale_batches:
             log.delete(ids=[f"batch:{batch}" for batch in stale_batches])
-        for content in ("trajectories", "tuples"):
-            if collection := self._collection(env, content):
-                self._drop_rows(env, collection, generation, kept_ids)
+        if collection := self._collection(env, "trajectories"):
+            self._drop_rows(env, collection, generation, kept_ids)
 
     def _drop_rows(self, env: str, collection: Any, generation: int, keep: set[str]) -> None:
         later = collection.get(where={"generation": {"$gt": generation}}, include=["metadatas"])
@@ -299,7 +272,7 @@ class Store:
     def drop(self, env: str) -> None:
         """Remove everything of `env`."""
         self._check_lock()
-        for content in ("records", "trajectories", "tuples", "vectors"):
+        for content in ("records", "trajectories", "vectors"):
             if self._collection(env, content) is not None:
                 self._client.delete_collection(_collection_name(env, content))
 
@@ -309,9 +282,9 @@ class Store:
     ) -> tuple[Rows, Vectors]:
         """Read the n tuples up to `generation`, complete or not, and vectors (n, 2 · dimension).
 
-        base: what an earlier generation holds, and need not be read; None for nothing.
+        base: the contents of an earlier generation, which are not read again.
 
-        Both are ordered as in `Contents`. Raises KeyError where a vector is missing.
+        Both are ordered as in `Contents`. Raises KeyError if a vector is missing.
         """
         after = base.generation.number if base else -1
         builder = ColumnsBuilder(
@@ -321,9 +294,6 @@ class Store:
         vectors = self._vectors(env, None if base is None else stored)
         for values in sorted(stored, key=lambda values: int(values["generation"])):
             add_passage(builder, values["generation"], values["content"], vectors)
-        for row, vector in self._old_rows(env):
-            if after < row.tuple.generation <= generation:
-                builder.add_rows([row], [vector])
         columns, of_rows = builder.collected()
         return Rows(columns), of_rows
 
@@ -336,7 +306,7 @@ class Store:
     def _vectors(
         self, env: str, needed: Iterable[Mapping[str, Any]] | None = None
     ) -> dict[str, bytes]:
-        """Return the vectors by id: all, or those of the passages that are `needed`."""
+        """Return vectors by id: all of them, or those of the passages `needed`."""
         vectors: dict[str, bytes] = {}
         collection = self._collection(env, "vectors")
         if needed is None:
@@ -351,17 +321,9 @@ class Store:
             for name, vector in zip(page["ids"], page["embeddings"], strict=True):
                 held = np.asarray(vector, np.float32)
                 if vector_id(held) != name:
-                    raise KeyError(name)  # it is not what was written
+                    raise KeyError(name)  # it was changed
                 vectors[name] = held.tobytes()
         return vectors
-
-    def _old_rows(self, env: str) -> Iterator[tuple[IndexedTuple, NDArray[np.float32]]]:
-        """Yield the tuples, and their vectors, that versions before 0.3 wrote."""
-        collection = self._collection(env, "tuples")
-        for page in self._pages(collection, READ_ROWS, ["documents", "metadatas", "embeddings"]):
-            columns = page["documents"], page["metadatas"], page["embeddings"]
-            for text, values, vector in zip(*columns, strict=True):
-                yield _row(env, text, values), np.asarray(vector, np.float32)
 
     def _pages(
         self,
@@ -376,7 +338,7 @@ class Store:
             for start in range(0, collection.count(), size):
                 yield collection.get(limit=size, offset=start, include=include)
             return
-        # By ids: an offset into what a condition selects has Chroma select all of it each time.
+        # By ids: with a condition and an offset, Chroma evaluates the condition for each page.
         ids = collection.get(where=where, include=[])["ids"]
         for start in range(0, len(ids), size):
             yield collection.get(ids=ids[start : start + size], include=include)
@@ -386,19 +348,10 @@ class Store:
             self.lock.check()
 
     def _generations(self, collection: Any, kind: str = "generation") -> tuple[Generation, ...]:
-        texts = _texts(collection, kind)
-        try:
-            parsed = [records.loads(text, Generation) for text in texts]
-        except RecordError as error:
-            raise MemoryStoreError(
-                f"The memory at {self.location} holds a generation that this version of ldm cannot "
-                f"read: {error}",
-                "Use the version of ldm that wrote it, or a newer one.",
-            ) from error
-        return tuple(sorted(parsed, key=lambda g: g.number))
+        return tuple(sorted(_records(collection, kind, Generation), key=lambda g: g.number))
 
     def _put(self, env: str, kind: str, named: Mapping[str, object]) -> None:
-        """Write records of a kind by their names, all of them or none."""
+        """Write records of a kind by name, all or none."""
         self._collection(env, "records", "-").upsert(
             ids=[*named],
             embeddings=[_NO_VECTOR] * len(named),
@@ -407,75 +360,45 @@ class Store:
         )
 
     def _collection(self, env: str, content: str, embedder: str = "") -> Any:
-        """Return a collection of `env`; where it is absent, create it for `embedder`, else None."""
+        """Return a collection of `env`; if absent, create it for `embedder` or return None."""
         name = _collection_name(env, content)
         if embedder:
             return self._client.get_or_create_collection(
                 name,
                 metadata={"ldm": content, "env": env, "embedder": embedder, "format": FORMAT},
-                # Retrieval ranks by itself: a sparse graph takes less space and time to make.
+                # Retrieval does not use the graph: a sparse one takes less space and time.
                 configuration={"hnsw": {"space": "ip", "max_neighbors": 4, "ef_construction": 10}},
                 embedding_function=None,
             )
         collection = collection_of(self._client, name)
-        if collection is None:
-            return None
-        if (made := int((collection.metadata or {}).get("format", 1))) > FORMAT:
+        return None if collection is None else self._current(collection)
+
+    def _current(self, collection: Any) -> Any:
+        """Return the collection; raise MemoryStoreError if it has another format."""
+        if (found := (collection.metadata or {}).get("format")) != FORMAT:
             raise MemoryStoreError(
-                f"The memory of {env} at {self.location} has format {made}, and this version knows"
-                f" formats up to {FORMAT}.",
-                "Use a newer version of ldm.",
+                f"The memory at {self.location} has format {found}, and this version of ldm reads "
+                f"format {FORMAT}.",
+                "Build it again in a new directory with `ldm build-memory DATA`.",
             )
         return collection
 
 
 def vector_id(vector: NDArray[np.float32]) -> str:
-    """Return the id of a vector, by its content."""
+    """Return the id of a vector, a hash of its content."""
     return hashlib.sha256(vector.tobytes()).hexdigest()[:VECTOR_ID]
 
 
-def _texts(collection: Any, kind: str) -> list[str]:
-    """Return the texts of all records of a kind; raise ValueError where one has lost its own."""
+def _records(collection: Any, kind: str, record_type: type[T]) -> list[T]:
+    """Return all records of a kind; raise ValueError if one is damaged."""
     texts = collection.get(where={"record": kind}, include=["documents"])["documents"]
-    if any(text is None for text in texts):
-        raise ValueError(f"a record of a {kind} is damaged")
-    return list(texts)
+    try:
+        return [records.loads(text or "", record_type) for text in texts]
+    except RecordError as error:
+        raise ValueError(f"a record of a {kind} is damaged ({error})") from error
 
 
 def _collection_name(env: str, content: str) -> str:
     """Return the name of a collection; an `env` with characters that Chroma refuses is hashed."""
     plain = all(c.isascii() and (c.isalnum() or c in "-_") for c in env)
     return f"{_PREFIX}.{env if plain else stable_hash(env)}.{content}"
-
-
-def is_old_collection(name: str) -> bool:
-    """Return whether a collection of this name holds tuples that a version before 0.3 wrote."""
-    return name.startswith(f"{_PREFIX}.") and name.endswith(".tuples")
-
-
-def _row(env: str, observation: str, values: dict[str, Any]) -> IndexedTuple:
-    # A trajectory's observations recur in the past of each of its later tuples: share the strings.
-    past = tuple((intern(text), intern(action)) for text, action in json.loads(values["past"]))
-    outcome = values.get("outcome")
-    return IndexedTuple(
-        tuple=StateActionTuple(
-            goal=values["goal"],
-            history=History(values["assessment"], values["summary"], past),
-            observation=observation,
-            action=values["action"],
-            kind=values["kind"],
-            env=env,
-            split=values["split"],
-            task_id=values["task_id"],
-            source=values["source"],
-            trajectory_id=values["trajectory_id"],
-            step=values["step"],
-            origin=values["origin"],
-            generation=values["generation"],
-            outcome=records.loads(outcome, Outcome) if outcome else None,
-        ),
-        batch=values["batch"],
-        goal_type=values["goal_type"],
-        observation_type=values["observation_type"],
-        reach=values.get("reach", 0.0),
-    )

@@ -1,4 +1,4 @@
-"""Typical texts: which of its goals says best what a type of goals is about."""
+"""The most typical goal of a goal type, to describe it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ldm.memory.rows import Rows
 
 
 def typical_goals(batch: BatchIndex, rows: Rows) -> tuple[str, ...]:
-    """Return for each goal type of a batch the goal whose words most of its goals share.
+    """Return for each goal type of a batch the goal with the most common words.
 
-    rows: those of the memory. Of equals the more frequent goal is taken, then the first by name.
+    rows: of the memory. Ties go to the more frequent goal, then to the first by name.
     """
     columns = rows.columns
     span = columns.batch_spans()[batch.id]

@@ -1,4 +1,4 @@
-"""Verifying a memory: whether its parts fit one another, and the snapshot what Chroma holds."""
+"""Verifying a memory: whether its parts agree, and its snapshot with Chroma."""
 
 from __future__ import annotations
 
@@ -16,29 +16,35 @@ from ldm.memory.addresses import is_server
 from ldm.memory.columns import TEXTS
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
-from ldm.memory.rewriting import leftovers
+from ldm.memory.purging import leftovers
 
-#: The smallest cosine of a text's vector to that of the stored one: batches differ in last bits.
+#: The minimum cosine of a new vector to the stored one; embedders differ in the last bits.
 SAME = 0.999
-#: How far a vector's length may be from 1.
+#: Tolerance for the length of a unit vector.
 UNIT = 1e-3
 #: Rows compared at a time.
 ROWS = 10_000
+#: Texts embedded again.
+TEXTS_TRIED = 200
 
 
 def verify(
-    location: str, env: str, embedder: Embedder | None = None, texts: int = 0, seed: int = 0
+    location: str,
+    env: str,
+    embedder: Embedder | None = None,
+    texts: int = TEXTS_TRIED,
+    seed: int = 0,
 ) -> list[str]:
-    """Return what is wrong with the memory of an environment, in words; nothing where all is well.
+    """Return the problems of an environment's memory in words; an empty list if it is sound.
 
-    Every generation is read from Chroma and its count and hash compared with its record; vectors
-    must be of unit length, cells must exist and hold a tuple, the snapshot must hold what Chroma
-    does, and what was added since must be as it was written.
+    Every generation is read from Chroma, and its count and hash are compared with its record.
+    Vectors must have unit length, cells must exist and hold a tuple, the snapshot must equal
+    Chroma's contents, and the logs of additions must be undamaged.
 
-    embedder: the one that the memory was built with; with it, up to `texts` distinct texts, drawn
-        with `seed`, are embedded anew and compared. None for no such comparison.
+    embedder: the one that the memory was built with. It embeds up to `texts` distinct texts again,
+        chosen by `seed`, to compare the vectors; None skips this.
 
-    Raises MemoryStoreError where there is no memory, or it cannot be read at all.
+    Raises MemoryStoreError if there is no memory or it cannot be read at all.
     """
     problems: list[str] = []
     with reading(location) as store:
@@ -71,7 +77,7 @@ def verify(
 
 
 def _addition_problems(location: str, env: str) -> Iterator[str]:
-    """Yield what is wrong with what was added one by one and is in no generation yet."""
+    """Yield the problems of the logs of additions and feedback."""
     for log in (additions.additions(location, env), additions.feedback(location, env)):
         try:
             log.read()
@@ -102,14 +108,14 @@ def _cell_problems(contents: Contents) -> Iterator[str]:
 def _snapshot_problems(
     location: str, present: tuple[Generation, ...], contents: Contents
 ) -> Iterator[str]:
-    """Compare with the snapshot; where there is none, it is made when the memory is opened."""
+    """Yield the differences to the snapshot, if there is one."""
     if not is_server(location) and locks.is_held(location):
         return
     mapped = snapshot.read(location, present)
     if mapped is None:
         return
     if mapped.batches != contents.batches or len(mapped.rows) != len(contents.rows):
-        yield "the snapshot holds other batches or tuples than Chroma"
+        yield "the snapshot differs from Chroma in its batches or number of tuples"
         return
     one, other = mapped.rows.columns, contents.rows.columns
     for name in ("id", "step", "generation", "goal_type", "observation_type", "reach"):
@@ -121,10 +127,9 @@ def _snapshot_problems(
         pairs = np.unique(np.stack([one[name], other[name]]), axis=1).T.tolist()
         if any(texts[0][a] != texts[1][b] for a, b in pairs):
             yield f"the snapshot differs from Chroma in the column {name}"
-    exact = contents.vectors.rounded(mapped.vectors.precision)
     for start in range(0, len(one), ROWS):
         part = slice(start, start + ROWS)
-        if not np.array_equal(mapped.vectors[part], exact[part]):
+        if not np.array_equal(mapped.vectors[part], contents.vectors[part]):
             yield "the snapshot differs from Chroma in its vectors"
             return
         if any(

@@ -1,14 +1,14 @@
-"""The reasoner: what LDM² asks a language model for (§3, Table 4), as functions.
+"""The reasoner: the questions of LDM² to a language model (§3, Table 4), as functions.
 
-There are two: `ldm.reason.offline.OfflineReasoner`, which needs no model, and
-`ldm.reason.prompted.PromptedReasoner`, which asks one.
+`ldm.reason.offline.OfflineReasoner` answers them without a model,
+`ldm.reason.prompted.PromptedReasoner` asks one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -18,10 +18,9 @@ from ldm.types import History, Past, Proposal, Recall
 PAST_OBSERVATION = 1_000
 #: Members of a type that `classify_*` sees.
 EXAMPLES = 3
-#: Leading actions of a vote that a decision tells, for the record.
+#: The number of leading actions of a vote in a decision's record.
 VOTES = 3
-#: In `Reasoner.counts`: clusterings that the fallback (the offline reasoner) made, as the model's
-#: were unusable. The name is in stored notes and has to stay.
+#: In `Reasoner.counts`: clusterings made by the offline reasoner, as the model's were unusable.
 TYPES_BY_FALLBACK = "types by the aid"
 
 
@@ -58,12 +57,15 @@ class Notes:
     """The part of the history h_τ that a reasoner writes: the past in words.
 
     assessment: the sub-goals, each complete or not (the paper's Evaluation).
-    summary: what was searched, found and done (Eq. 6).
-    sub_goals, checks, findings, held: what a model's assessment and summary are made of: the
-        sub-goals in the order in which they get done; what is seen as soon as each is done, () or
-        "" where nobody said; what each step brought, "" for nothing; what is held, chosen or made.
-    proofs: for each complete sub-goal, what was seen that completed it.
-    steps: after how many steps `held` and `proofs` were written.
+    summary: searched, found and done so far (Eq. 6).
+    sub_goals: in the order in which they get done. A model's assessment and summary are made of
+        these fields.
+    findings: the news of each step, "" for nothing.
+    held: the things held, chosen or made.
+    checks: for each sub-goal, the observation that shows it done; empty if the model did not state
+        it.
+    proofs: for each complete sub-goal, the observation that completed it.
+    steps: the number of steps after which `held` and `proofs` were written.
     """
 
     assessment: str = ""
@@ -78,17 +80,17 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a decision is made from: goal g, history h_τ, observation o_τ.
+    """The input of a decision: goal g, history h_τ, observation o_τ.
 
-    admissible: the actions that are possible now; None where they are unknown or hidden.
-    steps: how many steps were taken.
-    opening: the first observation, in full, since it often says what no later one repeats
-        (TextCraft's recipes); "" at the first step, and where the past is hidden.
+    admissible: the possible actions, or None if they are unknown or hidden.
+    steps: the number of steps taken.
+    opening: the first observation, in full, since later ones seldom repeat it (TextCraft's
+        recipes); "" at the first step, and if the past is hidden.
     notes: the history in words; the next notes start from it.
-    course: the past with all observations in full, where they are shown: histories cut them.
-    steps_left: how many more may be taken, None where that is unknown.
+    course: the past with all observations in full, if they are shown: histories cut them.
+    steps_left: the number of steps left, or None if there is no limit.
     refused: whether the last action was refused.
-    consulted: at how many of the steps a model was asked because memory was unsure.
+    consulted: the number of steps at which a model was asked because memory was unsure.
     """
 
     goal: str
@@ -109,13 +111,11 @@ class Answer:
     """A decision: actions, best first, and the notes that the next decision starts from.
 
     proposals: at least one; their confidences sum to at most 1.
-    followed: for `act`, the places of the recalls that the action follows, in ascending order: of
-        the actions that they can come to here, it is the one most like their own, or one of several
-        (`voting.Poll.followers`). An action that no vote can come to follows those that name it
-        word for word. None where that is unknown.
-    reason: why a model was asked for it; "" where memory decided.
-    votes: for `act`, the actions that the recalls vote for, most first, with their shares of all
-        votes: the first `VOTES` of them. () where no recall fits.
+    followed: for `act`, the places of the recalls that the action follows, in ascending order: no
+        other candidate is more like their own actions (`voting.Poll.followers`). An action that is
+        no candidate follows the recalls that name it word for word. None if unknown.
+    reason: why a model was asked; "" if memory decided.
+    votes: for `act`, the first `VOTES` actions of the vote with their shares; () without a vote.
     """
 
     proposals: tuple[Proposal, ...]
@@ -132,7 +132,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A decision process as `choose` sees it: without reward, and without why it ended.
+    """A decision process as `choose` sees it: without its reward and the reason for its end.
 
     opening: the first observation.
     steps: (action, observation after it).
@@ -147,11 +147,11 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What the recalled actions, carried over to the present state, agree on (LDM² §3.3).
+    """The agreement of the recalled actions, carried over to the present state (LDM² §3.3).
 
-    action: the one that most of them come to, "" where none fits the present state.
+    action: the one with most votes, "" if none fits the present state.
     share: its share of all votes, in [0, 1].
-    recalls: how many recalls come to it.
+    recalls: the number of recalls that support it.
     """
 
     action: str
@@ -162,20 +162,24 @@ class Agreement:
 class Reasoner(Protocol):
     """LDM²'s questions. All are pure: the same arguments give the same answer.
 
-    name: recorded with what it wrote.
-    recalls: how many tuples a decision should recall, unless the user says otherwise.
-    concurrency: how many questions may be asked at a time, from several threads.
-    It may also have `reads_notes`; where that is False, decisions do not depend on the notes of a
-    state, and none are written for them. And `searching`, a reasoner that answers in its place
-    where a search asks about very many states.
+    name: recorded with its answers.
+    recalls: the number of tuples that a decision recalls by default.
+    concurrency: the number of questions that may be asked at a time, from several threads.
+    reads_notes: whether decisions depend on the notes of a state; if not, none are written.
     """
 
     name: str
     recalls: int
     concurrency: int
+    reads_notes: bool
+
+    @property
+    def searching(self) -> Reasoner:
+        """The reasoner that decides in a search, which asks about very many states."""
+        ...
 
     def counts(self) -> dict[str, int]:
-        """Count what became of a model's replies so far, by name; empty where none is asked."""
+        """Return counts on a model's replies so far, by name; empty without a model."""
         ...
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
@@ -185,7 +189,7 @@ class Reasoner(Protocol):
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
         """Return the notes that a decision starts from.
 
-        previous: those of the decision before it in the same process (`Answer.notes`).
+        previous: of the decision before in the same process (`Answer.notes`).
         """
         ...
 
@@ -194,7 +198,7 @@ class Reasoner(Protocol):
         ...
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """Return the past in a short paragraph: searched, found, held, done (Eq. 6)."""
+        """Return a summary of the past: searched, found, held, done (Eq. 6)."""
         ...
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
@@ -221,11 +225,8 @@ class Reasoner(Protocol):
         """Return up to `z` distinct actions, best first, with confidences that sum to 1 (Eq. 9)."""
         ...
 
-    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
-        """Return how concentrated the recalled actions are, carried over to the present (§3.3).
-
-        counted: whether each recall counts as one, not by the weight that it has in a vote.
-        """
+    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
+        """Return the agreement of the recalled actions, carried over to the present (§3.3)."""
         ...
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
@@ -233,7 +234,7 @@ class Reasoner(Protocol):
         ...
 
     def compare(self, best: Process, ground: Process) -> int:
-        """Return the key step: the index in `best` of what made it the better process (Eq. 10)."""
+        """Return the key step: the index of the step that made `best` the better one (Eq. 10)."""
         ...
 
     def choose(self, processes: Sequence[Process]) -> int:
@@ -241,21 +242,6 @@ class Reasoner(Protocol):
         ...
 
 
-@runtime_checkable
-class AsksAhead(Protocol):
-    """A reasoner that can ask all questions of formation before their answers are needed."""
-
-    def ask_ahead(
-        self, form: Callable[[Reasoner], object], on_progress: Callable[[str, int, int], None]
-    ) -> None:
-        """Ask what `form` asks its reasoner, so that afterwards all answers are at hand.
-
-        form: is called several times, and goes as far as the answers so far allow (`Postponed`).
-        on_progress: called with (stage, done, total).
-        """
-        ...
-
-
 def shortened(past: Past) -> Past:
-    """Return the past as histories hold it: observations cut to PAST_OBSERVATION characters."""
+    """Return the past with observations cut to PAST_OBSERVATION characters, as in histories."""
     return tuple((observation[:PAST_OBSERVATION], action) for observation, action in past)

@@ -1,4 +1,4 @@
-"""How long a prompt may be: as many tokens as the model's context has room for."""
+"""The length of prompts: as many tokens as the model's context has room for."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from dataclasses import dataclass
 from ldm.llm import LLM, context_of
 from ldm.reason.excerpts import characters
 
-#: Most tokens of a prompt where nobody says how long the model's context is: they fit one of 8,192
-#: with the reply, and with what is estimated here.
+#: Maximum tokens of a prompt if the model's context is unknown: with the reply they fit 8,192.
 PROMPT_TOKENS = 6_000
-#: Most tokens of a prompt in a context of any length: what is further back is seldom of use, and
-#: every step pays for it.
+#: Maximum tokens of a prompt in any context: older steps are seldom of use, and cost at every step.
 MOST_TOKENS = 12_000
-#: Characters of a prompt beside what is counted: instructions, tags, questions.
+#: Characters of a prompt that are not counted: instructions, tags, questions.
 OVERHEAD = 1_500
-#: Tokens below which no prompt says what has to be said.
+#: Minimum tokens of a complete prompt.
 LEAST_TOKENS = 1_000
 #: The share of a context that a prompt takes, in steps of so many tokens; the rest is for the reply
-#: and for tokens that have fewer characters than is estimated.
+#: and for tokens that have fewer characters than estimated.
 SHARE = 0.75
 STEP = 500
 
 
 def default_tokens(context: int | None) -> int:
-    """Return the most tokens of a prompt for a model with this context; None: nobody said."""
+    """Return the maximum tokens of a prompt for a model's context; None: unknown."""
     if context is None:
         return PROMPT_TOKENS
     tokens = int(context * SHARE) // STEP * STEP
@@ -33,12 +31,12 @@ def default_tokens(context: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most that a model's prompts may have. tokens: 0 for what its context has room for."""
+    """The maximum length of a model's prompts. tokens: 0 for as many as its context allows."""
 
     llm: LLM
     tokens: int = 0
 
     def room(self, share: float = 1.0) -> int:
-        """Return how many characters a share of a prompt's tokens holds."""
+        """Return the number of characters in a share of a prompt's tokens."""
         tokens = self.tokens or default_tokens(context_of(self.llm))
         return characters(int(tokens * share))

@@ -1,6 +1,6 @@
 """Types of goals and observations without a model: clusters of embeddings, named by their terms.
 
-They take the place of the paper's clustering by a language model (LDM² §3.2, Eq. 7–8).
+They replace the paper's clustering by a language model (LDM² §3.2, Eq. 7–8).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ldm.reason.entities import FUNCTION_WORDS, words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Most types that one clustering makes.
+#: Maximum number of types of a clustering.
 MOST_TYPES = 12
 TERMS_IN_A_NAME = 3
 
@@ -26,8 +26,7 @@ TERMS_IN_A_NAME = 3
 def cluster(texts: Sequence[str], vectors: NDArray[np.float32]) -> Clustering:
     """Partition n distinct texts with vectors (n, dimension) into about √(n/2) types.
 
-    The largest cluster is split in two until there are enough, which keeps the sizes about equal,
-    as the paper asks.
+    The largest cluster is split in two until there are enough, which keeps the sizes about equal.
     """
     from sklearn.cluster import BisectingKMeans
 
@@ -48,7 +47,7 @@ def cluster(texts: Sequence[str], vectors: NDArray[np.float32]) -> Clustering:
 def nearest(vector: NDArray[np.float32], types: Sequence[TypeView]) -> int:
     """Return the index of the type with the centroid nearest a (dimension,) vector.
 
-    Of equals the first; nearness is rounded, so that the last bits of a sum decide nothing.
+    Similarities are rounded, so that the last bits of a sum decide nothing; ties go to the first.
     """
     return int(np.argmax(np.round(np.stack([view.centroid for view in types]) @ vector, 6)))
 

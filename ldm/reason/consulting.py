@@ -1,7 +1,7 @@
-"""When a model is consulted: memory decides where it is sure, a model where it is not (ours).
+"""When a model is consulted: memory decides if it is sure, otherwise a model (ours).
 
-LDM² asks a model at every step. Most steps of a task that was recorded in similar form are the same
-for everybody, and a vote of the recalled tuples knows them; what is left is worth a call.
+LDM² asks a model at every step. Most steps of a task that was recorded in similar form are known to
+a vote of the recalled tuples; only the others are worth a call.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from ldm.reason import Agreement, State
 from ldm.types import Card, Recall
 
 Consult = Literal["always", "unsure", "never"]
-#: Why a model is asked; "" where memory decides.
+#: Why a model is asked; "" if memory decides.
 Reason = Literal["", "always", "refused", "loop", "far", "unsure", "final"]
 
-#: Recalls that agree, at least: one cannot agree with others.
+#: Minimum number of recalls that agree: a single one cannot agree with others.
 AGREEING = 2
-#: The least share of the votes for an action that is carried out without a question, and the least
-#: similarity of the nearest recall: chosen on training episodes (docs/lab, language models).
+#: The minimum share of the votes for an action taken without a question, and the minimum similarity
+#: of the nearest recall: chosen on training episodes (docs/lab, language models).
 CERTAINTY = 0.5
 NEAR = 0.5
-#: The most steps of a process, as a share, at which a model is asked, beside the first `AT_ONCE`
-#: questions: while something is searched recalls name a place each, and a model that cannot know
-#: better would be asked at every one.
+#: The maximum share of a process's steps at which a model is asked, beside the first `AT_ONCE`
+#: questions: during a search every recall names another place, and a model that cannot know better
+#: would be asked at every step.
 SHARE = 0.25
 AT_ONCE = 2
 
-#: Why a model is asked where memory is unsure, in the words of reports.
+#: The reasons for a question, in the words of reports.
 REASONS: Mapping[str, str] = {
     "refused": "after a refusal",
     "loop": "about to repeat itself",
     "far": "nothing near was recalled",
     "unsure": "the recalls did not agree",
-    "final": "before what cannot be undone",
+    "final": "before an irreversible action",
 }
-#: Names of counts: the decisions by memory, and those by a model, followed by the reason.
+#: Names of counts: decisions by memory, and those by a model, followed by the reason.
 BY_MEMORY, BY_MODEL = "decided by memory", "consulted: "
 
 
@@ -54,11 +54,11 @@ class Consulting:
     def reason(
         self, card: Card, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
     ) -> Reason:
-        """Return why a model is to be asked, in a word; "" where the vote's `action` is taken.
+        """Return why a model has to be asked, in a word; "" if the vote's `action` is taken.
 
-        agreed: what the recalls agree on. A process that had its share of questions is decided by
-        memory; before what cannot be undone there is one more. Where nothing is listed the share
-        does not bind: what recalls come to by analogy need not be an action then.
+        Once the question quota is used up, memory decides; one more question is allowed before an
+        irreversible action. The quota does not bind if no actions are listed: an action found by
+        analogy may be impossible then. agreed: by the recalls.
         """
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
@@ -72,7 +72,7 @@ class Consulting:
     def _doubt(
         self, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
     ) -> Reason:
-        """Return why memory is not sure, in a word; "" where it is."""
+        """Return why memory is not sure, in a word; "" if it is."""
         if state.refused:
             return "refused"
         if (state.observation, action) in (state.course or state.history.past):

@@ -1,8 +1,8 @@
-"""What an episode has brought to light: read off its record, in short and unabridged, by no model.
+"""The findings of an episode, extracted from its record without a model, complete and brief.
 
-It stands in a prompt for observations that have no room there. Places are things written with a
+A digest replaces observations that a prompt has no room for. Places are things written with a
 number that a step was about; items are the labels of a list on a page, with the lines below them.
-Nothing here knows a word of any environment.
+No word of any environment is known here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ldm.reason.pages import (
 from ldm.text import counted
 from ldm.types import Past
 
-#: Labels that a list has at least, described by equally many lines.
+#: The minimum number of labels of a list, described by equally many lines.
 LISTED = 2
 
 _LABEL = re.compile(r"\[+([^\[\]\n]+)\]+")
@@ -33,10 +33,11 @@ _LABEL = re.compile(r"\[+([^\[\]\n]+)\]+")
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """places: a line for each that was seen, what was seen there and done with it. unseen: names of
-    others. items: a line for each of a list: its description, whether it was looked at, and which
-    words of the goal were then not seen there, of those that some item has.
-    steps: the numbers of the steps, from 1, whose observations the lines stand for.
+    """The places and items of an episode, a line each.
+
+    places: with the observations there and the actions on them. unseen: names of other places.
+    items: with the description, and for opened ones the words of the goal that they lack and
+    another item has. steps: the numbers, from 1, of the steps whose observations are replaced.
     """
 
     places: tuple[str, ...] = ()
@@ -45,16 +46,16 @@ class Digest:
     steps: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
-        """Return its characters in a prompt, at least."""
+        """Return the minimum number of its characters in a prompt."""
         lines = (*self.places, *self.items)
         return sum(len(line) + 1 for line in lines) + sum(len(name) + 2 for name in self.unseen)
 
 
 def digest_of(goal: str, course: Past, observation: str, room: int) -> Digest:
-    """Return the digest of an episode, an empty one where it has no room.
+    """Return the digest of an episode, empty if it does not fit `room` characters.
 
-    Items that do not fit `room` characters are only counted; those go first that were not opened
-    and have least to do with the goal.
+    Items that do not fit are counted: first those that were not opened and share fewest words with
+    the goal.
 
     course: the pairs (observation, action) before the present `observation`.
     """
@@ -91,8 +92,8 @@ def digest_of(goal: str, course: Past, observation: str, room: int) -> Digest:
 def _item_lines(goal: str, items: Sequence[_Item]) -> dict[str, str]:
     """Return a line for each item, by its label.
 
-    An opened item lacks the words of the goal that it does not have and another item has. An amount
-    of money is none: another item may cost as much as the goal allows.
+    An opened item lacks the words of the goal that another item has and it does not. Amounts of
+    money do not count: another item may cost as much as the goal allows.
     """
     words_of = {item.label: item.words for item in items}
     any_words = frozenset().union(*words_of.values())
@@ -108,11 +109,11 @@ def _item_lines(goal: str, items: Sequence[_Item]) -> dict[str, str]:
 def _places(
     observations: Sequence[str], actions: Sequence[str]
 ) -> tuple[dict[Entity, list[str]], set[int]]:
-    """Return what was seen at each place and done there since, and the steps that this holds.
+    """Return the observations and later actions at each place, and the steps that they cover.
 
-    A step about one thing that its observation names shows it, unless the observation says no more
-    than the action. Entries begin with the latest one that named other things too: what was there
-    before has changed since or is said again.
+    A step about one thing that its observation names shows it, unless the observation only repeats
+    the action. Entries begin with the latest one that named other things too, as earlier ones are
+    outdated or repeated.
     """
     logs: dict[Entity, list[tuple[int, str]]] = {}
     held: set[int] = set()
@@ -127,7 +128,7 @@ def _places(
             log.append((number, f"then {action}"))
             continue
         if log and log[-1][0] == number - 1:
-            log.pop()  # the same visit: to go there, then to open it
+            log.pop()  # the same visit: going there, then opening it
         if len(named) > 1:
             log.clear()
         if all(text != after for _, text in log):
@@ -137,7 +138,7 @@ def _places(
 
 @dataclass(slots=True)
 class _Item:
-    """An item of a list. visits: what was pressed at each, after the item itself. pages: seen."""
+    """An item of a list. visits: step, pages read and options chosen of each. pages: seen."""
 
     label: str
     text: str
@@ -153,7 +154,7 @@ class _Item:
         return frozenset().union(*map(content_words, (self.text, *self.pages)))
 
     def line(self, lacking: Sequence[str]) -> str:
-        """Return what there is to say of the item. lacking: words that no page of it has."""
+        """Return the item's line. lacking: words that no page of it has."""
         remarks = []
         for number, read, chosen in self.visits:
             parts = [f"opened at step {number}"]
@@ -167,9 +168,9 @@ class _Item:
 def _items(observations: Sequence[str], actions: Sequence[str]) -> tuple[list[_Item], set[int]]:
     """Return the items of all lists, in the order in which they came, and the steps with lists.
 
-    An item is open from when its label is pressed until there is a list, a page that was seen while
-    no item was open, or a page that no press led to. A press that leaves the labels as they are
-    chooses something; another one leads to a page that is read.
+    An item is open from the press of its label until a list appears, a page that was seen while no
+    item was open, or a page that no press led to. A press that leaves the labels unchanged chooses
+    an option; another one leads to a page that is read.
     """
     items: dict[str, _Item] = {}
     lists: set[int] = set()
@@ -205,12 +206,12 @@ def _items(observations: Sequence[str], actions: Sequence[str]) -> tuple[list[_I
 
 
 def _forward(earlier: Iterable[str], page: str) -> bool:
-    """Return whether a page had not been seen before: to go back to one is to read nothing."""
+    """Return whether a page is new: going back is not reading."""
     return page not in earlier
 
 
 def _listed(page: str) -> dict[str, str]:
-    """Return the labels of a list on a page with their descriptions; {} where there is none.
+    """Return the labels of a list on a page with their descriptions; {} without a list.
 
     Items of one list have equally many lines; a button above the list has others below it.
     """
@@ -233,7 +234,7 @@ def _spelt(page: str, label: str) -> str:
 
 
 def _numbered(text: str) -> list[Entity]:
-    """Return the things of a text that are written as a word and a number, in order, each once."""
+    """Return the distinct things of a text written as a word and a number, in order."""
     tokens = words(text)
     pairs = zip(tokens, tokens[1:], strict=False)
     return list(

@@ -1,8 +1,8 @@
 """The entities of a state, read from its texts without a model, and the part that each plays.
 
-A command is read as a frame with slots ("take _ from _") filled by entities. Nothing here knows a
-word of any environment: an entity is a sequence of words that commands share with observations, and
-the only vocabulary is a list of English function words.
+A command is read as a frame with slots ("take _ from _") filled by entities. No word of any
+environment is known here: an entity is a sequence of words that commands share with observations,
+and the only vocabulary is a list of English function words.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BETWEEN_WORDS = rf"[^\w{_BRACKETS}]+"
 
 #: The words of a name, in lower case: ("drawer", "3").
 Entity = tuple[str, ...]
-#: Situations that are kept: a search goes on from states that it left some time ago.
+#: Situations cached: a search returns to states that it left some time ago.
 KEPT_SITUATIONS = 256
 
 
@@ -70,7 +70,7 @@ def name_of(entity: Entity) -> Entity:
 
 @lru_cache(maxsize=50_000)
 def pattern_of(entity: Entity) -> re.Pattern[str]:
-    """Return what finds an entity in a text, however its words are parted and capitalised."""
+    """Return a pattern that finds an entity in a text, whatever its separators and case."""
     return re.compile(r"\b" + _BETWEEN_WORDS.join(map(re.escape, entity)) + r"\b", re.IGNORECASE)
 
 
@@ -78,7 +78,7 @@ class Roles(dict[str, int]):
     """Goal word → position among the things that the goal names, counted from its end."""
 
     def __init__(self, things: tuple[str, ...]) -> None:
-        """Take the goal's words for things, in their order there."""
+        """Assign roles to the goal's words for things, given in their order there."""
         self.things = things
         super().__init__({word: len(things) - i for i, word in reversed(list(enumerate(things)))})
         #: Entity → its part as long as nothing was done with it: out of view, and in view.
@@ -86,7 +86,7 @@ class Roles(dict[str, int]):
 
 
 def role_of(name: Entity, roles: Mapping[str, int]) -> int:
-    """Return the role of the last word of `name` that has one, 0 where none has."""
+    """Return the role of the last word of `name` that has one, or 0."""
     for word in reversed(name):
         if word in roles:
             return roles[word]
@@ -107,7 +107,7 @@ class Command(NamedTuple):
 
 
 class _Template:
-    """An action as far as it can be read without knowing which phrases are entities."""
+    """An action, read as far as possible without knowing which phrases are entities."""
 
     def __init__(self, action: str) -> None:
         self._action = action
@@ -124,7 +124,7 @@ class _Template:
         self._commands: dict[tuple[int, ...], Command] = {}
 
     def read(self, known: Set[Entity]) -> Command:
-        """Return the command where these are the known phrases; it is made once for each way."""
+        """Return the command, given the known phrases; each reading is cached."""
         spans: list[int] = []
         options = self._options
         i = 1
@@ -170,12 +170,12 @@ def read_command(action: str, known: Set[Entity]) -> Command:
 class Part(NamedTuple):
     """The part that an entity plays; two entities are alike when their parts are.
 
-    name: what kind of thing it is.
+    name: its kind of thing.
     role: position in the goal counted from its end (1 is the last thing named), 0 if not in it.
     in_view: whether the present observation mentions it.
     at_hand: whether the last action was on it.
-    used: how often it was acted on, at most 2.
-    touched: frame and slot of the last action on it, "" if there was none.
+    used: the number of actions on it, at most 2.
+    touched: frame and slot of the last action on it, "" without one.
     beside: the goal's things that were in view when it was last acted on.
     joined: frame and slot of each action that joined it with a thing of the goal, with that role.
     """
@@ -192,18 +192,18 @@ class Part(NamedTuple):
 
 #: Nothing beside, nothing joined.
 NONE: frozenset[Any] = frozenset()
-#: Entities whose parts are kept for as long as nothing was done with them.
+#: Entities without actions whose parts are cached.
 UNTOUCHED = 2_000
 
-#: Sets of (event, …): what was done with the goal's things, or what is in view of them.
+#: Sets of (event, …): actions on the goal's things, or the things in view.
 Events = frozenset[tuple[str, int] | tuple[str, int, int]]
 
 
 class _Deeds:
-    """What was done with an entity, and the parts that it plays because of that.
+    """The actions on an entity, and the parts that it plays because of them.
 
-    events: frame and slot of each action on it. after: what was seen after the last of them.
-    joined: (event, other entity) of each action that joined it with another one.
+    events: frame and slot of each action. after: the observation after the last one. joined:
+    (event, other entity) of each action that joined it with another one.
     """
 
     __slots__ = ("_parts", "after", "events", "joined")
@@ -220,7 +220,7 @@ class _Deeds:
         self._parts: dict[tuple[tuple[str, ...], bool, bool], Part] = {}
 
     def part(self, name: Entity, roles: Roles, *, in_view: bool, at_hand: bool) -> Part:
-        """Return the part of the entity, whose name this is; made once."""
+        """Return the part of the entity with this name, cached."""
         key = roles.things, in_view, at_hand
         part = self._parts.get(key)
         if part is None:
@@ -240,10 +240,10 @@ class _Deeds:
 
 
 class Situation:
-    """A state with its past, read once: its entities, and what happened to each of them.
+    """A state with its past, read once: its entities, and the actions on each of them.
 
-    past: the commands so far. frames, done: how often each frame, and each action, is among them.
-    head_words: the last name word of all that was acted on or is written with a number.
+    past: the commands so far. frames, done: the counts of frames and of actions among them.
+    head_words: the last name word of all things acted on or written with a number.
     """
 
     def __init__(self, goal: str, past: Past, observation: str) -> None:
@@ -266,7 +266,7 @@ class Situation:
         self._surfaces: dict[Entity, str] = {}
 
     def after(self, action: str, observation: str) -> Situation:
-        """Return the situation that an action leads to, in which `observation` is seen."""
+        """Return the situation that an action leads to. observation: seen there."""
         later = object.__new__(Situation)
         later.goal = self.goal
         later.texts = (*self.texts, observation)
@@ -286,7 +286,7 @@ class Situation:
         self.frames[command.frame] = self.frames.get(command.frame, 0) + 1
         self.done[command.text] = self.done.get(command.text, 0) + 1
         self.head_words.update(command.heads)
-        # A reply may name an entity a thousand times: what is new is gathered before it is added.
+        # A reply may name an entity a thousand times: events are gathered before they are added.
         distinct = tuple(dict.fromkeys(command.entities))
         events: dict[Entity, list[str]] = {entity: [] for entity in distinct}
         for slot, entity in enumerate(command.entities):
@@ -301,19 +301,19 @@ class Situation:
         return read_command(action, self._known)
 
     def entities(self) -> frozenset[Entity]:
-        """Return all that was acted on, is written with a number or is named by the goal."""
+        """Return all things acted on, written with a number or named by the goal."""
         goal_words = frozenset((word,) for word in self.goal if word not in FUNCTION_WORDS)
         return frozenset(self._deeds).union(goal_words, *(numbered(t) for t in self.texts))
 
     def view(self, roles: Roles) -> View:
-        """Return the situation seen with the goal's things in these roles."""
+        """Return the situation with the goal's things in these roles."""
         view = self._views.get(roles.things)
         if view is None:
             view = self._views[roles.things] = View(self, roles)
         return view
 
     def surface(self, entity: Entity) -> str:
-        """Return `entity` as the latest text spells it, its words where no text does."""
+        """Return `entity` as the latest text spells it, or its words if no text does."""
         spelling = self._surfaces.get(entity)
         if spelling is None:
             spelling = self._surfaces[entity] = self._spelling(entity)
@@ -330,8 +330,8 @@ class View:
     """A situation in which the things of the goal have roles: parts, progress and scene."""
 
     def __init__(self, situation: Situation, roles: Roles) -> None:
-        """Take the situation and its goal's roles, see `roles_of`."""
-        # Not the situation, which has its views: nothing is to wait for the collector of cycles.
+        """View a situation. roles: of its goal, see `roles_of`."""
+        # The situation holds its views: a reference back would wait for the cycle collector.
         self._roles = roles
         self._observation = situation.texts[-1]
         self._in_view = situation._in_view
@@ -359,7 +359,7 @@ class View:
 
     @cached_property
     def scene(self) -> frozenset[tuple[str, int]]:
-        """For the goal's things in view, what was last done with each, and its role."""
+        """The last event of each of the goal's things in view, with its role."""
         scene = set()
         for phrase in _with_numbers(self._observation):
             if role := role_of(name_of(phrase), self._roles):
@@ -369,10 +369,7 @@ class View:
 
     @cached_property
     def progress(self) -> frozenset[tuple[str, int, int]]:
-        """What was done with the goal's things.
-
-        Each item is (frame and slot, role, how often), counted up to 2.
-        """
+        """The events of the goal's things: (frame and slot, role, count up to 2)."""
         counts: dict[tuple[str, int], int] = {}
         for entity, deeds in self._deeds.items():
             if role := role_of(name_of(entity), self._roles):
@@ -381,25 +378,25 @@ class View:
         return frozenset((event, role, times) for (event, role), times in counts.items())
 
 
-#: What was done with an entity before anything was.
+#: An entity without actions.
 _UNTOUCHED = _Deeds()
 #: The roles of the words in a goal that name things, in their order there.
 roles_of = lru_cache(maxsize=1_000)(Roles)
 
 
 def things_in(goal: Iterable[str], lexicon: Callable[[str], bool]) -> tuple[str, ...]:
-    """Return the words of a goal that name things; lexicon: which words do."""
+    """Return the words of a goal that name things. lexicon: tells which words do."""
     return tuple(word for word in goal if lexicon(word) or lexicon(_singular(word)))
 
 
 class _Recent:
-    """The situations that were read last; several questions in a row are about the same one."""
+    """The latest situations read: several questions in a row are about the same one."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, Past, str], Situation] = OrderedDict()
 
     def read(self, goal: str, past: Past, observation: str) -> Situation:
-        """Return a state as read; where the one before is known, only the last step is."""
+        """Return the situation of a state; if the one before is known, read only the last step."""
         key = goal, past, observation
         situation = self._known.get(key)
         if situation is None:
@@ -418,7 +415,7 @@ _RECENT = _Recent()
 
 
 def read_situation(goal: str, past: Past, observation: str) -> Situation:
-    """Return a state as read; it is kept for a while, and what follows it is read from there."""
+    """Return the situation of a state, cached together with its latest predecessors."""
     return _RECENT.read(goal, past, observation)
 
 

@@ -1,10 +1,10 @@
 """Votes by analogy between entities: a recalled action votes for present actions that resemble it.
 
 A recalled action and a present one are alike when their frames are equal and the entities in their
-slots play the same parts (`ldm.reason.entities`). A recall's vote weighs more, the more similar
-its text, its progress towards the goal and what it had in view are. So a recalled "take the knife"
-votes for taking the spatula that the present goal is about, if it is in view, and not for taking
-what has already been put away.
+slots play the same parts (`ldm.reason.entities`). A recall's vote weighs more, the more similar its
+text, its progress towards the goal and the things in view are. So a recalled "take the knife" votes
+for taking the spatula that the present goal is about, if it is in view, and not for taking things
+that have already been put away.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from ldm.reason.entities import (
 )
 from ldm.reason.voting import Ballot, Likeness, Poll
 
-#: How many entities may fill one slot where the admissible actions are unknown.
+#: Maximum entities that fill one slot if the admissible actions are unknown.
 FILLERS = 3
-#: Recalled actions, and what each is compared with, that are remembered as groups.
+#: Recalled actions, and candidates to compare, that are cached as groups.
 RECALLED_GROUPS, CANDIDATE_GROUPS = 2_000, 10_000
-#: Pairs of progress and scene for which a panel remembers the weights of its votes.
+#: Pairs of progress and scene for which a panel caches the weights of its votes.
 KEPT_WEIGHTS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each difference costs. Chosen on recorded training episodes, not on evaluated ones.
+    """The cost of each difference, chosen on recorded training episodes, not on evaluated ones.
 
     The first eight multiply a vote once for every entity whose part differs in that respect;
-    `repeat` once for every time the action was already done, beyond how often it had been done when
-    the recalled one was. `text`, `progress` and `scene` are the rates at which a recall's weight
-    falls with the distance of its text, progress and view. `rarity` is the power with which
-    common frames count less in progress.
+    `repeat` once for every time that the action was done more often than in the recalled situation.
+    `text`, `progress` and `scene` are the rates at which a recall's weight falls with the distance
+    of its text, progress and view. `rarity` is the power with which common frames count less in
+    progress.
     """
 
     role: float = 0.05
@@ -64,7 +64,7 @@ class Weights:
 
 #: The frame of an action, the parts of its entities, and how often it was done before.
 Group = tuple[str, tuple[Part, ...], int]
-#: Number of a group → how alike its actions are to a recalled one, as it is and rounded.
+#: Number of a group → the similarity of its actions to a recalled one, exact and rounded.
 _Row = dict[int, tuple[float, float]]
 
 
@@ -72,7 +72,7 @@ _Row = dict[int, tuple[float, float]]
 class Precedent:
     """A recalled situation and the action taken in it.
 
-    voice: what its vote counts by what came of the action (`ldm.reason.voting.voice_of`).
+    voice: the value of its vote, by the action's outcome (`ldm.reason.voting.voice_of`).
     """
 
     situation: Situation
@@ -81,13 +81,12 @@ class Precedent:
 
 
 class Comparisons:
-    """How alike groups of actions are: compared once, as searches meet the same ones again."""
+    """The similarities of groups of actions, cached, as searches meet the same ones again."""
 
     def __init__(self, weights: Weights) -> None:
-        """Take what differences cost."""
         self._weights = weights
         self._numbers: dict[Group, int] = {}
-        self._next = count()  # no number is used twice, so that forgetting groups confuses none
+        self._next = count()  # no number is used twice, even after groups were forgotten
         self._rows: dict[Group, _Row] = {}
 
     def number(self, group: Group) -> int:
@@ -101,13 +100,13 @@ class Comparisons:
         return number
 
     def row(self, recalled: Group) -> _Row:
-        """Return what is known of one recalled action; `like` adds to it."""
+        """Return the cached similarities to one recalled action; `like` fills them."""
         if len(self._rows) >= RECALLED_GROUPS:
             self._rows.clear()
         return self._rows.setdefault(recalled, {})
 
     def like(self, recalled: Group, candidate: Group) -> tuple[float, float]:
-        """Return how alike two actions of one frame are, in [0, 1], and the same rounded."""
+        """Return the similarity of two actions of one frame, in [0, 1], exact and rounded."""
         (_, mine, done), (_, theirs, repeats), w = candidate, recalled, self._weights
         if len(mine) != len(theirs):
             return 0.0, 0.0
@@ -117,12 +116,12 @@ class Comparisons:
 
 
 class Panel:
-    """The precedents of one recall, and what of their votes depends on nothing else."""
+    """The precedents of one recall, and the parts of their votes that depend on them alone."""
 
     def __init__(
         self, precedents: Sequence[Precedent], similarities: Sequence[float], weights: Weights
     ) -> None:
-        """Take the precedents with the similarities of their texts."""
+        """Assemble precedents with the similarities of their texts."""
         self.precedents = precedents
         self.weights = weights
         nearest = max(similarities, default=0.0)
@@ -135,8 +134,8 @@ class Panel:
         self._hearings: dict[tuple[tuple[str, ...], ...], _Hearing] = {}
 
     def _rarity_by_frame(self) -> dict[str, float]:
-        # Progress must not drown in what is done all the time: a frame counts the less, the more
-        # often it occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
+        # Progress must not drown in frequent actions: a frame counts the less, the more often it
+        # occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
         uses: dict[str, int] = {}
         for precedent in self.precedents:
             for frame, times in precedent.situation.frames.items():
@@ -145,7 +144,7 @@ class Panel:
         return {frame: float((1 + times / total) ** power) for frame, times in uses.items()}
 
     def hearing(self, lexicon: Callable[[str], bool]) -> _Hearing:
-        """Return the panel with the roles that things have by a lexicon: which words name some."""
+        """Return the panel with the roles of things. lexicon: tells which words name things."""
         things = tuple(things_in(goal, lexicon) for goal in self.goals)
         hearing = self._hearings.get(things)
         if hearing is None:
@@ -157,7 +156,7 @@ class Panel:
 class _Hearing:
     """A panel in which the things of all goals have roles.
 
-    views: of the precedents. groups: number of each precedent's group, in `recalled`.
+    views: of the precedents. groups: the number of each precedent's group in `recalled`.
     """
 
     def __init__(self, panel: Panel, roles: Mapping[tuple[str, ...], Roles]) -> None:
@@ -174,7 +173,7 @@ class _Hearing:
     def weights(self, view: View) -> list[float]:
         """Return the weight of each precedent's vote, in [-1, 1] without 0.
 
-        They are the same as long as neither progress nor scene changes, which is for many steps.
+        They stay the same for many steps, until progress or scene changes.
         """
         key = view.progress, view.scene
         weights = self._weights.get(key)
@@ -217,9 +216,9 @@ def poll(
 ) -> Poll:
     """Let the precedents vote on the admissible actions.
 
-    Where `admissible` is None, the candidates are the recalled actions with their entities replaced
-    by present ones that play the same parts. Candidates belong to the same group where frame, parts
-    and repetitions are equal.
+    If `admissible` is None, the candidates are the recalled actions with their entities replaced by
+    present ones that play the same parts. Candidates with equal frame, parts and repetitions form a
+    group.
     """
     if not panel.precedents:
         return Poll((), (), ())
@@ -262,7 +261,7 @@ _Numbered = tuple[int, int, Group]
 def _compared(
     recalled: Group, candidates: Iterable[_Numbered], comparisons: Comparisons
 ) -> Likeness:
-    """Return what `Likeness.of` does of the groups that have the recalled action's frame."""
+    """Return the likeness of the groups with the recalled action's frame."""
     row = comparisons.row(recalled)
     pairs, nearest, best = [], list[int](), 0.0
     for place, number, group in candidates:
@@ -280,7 +279,7 @@ def _compared(
 
 
 def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
-    """Return how alike two parts are, in (0, 1]; names count only for what the goal omits."""
+    """Return the similarity of two parts, in (0, 1]; names count only for things without a role."""
     alike = 1.0
     if mine.role != theirs.role:
         alike *= w.role
@@ -305,9 +304,9 @@ def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
 def _lexicon(
     present: Situation, commands: Sequence[Command], panel: Panel
 ) -> Callable[[str], bool]:
-    """Return whether a word names a thing, the same for all situations.
+    """Return a test whether a word names a thing, the same for all situations.
 
-    commands: the candidates, as far as they are known.
+    commands: the known candidates.
     """
     heads = {head for command in commands for head in command.heads}
     verbs = panel.verbs.union(command.verb for command in commands)
@@ -320,7 +319,7 @@ def _lexicon(
 
 
 def _carried_over(present: Situation, view: View, panel: Panel, hearing: _Hearing) -> list[str]:
-    """Return the recalled actions with present entities: distinct, the best recall's first.
+    """Return the distinct recalled actions with present entities, the best recall's first.
 
     view: of the present situation.
     """
@@ -342,7 +341,7 @@ def _carried_over(present: Situation, view: View, panel: Panel, hearing: _Hearin
 
 
 def _with_fillers(command: Command, fillers: Sequence[Entity], present: Situation) -> str:
-    """Return the text of `command` with its entities replaced and its punctuation preserved."""
+    """Return the text of `command` with its entities replaced and its punctuation kept."""
     text, start = command.text, len(command.verb)
     for entity, filler in zip(command.entities, fillers, strict=True):
         if match := pattern_of(entity).search(text, start):

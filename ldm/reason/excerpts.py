@@ -1,8 +1,7 @@
-"""Texts within a budget of characters: what an action refers to stays, and what a goal names.
+"""Texts within a budget of characters: passages that an action or the goal refers to are kept.
 
-A prompt has room for so many characters. Short texts stay whole, long ones share what is left
-evenly. Within a text, long lines are cut first: codes and prices are short. Where that does not
-suffice, whole pieces go, those that matter least.
+Short texts stay whole, long ones share the rest of the room evenly. Within a text, long lines are
+cut first: codes and prices are short. If that does not suffice, the least relevant pieces go.
 """
 
 from __future__ import annotations
@@ -14,27 +13,27 @@ from dataclasses import dataclass
 from ldm.reason.entities import FUNCTION_WORDS, numbered, words
 from ldm.reason.pages import content_words, read_call, stem, tokens
 
-#: Characters that a token has at least, on average: product codes and numbers are cut small.
+#: Minimum characters of a token on average: product codes and numbers are cut small.
 TOKEN = 3
-#: Characters below which a line is not cut, as long as there are others to leave out.
+#: Characters below which a line is not cut, as long as pieces can be left out.
 LINE = 48
-#: Lines from which on a text is a page, whose parts are lines and not sentences.
+#: Minimum lines of a page, whose parts are lines and not sentences.
 PAGE = 4
-#: Lines of an item on a page, at most: a code, a title, a price.
+#: Maximum lines of an item on a page: a code, a title, a price.
 ITEM = 3
 GAP = "[…]"
 #: Characters of the gaps before and after a piece.
 MARKS = 2 * len(GAP) + 3
 
-#: Where a long line is divided: after commas, semicolons and ends of sentences.
+#: Long lines are divided after commas, semicolons and ends of sentences.
 _PIECE = re.compile(r"(?<=[,;.!?])\s+")
-#: A line that is a label and nothing else; what follows belongs to it: a title, a price.
+#: A line that is a label and nothing else; the lines below belong to it: a title, a price.
 _LABEL = re.compile(r"\[[^\[\]]+\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text to be shown. action: what was done next, whose names in the text have to stay."""
+    """A text to be shown. action: the next one, whose names in the text have to stay."""
 
     text: str
     action: str = ""
@@ -42,7 +41,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a text that stays or goes as a whole: lines, or a part of line number `line`."""
+    """A part of a text, kept or dropped as a whole: lines, or a part of line number `line`."""
 
     lines: tuple[str, ...]
     line: int
@@ -53,12 +52,12 @@ class Piece:
 
 
 def characters(tokens: int) -> int:
-    """Return how many characters so many tokens hold, at least."""
+    """Return the minimum number of characters of so many tokens."""
     return tokens * TOKEN
 
 
 def level(lengths: Sequence[int], room: int) -> int:
-    """Return the most characters that each of some texts may have so that all fit `room`."""
+    """Return the maximum characters of each text so that all fit `room`."""
     left, count = max(0, room), len(lengths)
     for length in sorted(lengths):
         if length * count > left:
@@ -69,16 +68,16 @@ def level(lengths: Sequence[int], room: int) -> int:
 
 
 def fitted(passages: Sequence[Passage], room: int, goal: str) -> list[str]:
-    """Return the texts of passages, within `room` characters altogether."""
+    """Return the texts of passages within `room` characters altogether."""
     most = level([len(one.text) for one in passages], room)
     return [excerpt(one.text, most, one.action, goal) for one in passages]
 
 
 def excerpt(text: str, room: int, action: str = "", goal: str = "") -> str:
-    """Return `text` within `room` characters, or as much of it as says most.
+    """Return `text`, or its most relevant parts within `room` characters.
 
-    action: what was done next; what it refers to stays first of all. goal: what its words name
-    stays rather than other things.
+    action: the next one; the parts that it refers to stay first of all. goal: parts with its words
+    stay rather than others.
     """
     if len(text) <= room:
         return text
@@ -102,8 +101,8 @@ def excerpt(text: str, room: int, action: str = "", goal: str = "") -> str:
 def referents(action: str) -> frozenset[str]:
     """Return the names that an action refers to, in lower case: a label, numbered things, or words.
 
-    A label or thing is one name of several words; of other actions each word after the verb counts
-    that names something.
+    A label or thing is one name of several words; other actions have one for each content word
+    after the verb.
     """
     if call := read_call(action):
         return frozenset({call.label})
@@ -113,9 +112,9 @@ def referents(action: str) -> frozenset[str]:
 
 
 def finding(goal: str, before: Iterable[str], observation: str, length: int) -> str:
-    """Return what an observation shows of the things that the goal names, within `length`.
+    """Return the new parts of an observation that name words of the goal, within `length`.
 
-    What names most of them comes first. before: what was seen earlier; it is no finding again.
+    Parts with most words of the goal come first. before: earlier observations.
     """
     goal_words = frozenset(word for word in content_words(goal) if not word[0].isdigit())
     known = {part for text in before for part in _parts(text)}
@@ -125,7 +124,7 @@ def finding(goal: str, before: Iterable[str], observation: str, length: int) -> 
 
 
 def _parts(text: str) -> list[str]:
-    """Return what a text says one by one: the items of a page, or the pieces of sentences."""
+    """Return the parts of a text: the items of a page, or the pieces of sentences."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if len(lines) < PAGE:
         return [part.strip(",;. ") for line in lines for part in _PIECE.split(line)]
@@ -136,7 +135,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _groups(lines: Sequence[str]) -> list[list[str]]:
-    """Return the lines of a page, those after a line that is one label together with it."""
+    """Return the lines of a page in groups: a line that is a label, with those after it."""
     groups: list[list[str]] = []
     open_group = False
     for line in lines:
@@ -178,7 +177,7 @@ def _names(text: str, names: frozenset[str]) -> bool:
 
 
 def _joined(pieces: Sequence[Piece], places: Sequence[int]) -> str:
-    """Return the pieces at `places`, with their line breaks, and a mark where others stood."""
+    """Return the pieces at `places` with their line breaks, and marks for the others."""
     parts: list[str] = []
     before = -1
     for place in places:

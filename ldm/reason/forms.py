@@ -1,7 +1,7 @@
-"""The forms of replies: what a model fills in when it is asked a question.
+"""The forms of replies, which a model fills in when it is asked a question.
 
-Names of classes and fields are part of the JSON Schema that is sent, and so of what a recorded call
-is looked up by: with another name, recordings no longer replay.
+Names of classes and fields are part of the JSON Schema that is sent, and so of the key of a
+recorded call: recordings replay only with the same names.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pydantic import BeforeValidator, Field
 
 #: Characters of a few words in a reply.
 WORDS = 80
-#: Characters of an action in a reply, where none that is listed is longer.
+#: Characters of an action in a reply, if no listed one is longer.
 ACTION = 160
 #: Lengths of actions go in steps of this size, so that requests stay alike from state to state.
 ACTION_STEP = 80
-#: Sub-goals of a task: a small model writes any number of them.
+#: Maximum sub-goals of a task: a small model writes any number of them.
 MOST_SUB_GOALS = 6
 
 
@@ -41,11 +41,11 @@ Count = Annotated[
 
 @dataclass(frozen=True)
 class NotesForm:
-    """What a model notes as it decides. complete: how many of the sub-goals, taken in order.
+    """The notes of a model as it decides. complete: the number of sub-goals, taken in order.
 
-    proof: what it saw that completed the latest of them. It is not asked what it found: it sees
-    what came of its actions, and repeated its findings of the step before. Nor is it asked in its
-    own words what is to do: it named an action there, and followed its own note from then on.
+    proof: the observation that completed the latest of them. It is not asked for findings, as it
+    sees the observations and repeated its findings of the step before. Nor is it asked in its own
+    words for the next step: it named an action there, and followed its own note from then on.
     """
 
     held: Words
@@ -55,14 +55,14 @@ class NotesForm:
 
 @dataclass(frozen=True)
 class SubGoalForm:
-    """A part of a task, and what is seen as soon as it is done."""
+    """A part of a task, and the observation that shows it done."""
 
     part: Words
     check: Words
 
 
 def _with_check(value: Any) -> Any:
-    """Take a sub-goal that a server's model gave as a text for one without a check."""
+    """Return a sub-goal that a model gave as a text as one without a check."""
     return {"part": value, "check": ""} if isinstance(value, str) else value
 
 
@@ -81,9 +81,9 @@ class SubGoalsForm:
 
 @dataclass(frozen=True)
 class StepForm:
-    """How things stood after a step. complete: how many of the sub-goals, taken in order.
+    """The status after a step. complete: the number of sub-goals, taken in order.
 
-    The action comes first: having copied it, a small model stays with the step that it is at.
+    The action comes first: having copied it, a small model stays at the right step.
     """
 
     action: Words
@@ -116,7 +116,7 @@ class ThoughtForm:
 
 @dataclass(frozen=True)
 class Extras:
-    """What a decision's form asks for beside the action: notes, and a thought before them."""
+    """The extras of a decision's form: notes, and a thought before them."""
 
     notes: bool = False
     thought: bool = False
@@ -129,7 +129,7 @@ class Extras:
 
 
 def action_length(listed: Sequence[str]) -> int:
-    """Return how long an action may be: as long as the longest that is listed."""
+    """Return the maximum length of an action: that of the longest listed one."""
     longest = max([ACTION, *(len(action) for action in listed)])
     return -(-longest // ACTION_STEP) * ACTION_STEP
 
@@ -170,18 +170,15 @@ def possible_action_form(actions: Sequence[str], extras: Extras) -> type[Any]:
 
 
 @cache
-def choice_form(candidates: int, extras: Extras, length: int = 0) -> type[Any]:
-    """Return a form with the number of a candidate, as `choice`.
-
-    length: 0, or of an `action` that may be named instead, with 0 for the choice.
-    """
-    number = Annotated[int, Field(ge=0 if length else 1, le=candidates)]
-    other = [("action", _line(length))] if length else []
-    return _form(f"ChoiceOf{candidates}", [("choice", number), *other], extras)
+def choice_form(candidates: int, extras: Extras, length: int = ACTION) -> type[Any]:
+    """Return a form with the number of a candidate as `choice`, or 0 and another `action`."""
+    number = Annotated[int, Field(ge=0, le=candidates)]
+    fields = [("choice", number), ("action", _line(length))]
+    return _form(f"ChoiceOf{candidates}", fields, extras)
 
 
 def _form(name: str, fields: list[tuple[str, Any]], extras: Extras) -> type[Any]:
-    """Return a form with `fields` after those of what else is asked."""
+    """Return a form with `fields` after those of the extras."""
     return make_dataclass(name, fields, bases=extras.bases, frozen=True)
 
 
@@ -207,9 +204,8 @@ def numbers_form(items: int, last: int, first: int = 1) -> type[Any]:
 def types_form(items: int, most: int) -> type[Any]:
     """Return a form with 1 to `most` types (`types`), each with a `name` and numbers of `members`.
 
-    items: how many there are to be divided. A server that enforces the form gives every type a
-    member; in the reply of another one, numbers of no item are dropped, then types without any
-    member, then types beyond `most`.
+    items: the number of items to divide. In the reply of a server that does not enforce the form,
+    numbers of no item are dropped, then types without members, then types beyond `most`.
     """
     number = Annotated[int, Field(ge=1, le=items)]
     # Types should be of about equal size, and a small model lists all items in each of them.

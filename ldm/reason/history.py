@@ -4,8 +4,8 @@ The model is asked once for the sub-goals and once for every PIECE steps. The pa
 Eq. 6) asks for an assessment and a summary of the whole past at every step, so that the cost of an
 episode grows with the square of its length; here it grows with the length.
 
-No question tells the world's rules: a small model takes what they say ("Nothing happens.") for what
-was done. What kind of world it is, and what can be done there, the card's outline and actions say.
+No question states the world's rules: a small model takes their words ("Nothing happens.") for
+events. The card's outline and actions describe the world.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from ldm.reason.replies import Prompter, fit_context_or_none, match_action
 from ldm.reason.views import sub_goal_views
 from ldm.types import Card, Past
 
-#: Steps that one call writes notes on, and how many of those before are shown.
+#: Steps that one call writes notes on, and the number of earlier ones shown.
 PIECE = 8
 OVERLAP = 2
-#: Characters of a goal that are shown, and of all that a question says beside the steps.
+#: Characters of a goal that are shown, and of a question beside the steps.
 GOAL_LENGTH = 2000
 OVERHEAD = 3000
-#: Most tokens of the notes on a step, and of the sub-goals.
+#: Maximum tokens of the notes on a step, and of the sub-goals.
 STEP_TOKENS = 120
 GOAL_TOKENS = 320
 
 
 @dataclass(frozen=True, slots=True)
 class _Trajectory:
-    """A trajectory that notes are written on. steps: (o_τ, a_τ)."""
+    """A trajectory to annotate. steps: (o_τ, a_τ)."""
 
     goal: str
     steps: Past
@@ -73,10 +73,7 @@ class _Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class HistoryWriter:
-    """Writes notes by asking a model. fallback: writes those for which its reply is unusable.
-
-    budget: the most that a question should have.
-    """
+    """Writes notes by asking a model; the fallback replaces unusable replies."""
 
     prompter: Prompter
     card: Card
@@ -86,9 +83,8 @@ class HistoryWriter:
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """Return, for each step (o_τ, a_τ), the notes on the steps before it.
 
-        Long trajectories are annotated in overlapping pieces. Before the first step nothing has
-        happened, and only the sub-goals are asked for: by themselves, so that what was done later
-        cannot slip into them.
+        Long trajectories are annotated in overlapping pieces. Before the first step only the
+        sub-goals are asked for: by themselves, so that no later action can slip into them.
         """
         trajectory = _Trajectory(goal, steps)
         notes = [self.begin(goal)]
@@ -100,7 +96,7 @@ class HistoryWriter:
     def begin(self, goal: str) -> Notes:
         """Return the notes before the first step: the sub-goals, in order, with their checks.
 
-        The goal itself is the only one where the model names none.
+        If the model names none, the goal itself is the only one.
         """
 
         def ask(share: float) -> SubGoalsForm | None:
@@ -118,10 +114,10 @@ class HistoryWriter:
         return initial_notes(tuple(" ".join(g.part.split()) for g in parts), checks)
 
     def _piece(self, trajectory: _Trajectory, numbers: range, before: Notes) -> list[Notes]:
-        """Return the notes after each of the steps `numbers`; before: those on the step before.
+        """Return the notes after each of the steps `numbers`. before: on the step before.
 
-        Where the reply is unusable or the question too long for the model, each half is asked for
-        by itself; a single step is left to the fallback.
+        If the reply is unusable or the question too long for the model, each half is asked for by
+        itself; a single step is left to the fallback.
         """
 
         def ask(share: float) -> Any:
@@ -155,7 +151,7 @@ class HistoryWriter:
     def _after_step(
         self, trajectory: _Trajectory, number: int, entry: StepForm | None, before: Notes
     ) -> Notes:
-        """Return the notes after step `number`; an entry about another step is left out."""
+        """Return the notes after step `number`; an entry about another step is ignored."""
         _, action, observation = trajectory.step(number)
         past = trajectory.steps[:number]
         if entry is None:
@@ -172,7 +168,7 @@ class HistoryWriter:
         return with_summary(notes, self.fallback, trajectory.goal, past, observation)
 
     def _if_visible(self, text: str, hidden: frozenset[Entity]) -> str:
-        """Return `text`, or "" where it names something hidden then: the question shows it all."""
+        """Return `text`, or "" if it names something hidden then: the question shows all steps."""
         if hidden.isdisjoint(numbered(text)):
             return text
         self.prompter.counts.add("unseen")

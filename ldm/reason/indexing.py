@@ -1,6 +1,6 @@
 """The types of a memory's indices, made and found by a model (LDM² §3.2, Eq. 7–8 and 3).
 
-Whatever the model answers is checked: every text ends up in exactly one type.
+Replies are checked: every text ends up in exactly one type.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ldm.reason.forms import field_values, numbers_form, types_form
 from ldm.reason.replies import Prompter, fit_context_or_none
 from ldm.types import stable_seed
 
-#: Items that the model makes types of at once; the others are classified.
+#: Items that the model clusters at once; the others are classified.
 SAMPLE = 40
 #: Items classified with one question.
 CHUNK = 16
-#: Characters that stand beside an item, and of the example that says what a type is about.
+#: Characters beside an item, and of the example of a type.
 MARKUP = 12
 EXAMPLE = 240
 #: Characters of the name of a type.
 NAME_LENGTH = 60
-#: The label of an item that no type has been found for yet.
+#: The label of an item without a type.
 UNASSIGNED = -1
 
 
@@ -38,7 +38,7 @@ UNASSIGNED = -1
 class TypeIndexer:
     """Divides texts into types by asking a model.
 
-    budget: of a question; items that do not fit it share it evenly. what: the texts' name in
+    budget: of a question, shared evenly by items that do not fit. what: the name of the texts in
     prompts ("goals").
     """
 
@@ -52,10 +52,9 @@ class TypeIndexer:
         """Divide n distinct items into high-level types of about equal size, one type an item.
 
         Of more than SAMPLE items a seeded sample is clustered and the others are classified. Items
-        that the model omits or names twice are classified with a second question; where that fails,
-        too, they go to the nearest type. Where the model makes no types at all, or most items have
-        no single one (a small model puts all items into each type), the types are those of
-        `clusters.cluster`.
+        that the model omits or names twice are classified with a second question; if that fails,
+        they go to the nearest type. If the model makes no types, or most items have no single one
+        (a small model puts all items into each type), the types are those of `clusters.cluster`.
         """
         if len(items) <= 1:
             return Clustering(tuple(item[:NAME_LENGTH] for item in items), (0,) * len(items))
@@ -81,7 +80,7 @@ class TypeIndexer:
     def classify(self, items: Sequence[str], types: Sequence[TypeView]) -> list[int]:
         """Return the index of the type of each of up to CHUNK items.
 
-        The nearest types where the model's reply is unusable.
+        If the model's reply is unusable, these are the nearest types.
         """
         if len(types) == 1:
             return [0] * len(items)
@@ -106,7 +105,7 @@ class TypeIndexer:
         return [nearest(self.embedder.embed([item])[0], types) for item in items]
 
     def _fitted(self, items: Sequence[str], share: float, taken: int = 0) -> list[str]:
-        """Return the items, whole where a question has room for them beside what is `taken`."""
+        """Return the items within a question's room, of which `taken` characters are used."""
         room = self.budget.room(share) - OVERHEAD - taken - MARKUP * len(items)
         return fitted([Passage(item) for item in items], room, "")
 
@@ -118,7 +117,7 @@ class TypeIndexer:
         return [label for chunk_labels in labels for label in chunk_labels]
 
     def _types(self, items: Sequence[str]) -> tuple[list[str], list[int]]:
-        """Return the names of types, and each item's label; no names where the reply is unusable.
+        """Return the names of types, and each item's label; no names if the reply is unusable.
 
         An item in no type, or in several, is UNASSIGNED.
         """
@@ -148,7 +147,7 @@ class TypeIndexer:
     def _views(
         self, names: Sequence[str], items: Sequence[str], assignment: Sequence[int]
     ) -> list[TypeView]:
-        """Return the types with their members so far; one without any is where its name is."""
+        """Return the types with their members so far, or their names as centres without any."""
         views = []
         for label, name in enumerate(names):
             members = [items[i] for i, at in enumerate(assignment) if at == label]
@@ -157,7 +156,7 @@ class TypeIndexer:
 
 
 def _named_types(types: Sequence[Any]) -> list[tuple[str, set[int]]]:
-    """Return the types of a reply: a unique name, and the indices of the members."""
+    """Return the types of a reply: unique names, with the indices of the members."""
     members: dict[str, set[int]] = {}
     for entry in types:
         name = " ".join(entry.name.split())[:NAME_LENGTH] or "unnamed"

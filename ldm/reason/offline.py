@@ -1,13 +1,12 @@
-"""LDM²'s questions (§3) answered without any language model: by clustering, extraction and analogy.
+"""LDM²'s questions (§3) answered without a language model: by clustering, extraction and analogy.
 
-It is a baseline in its own right: how far does memory alone go, without a language model?
+It is also the baseline of memory alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from ldm.reason import (
     Clustering,
     Notes,
     Process,
+    Reasoner,
     State,
     TypeView,
     entity_votes,
@@ -27,7 +27,7 @@ from ldm.reason import (
     shortened,
 )
 from ldm.reason.clusters import cluster, nearest
-from ldm.reason.entities import FUNCTION_WORDS, Situation, name_of, read_situation
+from ldm.reason.entities import Situation, read_situation
 from ldm.reason.entity_votes import Comparisons, Panel, Precedent, Weights
 from ldm.reason.page_votes import PagePrecedent, PageWeights
 from ldm.reason.pages import Page, has_lines_of_labels, labels_of, read_call
@@ -36,38 +36,23 @@ from ldm.reason.running import RunningNotes
 from ldm.reason.voting import NEARBY, Poll, voice_of, voters
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
-#: Merged actions that a summary keeps, the latest ones.
-SUMMARY_LENGTH = 12
-#: Recalled situations cached; a memory of 20,000 tuples fits.
+#: Recalled situations cached: a memory of 20,000 tuples fits.
 CACHE_SIZE = 30_000
-#: Recalls whose precedents stay together.
+#: Recalls whose precedents are cached together.
 KEPT_PANELS = 512
 
 
 class OfflineReasoner:
-    """A `Reasoner` without a language model.
-
-    It compares recalls one by one and weighs them, so it makes use of more than the 5 that fit a
-    prompt.
-    """
+    """A `Reasoner` without a language model, which weighs more recalls than fit a prompt."""
 
     name = "offline"
     recalls = 60
     concurrency = 1
     reads_notes = False
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        weights: Weights | None = None,
-        page_weights: PageWeights | None = None,
-        quote_weights: QuoteWeights | None = None,
-    ) -> None:
-        """Take the weights of votes; None for the ones chosen on training episodes."""
+    def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._weights = weights or Weights()
-        self._page_weights = page_weights or PageWeights()
-        self._quote_weights = quote_weights or QuoteWeights()
+        self._weights = Weights()
         self._precedents: dict[int, tuple[StateActionTuple, Precedent]] = {}
         self._comparisons = Comparisons(self._weights)
         self._panels: dict[int, tuple[Sequence[Recall], Panel]] = {}
@@ -79,51 +64,35 @@ class OfflineReasoner:
             Poll((), (), ()),
         )
 
+    @property
+    def searching(self) -> Reasoner:
+        """The reasoner itself."""
+        return self
+
     def counts(self) -> dict[str, int]:
         """Return nothing: no model is asked."""
         return {}
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """See `Reasoner.annotate`."""
-        return tuple(RunningNotes(goal, SUMMARY_LENGTH).over(steps))
+        running = RunningNotes(goal)
+        notes = []
+        for (observation, _), step in zip(steps, shortened(steps), strict=True):
+            notes.append(running.notes(observation))
+            running.take(*step)
+        return tuple(notes)
 
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
         """Return assessment and summary of the whole past; `previous` has no influence."""
-        past = shortened(past)
-        assessment = self.assess(goal, past, observation)
-        return Notes(assessment, self.summarize(goal, past, observation))
+        return _running(goal, shortened(past)).notes(observation)
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
-        """Say what was done with each thing that the goal names: an extractive assessment."""
-        situation = read_situation(goal, past, observation)
-        verbs: dict[str, dict[str, None]] = {}
-        for command in situation.past:
-            for entity in command.entities:
-                verbs.setdefault(name_of(entity)[-1], {})[command.verb] = None
-        sentences = []
-        for word in dict.fromkeys(w for w in situation.goal if w not in FUNCTION_WORDS):
-            if word in verbs:
-                sentences.append(f"{word}: {', '.join(verbs[word])}")
-            elif any(command.verb == word for command in situation.past):
-                sentences.append(f"{word}: done")
-            else:
-                sentences.append(f"{word}: not yet")
-        return "; ".join(sentences)
+        """Return the verbs used on each thing that the goal names: an extractive assessment."""
+        return _running(goal, past).assessment()
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """List the past actions, runs of one form merged, the latest SUMMARY_LENGTH of them."""
-        situation = read_situation(goal, past, observation)
-        merged = []
-        for frame, run in groupby(situation.past, key=lambda command: command.frame):
-            commands = list(run)
-            if frame.count("_") == 1 and frame.endswith("_"):
-                things = dict.fromkeys(situation.surface(c.entities[0]) for c in commands)
-                merged.append(f"{frame[:-2]} {', '.join(things)}")
-            else:
-                merged.extend(command.text for command in commands)
-        dropped = len(merged) - SUMMARY_LENGTH
-        latest = merged[-SUMMARY_LENGTH:]
-        return "; ".join(([f"({dropped} earlier)"] if dropped > 0 else []) + latest)
+        """Return the past actions, runs of one form merged, the latest SUMMARY_LENGTH of them."""
+        return _running(goal, past).summary(observation)
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
         """See `Reasoner.cluster_goals`; by the goals' embeddings."""
@@ -144,8 +113,8 @@ class OfflineReasoner:
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Return the action with most votes; its confidence is its share of all votes.
 
-        Without any vote for one, it is the admissible action done least often so far, with
-        confidence 0, and rather one that no vote is against.
+        Without any vote it is the admissible action done least often so far, with confidence 0,
+        preferably one without opposing votes.
         """
         poll = self._poll(state, recalls)
         ranked = poll.ranked()
@@ -157,7 +126,7 @@ class OfflineReasoner:
         return Answer((proposal,), state.notes, followed, votes=_shares(ranked))
 
     def votes(self, state: State, recalls: Sequence[Recall]) -> tuple[Proposal, ...]:
-        """Return what the recalls vote for, see `Answer.votes`."""
+        """Return the vote of the recalls, see `Answer.votes`."""
         return _shares(self._poll(state, recalls).ranked())
 
     def followed(self, state: State, recalls: Sequence[Recall], action: str) -> tuple[int, ...]:
@@ -165,11 +134,10 @@ class OfflineReasoner:
         return self._followed(self._poll(state, recalls), state, recalls, action)
 
     def by_need(self, state: State, recalls: Sequence[Recall]) -> list[Recall]:
-        """Return the recalls that met the same need first, those that cast no ballot last.
+        """Return the recalls that met the same need first, those without a ballot last.
 
-        What a vote counts says how like the need was: by what had been done with the things of the
-        goal, by what of them was at hand or chosen, and by what was still open. Whether it is a
-        vote for or against does not matter.
+        The weight of a ballot, for or against an action, tells how similar the need was: by the
+        actions on the things of the goal, by those at hand or chosen, and by those still open.
         """
         weights = dict.fromkeys(range(len(recalls)), 0.0)
         ballots = self._poll(state, recalls).ballots
@@ -185,16 +153,16 @@ class OfflineReasoner:
         proposals = tuple(Proposal(action, share / total) for action, share in votes)
         return Answer(proposals, state.notes)
 
-    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
-        """Return the action that most recalls come to, by the weights of their votes or counted."""
-        return self._poll(state, recalls).agreement(counted=counted)
+    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
+        """Return the action with most votes, each recall counting by its weight."""
+        return self._poll(state, recalls).agreement()
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
         """See `Reasoner.follow`."""
         return Answer((Proposal(agreed.action, 1.0),), state.notes)
 
     def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
-        """Return the `z` actions with most votes: the share of each, and how many support it."""
+        """Return the `z` actions with most votes: the share and supporters of each."""
         return self._poll(state, recalls).support()[:z]
 
     def compare(self, best: Process, ground: Process) -> int:
@@ -210,7 +178,7 @@ class OfflineReasoner:
         return max(range(len(means)), key=lambda i: (round(means[i], 9), -i))
 
     def _poll(self, state: State, recalls: Sequence[Recall]) -> Poll:
-        """Let the recalls vote, once for the questions that are asked about one state."""
+        """Let the recalls vote, once for all questions about a state."""
         last_state, last_recalls, poll = self._latest_poll
         if last_state is not state or last_recalls is not recalls:
             poll = self._vote(state, self._voting(state, recalls))
@@ -218,20 +186,20 @@ class OfflineReasoner:
         return poll
 
     def _voting(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
-        """Return the recalls that vote: `recalls` itself where all do."""
+        """Return the recalls that vote: `recalls` itself if all do."""
         places = voters(state.observation, recalls)
         return recalls if len(places) == len(recalls) else [recalls[i] for i in places]
 
     def _vote(self, state: State, recalls: Sequence[Recall]) -> Poll:
-        """Let the recalls vote: on labels or free arguments of calls, else on entities."""
+        """Let the recalls vote: on labels or free arguments of calls, otherwise on entities."""
         if _on_pages(recalls) and _quotes(state, recalls):
             reading = quote_votes.read(state.goal, state.history.past, state.observation)
             quotes = [self._quote(recall) for recall in recalls]
-            return quote_votes.poll(reading, quotes, self._quote_weights)
+            return quote_votes.poll(reading, quotes, QuoteWeights())
         if _on_pages(recalls):
             page = Page(state.goal, state.history.past, state.observation)
             pages = [self._page(recall) for recall in recalls]
-            return page_votes.poll(page, state.admissible, pages, self._page_weights)
+            return page_votes.poll(page, state.admissible, pages, PageWeights())
         present = read_situation(state.goal, state.history.past, state.observation)
         return entity_votes.poll(present, state.admissible, self._panel(recalls), self._comparisons)
 
@@ -250,7 +218,7 @@ class OfflineReasoner:
         places = voters(state.observation, recalls)
         voting = [recalls[i] for i in places]
         if _on_pages(voting) and not _quotes(state, voting):
-            # A page without labels was not recorded, and casts no ballot.
+            # A page without labels was not recorded and casts no ballot.
             places = [i for i in places if self._page(recalls[i]).page.labels]
         return places
 
@@ -258,7 +226,7 @@ class OfflineReasoner:
         return nearest(self._embedder.embed([text])[0], types)
 
     def _panel(self, recalls: Sequence[Recall]) -> Panel:
-        """Return the precedents of a recall, which is often the same again."""
+        """Return the precedents of recalls, cached, as the same ones come often."""
         cached = self._panels.get(id(recalls))
         if cached is None or not isinstance(recalls, tuple):
             precedents = [self._precedent(recall.tuple) for recall in recalls]
@@ -266,13 +234,13 @@ class OfflineReasoner:
             cached = recalls, Panel(precedents, similarities, self._weights)
             if len(self._panels) >= KEPT_PANELS:
                 self._panels.clear()
-            if isinstance(recalls, tuple):  # which stays what it is
+            if isinstance(recalls, tuple):  # which is immutable
                 self._panels[id(recalls)] = cached
         return cached[1]
 
     def _precedent(self, source: StateActionTuple) -> Precedent:
         """Return the recalled situation, read once per tuple: reading costs more than voting."""
-        # Known by its id(), and kept alive for that: a key of texts would cost more than a vote.
+        # Keyed by id() and kept alive for that: a key of texts would cost more than a vote.
         cached = self._precedents.get(id(source))
         if cached is None:
             voice = voice_of(source.outcome)
@@ -289,7 +257,7 @@ class OfflineReasoner:
         cached = self._pages.get(id(source))
         if cached is None:
             call = read_call(source.action)
-            assert call is not None  # noqa: S101 - `_poll` has checked it
+            assert call is not None  # noqa: S101 - checked by `_vote`
             page = Page(source.goal, source.history.past, source.observation)
             cached = source, PagePrecedent(page, call, 0.0, voice_of(source.outcome))
             if len(self._pages) >= CACHE_SIZE:
@@ -299,7 +267,7 @@ class OfflineReasoner:
         return replace(cached[1], similarity=recall.similarity, nearby=nearby)
 
     def _quote(self, recall: Recall) -> QuotePrecedent:
-        """Return the recalled command with where its argument stood, read once per tuple."""
+        """Return the recalled command with the places of its argument, read once per tuple."""
         source = recall.tuple
         cached = self._quotes.get(id(source))
         if cached is None:
@@ -308,6 +276,14 @@ class OfflineReasoner:
                 self._quotes.clear()
             self._quotes[id(source)] = cached
         return replace(cached[1], similarity=recall.similarity)
+
+
+def _running(goal: str, past: Past) -> RunningNotes:
+    """Return the notes on a past."""
+    running = RunningNotes(goal)
+    for step in past:
+        running.take(*step)
+    return running
 
 
 def _shares(ranked: Sequence[tuple[str, float]]) -> tuple[Proposal, ...]:
@@ -322,7 +298,7 @@ def _on_pages(recalls: Sequence[Recall]) -> bool:
 
 
 def _quotes(state: State, recalls: Sequence[Recall]) -> bool:
-    """Return whether calls have free arguments: nothing is listed, and most were made in prose."""
+    """Return whether calls have free arguments: none are listed, and most were made in prose."""
     if state.admissible is not None:
         return False
     calls = [(read_call(recall.tuple.action), recall.tuple.observation) for recall in recalls]
@@ -334,9 +310,9 @@ def _quotes(state: State, recalls: Sequence[Recall]) -> bool:
 
 
 def _least_done(state: State, opposed: frozenset[str]) -> str:
-    """Return the admissible action done least often, the first of equals; "" where none is.
+    """Return the admissible action done least often, the first of equals, or "" without any.
 
-    opposed: those that come last.
+    opposed: actions that come last.
     """
     if not state.admissible:
         return ""

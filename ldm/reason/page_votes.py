@@ -1,10 +1,10 @@
 """Votes by analogy between pages: a recalled press votes for the labels that play the same part.
 
-A recalled press of a fixed label stands for the same label; one of a wanted or described label, for
-the present label that fits best (the sorts are those of `ldm.reason.pages`). A made-up argument
-is made up anew, from the goal's words that recalled arguments had taken from theirs. What was done
-for the same goal in other words, or for one that asked for more, is done again word for word where
-that is possible, and counts as much as all else together.
+A recalled press of a fixed label votes for the same label; one of a wanted or described label, for
+the present label that fits best (the sorts are those of `ldm.reason.pages`). A made-up argument is
+made up anew, from those words of the goal that recalled arguments took from theirs. Actions for the
+same goal in other words, or for one that asked for more, are repeated word for word if possible,
+and count as much as all others together.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from ldm.reason.pages import (
 )
 from ldm.reason.voting import Ballot, Likeness, Poll
 
-#: From this share of the recalled goals' pages on, a label on them is a fixed part of the page.
+#: A label on at least this share of the recalled goals' pages is a fixed part of the page.
 FIXED = 0.5
-#: How much the fit of a description may count against its place in the list.
+#: Candidate weights of a description's fit against its place in the list.
 FIT_WEIGHTS = (8.0, 2.0, 4.0, 16.0)
-#: Words that ask for something and say nothing of what.
+#: Words that ask for something without describing it.
 _ASKING = """
 buy can could find get give help like look looking need please purchase search show want would
 """
 ASKING = frozenset(_ASKING.split())
-#: How often a word must occur in recalled goals to be judged by its own counts.
+#: Minimum occurrences of a word in recalled goals to be judged by its own counts.
 MIN_OCCURRENCES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PageWeights:
-    """How much each difference costs. Chosen on training goals, not on evaluated ones.
+    """The cost of each difference, chosen on training goals, not on evaluated ones.
 
     `text`, `done` and `open` are the rates at which a recall's weight falls with the distance of
-    its text, of what was done and of what is still open. `named` is the rate at which a vote falls
-    with the share of a wanted label that the goal does not name. `unlike` multiplies votes for
-    labels of another sort, `repeat` those for what was done before, and `over_price` the fit of
-    what costs more than the goal allows.
+    its text, of the actions done and of the labels still open. `named` is the rate at which a vote
+    falls with the share of a wanted label that the goal does not name. `unlike` multiplies votes
+    for labels of another sort, `repeat` those for actions done before, and `over_price` the fit of
+    things that cost more than the goal allows.
     """
 
     text: float = 1.0
@@ -64,8 +64,8 @@ class PageWeights:
 class PagePrecedent:
     """A recalled page, the call made on it, and the similarity of its text.
 
-    voice: what its vote counts by what came of the call (`ldm.reason.voting.voice_of`).
-    nearby: whether only goals that are nearly its own recall it.
+    voice: the value of its vote, by the call's outcome (`ldm.reason.voting.voice_of`).
+    nearby: whether only nearly identical goals recall it.
     """
 
     page: Page
@@ -81,7 +81,7 @@ def poll(
     precedents: Sequence[PagePrecedent],
     weights: PageWeights,
 ) -> Poll:
-    """Let the precedents vote on what can be pressed or entered; no two candidates are grouped.
+    """Let the precedents vote on the calls possible on a page; no two candidates are grouped.
 
     admissible: the possible actions; None for the page's labels with the recalled verbs.
     """
@@ -95,7 +95,7 @@ def poll(
     done = Counter((call.verb, call.label) for call in present.past)
     fresh = {text for text, call in candidates.items() if not done[call.verb, call.label]}
     suits = _suitability(present, candidates, sorts, _preference(precedents, weights), weights)
-    # A thing in a list is as good as the best remaining one makes it.
+    # Things in a list are judged relative to the best remaining one.
     best = max((suits[t] for t in suits if t in fresh and sorts[t] == "described"), default=1.0)
     ballots = []
     vote_weights = _vote_weights(present, precedents, fixed, weights)
@@ -130,10 +130,10 @@ def poll(
 
 
 def _same_goals(goal: str, precedents: Sequence[PagePrecedent]) -> frozenset[str]:
-    """Return the nearby goals that ask for all that `goal` does, perhaps in other words.
+    """Return the nearby goals that ask for everything that `goal` does, perhaps in other words.
 
-    They have its words, but for words of asking, those that most recalled goals have, and those
-    that no recalled goal has. A number is always meant.
+    They have its words, except words of asking, those of most recalled goals, and those of no
+    recalled goal. Numbers have to match.
     """
     nearby = {p.page.goal for p in precedents if p.nearby}
     if not nearby:
@@ -151,7 +151,7 @@ def _same_goals(goal: str, precedents: Sequence[PagePrecedent]) -> frozenset[str
 
 
 def _fixed_labels(precedents: Sequence[PagePrecedent]) -> frozenset[str]:
-    """Return the labels that are on many of the recalled pages, whatever their goals."""
+    """Return the labels on many of the recalled pages, whatever their goals."""
     goals: dict[str, set[str]] = {}
     for precedent in precedents:
         for label in precedent.page.labels:
@@ -163,18 +163,17 @@ def _fixed_labels(precedents: Sequence[PagePrecedent]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Preference:
-    """How recalled choices among described labels were made.
+    """The criteria of recalled choices among described labels.
 
-    fit: how much the fit of a description counted.
-    ranks: the logarithm of how often each place in the list was chosen, relative to the most
-        frequent one.
+    fit: the weight of a description's fit. ranks: the logarithm of how often each place in the list
+    was chosen, relative to the most frequent one.
     """
 
     fit: float
     ranks: tuple[float, ...]
 
     def score(self, fit: float, rank: int) -> float:
-        """Return the logarithm of how likely a label is chosen, up to a constant."""
+        """Return the log-likelihood that a label is chosen, up to a constant."""
         return self.fit * fit + self.ranks[rank]
 
 
@@ -209,7 +208,7 @@ def _suitability(
     preference: _Preference,
     weights: PageWeights,
 ) -> dict[str, float]:
-    """Map each candidate to how well its label suits the goal, above 0; fixed ones to 1."""
+    """Map each candidate to the fit of its label with the goal, above 0; fixed ones to 1."""
     suits = {}
     for text, call in candidates.items():
         suits[text] = 1.0
@@ -246,9 +245,9 @@ def _candidates(
     precedents: Sequence[PagePrecedent],
     same: frozenset[str],
 ) -> dict[str, Call]:
-    """Return what can be done, as text → call: admissible calls, and arguments made up anew.
+    """Return the candidates as text → call: admissible calls, and arguments made up anew.
 
-    same: see `_same_goals`; what was made up for them can be entered again.
+    same: see `_same_goals`; arguments made up for them can be entered again.
     """
     verbs = list(dict.fromkeys(p.call.verb for p in precedents))
     made_up = [p for p in precedents if p.voice > 0 and p.call.label not in p.page.labels]
@@ -282,9 +281,8 @@ def _is_free(text: str, verb: str, present: Page) -> bool:
 def compose(goal: str, precedents: Sequence[PagePrecedent]) -> str:
     """Make up an argument from the goal's words, as the recalled arguments were made up.
 
-    A word is included if at least half of the recalled arguments included it where their goal had
-    it. A word that recalled goals hardly have is included if most such words were; a number is
-    judged by the word before it.
+    A word is included if at least half of the recalled arguments included it when their goal had
+    it. A rare word is included if most rare words were; a number is judged by the word before it.
     """
     occurrences: Counter[str] = Counter()
     included: Counter[str] = Counter()
@@ -305,7 +303,7 @@ def compose(goal: str, precedents: Sequence[PagePrecedent]) -> str:
 
 
 def _keyed(goal: str) -> list[tuple[str, str]]:
-    """Return (key, word) of a goal's words; occurrences of a word are counted under its key."""
+    """Return (key, word) of a goal's words; a word's occurrences are counted under its key."""
     words = tokens(goal)
     return [
         (f"# after {before}" if word[0].isdigit() else stem(word), word)

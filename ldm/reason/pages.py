@@ -1,8 +1,8 @@
 """Pages with labels, read without a model: commands of the form verb[label] press what they name.
 
-On a page, a label is of one of three sorts: it is *wanted* (the goal names it: a colour, a size),
-*described* (the lines below it tell how well it fits the goal: a thing in a list), or *fixed* (a
-part of the page: a button). An argument of a command that is no label of the page was *made up*.
+A label on a page is *wanted* (the goal names it: a colour, a size), *described* (the lines below it
+tell how well it fits the goal: a thing in a list), or *fixed* (a part of the page: a button). An
+argument of a command that is no label of the page was *made up*.
 
 No word of any environment is known here, only the form of commands and English function words.
 """
@@ -22,11 +22,11 @@ from ldm.types import Past
 
 Sort = Literal["wanted", "described", "fixed", "made up"]
 
-#: From this share of its words on, a label counts as named by the goal.
+#: A label counts as named by the goal from this share of its words on.
 WANTED = 0.75
-#: What a label whose words stand apart in the goal is worth, of one whose words stand together.
+#: The value of a label whose words stand apart in the goal; 1 if they stand together.
 SCATTERED = 0.5
-#: Places in a list from here on count as one.
+#: Places in a list from this one on count as one.
 LAST_RANK = 9
 
 _CALL = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
@@ -49,7 +49,7 @@ class Call:
 
 @lru_cache(maxsize=50_000)
 def read_call(action: str) -> Call | None:
-    """Read an action as a call; return None where it does not have the form verb[label]."""
+    """Return an action as a call, or None if it does not have the form verb[label]."""
     match = _CALL.fullmatch(action)
     return Call(action, match[1].lower(), _plain(match[2])) if match else None
 
@@ -71,7 +71,7 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def content_words(text: str) -> frozenset[str]:
-    """Return the stems of the words of `text` that mean something by themselves."""
+    """Return the stems of the content words of `text`."""
     return frozenset(stem(word) for word in tokens(text) if word not in FUNCTION_WORDS)
 
 
@@ -83,7 +83,7 @@ def labels_of(observation: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=20_000)
 def has_lines_of_labels(observation: str) -> bool:
-    """Return whether a label stands alone on a line, as on a page; in prose none does."""
+    """Return whether a label stands alone on a line, as on a page but not in prose."""
     return any(_LABEL.fullmatch(line.strip()) for line in observation.splitlines())
 
 
@@ -112,10 +112,10 @@ def _ranks(observation: str) -> Mapping[str, int]:
 
 @lru_cache(maxsize=20_000)
 def _fits(goal: str, observation: str, over_price: float) -> Mapping[str, float]:
-    """Map each described label to how well its description fits the goal, in [0, 1].
+    """Map each described label to the fit of its description with the goal, in [0, 1].
 
-    A word counts the more, the fewer descriptions have it. An amount of money above a bound that
-    the goal states multiplies the fit by `over_price`.
+    A word counts the more, the fewer descriptions have it. An amount of money above the goal's
+    bound multiplies the fit by `over_price`.
     """
     goal_words = content_words(goal)
     texts = descriptions(observation)
@@ -134,23 +134,23 @@ def _fits(goal: str, observation: str, over_price: float) -> Mapping[str, float]
 
 
 def _price_bound(goal: str) -> float:
-    """Return the lowest bound on the price that the goal states, infinity where it states none."""
+    """Return the lowest price bound in the goal, infinity without one."""
     return min((float(number) for number in _BOUND.findall(goal.lower())), default=math.inf)
 
 
 def without_amounts(goal: str) -> str:
-    """Return a goal without what it says of money."""
+    """Return a goal without amounts of money and bounds."""
     return _AMOUNT.sub(" ", _BOUND.sub(" ", goal.lower()))
 
 
 def _least_amount(text: str) -> float:
-    """Return the smallest amount of money in `text`; 0 where there is none."""
+    """Return the smallest amount of money in `text`, or 0."""
     return min((float(n.replace(",", "")) for n in _AMOUNT.findall(text)), default=0.0)
 
 
 @lru_cache(maxsize=50_000)
 def named_share(label: str, goal: str) -> float:
-    """Return how much of a label the goal names, in [0, 1]: 1 where its words stand together."""
+    """Return the share of a label that the goal names: 1 if its words stand together there."""
     label_stems = tuple(stem(word) for word in tokens(label))
     goal_stems = tuple(stem(word) for word in tokens(goal))
     if not label_stems:
@@ -163,10 +163,10 @@ def named_share(label: str, goal: str) -> float:
 
 @lru_cache(maxsize=20_000)
 def named_labels(observation: str, goal: str) -> Mapping[str, float]:
-    """Map each label of a page to how much of it the goal names.
+    """Map each label of a page to the share of it that the goal names.
 
-    A label that is part of a longer one counts less: "4" is not meant where the goal says "4 inch"
-    and both are on the page.
+    A label that is part of a longer one counts less: "4" is not meant if the goal says "4 inch" and
+    both are on the page.
     """
     shares = {label: named_share(label, goal) for label in labels_of(observation)}
     complete = [tokens(label) for label, share in shares.items() if share == 1.0]
@@ -186,12 +186,12 @@ def _contains(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
 
 
 class Page:
-    """A state with its past, read once: its labels, what was done, and what is still open."""
+    """A state with its past, read once: its labels, the calls done, and the labels still open."""
 
     def __init__(self, goal: str, past: Past, observation: str) -> None:
         """Read a state; past: the pairs (observation, action) before the present `observation`."""
         self.goal = goal
-        # An answer that shows no label leaves the page as it was.
+        # An observation without labels leaves the page as it was.
         self._pages: list[str] = []
         for text in (*(before for before, _ in past), observation):
             self._pages.append(text if labels_of(text) or not self._pages else self._pages[-1])
@@ -201,11 +201,11 @@ class Page:
         self._calls = [(i, call) for i, (_, a) in enumerate(past) if (call := read_call(a))]
 
     def fit(self, label: str, over_price: float) -> float:
-        """Return how well a label's description fits the goal, 0 where it has none."""
+        """Return the fit of a label's description with the goal, 0 without one."""
         return _fits(self.goal, self.observation, over_price).get(label, 0.0)
 
     def named_share(self, label: str) -> float:
-        """Return how much of a label the goal names, in [0, 1]."""
+        """Return the share of a label that the goal names, in [0, 1]."""
         return named_labels(self.observation, self.goal).get(label, 0.0)
 
     def rank(self, label: str) -> int:
@@ -217,7 +217,7 @@ class Page:
     ) -> tuple[tuple[float, int], tuple[tuple[float, int], ...]] | None:
         """Return the choice of a described label: its (fit, rank), and those of all candidates.
 
-        Candidates are the described labels that had not been pressed yet. None where `label` is
+        Candidates are the described labels that had not been pressed yet. Return None if `label` is
         not described or the only one.
         """
         fits = _fits(self.goal, self.observation, over_price)
@@ -228,21 +228,21 @@ class Page:
         return (fits[label], self.rank(label)), candidates
 
     def sort(self, label: str, fixed: frozenset[str]) -> Sort:
-        """Return the sort of a label on this page; fixed: the labels known to be fixed."""
+        """Return the sort of a label on this page. fixed: labels known to be fixed."""
         return self._sort_at(-1, label, fixed)
 
     def _sort_at(self, step: int, label: str, fixed: frozenset[str]) -> Sort:
         page = self._pages[step]
         if label not in labels_of(page):
             return "made up" if label not in fixed else "fixed"
-        # A size may be on every page: what the goal names is wanted all the same.
+        # A size may be on every page: a label named by the goal is wanted all the same.
         if named_labels(page, self.goal)[label] >= WANTED:
             return "wanted"
         return "described" if label in descriptions(page) and label not in fixed else "fixed"
 
     @cached_property
     def chosen(self) -> frozenset[str]:
-        """The labels that were pressed and have been on the page ever since."""
+        """The labels that were pressed and have stayed on the page."""
         persistent = frozenset(self.labels)
         chosen = set()
         for i, call in reversed(self._calls):
@@ -252,14 +252,14 @@ class Page:
         return frozenset(chosen)
 
     def open(self, fixed: frozenset[str]) -> int:
-        """Return how many wanted labels are not chosen yet; at most 2."""
+        """Return the number of wanted labels not chosen yet, at most 2."""
         labels = (x for x in self.labels if x not in self.chosen)
         return min(2, sum(self.sort(x, fixed) == "wanted" for x in labels))
 
     def done(self, fixed: frozenset[str]) -> frozenset[tuple[str, str, int]]:
-        """Return what was done since the last made-up argument.
+        """Return the calls since the last made-up argument.
 
-        Each item is (verb, sort or fixed label, how often), counted up to 2.
+        Each item is (verb, sort or fixed label, count up to 2).
         """
         counts: Counter[tuple[str, str]] = Counter()
         for i, call in self._calls:

@@ -1,7 +1,7 @@
-"""How far a task is, in words: what a model says of single steps, made an assessment and a summary.
+"""The progress of a task: a model's notes on single steps, combined to assessment and summary.
 
-A small model asked for a summary of all that happened copies the first observation, or the summary
-before it, word for word. It can tell what one step brought; the rest is arithmetic.
+A small model asked for a summary of the whole past copies the first observation, or the summary
+before, word for word. It can tell the news of one step; the rest is arithmetic.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ldm.reason.entities import FUNCTION_WORDS, words
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import History, Past
 
-#: How the parts of an assessment that a model has made begin.
+#: The beginnings of the parts of a model's assessment.
 COMPLETE, TO_DO = "complete", "to do"
-#: Findings that a summary names, the latest ones.
+#: The number of latest findings in a summary.
 FINDINGS = 4
 
 #: Nothing from beginning to end: "empty cup" and "no knife, but spoon 1" are something.
@@ -29,13 +29,13 @@ _NOTHING = re.compile(
 
 
 def assessment_text(complete: str, incomplete: str) -> str:
-    """Return complete and incomplete sub-goals as the one text that a history holds."""
+    """Return complete and incomplete sub-goals as one text, as histories hold it."""
     parts = ((COMPLETE, complete.strip()), (TO_DO, incomplete.strip()))
     return "; ".join(f"{name}: {text}" for name, text in parts if text)
 
 
 def progress_text(sub_goals: tuple[str, ...], complete: int) -> str:
-    """Return the assessment where the first `complete` of the sub-goals are complete."""
+    """Return the assessment if the first `complete` sub-goals are complete."""
     done = min(max(complete, 0), len(sub_goals))
     return assessment_text("; ".join(sub_goals[:done]), "; ".join(sub_goals[done:]))
 
@@ -46,9 +46,9 @@ def initial_notes(sub_goals: tuple[str, ...], checks: tuple[str, ...] = ()) -> N
 
 
 def in_words(history: History) -> str:
-    """Return a history for a model to read: "" where the words were put together without one.
+    """Return a history as text for a model, or "" if no model wrote it.
 
-    The offline reasoner's assessment names words of the goal, which tells a model nothing.
+    The offline reasoner's assessment consists of words of the goal, which tell a model nothing.
     """
     if not history.assessment.startswith((f"{COMPLETE}: ", f"{TO_DO}: ")):
         return ""
@@ -56,22 +56,22 @@ def in_words(history: History) -> str:
 
 
 def blank_if_nothing(text: str) -> str:
-    """Return a text of a reply on one line, "" where it says in words that there is nothing."""
+    """Return a text of a reply on one line, or "" if its words mean nothing."""
     text = " ".join(text.split()).rstrip(".")
     return "" if _NOTHING.fullmatch(text) else text
 
 
 def status_text(notes: Notes) -> str:
-    """Return how things stand, without what was found and done: a small model copies that."""
+    """Return assessment and things held; a small model copies findings and actions."""
     held = f"Held: {notes.held}" if notes.held else ""
     return "\n".join(text for text in (notes.assessment, held) if text)
 
 
 def noted(notes: Notes, held: str, proof: str, complete: int, steps: int) -> Notes:
-    """Return `notes` as a model has written them after so many steps; see `NotesForm`.
+    """Return `notes` updated by a model's reply after so many steps; see `NotesForm`.
 
-    proof: what completed the latest of the sub-goals, "" where nothing shows that any more is: then
-    no more are complete than before. One that turned out not to be complete is open again.
+    proof: the observation that completed the latest sub-goal; without one, no further sub-goal is
+    complete. A sub-goal that turned out not to be complete is open again.
     """
     complete = min(max(complete, 0), len(notes.sub_goals))
     before = notes.proofs[:complete]
@@ -86,9 +86,9 @@ def noted(notes: Notes, held: str, proof: str, complete: int, steps: int) -> Not
 
 
 def next_notes(notes: Notes, finding: str = "", held: str = "", assessment: str = "") -> Notes:
-    """Return `notes` after one more step; what is "" stays as it was.
+    """Return `notes` after one more step; empty arguments change nothing.
 
-    finding: what the step brought. held: what was held, chosen or made by then.
+    finding: the news of the step. held: the things held, chosen or made by then.
     """
     return replace(
         notes,
@@ -101,15 +101,15 @@ def next_notes(notes: Notes, finding: str = "", held: str = "", assessment: str 
 def with_summary(
     notes: Notes, fallback: OfflineReasoner, goal: str, past: Past, observation: str
 ) -> Notes:
-    """Return `notes` with a summary of the `past`: what is held, was found and where, was done.
+    """Return `notes` with a summary of the `past`: things held, latest findings, actions.
 
-    What was done comes from the record, by the fallback; the latest findings are named, each once.
+    The fallback extracts the actions from the record.
     """
     if not past:
         return notes
     findings: dict[str, str] = {}
     for (_, action), finding in zip(past, notes.findings, strict=False):
-        # What says no more than the action ("You close drawer 1") is no finding.
+        # A repetition of the action ("You close drawer 1") is no finding.
         if not set(words(finding)) <= {*words(action), *FUNCTION_WORDS}:
             findings.setdefault(finding, action)
     latest = [f"{finding} ({action})" for finding, action in findings.items()][-FINDINGS:]

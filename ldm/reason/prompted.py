@@ -1,7 +1,7 @@
-"""LDM²'s questions put to a language model (§3.1–3.3). The prompts are in `ldm/prompts/reasoner`.
+"""LDM²'s questions to a language model (§3.1–3.3). The prompts are in `ldm/prompts/reasoner`.
 
-Answers are checked and never trusted: an unusable reply is counted, and the offline reasoner's
-answer takes its place.
+Answers are checked, never trusted: an unusable reply is counted, and replaced by the offline
+reasoner's answer.
 """
 
 from __future__ import annotations
@@ -65,27 +65,27 @@ from ldm.reason.voting import voters
 from ldm.types import Card, Past, Proposal, Recall
 
 Formation = Literal["trajectory", "paper"]
-Candidates = Literal["none", "vote"]
 Thought = Literal["none", "short"]
 Histories = Literal["combined", "paper"]
 
 #: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
 PROMPT_RECALLS = 5
-#: Tuples recalled for each one shown: the examples are those that met the same need.
+#: Tuples recalled for each example: the examples are those that met the same need.
 POOL = 4
-#: Most tokens of replies. Notes should be short, and a model that repeats itself must be stopped.
+#: Maximum tokens of replies: notes should be short, and a model that repeats itself is stopped.
 NOTES_TOKENS = 200
 THOUGHT_TOKENS = 120
-#: Of an action, by its length in characters.
+#: Of an action, beside those by its length in characters.
 ACTION_TOKENS = 20
 NUMBER_TOKENS = 20
-#: Candidates of the vote, and steps of a process, that are shown.
+#: Candidates of the vote that are shown.
 CANDIDATES_SHOWN = 6
-#: Share of the first candidate's votes below which another is no suggestion: asked before a
-#: purchase that all recalls are for, a small model took up colours that hardly any is for.
+#: Minimum votes of a suggestion, as a share of the first one's: asked before a purchase that all
+#: recalls are for, a small model took up colours that hardly any is for.
 FAINT = 0.2
+#: Steps of a process that are shown.
 STEPS_SHOWN = 40
-#: Confidences are on any scale that the model likes, up to here: their sum must stay a number.
+#: Maximum confidence: a model may use any scale, but the sum must stay a number.
 MAX_CONFIDENCE = 1e6
 
 
@@ -95,24 +95,22 @@ class PromptedOptions:
 
     formation: "paper" asks for an assessment and a summary at every step; "trajectory" for all
         steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
-    candidates: "vote" shows the decision what the offline reasoner would do, best first.
-    notes: whether decisions assess and summarise as they go. A model that is only asked where
-        memory is unsure never does: it sees too few steps to keep notes, and sub-goals would cost
-        as much as a decision.
-    recalls: how many recalled tuples a prompt shows. By default more are recalled, and those that
-        met the same need are shown.
+    notes: whether decisions assess and summarise as they go. A model that is only asked when memory
+        is unsure never does: it sees too few steps to keep notes, and sub-goals would cost as much
+        as a decision.
+    recalls: the number of recalled tuples in a prompt. In "combined" histories more are recalled,
+        and those that met the same need are shown.
     concurrency: calls at a time.
-    prompt_tokens: the most that a prompt should have, 0 for what the model's context has room for;
-        a half and a quarter of them are tried where the context turns out to be shorter.
+    prompt_tokens: the maximum of a prompt, 0 for as many as the model's context allows; a half and
+        a quarter of them are tried if the context turns out to be shorter.
     thought: whether the model thinks in a sentence or two before it decides.
-    histories: "paper" asks for an assessment and a summary before each decision (Eq. 6) and tells
-        it nothing that the paper's prompts do not, and forms the tuples of a refinement likewise;
-        "combined" has notes written with the decision.
-    consulting: when decisions ask the model at all.
+    histories: "paper" asks for an assessment and a summary before each decision (Eq. 6), says no
+        more than the paper's prompts, and forms the tuples of a refinement likewise; "combined" has
+        notes written with the decision.
+    consulting: when decisions ask the model.
     """
 
     formation: Formation = "trajectory"
-    candidates: Candidates = "none"
     notes: bool = True
     recalls: int = PROMPT_RECALLS
     concurrency: int = 1
@@ -125,9 +123,10 @@ class PromptedOptions:
 class PromptedReasoner:
     """A `Reasoner` that asks a language model.
 
-    The fallback, an offline reasoner, votes on candidates, says how concentrated recalls are, and
-    answers where the model's reply is unusable.
+    The fallback, an offline reasoner, lets the recalls vote, and replaces unusable replies.
     """
+
+    reads_notes = True
 
     def __init__(
         self,
@@ -137,7 +136,7 @@ class PromptedReasoner:
         embedder: Embedder,
         options: PromptedOptions | None = None,
     ) -> None:
-        """Connect the model; card: what prompts say of the environment, nothing if it is empty."""
+        """Connect a model. card: the environment's description in prompts; may be empty."""
         self._options = options or PromptedOptions()
         self._card = card
         self._fallback = fallback
@@ -146,12 +145,9 @@ class PromptedReasoner:
         #: Whether the model decides every step, not only where memory is unsure.
         self._always = self._options.consulting.when == "always"
         self._noting = self._options.notes and self._always
-        #: Whether suggestions are shown that the model may leave aside.
-        self._suggesting = not self._always and self._options.candidates != "vote"
-        voting = self._options.candidates == "vote" or not self._always
         recalls = self._options.recalls
         pool = recalls if self._options.histories == "paper" else POOL * recalls
-        self.recalls = fallback.recalls if voting else pool
+        self.recalls = pool if self._always else fallback.recalls
         self.concurrency = self._options.concurrency
         self._budget = Budget(llm, self._options.prompt_tokens)
         self._writer = HistoryWriter(self._prompter, card, fallback, self._budget)
@@ -159,20 +155,20 @@ class PromptedReasoner:
         self._goals, self._observations = index("goals"), index("observations")
 
     def counts(self) -> dict[str, int]:
-        """Return the numbers of replies, malformed ones, and ways of matching answers, so far."""
+        """Return the counts so far of replies, malformed ones, and ways of matching answers."""
         return self._prompter.counts.by_name()
 
     @property
     def searching(self) -> Reasoner:
-        """What decides in a search: the vote, if a model is only asked where memory is unsure."""
+        """The reasoner of a search: the vote, if a model is only asked when memory is unsure."""
         return self if self._always else self._fallback
 
     # Formation
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """See `Reasoner.annotate`. Nothing is asked of the first step: nothing happened before.
+        """See `Reasoner.annotate`.
 
-        A model that is only asked where memory is unsure forms no practice, neither histories nor
+        A model that is only asked when memory is unsure forms no practice, neither histories nor
         types: the vote reads no histories, and both would take longer than all decisions.
         """
         if not steps:
@@ -186,7 +182,7 @@ class PromptedReasoner:
         return tuple(map_concurrently(lambda past: self._history(goal, *past), pasts, 1))
 
     def _history(self, goal: str, past: Past, observation: str) -> Notes:
-        """Return h_τ as the paper has it: an assessment and a summary, of a past that there is."""
+        """Return h_τ as in the paper: an assessment and, of a non-empty past, a summary."""
         if not past:
             return Notes(assessment_text("", goal))
         asks = (self.assess, self.summarize)
@@ -194,13 +190,13 @@ class PromptedReasoner:
         return Notes(written[0], written[1])
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
-        """See `Reasoner.assess`; the fallback answers where the reply is unusable."""
+        """See `Reasoner.assess`."""
         form = self._ask_about_past("assess", AssessmentForm, goal, past, observation)
         assessment = "" if form is None else assessment_text(form.complete, form.incomplete)
         return assessment or self._fallback.assess(goal, past, observation)
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """See `Reasoner.summarize`; the fallback answers where the reply is unusable."""
+        """See `Reasoner.summarize`."""
         form = self._ask_about_past("summarize", SummaryForm, goal, past, observation)
         summary = "" if form is None else form.summary.strip()
         return summary or self._fallback.summarize(goal, past, observation)
@@ -208,7 +204,7 @@ class PromptedReasoner:
     def _ask_about_past(
         self, prompt: str, form: type[Any], goal: str, past: Past, observation: str
     ) -> Any:
-        """Return the filled form; None where the reply is unusable or the question too long."""
+        """Return the filled form, or None if the reply is unusable or the question too long."""
 
         def ask(share: float) -> Any:
             return self._prompter.ask(
@@ -244,11 +240,10 @@ class PromptedReasoner:
     # Decisions
 
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
-        """Return the notes of the last decision that wrote any, with what was found since.
+        """Return the notes of the last decision that wrote any, with the findings since then.
 
-        A process starts with the sub-goals alone, asked for by themselves as in formation. What
-        each step brought is read off the record, whoever decided it. In the paper's way notes are
-        written anew, of the whole past.
+        A process starts with the sub-goals alone, asked for by themselves as in formation. Findings
+        are extracted from the record. In the paper's way notes on the whole past are written anew.
         """
         if self._options.histories == "paper":
             return self._history(goal, past, observation)
@@ -263,7 +258,7 @@ class PromptedReasoner:
         return with_summary(notes, self._fallback, goal, past, observation)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """See `Reasoner.act`; the vote's action where memory is to decide and is sure."""
+        """See `Reasoner.act`; the vote decides if memory is to decide and is sure."""
         if self._always:
             return replace(self._consult(state, recalls), reason="always")
         vote = self._fallback.act(state, recalls)
@@ -276,16 +271,16 @@ class PromptedReasoner:
         return replace(self._consult(state, recalls), reason=why)
 
     def _consult(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """Return what the model decides; the same call also writes the notes on what has happened.
+        """Return the model's decision; the same call also writes notes on the past.
 
-        At the first step that is nothing: a small model asked for notes there told how it had done
-        the whole task, and believed it from then on. An action that was done a moment ago and is
-        not listed is asked for again, among the possible ones, or with a warning where none are
-        known: a small model goes to the place where it is until the steps run out.
+        There are none at the first step: a small model asked for notes there told how it had done
+        the whole task, and believed it from then on. If the model repeats its last action, which is
+        not listed, it is asked again, among the possible ones, or with a warning if none are known:
+        a small model goes to the place where it is until the steps run out.
 
-        A model that is only asked where memory is unsure is shown what the vote is between, and may
-        name something else that is possible. Left to write an action, a small one named something
-        impossible at every third question, and did worse than the vote.
+        A model that is only asked when memory is unsure is shown the candidates of the vote, and
+        may name another possible action. Left to write an action, a small one named an impossible
+        one at every third question, and did worse than the vote.
         """
         if candidates := self._candidates(state, recalls):
             form = self._decide(state, recalls, 1, candidates).value
@@ -300,7 +295,7 @@ class PromptedReasoner:
         return self._acting(action, self._notes(completion.value, state), state, recalls)
 
     def _acting(self, action: str, notes: Notes, state: State, recalls: Sequence[Recall]) -> Answer:
-        """Return the model's action, and beside it what the recalls say."""
+        """Return the model's action beside the vote of the recalls."""
         followed = self._fallback.followed(state, recalls, action)
         votes = self._fallback.votes(state, recalls)
         return Answer((Proposal(action, 1.0),), notes, followed, votes=votes)
@@ -327,14 +322,15 @@ class PromptedReasoner:
         )
         return Answer(proposals, self._notes(form, state))
 
-    def agree(self, state: State, recalls: Sequence[Recall], *, counted: bool = False) -> Agreement:
+    def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
         """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
-        return self._fallback.agree(state, recalls, counted=counted)
+        return self._fallback.agree(state, recalls)
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
-        """See `Reasoner.follow`; where nothing is listed, the model writes the action down.
+        """See `Reasoner.follow`.
 
-        What recalls come to by analogy need not be an action then.
+        If no actions are listed, the model writes the action: one found by analogy may be
+        impossible then.
         """
         if state.admissible is not None:
             return self._fallback.follow(state, recalls, agreed)
@@ -349,7 +345,7 @@ class PromptedReasoner:
         candidates: Sequence[Agreement],
         repeated: str = "",
     ) -> Any:
-        """Return the model's reply. repeated: an action that it named though it was just done."""
+        """Return the model's reply. repeated: an action just done that it named again."""
         options, card = self._options, self._card
         paper = options.histories == "paper"
         noting = self._noting and state.steps > 0 and not paper
@@ -374,7 +370,7 @@ class PromptedReasoner:
                 thinking=extras.thought,
                 z=z,
                 candidates=candidates,
-                suggesting=self._suggests(state),
+                suggesting=True,
                 imitating=paper,
                 own_words=own_words(card, view["admissible"]),
                 repeated=repeated,
@@ -384,22 +380,19 @@ class PromptedReasoner:
         return fit_context(ask)
 
     def _examples(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
-        """Return the recalls that the prompt shows, first of all those that met the same need.
+        """Return the recalls shown in the prompt, first those that met the same need.
 
-        With suggestions from the vote they are the nearest: the vote has weighed the needs. A mere
-        habit of people is no hint, unless nothing else was recalled.
+        Habits of people are shown only if nothing else was recalled.
         """
         options, habits = self._options, self._card.habits
         voting = [recalls[i] for i in voters(state.observation, recalls)]
         if options.histories == "paper":
             return voting[: options.recalls]
         voting = [one for one in voting if not one.tuple.action.startswith(habits)] or voting
-        if options.candidates != "vote":
-            voting = self._fallback.by_need(state, voting)
-        return distinct(voting, options.recalls)
+        return distinct(self._fallback.by_need(state, voting), options.recalls)
 
     def _repeats(self, action: str, state: State) -> bool:
-        """Return whether an action was done a moment ago and is not known to be of use again."""
+        """Return whether an action was the last one and is not known to be of use again."""
         past = state.history.past
         if not past or action != past[-1][1] or action in (state.admissible or ()):
             return False
@@ -408,13 +401,12 @@ class PromptedReasoner:
     def _form(
         self, state: State, z: int, candidates: int, extras: Extras, repeated: str
     ) -> tuple[type[Any], int]:
-        """Return the form of a decision's reply, and how long an action in it may be."""
+        """Return the form of a decision's reply, and the maximum length of its action."""
         listed = state.admissible or ()
         length = action_length(listed)
         if z > 1:
             return proposals_form(extras, length), length
         if candidates:
-            length = length if self._suggests(state) else 0
             return choice_form(candidates, extras, length), length
         free = any(verb in self._card.free for verb in map(_verb, listed))
         if repeated and listed and not free:
@@ -422,10 +414,10 @@ class PromptedReasoner:
         return decision_form(extras, length), length
 
     def _notes(self, form: Any, state: State) -> Notes:
-        """Return the notes of a reply; what it omits stays as in the state.
+        """Return the notes of a reply; fields that it omits stay as in the state.
 
-        That more sub-goals are complete is believed where the reply names something that was seen
-        and has to do with the latest of them.
+        More sub-goals count as complete only if the reply names an observation that has to do with
+        the latest of them.
         """
         if not isinstance(form, NotesForm):
             return state.notes
@@ -442,26 +434,17 @@ class PromptedReasoner:
             self._prompter.counts.add("unproven")
         return notes
 
-    def _suggests(self, state: State) -> bool:
-        """Return whether the model may also name an action that is none of the candidates.
-
-        So it may where nothing is listed: what recalls come to by analogy need not be an action.
-        """
-        return self._suggesting or state.admissible is None
-
     def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
-        """Return the actions that the fallback would take, with their votes and supporters."""
-        if self._options.candidates != "vote" and not self._suggesting:
+        """Return the candidates of the vote, for a model that is asked when memory is unsure."""
+        if self._always:
             return ()
         candidates = self._fallback.weigh(state, recalls, CANDIDATES_SHOWN)
-        if not self._suggesting:
-            return candidates
         return tuple(one for one in candidates if one.share >= FAINT * candidates[0].share)
 
     def _chosen_candidate(self, form: Any, candidates: Sequence[Agreement], state: State) -> str:
-        """Return what the model chose; the first candidate where its reply is unusable.
+        """Return the model's choice, or the first candidate if its reply is unusable.
 
-        With 0 for its choice it names an action of its own, which has to be possible.
+        With the choice 0 it names an action of its own, which has to be possible.
         """
         if form is not None and form.choice == 0:
             action, match = match_action(form.action, state.admissible, self._card.free)
@@ -478,7 +461,7 @@ class PromptedReasoner:
         return self._match(form.action, state)
 
     def _salvaged(self, completion: Completion, state: State, recalls: Sequence[Recall]) -> str:
-        """Return the action that the text of an unusable reply has; the fallback's without one."""
+        """Return the action in the text of an unusable reply, or the fallback's without one."""
         text = salvage_field(completion.text, "action")
         if text:
             return self._match(text, state)
@@ -486,7 +469,7 @@ class PromptedReasoner:
         return self._fallback.act(state, recalls).action
 
     def _match(self, answer: str, state: State) -> str:
-        """Return the action that an answer means, and count how it was recognised."""
+        """Return the action that an answer means, and count how it was matched."""
         action, match = match_action(answer, state.admissible, self._card.free)
         self._prompter.counts.add(f"matched {match}")
         return action
@@ -494,7 +477,7 @@ class PromptedReasoner:
     # Comparing processes
 
     def compare(self, best: Process, ground: Process) -> int:
-        """See `Reasoner.compare`; the fallback answers where the reply is unusable.
+        """See `Reasoner.compare`.
 
         Long processes are shown from where they part: the key step cannot be before that.
         """
@@ -520,7 +503,7 @@ class PromptedReasoner:
         return parting if key_step is None else key_step
 
     def choose(self, processes: Sequence[Process]) -> int:
-        """See `Reasoner.choose`; the fallback answers where the reply is unusable."""
+        """See `Reasoner.choose`."""
         if len(processes) == 1:
             return 0
 
@@ -535,13 +518,13 @@ class PromptedReasoner:
         return self._fallback.choose(processes) if number is None else number - 1
 
     def _ask_number(self, prompt: str, form: type[Any], **variables: Any) -> int | None:
-        """Return the one number that the model names; None where it names none."""
+        """Return the number that the model names, or None."""
         filled = self._prompter.ask(prompt, form, NUMBER_TOKENS, card=self._card, **variables).value
         return None if filled is None else int(filled.item_1)
 
 
 def _first_and_last(steps: int, share: float) -> list[int]:
-    """Return the places of the first steps and the last ones, which show how a process ended."""
+    """Return the places of the first steps and of the last ones, which show the end."""
     most = int(STEPS_SHOWN * share)
     if steps <= most:
         return list(range(steps))

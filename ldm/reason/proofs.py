@@ -1,4 +1,4 @@
-"""Whether something was seen: what a model gives as a proof is compared with the record."""
+"""Verification of a model's proofs against the record."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from ldm.reason.entities import numbered
 from ldm.reason.pages import content_words
 from ldm.reason.progress import blank_if_nothing
 
-#: The least share of a proof's words that must stand in one observation.
+#: The minimum share of a proof's words in one observation.
 SHARE = 0.75
 
 
 def proves(proof: str, sub_goal: str, texts: Iterable[str]) -> bool:
-    """Return whether a proof speaks of a sub-goal, and one of the texts that were seen says it.
+    """Return whether a proof is about a sub-goal, and one of the observed texts shows it.
 
-    sub_goal: with what is seen as soon as it is done. A small model copies any line of the record.
+    sub_goal: with its check. A small model copies any line of the record.
     """
     return bool(content_words(proof) & content_words(sub_goal)) and shown_by(proof, texts)
 
 
 def shown_by(proof: str, texts: Iterable[str]) -> bool:
-    """Return whether one of the texts that were seen says what a proof says.
+    """Return whether one of the observed texts shows a proof.
 
-    A model puts the record into its own words, so most of the words suffice; all numbers must be
-    there, each with its thing, since another number is another thing.
+    A model puts the record into its own words, so most of the words suffice; numbers must match,
+    each with its thing, since another number is another thing.
     """
     proof = blank_if_nothing(proof)
     claimed = content_words(proof)

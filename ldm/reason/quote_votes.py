@@ -1,10 +1,10 @@
 """Votes for commands verb[argument] whose arguments are free: quoted from what was read.
 
-The argument of a recalled command is searched in the texts that were known when it was given: the
-goal, the present observation, earlier ones. The words around it there are searched in the same text
-of the present state, and what stands between them is the argument now: where "directed by Ada Ray."
-had led to search[Ada Ray], "directed by Bo Lind." leads to search[Bo Lind]. An argument that stands
-in no text ("yes") stays as it is.
+The argument of a recalled command is searched in the texts known at that time: the goal, the
+present observation, earlier ones. The words around it are searched in the same text of the present
+state, and the words between them are the argument now: as "directed by Ada Ray." had led to
+search[Ada Ray], "directed by Bo Lind." leads to search[Bo Lind]. An argument found in no text
+("yes") stays as it is.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ldm.reason.pages import read_call
 from ldm.reason.voting import Ballot, Likeness, Poll
 from ldm.types import Past, StateActionTuple
 
-#: Words on either side of a quotation that are compared.
+#: Words compared on either side of a quotation.
 CONTEXT = 4
 #: Longest quotation, in words.
 LONGEST = 12
-#: Words that have to fit on one side where none fits on the other.
+#: Words that have to fit on one side if none fits on the other.
 ONE_SIDE = 2
-#: Earlier observations in which an argument is searched, the latest ones.
+#: The number of latest earlier observations in which an argument is searched.
 EARLIER = 2
 
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*|[^\w\s]")
@@ -38,13 +38,13 @@ _STOPS = frozenset(".?!;")
 
 @dataclass(frozen=True, slots=True)
 class QuoteWeights:
-    """How much each difference costs. Chosen on training questions, not on evaluated ones.
+    """The cost of each difference, chosen on training questions, not on evaluated ones.
 
     `text`, `goal`, `scene` and `done` are the rates at which a recall's weight falls with the
-    distance of its text, of the goal's plain words, of the observation's and of what was done.
-    `repeat` multiplies votes for what was done before, `lone` those for an argument that stands in
-    no text and that no other recall has, and `shape` those for a quotation that is written
-    otherwise (a number for a name).
+    distance of its text, of the goal's plain words, of the observation's and of the commands done.
+    `repeat` multiplies votes for commands done before, `lone` those for an argument that is in no
+    text and no other recall, and `shape` those for a quotation of another form (a number for a
+    name).
     """
 
     text: float = 12.0
@@ -65,7 +65,7 @@ class Token(NamedTuple):
 
 
 class Quotation(NamedTuple):
-    """Where an argument stood: in which text, its length in words, and the words around it."""
+    """A place of an argument: the text, the length in words, and the words around it."""
 
     text: str
     length: int
@@ -78,7 +78,7 @@ class Reading:
     """A state or a recalled situation, read once.
 
     texts: name of a text → the text; the same names stand for the same texts in all states.
-    done: the commands so far. verbs: how often each verb was used.
+    done: the commands so far. verbs: the counts of their verbs.
     """
 
     texts: dict[str, str]
@@ -92,7 +92,7 @@ class Reading:
 class QuotePrecedent:
     """A recalled situation, the command given in it, and the similarity of its text.
 
-    quotations: where its argument stood. voice: see `ldm.reason.voting.voice_of`.
+    quotations: the places of its argument. voice: see `ldm.reason.voting.voice_of`.
     """
 
     reading: Reading
@@ -118,7 +118,7 @@ def read_precedent(source: StateActionTuple, voice: float) -> QuotePrecedent:
     reading = read(source.goal, source.history.past, source.observation)
     call = read_call(source.action)
     match = _ARGUMENT.fullmatch(source.action)
-    assert call is not None and match is not None  # noqa: S101, PT018 - the caller has checked it
+    assert call is not None and match is not None  # noqa: S101, PT018 - checked by the caller
     quotations = tuple(_quotations(match[1], reading))
     return QuotePrecedent(reading, call.verb, match[1], quotations, 0.0, voice)
 
@@ -173,7 +173,7 @@ def _difference(theirs: frozenset[str], mine: frozenset[str]) -> float:
 
 
 def _apart(theirs: Counter[str], mine: Counter[str]) -> float:
-    """Return how far apart two counts of verbs are, 0 for equal ones."""
+    """Return the distance of two counts of verbs, 0 for equal ones."""
     differences = sum(abs(theirs[verb] - mine[verb]) for verb in theirs.keys() | mine.keys())
     return differences / max(1, theirs.total(), mine.total())
 
@@ -181,7 +181,7 @@ def _apart(theirs: Counter[str], mine: Counter[str]) -> float:
 def _carried_over(
     precedent: QuotePrecedent, present: Reading, weights: QuoteWeights
 ) -> dict[str, float]:
-    """Return the arguments that the recalled one becomes, each with how alike it is, in [0, 1]."""
+    """Return the present counterparts of the recalled argument with their similarity, in [0, 1]."""
     arguments: dict[str, float] = {}
     for quotation in precedent.quotations:
         text = present.texts.get(quotation.text)
@@ -197,10 +197,10 @@ def _carried_over(
 
 @lru_cache(maxsize=50_000)
 def _between(text: str, quotation: Quotation) -> tuple[str, float]:
-    """Return what stands between the words around a quotation, and how much of them is there.
+    """Return the text between the words around a quotation, and the share of them that is there.
 
-    Where the words of one side are not there at all, as many words beside those of the other side
-    as the quotation had. ("", 0) where nothing fits.
+    If the words of one side are missing, take as many words beside the other side as the quotation
+    had. Return ("", 0) if nothing fits.
     """
     tokens = _tokens(text)
     words = _words(tokens)
@@ -225,7 +225,7 @@ def _between(text: str, quotation: Quotation) -> tuple[str, float]:
 
 
 def _common(words: Iterator[str], context: Iterator[str]) -> int:
-    """Return how many words are the same from the beginning on."""
+    """Return the length of the common beginning."""
     count = 0
     for word, expected in zip(words, context, strict=False):
         if word != expected:
@@ -263,11 +263,11 @@ def _tokens(text: str) -> tuple[Token, ...]:
 
 @lru_cache(maxsize=50_000)
 def _plain_words(text: str) -> frozenset[str]:
-    """Return the words of `text` that are no names: those in small letters, and marks."""
+    """Return the words of `text` that are no names: lower-case words and marks."""
     return frozenset(m.group() for m in _WORD.finditer(text) if not m.group()[0].isupper()
                      and not m.group()[0].isdigit())  # fmt: skip
 
 
 def _shape(argument: str) -> tuple[bool, bool]:
-    """Return whether an argument begins with a capital, and whether it holds a digit."""
+    """Return whether an argument begins with a capital, and whether it has a digit."""
     return argument[:1].isupper(), any(character.isdigit() for character in argument)

@@ -14,15 +14,15 @@ from ldm import prompts
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, LLM, Completion
 
-#: Least similarity, in [0, 1], of an answer to the admissible action it is taken for.
+#: Minimum similarity, in [0, 1], of an answer to the admissible action it is taken for.
 MIN_SIMILARITY = 0.8
-#: What is tried in turn where the model's context is too short: these shares of recalls and texts.
+#: The shares of recalls and texts that are tried in turn if the model's context is too short.
 TEXT_SHARES = (1.0, 0.5, 0.25)
 
-#: What stands between several actions; not in brackets, where words are searched for.
+#: The separator of several actions; not in brackets, which may hold search terms.
 _SEPARATOR = re.compile(r"\s*;(?![^\[]*\])\s*| and then ")
 
-#: An action with an argument in brackets, whatever a model wraps around it.
+#: An action with an argument in brackets, within any other text.
 _CALL = re.compile(r"\b(\w+)\[(.*)\]")
 
 Match = Literal["exact", "normalised", "closest", "none", "free"]
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass
 class ReplyCounts:
-    """Counts of what became of a model's replies, by name. Safe in several threads."""
+    """Thread-safe counts on a model's replies, by name."""
 
     _counts: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -57,9 +57,8 @@ class Prompter:
     def ask(self, prompt: str, form: type[Any], max_tokens: int, **variables: Any) -> Completion:
         """Return the model's reply to the prompt `reasoner/PROMPT` with these variables.
 
-        form: the dataclass that the reply fills in; `Completion.value` is None where it does not.
-
-        Raises what `LLM.complete` raises.
+        form: the dataclass that the reply fills in; `Completion.value` is None if it does not.
+        Raises the errors of `LLM.complete`.
         """
         completion = self.llm.complete(
             prompts.render(f"reasoner/{prompt}", **variables),
@@ -77,8 +76,7 @@ def fit_context(ask: Callable[[float], T]) -> T:
     """Return the answer to the longest question that fits the model's context.
 
     ask: asks with a share of the recalls and texts, 1 for all of them.
-
-    Raises ContextTooLong where even the shortest question does not fit.
+    Raises ContextTooLong if even the shortest question does not fit.
     """
     for share in TEXT_SHARES[:-1]:
         try:
@@ -89,7 +87,7 @@ def fit_context(ask: Callable[[float], T]) -> T:
 
 
 def fit_context_or_none(ask: Callable[[float], T]) -> T | None:
-    """Return what `fit_context` returns, or None where not even the shortest question fits."""
+    """Return the result of `fit_context`, or None if even the shortest question does not fit."""
     try:
         return fit_context(ask)
     except ContextTooLong:
@@ -109,11 +107,11 @@ def match_action(
 ) -> tuple[str, Match]:
     """Return the admissible action that an answer means, and how it was recognised.
 
-    "free" where nothing is known to be admissible, or where the argument is free; "none" where
-    nothing is similar: then the answer is returned as it is, and the environment may refuse it.
-    Ties keep the order of `admissible`.
+    "free" if no actions are listed or the argument is free; "none" if nothing is similar: then the
+    answer is returned as it is, and the environment may refuse it. Ties keep the order of
+    `admissible`.
 
-    free: verb → what stands in brackets in the place of a free argument (`Card.free`).
+    free: verb → the placeholder of a free argument (`Card.free`).
     """
     answer = " ".join(answer.split())
     if not admissible:
@@ -122,7 +120,7 @@ def match_action(
         verb, argument = match[1].lower(), match[2].strip()
         listed = [action for action in admissible if action.startswith(f"{verb}[")]
         if verb in free and listed:
-            # Whoever copies the form means an argument: the one that is listed.
+            # A copied placeholder stands for the listed argument.
             copied = argument in ("", free[verb])
             return (listed[0], "normalised") if copied else (f"{verb}[{argument}]", "free")
     if answer in admissible:
@@ -141,11 +139,10 @@ def match_action(
 
 
 def _similarity(answer: str, action: str) -> float:
-    """Return how alike two normalised actions are, in [0, 1]; 0 where they surely differ.
+    """Return the similarity of two normalised actions, in [0, 1]; 0 if they surely differ.
 
-    Another number is no slip of the pen but another thing: "cabinet 1" is not "cabinet 2". A name
-    in brackets has to be alike by itself: the verb before it would make "click[large]" and
-    "click[x-large]" one.
+    Another number means another thing: "cabinet 1" is not "cabinet 2". A name in brackets has to be
+    similar by itself: the verb before it would make "click[large]" and "click[x-large]" one.
     """
     from rapidfuzz.distance import Levenshtein
 
@@ -157,7 +154,7 @@ def _similarity(answer: str, action: str) -> float:
 
 
 def normalise_action(action: str) -> str:
-    """Remove what models wrap around an action: case, quotes, articles, an "Action:"."""
+    """Return an action without case, quotes, articles and an "Action:" before it."""
     bare = re.sub(r"^\W*(?:next )?(?:action|do|act)\s*:\s*", "", action.lower())
     bare = re.sub(r"\b(?:the|a|an)\s+", "", bare)
     return " ".join(re.sub(r"[^\w\[\]<>/$%.,' -]", " ", bare).strip(" .'-").split())

@@ -1,18 +1,15 @@
-"""The offline notes on every step of a trajectory, in one pass over it.
+"""The offline notes on a trajectory: an assessment and a summary, extracted from its actions.
 
-They say what `OfflineReasoner.notes` says of each step by itself, but each step is read once: the
-cost of a trajectory grows with its length, not with the square of it.
+Each step is read once, so that the cost of a trajectory grows with its length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ldm.reason import Notes, shortened
+from ldm.reason import Notes
 from ldm.reason.entities import (
     FUNCTION_WORDS,
-    Command,
     Entity,
     name_of,
     pattern_of,
@@ -20,7 +17,9 @@ from ldm.reason.entities import (
     read_command,
     words,
 )
-from ldm.types import Past
+
+#: Items of a summary, the latest ones.
+SUMMARY_LENGTH = 12
 
 
 @dataclass(slots=True)
@@ -42,12 +41,10 @@ class _Run:
 
 
 class RunningNotes:
-    """Reads the steps of a trajectory one after the other, and writes notes on what was read."""
+    """Reads the steps of a trajectory one after the other, and writes notes on those read."""
 
-    def __init__(self, goal: str, length: int) -> None:
-        """Begin before the first step. length: items of a summary."""
+    def __init__(self, goal: str) -> None:
         self._goal = words(goal)
-        self._length = length
         self._known = set(phrases(goal))
         self._texts = [goal]
         self._verbs: dict[str, dict[str, None]] = {}
@@ -56,15 +53,15 @@ class RunningNotes:
         self._items = 0
         self._spelt: dict[Entity, tuple[int, str]] = {}
 
-    def over(self, steps: Past) -> Iterator[Notes]:
-        """Yield the notes on each of the steps (o_τ, a_τ), of what came before it."""
-        for step, (text, action) in zip(steps, shortened(steps), strict=True):
-            yield Notes(self._assessment(), self._summary(step[0]))
-            self._known |= phrases(text)
-            self._texts.append(text)
-            self._take(read_command(action, self._known))
+    def notes(self, observation: str) -> Notes:
+        """Return the notes at the present observation."""
+        return Notes(self.assessment(), self.summary(observation))
 
-    def _take(self, command: Command) -> None:
+    def take(self, observation: str, action: str) -> None:
+        """Read the next step (o_τ, a_τ)."""
+        self._known |= phrases(observation)
+        self._texts.append(observation)
+        command = read_command(action, self._known)
         for entity in command.entities:
             self._verbs.setdefault(name_of(entity)[-1], {})[command.verb] = None
         self._done.add(command.verb)
@@ -77,7 +74,8 @@ class RunningNotes:
             run.things[command.entities[0]] = None
         self._items += len(run) - before
 
-    def _assessment(self) -> str:
+    def assessment(self) -> str:
+        """Return the verbs used on each thing that the goal names."""
         sentences = []
         for word in dict.fromkeys(w for w in self._goal if w not in FUNCTION_WORDS):
             if word in self._verbs:
@@ -86,18 +84,19 @@ class RunningNotes:
                 sentences.append(f"{word}: {'done' if word in self._done else 'not yet'}")
         return "; ".join(sentences)
 
-    def _summary(self, observation: str) -> str:
+    def summary(self, observation: str) -> str:
+        """Return the latest actions, runs of one form merged, things spelt as in the texts."""
         latest: list[str] = []
         for run in reversed(self._runs):
-            if len(latest) >= self._length:
+            if len(latest) >= SUMMARY_LENGTH:
                 break
             if run.listed:
                 things = dict.fromkeys(self._surface(thing, observation) for thing in run.things)
                 latest.append(f"{run.frame[:-2]} {', '.join(things)}")
             else:
-                latest.extend(reversed(run.texts[-self._length :]))
-        latest = latest[: self._length][::-1]
-        dropped = self._items - self._length
+                latest.extend(reversed(run.texts[-SUMMARY_LENGTH:]))
+        latest = latest[:SUMMARY_LENGTH][::-1]
+        dropped = self._items - SUMMARY_LENGTH
         return "; ".join(([f"({dropped} earlier)"] if dropped > 0 else []) + latest)
 
     def _surface(self, entity: Entity, observation: str) -> str:

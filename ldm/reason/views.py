@@ -1,6 +1,6 @@
-"""What the prompt of a decision shows, within its budget: the course so far, examples, actions.
+"""The contents of a decision's prompt, within its budget: the course so far, examples, actions.
 
-What stays the same from step to step comes first in the prompt, so that a server reads it once.
+Constant parts come first in the prompt, so that a server reads them once.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from ldm.types import Card, Past, Recall, StateActionTuple
 #: Characters of an action that are shown, and of the goal of an example.
 ACTION_LENGTH = 300
 EXAMPLE_GOAL = 400
-#: Characters of an example's observation below which there are rather fewer examples.
+#: Minimum characters of an example's observation; with less room there are fewer examples.
 LEAST_EXAMPLE = 160
-#: Examples of the same action, as long as there are others.
+#: Maximum examples of the same action, as long as there are others.
 ALIKE = 2
-#: Characters of an observation from which on a repeated one is only named.
+#: Minimum characters of a repeated observation that is replaced by a reference.
 REPEATED = 40
-#: The share of the past's room that what it has brought to light may take, where not all fits.
+#: The share of the past's room for its digest, if not all fits.
 DIGEST = 0.75
 NO_DIGEST = Digest()
-#: The most of the budget that each of the opening, the present observation and the actions takes.
+#: The maximum share of the budget for the opening, the present observation and the actions each.
 PART = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class SubGoalView:
-    """A sub-goal: how one sees that it is done, and what was seen; "" where that is unknown."""
+    """A sub-goal, with its check and the proof that it is complete; "" if unknown."""
 
     text: str
     check: str = ""
@@ -45,7 +45,7 @@ class SubGoalView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """A step: its number from 1, its action, what came of it; "" for what is seen now."""
+    """A step: its number from 1, its action, the observation after it ("" for the present one)."""
 
     number: int
     action: str
@@ -54,7 +54,7 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class ExampleView:
-    """A recalled tuple. so_far: its history in words. outcome: what came of it."""
+    """A recalled tuple. so_far: its history in words. outcome: in words."""
 
     goal: str
     so_far: str
@@ -64,7 +64,7 @@ class ExampleView:
 
 
 def sub_goal_views(notes: Notes) -> list[SubGoalView]:
-    """Return the sub-goals with their checks, and with proofs where they are complete."""
+    """Return the sub-goals with their checks, and proofs of complete ones."""
     count = len(notes.sub_goals)
     checks = (*notes.checks, *[""] * count)[:count]
     proofs = (*notes.proofs, *[""] * count)[:count]
@@ -74,13 +74,13 @@ def sub_goal_views(notes: Notes) -> list[SubGoalView]:
 def course_views(
     course: Past, observation: str, room: int, goal: str, digest: Digest = NO_DIGEST
 ) -> list[StepView]:
-    """Return the steps of a course with what came of them, in `room` characters.
+    """Return the steps of a course with their observations, in `room` characters.
 
-    An observation that came before is named by its step. Where there is no room, observations are
-    cut, what the next action refers to last; then the oldest steps go.
+    A repeated observation is replaced by a reference. Without room, observations are cut, parts
+    that the next action refers to last; then the oldest steps are dropped.
 
-    digest: what is shown of the course beside it; then no observation is cut: those of the latest
-    steps are shown that are not in it, as far as they have room.
+    digest: shown beside the course; with one, no observation is cut: those that it does not cover
+    are shown from the latest step on, as far as they have room.
     """
     observations = [*(text for text, _ in course), observation]
     steps = [
@@ -105,9 +105,9 @@ def course_views(
 
 
 def _latest(steps: Sequence[StepView], observations: Sequence[str], room: int) -> list[StepView]:
-    """Return the steps, the last ones with all that was seen after them, as far as `room` holds it.
+    """Return the steps, the latest ones with their full observations, as far as `room` holds them.
 
-    What was seen again later is named by that step. A step that is to show nothing shows nothing.
+    An observation that was repeated later is replaced by a reference. Empty ones stay empty.
     """
     views: list[StepView] = []
     later: dict[str, int] = {}
@@ -125,7 +125,7 @@ def _latest(steps: Sequence[StepView], observations: Sequence[str], room: int) -
 
 
 def _named(observations: Sequence[str], number: int) -> str:
-    """Return what was seen after a step, or where it was seen before.
+    """Return the observation after a step, or a reference to its first occurrence.
 
     observations: all observations, the opening first and the present one last.
     """
@@ -139,7 +139,7 @@ def _named(observations: Sequence[str], number: int) -> str:
 
 
 def distinct(recalls: Sequence[Recall], count: int) -> list[Recall]:
-    """Return `count` recalls, the nearest first: at most two of the same action if others exist."""
+    """Return `count` recalls, the nearest first: at most ALIKE of an action if others exist."""
     counts: Counter[str] = Counter()
     ranks = []
     for place, recall in enumerate(recalls):
@@ -151,8 +151,8 @@ def distinct(recalls: Sequence[Recall], count: int) -> list[Recall]:
 def example_views(recalls: Sequence[Recall], room: int, *, notes: bool) -> list[ExampleView]:
     """Return recalled tuples as examples in `room` characters, the nearest last.
 
-    recalls: the nearest first; where all have no room, the farthest go. notes: whether histories
-    are shown.
+    recalls: the nearest first; the farthest are dropped if all have no room. notes: whether
+    histories are shown.
     """
     sources = [recall.tuple for recall in recalls]
     while sources:
@@ -186,7 +186,7 @@ def _example(source: StateActionTuple, goal: str, history: str, most: int) -> Ex
 
 
 def _outcome_text(source: StateActionTuple) -> str:
-    """Say what came of a recalled action; "" where it was a full success or is unknown."""
+    """Return the outcome of a recalled action in words; "" for a full success or if unknown."""
     outcome = source.outcome
     if outcome is None or not source.fell_short:
         return ""
@@ -198,7 +198,7 @@ def _outcome_text(source: StateActionTuple) -> str:
 def decision_view(
     card: Card, state: State, recalls: Sequence[Recall], room: int, *, notes: bool
 ) -> dict[str, Any]:
-    """Return what the prompt of a decision shows of a state and of recalls, in `room` characters.
+    """Return the variables of a decision's prompt for a state and recalls, in `room` characters.
 
     notes: whether histories in words are shown.
     """
@@ -206,7 +206,7 @@ def decision_view(
     goal, opening = shortened(state.goal, part), excerpt(state.opening, part, "", state.goal)
     observation = excerpt(state.observation, part, "", state.goal)
     offered, omitted = _within(card.offered(state.admissible or ()), part)
-    # A summary that no model wrote says less than the course, where that is shown.
+    # A summary that no model wrote says less than the course, if that is shown.
     summary = "" if course else state.history.summary
     so_far = shortened(in_words(state.history) or summary, part)
     system = len(card.rules) + sum(map(len, card.actions)) + OVERHEAD
@@ -237,7 +237,7 @@ def decision_view(
 
 
 def _within(actions: Sequence[str], room: int) -> tuple[list[str], int]:
-    """Return the first actions that have room, and how many are left out."""
+    """Return the first actions that have room, and the number of the others."""
     visible: list[str] = []
     for action in actions:
         room -= len(action) + 2
@@ -271,7 +271,7 @@ class ProcessView:
 
 
 def past_view(past: Past, observation: str, room: int, goal: str) -> dict[str, Any]:
-    """Return what a question about a past shows of it, in `room` characters."""
+    """Return the variables of a question about a past, in `room` characters."""
     goal = shortened(goal, room // 4)
     now = excerpt(observation, room // 4, "", goal)
     actions = [shortened(action, ACTION_LENGTH) for _, action in past]
@@ -281,7 +281,7 @@ def past_view(past: Past, observation: str, room: int, goal: str) -> dict[str, A
 
 
 def own_words(card: Card, offered: Sequence[str]) -> str:
-    """Say how an action with a free argument is written, where one is offered."""
+    """Return the hint on the form of offered actions with a free argument, "" without any."""
     forms = {f"{verb}[{argument}]" for verb, argument in card.free.items()}
     free = [action for action in offered if action in forms]
     return f", but in {' and '.join(free)} words of your own" if free else ""

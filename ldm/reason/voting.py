@@ -1,8 +1,7 @@
-"""The vote of the recalls on what to do now: one ballot each, counted in several ways."""
+"""The vote of the recalls on the next action: one ballot each, counted in several ways."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,16 +10,16 @@ from typing import NamedTuple
 from ldm.reason import Agreement
 from ldm.types import Outcome, Recall
 
-#: What a recall counts that earned nothing more. With 0, hence votes in proportion to what was
-#: earned, training goals of WebShop scored less: such sessions know the way as well as others.
+#: The value of a recall that earned nothing more. With 0, hence votes in proportion to the score,
+#: training goals of WebShop scored less: such sessions know the way as well as others.
 LEAST_VOICE = 0.5
 
 
 def voice_of(outcome: Outcome | None) -> float:
-    """Return what a recall's vote counts by its outcome: from LEAST_VOICE to 1 by what was earned.
+    """Return the value of a recall's vote by its outcome: from LEAST_VOICE to 1 by the score.
 
-    An unknown outcome counts 1, and so does a failure that is in the memory on request: where
-    nothing was rewarded, a score of 0 says nothing. A failure kept as a warning counts -1.
+    An unknown outcome counts 1, and so does a failure kept on request: without any reward, a score
+    of 0 says nothing. A failure kept as a warning counts -1.
     """
     if outcome is None or outcome.score <= 0 <= outcome.value:
         return 1.0
@@ -28,10 +27,10 @@ def voice_of(outcome: Outcome | None) -> float:
 
 
 def voters(observation: str, recalls: Sequence[Recall]) -> Sequence[int]:
-    """Return the places of the recalls that saw something, where there is any; else all.
+    """Return the places of the recalls with an observation, or of all if none has one.
 
-    Of some recorded steps only the action is known; what it was an answer to, nobody can tell.
-    observation: the present one; where it is empty, all count.
+    Some recorded steps hold an action alone. observation: the present one; if it is empty, all
+    recalls vote.
     """
     everyone = range(len(recalls))
     if not observation.strip():
@@ -39,18 +38,17 @@ def voters(observation: str, recalls: Sequence[Recall]) -> Sequence[int]:
     return [i for i in everyone if recalls[i].tuple.observation.strip()] or everyone
 
 
-#: From this reach on, hardly any goal but the same recalls a tuple.
+#: From this reach on, only nearly identical goals recall a tuple.
 NEARBY = 0.9
-
-#: An action follows a recalled one that it is at least so like; below, hardly a vote was cast.
+#: The minimum likeness of an action to a recalled one that it follows.
 FOLLOWED = 0.5
 
 
 class Likeness(NamedTuple):
-    """How alike the candidates are to a recalled action.
+    """The likeness of the candidates to a recalled action.
 
-    pairs: number of a group, and how alike its candidates are, in (0, 1]; others are not at all.
-    best: the most of these, rounded; 0 without any. nearest: the groups that come to it.
+    pairs: number of a group, and the likeness of its candidates, in (0, 1]; 0 for others. best: the
+    maximum, rounded; 0 without any. nearest: the groups that reach it.
     """
 
     pairs: tuple[tuple[int, float], ...]
@@ -59,7 +57,7 @@ class Likeness(NamedTuple):
 
     @classmethod
     def of(cls, values: Iterable[tuple[int, float]]) -> Likeness:
-        """Take (number of a group, how alike it is, in [0, 1])."""
+        """Return the likeness of groups, given as (number, likeness in [0, 1])."""
         pairs = tuple((group, like) for group, like in values if like)
         rounded = [round(like, 9) for _, like in pairs]
         best = max(rounded, default=0.0)
@@ -70,10 +68,7 @@ class Likeness(NamedTuple):
 
 
 class Ballot(NamedTuple):
-    """The vote of one recall.
-
-    weight: of this vote, in [-1, 1] without 0; below 0 it is a vote against.
-    """
+    """The vote of one recall. weight: in [-1, 1] without 0; below 0 it is a vote against."""
 
     weight: float
     likeness: Likeness
@@ -83,9 +78,9 @@ class Ballot(NamedTuple):
 class Poll:
     """The candidates, in their order, and a ballot per recall.
 
-    texts: the actions, distinct ones.
-    groups: the number of each candidate's group, from 0, in the order in which they first come.
-        No recall can tell the candidates of a group apart.
+    texts: the distinct actions.
+    groups: the number of each candidate's group, from 0, in order of first occurrence. No recall
+        can tell the candidates of a group apart.
     """
 
     texts: tuple[str, ...]
@@ -107,8 +102,8 @@ class Poll:
     def alternatives(self) -> list[tuple[str, float]]:
         """Rank as `ranked` does, but count each group as one action, with all its votes.
 
-        To go to the third drawer instead of the second is no alternative worth a branch, as long
-        as nothing is known of either; the first of a group stands for all.
+        Going to the third drawer instead of the second is no alternative worth a branch, as long as
+        nothing is known of either; the first of a group stands for all.
         """
         single = self._votes()
         votes = [0.0] * len(single)
@@ -119,8 +114,8 @@ class Poll:
     def support(self) -> tuple[Agreement, ...]:
         """Rank as `ranked` does, with each action's share of all votes and its supporters.
 
-        A recall supports the action that it fits best, and all of several that it fits equally;
-        one that votes against its action supports none.
+        A recall supports all actions that it fits best; one that votes against its action supports
+        none.
         """
         supporters: Counter[int] = Counter()
         for ballot in self.ballots:
@@ -134,10 +129,10 @@ class Poll:
         )
 
     def followers(self, action: str) -> tuple[int, ...] | None:
-        """Return the places of the ballots to whose recalled action `action` is the most alike.
+        """Return the places of the ballots whose recalled action `action` resembles most.
 
-        Other candidates may be as much alike. A ballot against it is none. None where it is no
-        candidate, so that no ballot says anything of it.
+        Other candidates may resemble it as much. Ballots against the action do not count. Return
+        None if it is no candidate.
         """
         if action not in self.texts:
             return None
@@ -150,32 +145,26 @@ class Poll:
             and mine in ballot.likeness.nearest
         )
 
-    def agreement(self, *, counted: bool = False) -> Agreement:
-        """Return the action that most recalls come to, each by the candidate most like its own.
+    def agreement(self) -> Agreement:
+        """Return the action with most votes; each recall votes for the candidate most like its own.
 
         As in `alternatives`, a group counts as one action. A recall that fits several groups
-        equally well is divided among them, and one that fits none supports none. A vote against
-        lessens the share of the action that it fits, and supports none.
-
-        counted: whether each ballot counts as one, not by its weight.
+        equally is divided among them, and one that fits none supports none. A vote against lowers
+        the share of the action that it fits, and supports none.
         """
-        weights = [
-            math.copysign(1.0, ballot.weight) if counted else ballot.weight
-            for ballot in self.ballots
-        ]
         firsts = self._firsts()
         shares, supporters = [0.0] * len(firsts), [0] * len(firsts)
-        for ballot, weight in zip(self.ballots, weights, strict=True):
+        for ballot in self.ballots:
             nearest = ballot.likeness.nearest
             for group in nearest:
-                shares[group] += weight / len(nearest)
+                shares[group] += ballot.weight / len(nearest)
                 supporters[group] += ballot.weight > 0
         if not any(supporters):
             return Agreement("", 0.0, 0)
         most = max(range(len(shares)), key=lambda group: (round(shares[group], 9), -group))
         if shares[most] <= 0:
             return Agreement("", 0.0, 0)
-        total = sum(weight for weight in weights if weight > 0)
+        total = sum(ballot.weight for ballot in self.ballots if ballot.weight > 0)
         return Agreement(firsts[most], shares[most] / total, supporters[most])
 
     def _votes(self) -> list[float]:

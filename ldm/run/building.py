@@ -5,60 +5,30 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.config import DEFAULT_MEMORY, Build, Section
 from ldm.errors import Interrupted, LdmError
 from ldm.llm.models import ModelOptions, serving
-from ldm.run.builders import card_of, environment_name, open_embedder
+from ldm.run.builders import card_of, environment_name, models_of, open_embedder
 from ldm.run.runtime import Runtime
-from ldm.run.specs import DEFAULT_MEMORY
 from ldm.types import stable_seed
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.interchange.foreign import Assumed
-    from ldm.memory import BuildResult, Failures, FormationOptions
+    from ldm.memory import BuildResult, FormationOptions
     from ldm.reason import Reasoner
-    from ldm.reason.prompted import Formation, PromptedReasoner
+    from ldm.reason.prompted import PromptedReasoner
     from ldm.types import Trajectory
-
-
-@dataclass(frozen=True, slots=True)
-class BuildOptions:
-    """How a memory is built.
-
-    env: only trajectories of this environment, "" for all; named as module:Class, the memory
-    remembers the class, so that commands load it themselves. batch_size: trajectories a batch, 0
-    for the environment's published size.
-    seed: of what is drawn, and of the shuffle before cutting. embedder: None for the bundled one.
-    rebuild: drop what the memory holds first. formation: with a model, a call every 8 steps
-    ("trajectory"), or two a step as in the paper.
-    per_kind: only so many trajectories of each task kind, drawn by `seed`; 0 for all.
-    min_reward, failures: which trajectories are remembered, see `ldm.memory.FormationOptions`.
-    format: of the files, "" where their lines tell. strict: stop at the first bad record.
-    """
-
-    env: str = ""
-    batch_size: int = 0
-    seed: int = 0
-    per_kind: int = 0
-    min_reward: float = 0.0
-    failures: Failures = "drop"
-    embedder: str | None = None
-    rebuild: bool = False
-    formation: Formation = "trajectory"
-    format: str = ""
-    strict: bool = False
 
 
 def build_memory(
     data: str | Path | Iterable[str | Path | Trajectory] | None = None,
     memory: str = DEFAULT_MEMORY,
-    options: BuildOptions | None = None,
+    options: Build | None = None,
     *,
-    models: ModelOptions | None = None,
     runtime: Runtime | None = None,
 ) -> list[BuildResult]:
     """Form a memory from trajectories, each environment by itself.
@@ -68,9 +38,9 @@ def build_memory(
     What the memory holds already is left out; more trajectories become a further generation.
     Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
     """
-    options, runtime = options or BuildOptions(), runtime or Runtime()
+    options, runtime = options or Build(), runtime or Runtime()
     sources = [data] if isinstance(data, str | Path) else data
-    return list(build_each(sources, memory, options, models or ModelOptions(), runtime))
+    return list(build_each(sources, memory, options, runtime))
 
 
 def read_trajectories(
@@ -109,8 +79,7 @@ def write_trajectories(
 def build_each(
     data: Iterable[str | Path | Trajectory] | None,
     memory: str,
-    options: BuildOptions,
-    models: ModelOptions,
+    options: Build,
     runtime: Runtime,
 ) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
@@ -118,7 +87,7 @@ def build_each(
 
     chosen, classes = selected(data, options, runtime)
     embedder = open_embedder(options.embedder, runtime.embeddings)
-    record = None
+    record, models = None, models_of(options)
     if models.configured:
         record = calls_folder(memory, runtime)
     with _reasoners(models, record, options, runtime) as reasoner_for:
@@ -138,7 +107,7 @@ def build_each(
 
 
 def selected(
-    data: Iterable[str | Path | Trajectory] | None, options: BuildOptions, runtime: Runtime
+    data: Iterable[str | Path | Trajectory] | None, options: Build, runtime: Runtime
 ) -> tuple[list[Trajectory], dict[str, str]]:
     """Return the trajectories that a memory is formed from, and environment → its class if known.
 
@@ -185,7 +154,7 @@ def _environment_classes(named: str, paths: Iterable[Path]) -> tuple[str, dict[s
     A class is named by the user, or by the run that recorded the trajectories in `paths`.
     """
     if ":" in named:
-        name = environment_name(named, ())
+        name = environment_name(Section(named))
         return name, {name: named}
     return named, {env: recorded for path in paths for env, recorded in _recorded_class(path)}
 
@@ -201,9 +170,8 @@ def _recorded_class(path: Path) -> Iterator[tuple[str, str]]:
     file = directory / TRAJECTORIES
     if not (directory / MANIFEST).is_file() or not file.is_file():
         return
-    plan = open_run(str(directory), directory.parent).manifest.arguments.get("plan")
-    recorded = plan.get("env") if isinstance(plan, dict) else None
-    if isinstance(recorded, str) and ":" in recorded:
+    recorded = open_run(str(directory), directory.parent).named("env")
+    if ":" in recorded:
         first = next(records.scan(file, Trajectory), None)
         if isinstance(first, Trajectory):
             yield first.task.env, recorded
@@ -260,7 +228,7 @@ def _shipped(runtime: Runtime) -> Path:
     return folder
 
 
-def formation_options(env: str, options: BuildOptions) -> FormationOptions:
+def formation_options(env: str, options: Build) -> FormationOptions:
     """Return how the memory of an environment is formed. Raises LdmError for impossible options."""
     from ldm.envs.metadata import batch_size
     from ldm.memory import FormationOptions
@@ -279,7 +247,7 @@ def formation_options(env: str, options: BuildOptions) -> FormationOptions:
 
 @contextmanager
 def _reasoners(
-    models: ModelOptions, record: Path | None, options: BuildOptions, runtime: Runtime
+    models: ModelOptions, record: Path | None, options: Build, runtime: Runtime
 ) -> Iterator[Callable[[str], Callable[[Embedder], Reasoner]]]:
     """Yield environment → what makes the reasoner that forms its memory: a model's, or offline.
 

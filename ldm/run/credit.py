@@ -1,8 +1,7 @@
-"""Credit: for each tuple how often it was recalled and followed, and what came of it.
+"""Credit: how often each tuple was recalled and followed, and with what outcome.
 
-What is counted are attempts: an episode with one trial is one attempt, and each process of an agent
-that plays several is one by itself, with the score that it earned. Nothing here is causal: a tuple
-that is followed where tasks are hard anyway looks harmful. `ldm eval --without-tuple ID` tells.
+Attempts are counted: each trial of an episode is one, with its score. Credit is not causal: a tuple
+that is followed in hard tasks looks harmful. `ldm eval --without-tuples ID` measures the effect.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from typing import Any
 
 from ldm.errors import LdmError
 from ldm.memory import IndexedTuple
-from ldm.memory.utility import PRIOR
 from ldm.types import EpisodeResult, Trajectory
 
-#: Figures are rounded, so that the last bits of a sum decide no order.
+#: Figures are rounded, so that the last bits of a sum decide nothing.
 DECIMALS = 9
 COLUMNS = (
     *("tuple", "recalled", "in", "followed", "in", "score", "without", "harm", "own"),
@@ -30,17 +28,17 @@ SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """What became of one tuple.
+    """The credit of one tuple.
 
     tuple_id: the tuple's id.
-    recalled, recalled_in: steps that recalled it, and in how many attempts.
-    followed, followed_in: steps whose action follows it (`Step.followed`), and in how many of them.
-    score: mean score of the attempts that followed it; None where none did.
-    without: the mean score of attempts at the same kinds of task that did not follow it, each kind
-        with the weight that it has among those that did; None where there is nothing to compare.
-    others: how many such attempts there were.
-    harm: how much less than that those that followed it earned, all together; below 0 they earned
-        more. An attempt whose kind has none without the tuple counts as 0.
+    recalled, recalled_in: the number of steps that recalled it, and of attempts with such a step.
+    followed, followed_in: the same of steps whose action follows it (`Step.followed`).
+    score: mean score of the attempts that followed it; None if there are none.
+    without: mean score of the attempts at the same kinds of task that did not follow it, kinds
+        weighted as among those that did; None if there are none.
+    others: the number of such attempts.
+    harm: the total score that attempts following it lost against the others of their kind; negative
+        if they gained. An attempt without others of its kind counts as 0.
     """
 
     tuple_id: str
@@ -56,13 +54,13 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class CreditedTuple:
-    """A tuple in its cell, and what became of it."""
+    """A tuple in its cell, and its credit."""
 
     credit: Credit
     row: IndexedTuple
 
     def as_data(self) -> dict[str, Any]:
-        """Return JSON values; `outcome` is what the tuple's own trajectory earned."""
+        """Return JSON values; `outcome` is that of the tuple's own trajectory."""
         source = self.row.tuple
         return {
             **asdict(self.credit),
@@ -89,8 +87,8 @@ class CreditedTuple:
 class PruneOptions:
     """Which tuples are dropped.
 
-    min_followed: those followed in at least so many attempts, with as many others beside them,
-    max_score: that earned no more than this on average, and less than the others.
+    min_followed: minimum number of attempts that followed the tuple, and of others to compare with.
+    max_score: maximum mean score of the former, which must also be below that of the others.
     """
 
     min_followed: int = 3
@@ -113,9 +111,9 @@ class PruneOptions:
 def counted(
     results: Iterable[EpisodeResult], trajectories: Iterable[Trajectory]
 ) -> Iterator[Trajectory]:
-    """Yield the attempts of a run's episodes, without those of episodes that ended in an error.
+    """Yield the attempts of episodes that did not end in an error.
 
-    results, trajectories: as recorded, each episode's trials side by side.
+    results, trajectories: as recorded, the trials of each episode side by side.
     """
     attempts = iter(trajectories)
     for result in results:
@@ -125,9 +123,9 @@ def counted(
 
 
 def tuple_credits(attempts: Sequence[Trajectory]) -> list[Credit]:
-    """Return the credit of each tuple that was recalled, the most harmful first.
+    """Return the credit of each recalled tuple, the most harmful first.
 
-    Raises ValueError where a step with recalls does not tell which were followed.
+    Raises ValueError if a step with recalls does not record which were followed.
     """
     recalled, recalled_in = Counter[str](), Counter[str]()
     followed = Counter[str]()
@@ -156,37 +154,14 @@ def tuple_credits(attempts: Sequence[Trajectory]) -> list[Credit]:
     return sorted(credited, key=lambda c: (-c.harm, -c.followed_in, -c.recalled, c.tuple_id))
 
 
-def utilities(attempts: Sequence[Trajectory]) -> dict[str, float]:
-    """Return what following each tuple gained: its Q of MemRL (arXiv 2601.03192), in [-1, 1].
-
-    A tuple starts with 0. Each attempt that follows it moves it towards the attempt's reward, its
-    score less the mean of all attempts at such tasks, at the rate 1 / (PRIOR + n) for the n-th:
-    unlike a fixed rate this does not depend on the order of the attempts.
-
-    Raises ValueError as `tuple_credits`.
-    """
-    kinds: dict[str, list[float]] = defaultdict(list)
-    for attempt in attempts:
-        kinds[attempt.task.kind].append(attempt.score)
-    means = {kind: fsum(scores) / len(scores) for kind, scores in kinds.items()}
-    gains: dict[str, list[float]] = defaultdict(list)
-    for attempt in attempts:
-        for tuple_id in _uses(attempt)[1]:
-            gains[tuple_id].append(attempt.score - means[attempt.task.kind])
-    return {
-        tuple_id: round(fsum(gains[tuple_id]) / (PRIOR + len(gains[tuple_id])), 6) + 0.0
-        for tuple_id in sorted(gains)
-    }
-
-
 def _uses(attempt: Trajectory) -> tuple[Counter[str], Counter[str]]:
-    """Return in how many steps each tuple was recalled, and in how many it was followed."""
+    """Return the number of steps that recalled, and that followed, each tuple."""
     recalled, followed = Counter[str](), Counter[str]()
     for step in attempt.steps:
         if not step.recalls:
             continue
         if step.followed is None:
-            raise ValueError("the steps do not tell which recalls were followed")
+            raise ValueError("the steps do not record which recalls were followed")
         recalled.update({tuple_id for tuple_id, _ in step.recalls})
         followed.update({step.recalls[place][0] for place in step.followed})
     return recalled, followed
@@ -197,7 +172,7 @@ def _compared(
 ) -> tuple[float | None, float | None, int, float]:
     """Return (score, without, others, harm) of a tuple.
 
-    scores: kind → the scores of the attempts that followed it. kinds: the same of all attempts.
+    scores: the scores of the attempts that followed it, by kind. kinds: those of all attempts.
     """
     mine = [score for part in scores.values() for score in part]
     if not mine:

@@ -1,4 +1,4 @@
-"""What the tuples of a memory were worth in recorded evaluations; dropping those that harmed."""
+"""Credit the tuples of a memory from recorded evaluations, and drop harmful ones."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.config import Evaluate
 from ldm.errors import LdmError
-from ldm.run.lifecycle import recorded_spec
-from ldm.run.specs import EvaluationSpec
+from ldm.run.engine import recorded_spec
 
 if TYPE_CHECKING:
     from ldm.memory import Generation
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Credited:
-    """What the tuples of one memory were worth in evaluations with it.
+    """The credit of a memory's tuples in evaluations with it.
 
-    memory, generation: where it lies, and which of its generations was evaluated.
-    runs: directories of the evaluations. specs: of these. attempts: how many attempts there were.
-    tuples: those that were recalled, the most harmful first.
+    memory, generation: its location, and the evaluated generation.
+    runs, specs: the directories and specs of the evaluations. attempts: the number of attempts.
+    tuples: the recalled ones, the most harmful first.
     """
 
     memory: str
     generation: Generation
     runs: tuple[Path, ...]
-    specs: tuple[EvaluationSpec, ...]
+    specs: tuple[Evaluate, ...]
     attempts: int
     tuples: tuple[CreditedTuple, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What pruning came to. dropped: the tuples. generation: the new one; None: none was added."""
+    """The result of pruning. generation: the new one, or None if none was added."""
 
     credited: Credited
     dropped: tuple[CreditedTuple, ...]
@@ -47,24 +47,24 @@ class Pruned:
 def credit_tuples(
     runs: Sequence[str | Path], *, folder: Path = Path("runs"), trust: bool = False
 ) -> Credited:
-    """Return what the tuples of a memory were worth in finished evaluations with it.
+    """Return the credit of a memory's tuples in finished evaluations with it.
 
     runs: directories, or ids below `folder`. trust: as for `ldm.compare`.
-    Raises LdmError where a run is no finished evaluation with a memory, was recorded before what is
-    followed was, or has another memory than the first, or where that memory has changed.
+    Raises LdmError if a run is not a finished evaluation with a memory, does not record which
+    tuples were followed, has another memory than the first, or the memory has changed.
     """
     from ldm.memory import inspect
     from ldm.run.credit import CreditedTuple, tuple_credits
 
-    recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
+    recorded = [recorded_spec(str(run), Evaluate, folder, trust=trust) for run in runs]
     _check_runs(recorded)
     attempts = [attempt for run, _ in recorded for attempt in _attempts(run)]
     first = recorded[0][1]
     contents = inspect(first.memory, attempts[0].task.env, first.generation)
     if contents.generation.digest != first.memory_digest:
         raise LdmError(
-            f"The memory at {first.memory} holds other tuples than when it was evaluated.",
-            "Evaluate it as it is now.",
+            f"The memory at {first.memory} has changed since it was evaluated.",
+            "Evaluate it again.",
         )
     credits_of = tuple_credits(attempts)
     named = contents.rows.with_ids([one.tuple_id for one in credits_of])
@@ -87,22 +87,21 @@ def prune_memory(
     trust: bool = False,
     dry_run: bool = False,
 ) -> Pruned:
-    """Drop the tuples that were followed often with poor outcomes, as the memory's next generation.
+    """Drop tuples that were followed often with poor outcomes, as the memory's next generation.
 
-    runs, folder, trust: as for `credit_tuples`; evaluations of training splits only, since to
-    choose by the outcomes of test tasks is to learn from them. options: None for the defaults.
-    dry_run: say what would be dropped, and add nothing.
+    runs, folder, trust: as for `credit_tuples`, but of training splits only, because choosing by
+    the outcomes of test tasks is learning from them. options: None for the defaults.
+    dry_run: return the tuples to drop without adding a generation.
 
-    Where there is nothing to drop, nothing is added.
-    Raises what `credit_tuples` raises, and LdmError where a run is of another split, or where the
-    generation that was evaluated is no longer the newest.
+    Raises what `credit_tuples` raises, and LdmError if a run is of another split or evaluated
+    another generation than the newest.
     """
     from ldm.memory import hide
     from ldm.run.credit import PruneOptions
 
     options = options or PruneOptions()
     for run in runs:
-        _check_training(*recorded_spec(str(run), EvaluationSpec, folder, trust=trust))
+        _check_training(*recorded_spec(str(run), Evaluate, folder, trust=trust))
     credited = credit_tuples(runs, folder=folder, trust=trust)
     dropped = tuple(one for one in credited.tuples if options.drops(one.credit))
     if dry_run or not dropped:
@@ -117,31 +116,8 @@ def prune_memory(
     return Pruned(credited, dropped, generation)
 
 
-def learn_utilities(
-    runs: Sequence[str | Path], *, folder: Path = Path("runs"), trust: bool = False
-) -> Generation:
-    """Learn what each tuple is worth, for `--recall utility`, as the memory's next generation.
-
-    runs, folder, trust: as for `prune_memory`. Utilities known before are forgotten.
-    Raises what `prune_memory` raises.
-    """
-    from ldm.memory import value
-    from ldm.run.credit import utilities
-
-    recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
-    for run, spec in recorded:
-        _check_training(run, spec)
-    credited = credit_tuples(runs, folder=folder, trust=trust)
-    attempts = [attempt for run, _ in recorded for attempt in _attempts(run)]
-    settings = {"runs": ",".join(sorted(directory.name for directory in credited.runs))}
-    learnt = utilities(attempts)
-    if not learnt:
-        raise LdmError("No tuple was followed in these runs.", "Evaluate more tasks.")
-    return value(credited.memory, credited.generation, learnt, settings=settings)
-
-
-def _check_runs(recorded: Sequence[tuple[Run, EvaluationSpec]]) -> None:
-    """Raise LdmError unless the runs are different ones with the same memory."""
+def _check_runs(recorded: Sequence[tuple[Run, Evaluate]]) -> None:
+    """Raise LdmError unless the runs are distinct and have the same memory."""
     if not recorded:
         raise LdmError("No run is named.", "Name finished evaluations.")
     directories = [run.directory.resolve() for run, _ in recorded]
@@ -150,21 +126,21 @@ def _check_runs(recorded: Sequence[tuple[Run, EvaluationSpec]]) -> None:
             raise LdmError(f"{run.directory} is named twice.", "Name each run once.")
         if not spec.memory_digest:
             raise LdmError(
-                f"{run.directory} used no memory: its agent {spec.agent} recalls no tuples.",
+                f"{run.directory} used no memory: its agent {spec.agent.name} recalls no tuples.",
                 "Name runs of an agent with a memory.",
             )
         first_run, first = recorded[0]
         if (spec.env, spec.memory_digest) != (first.env, first.memory_digest):
             raise LdmError(
                 f"{first_run.directory} and {run.directory} had different memories: generation "
-                f"{first.generation} of {first.memory} for {first.env}, and generation "
-                f"{spec.generation} of {spec.memory} for {spec.env}.",
+                f"{first.generation} of {first.memory} for {first.env.name}, and generation "
+                f"{spec.generation} of {spec.memory} for {spec.env.name}.",
                 "Name runs with the same memory and generation.",
             )
 
 
 def _attempts(run: Run) -> Iterator[Trajectory]:
-    """Yield the attempts of a finished run. Raises LdmError where they tell no credit."""
+    """Yield the attempts of a finished run; raise LdmError if they do not record recalls."""
     from ldm import records
     from ldm.run.credit import counted
     from ldm.run.runner import TRAJECTORIES, results
@@ -180,19 +156,19 @@ def _attempts(run: Run) -> Iterator[Trajectory]:
     if any(step.followed is None for step in steps):
         raise LdmError(
             f"{run.directory} does not record which of the recalled tuples were followed.",
-            "It is of an older version, or of an agent that does not record it: evaluate again.",
+            "Its agent does not record it; evaluate another one.",
         )
     yield from attempts
 
 
-def _check_training(run: Run, spec: EvaluationSpec) -> None:
-    """Raise LdmError where a run is not of a training split."""
+def _check_training(run: Run, spec: Evaluate) -> None:
+    """Raise LdmError unless a run is of a training split."""
     from ldm.envs import load_env
 
-    known = load_env(spec.env).train_splits
+    known = load_env(spec.env.name).train_splits
     if spec.split not in known:
         raise LdmError(
-            f"{run.directory} evaluates {spec.split}, which is not a training split of {spec.env}. "
+            f"{run.directory} evaluates {spec.split}, no training split of {spec.env.name}. "
             "Pruning by its outcomes would be learning from test tasks.",
             f"Evaluate training tasks that the memory does not hold (--split {' or '.join(known)}) "
             "and name that run.",

@@ -6,16 +6,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.config import Build
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.llm.estimate import SAMPLE, cost_lines
-from ldm.llm.models import ModelOptions, serving
-from ldm.run.builders import card_of, open_embedder
-from ldm.run.building import (
-    BuildOptions,
-    calls_folder,
-    formation_options,
-    selected,
-)
+from ldm.llm.models import serving
+from ldm.run.builders import card_of, models_of, open_embedder
+from ldm.run.building import calls_folder, formation_options, selected
 from ldm.run.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -28,8 +24,7 @@ if TYPE_CHECKING:
 def estimate(
     data: Iterable[str | Path | Trajectory] | None,
     memory: str,
-    options: BuildOptions,
-    models: ModelOptions,
+    options: Build,
     runtime: Runtime,
 ) -> Iterator[str]:
     """Form a few trajectories, each by itself, and yield lines on what all of them will cost.
@@ -41,6 +36,7 @@ def estimate(
     from ldm.reason.prompted import PromptedOptions
     from ldm.run.selection import even
 
+    models = models_of(options)
     if not models.configured:
         raise LdmError("Without a model, forming a memory costs nothing.", "Name one: --llm MODEL.")
     chosen, classes = selected(data, options, runtime)

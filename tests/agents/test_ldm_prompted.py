@@ -62,6 +62,8 @@ def agent(
     return LdmAgent(LdmOptions(**options), resources), model
 
 
+#: A model is asked at every step, and shown what the vote is between.
+UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0, "near": 1.0, "consult_share": 1.0}
 #: Notes that say nothing.
 BLANK = {"held": "", "proof": "", "complete": 0}
 SUB_GOALS: Reply = {
@@ -78,14 +80,14 @@ def follow(question: str) -> Reply:
         return {"item_1": 2}
     if "Name its" in question:
         return SUB_GOALS
-    notes = {**BLANK, "held": "then the first"}
-    decided = {"choice": 1} if "What records of people suggest" in question else {"action": "wait"}
-    return {**notes, **decided}
+    suggested = "What records of people suggest" in question
+    decided = {"choice": 1, "action": ""} if suggested else {"action": "wait"}
+    return {**BLANK, "held": "then the first", **decided}
 
 
 class TestTheContract(AgentContract):
     tasks = 2
-    options: dict[str, Any] = {"candidates": "vote"}  # noqa: RUF012
+    options = UNSURE
 
     @pytest.fixture(autouse=True)
     def remember(self, memory: Memory) -> None:
@@ -102,7 +104,7 @@ class TestTheContract(AgentContract):
 
 
 class TestTheContractWithOneTrialABatch(TestTheContract):
-    options = {"decision": "per-batch", "candidates": "vote"}  # noqa: RUF012
+    options = {"decision": "per-batch", **UNSURE}  # noqa: RUF012
 
 
 @pytest.mark.parametrize(
@@ -146,13 +148,13 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("kind", [*ODD, "a form without content"])
-@pytest.mark.parametrize("candidates", ["none", "vote"])
+@pytest.mark.parametrize("options", [{}, UNSURE], ids=["always", "unsure"])
 def test_no_reply_breaks_an_episode_in_any_environment(
-    place: Place, kind: str, candidates: str
+    place: Place, kind: str, options: dict[str, Any]
 ) -> None:
     env, memory = place
     empty = {**BLANK, "action": "", "choice": 1}
-    player, model = agent(memory, lambda _: ODD.get(kind, empty), candidates=candidates, budget=4)
+    player, model = agent(memory, lambda _: ODD.get(kind, empty), budget=4, **options)
     result, trials = run_episode(env, player, env.tasks(SPLITS[memory.env])[0])
     assert (result.error, result.submitted) == ("", 0)
     assert result.end in ("budget", "done")
@@ -163,16 +165,12 @@ def test_no_reply_breaks_an_episode_in_any_environment(
 def test_a_model_that_follows_the_vote_does_as_well_as_the_vote(memory: Memory) -> None:
     env = ToyEnv()
     alone = LdmAgent(LdmOptions(budget=12), Resources(memory, OfflineReasoner(EMBEDDER)))
-    follower, model = agent(memory, follow, candidates="vote", budget=12)
+    follower, _ = agent(memory, follow, budget=12, **UNSURE)
     for task in env.tasks("test")[:6]:
         by_vote = run_episode(env, alone, task)[1][0]
         result, (trial,) = run_episode(env, follower, task)
         assert [s.action for s in trial.steps] == [s.action for s in by_vote.steps]
-        assert result.usage.calls == result.env_steps + 1  # one a step, and one for sub-goals
-        assert replies(result)["matched choice"] == result.env_steps
-    last = model.prompts[-1][-1].content
-    assert "<notes-so-far>" in last
-    assert "then the first" in last
+        assert result.usage.calls == replies(result)["matched choice"] == result.env_steps
 
 
 def test_the_record_says_who_decided_each_step(memory: Memory) -> None:
@@ -320,14 +318,14 @@ def test_history_says_what_the_model_sees_and_writes(
 
 
 def test_each_batch_is_a_trial_and_the_model_chooses(memory: Memory) -> None:
-    player, model = agent(memory, follow, decision="per-batch", candidates="vote", budget=6)
+    player, model = agent(memory, follow, decision="per-batch", budget=6, **UNSURE)
     env = ToyEnv()
     task = env.tasks("test")[1]
     result, trials = run_episode(env, player, task)
     assert len(trials) == len(memory.batches_for(task.goal)) == 2
     assert result.submitted == 1
     assert sum("Which attempt" in messages[-1].content for messages in model.prompts) == 1
-    assert result.usage.calls == result.env_steps + 3  # sub-goals of each process, and the choice
+    assert result.usage.calls == result.env_steps + 1
 
 
 def test_calls_are_charged_to_the_episode(memory: Memory) -> None:

@@ -62,7 +62,7 @@ def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServe
     judged = "Self-judged and true success: of 4 that the environment ended 4 are solved."
     assert judged in outcome.out
     assert "Plans: 8; 0 of them without a usable order" in outcome.out
-    report = json.loads(run(*ADAPT, "--set", "d_max=2", "--json").out)
+    report = json.loads(run(*ADAPT, "--agent.d_max", "2", "--json").out)
     assert (report["success_rate"], report["k_max"]) == (0.0, 2.0)
     assert report["by_kind"]["wash"]["k_max"] == 2.0
     assert report["self_judged"] == [{"said": "failure", "episodes": 4, "right": 0}]
@@ -70,7 +70,7 @@ def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServe
 
 
 def test_a_sweep_compares_depths_in_one_command(run: Run, server: FakeServer, place: Path) -> None:
-    outcome = run(*ADAPT, "--sweep", "d_max=3,2,1")
+    outcome = run(*ADAPT, "--sweep", "agent.d_max=3,2,1")
     assert outcome.code == 0, outcome.err
     table = outcome.out.partition("Side by side")[2]
     rows = re.findall(r"adapt d_max=(\d) +([\d.]+) %", table)
@@ -81,7 +81,7 @@ def test_a_sweep_compares_depths_in_one_command(run: Run, server: FakeServer, pl
 
 @pytest.mark.slow
 def test_a_sweep_of_strengths_stands_beside_other_agents(run: Run, server: FakeServer) -> None:
-    outcome = run(*ADAPT[:-1], "adapt,random", "--sweep", "strength=task,hybrid,skills")
+    outcome = run(*ADAPT[:-1], "adapt,random", "--sweep", "agent.strength=task,hybrid,skills")
     assert outcome.code == 0, outcome.err
     for label in (
         "adapt strength=task",
@@ -94,7 +94,7 @@ def test_a_sweep_of_strengths_stands_beside_other_agents(run: Run, server: FakeS
 
 def test_baselines_have_the_same_executor_by_one_option(run: Run, server: FakeServer) -> None:
     agents = "react,try_again,reflexion,plan_execute,adapt"
-    outcome = run(*ADAPT[:-1], agents, "--set", "strength=hybrid", "--set", "trials=2")
+    outcome = run(*ADAPT[:-1], agents, "--agent.strength", "hybrid", "--agent.trials", "2")
     assert outcome.code == 0, outcome.err
     assert "strength=hybrid has no effect" not in outcome.err
     table = outcome.out.partition("Side by side")[2]
@@ -111,7 +111,7 @@ def test_baselines_have_the_same_executor_by_one_option(run: Run, server: FakeSe
 def test_a_run_of_the_former_plan_execute_is_read_but_not_resumed(
     run: Run, server: FakeServer, place: Path
 ) -> None:
-    run("eval", *TOY, "--agent", "plan_hint", "--set", "budget=3", "--set", "plan=90")
+    run("eval", *TOY, "--agent", "plan_hint", "--agent.budget", "3", "--agent.plan", "90")
     (former,) = (place / "runs").iterdir()
     for file in ("run.json", "episodes.jsonl"):  # so it was called when it was recorded
         text = (former / file).read_text("utf-8")
@@ -146,7 +146,7 @@ def test_a_sweep_that_makes_no_sense_is_refused(
 
 def test_a_sweep_is_not_added_to_a_recorded_run(run: Run, server: FakeServer) -> None:
     directory = json.loads(run(*ADAPT, "--json").out)["run"]
-    outcome = run("eval", "--resume", directory, "--sweep", "d_max=1,2")
+    outcome = run("eval", "--resume", directory, "--sweep", "agent.d_max=1,2")
     assert outcome.code == 1
     assert "--sweep cannot be added" in outcome.err
 
@@ -180,7 +180,7 @@ def test_other_evaluations_have_no_tree(run: Run, place: Path) -> None:
 
 
 def test_a_task_may_make_so_many_calls(run: Run, server: FakeServer, place: Path) -> None:
-    run(*ADAPT, "--set", "max_calls=3")
+    run(*ADAPT, "--agent.max_calls", "3")
     (directory,) = (place / "runs").iterdir()
     results = records.read(directory / "episodes.jsonl", EpisodeResult)
     assert {result.usage.calls for result in results} == {3}
@@ -191,12 +191,12 @@ def test_an_interrupted_run_goes_on_without_a_repeated_call(
     run: Run, server: FakeServer, place: Path
 ) -> None:
     command = (*ADAPT, "--workers", "2", "--planner-llm", "wise")
-    stopped = run(*command, "--max-calls", "20")
+    stopped = run(*command, "--models.max-calls", "20")
     assert stopped.code == 1
     assert "ldm eval --resume" in stopped.err
     before = len(server.bodies)
     (directory,) = (place / "runs").iterdir()
-    assert run("eval", "--resume", directory, "--max-calls", "9999").code == 0
+    assert run("eval", "--resume", directory, "--models.max-calls", "9999").code == 0
     bodies = [json.dumps(body, sort_keys=True) for body in server.bodies]
     assert len(bodies) == len(set(bodies)) > before
     planned = {b["model"] for b in server.bodies if "You divide" in b["messages"][0]["content"]}

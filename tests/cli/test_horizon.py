@@ -10,7 +10,7 @@ import pytest
 from ldm.agents.deps.horizon import HorizonModel
 from tests.cli.conftest import Run
 
-SMALL = ("--env", "minecraft", "--worlds", "8", "--set", "env.limit=2500", "--set", "env.slice=150")
+SMALL = ("--env", "minecraft", "--worlds", "8", "--env.limit", "2500", "--env.slice", "150")
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +40,8 @@ def test_as_json_and_the_same_again(run: Run, place: Path) -> None:
     [
         (("--env", "textcraft"), "no controller"),
         (("--env", "minecraft", "--split", "test"), "not a training split"),
-        (("--env", "minecraft", "--set", "rounds=3"), "not an option of an environment"),
-        (("--env", "minecraft", "--set", "env.worlds=1", "--worlds", "500"), "has 69 worlds"),
+        (("--env", "minecraft", "--agent.rounds", "3"), "not an option of an environment"),
+        (("--env", "minecraft", "--env.worlds", "1", "--worlds", "500"), "has 69 worlds"),
     ],
 )
 def test_what_cannot_be_is_said(run: Run, options: tuple[str, ...], complaint: str) -> None:

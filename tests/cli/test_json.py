@@ -23,22 +23,16 @@ CALLS: dict[str, tuple[str, ...]] = {
     "build-memory": ("data",),
     "import": ("data/train.jsonl", "--out", "out.jsonl"),
     "memory show": (),
-    "memory log": (),
-    "memory types": (),
     "memory search": QUERY,
-    "memory verify": ("--texts", "0"),
-    "memory compact": (),
-    "memory migrate": (),
-    "eval": (*TOY, "--limit", "1", "--without-tuple", "{tuple}"),
+    "memory verify": (),
+    "eval": (*TOY, "--limit", "1", "--without-tuples", "{tuple}"),
     "memory credit": ("{run}", "--trust"),
-    "memory forget": ("--trajectory", "{trajectory}"),
-    "memory merge": (".ldm/memory", "--memory", "merged"),
-    "memory diff": ("0", "0"),
+    "memory forget": ("--trajectories", "{trajectory}"),
     "compare": ("{run}", "{run}", "--trust"),
     "runs list": (),
     "runs show": ("{run}",),
     "memory fold": (),
-    "refine": (*TOY, "--tasks", "1", "--reuse-goals", "--no-practice", "--dry-run"),
+    "refine": (*TOY, "--limit", "1", "--reuse-goals", "--dry-run"),
     "agents": ("random",),
     "envs": ("textcraft",),
     "validate": ("data/train.jsonl",),
@@ -49,7 +43,7 @@ CALLS: dict[str, tuple[str, ...]] = {
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
 ELSEWHERE = {
-    *("autoplan", "curve", "judge", "horizon", "runs merge", "memory prune"),
+    *("autoplan", "curve", "judge", "horizon"),
     "llm ask",
 }
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("place")
 
 TASKS = 8
 EVALUATE = ("eval", "--env", "hotpotqa", "--agent", "autoplan", "--limit", str(TASKS))
-PLAYING = ("--llm", "reader", "--set", "budget=2", "--workers", "1")
+PLAYING = ("--llm", "reader", "--agent.budget", "2", "--workers", "1")
 
 
 def number(question: str) -> int:
@@ -142,7 +142,9 @@ def test_a_reply_of_no_use_counts_as_not_the_same_and_is_named(
 
 
 def test_it_goes_on_where_a_limit_stopped_it(run: Run, server: FakeServer, evaluated: Path) -> None:
-    stopped = run("judge", evaluated, "--llm", "judge", "--max-calls", "1", "--concurrency", "1")
+    stopped = run(
+        "judge", evaluated, "--llm", "judge", "--models.max-calls", "1", "--models.concurrency", "1"
+    )
     assert stopped.code == 1
     assert f"Resume with `ldm judge {evaluated}" in stopped.err or "ldm judge" in stopped.err
     assert not (evaluated / "judged.jsonl").exists()

@@ -1,4 +1,4 @@
-"""`ldm memory verify`, `compact`, `migrate` and `forget`."""
+"""`ldm memory verify`, `forget` and `fold`, and packs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ldm
 from ldm import records
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.disk import VectorFile
@@ -18,10 +19,7 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords, Counting
-from tests.stored.make import unpack
-from tests.toy import ToyOptions, expert_trajectories
-
-STORED = Path(__file__).parents[1] / "stored" / "v0_1"
+from tests.toy import expert_trajectories
 
 
 @pytest.fixture
@@ -53,22 +51,23 @@ class TestForget:
         one = rows[0].tuple.trajectory_id
         gone = {row.tuple.id for row in rows if row.tuple.trajectory_id == one}
         before = recalled(place)
-        reply = run("memory", "forget", "--memory", place, "--trajectory", one, "--json")
+        reply = run("memory", "forget", "--memory", place, "--trajectories", one, "--json")
         assert {*json.loads(reply.out)["forgotten"]} == gone
         assert recalled(place) == before - gone
         newest = generations(place, "toy")[-1]
         assert (newest.origin, newest.settings) == ("forgotten", {"trajectories": one})
-        again = run("memory", "forget", "--memory", place, "--trajectory", one)
+        again = run("memory", "forget", "--memory", place, "--trajectories", one)
         assert "nothing was changed" in again.out
         rollback(place, "toy", 0)
         assert recalled(place) == before
 
     def test_all_that_is_given_has_to_fit(self, run: Run, place: str) -> None:
         one = inspect(place, "toy").rows[0].tuple
-        command = ("memory", "forget", "--memory", place, "--task", one.task_id)
-        reply = run(*command, "--before", "0", "--json")
+        command = ("memory", "forget", "--memory", place, "--tasks", one.task_id)
+        other = next(r.tuple for r in inspect(place, "toy").rows if r.tuple.source != one.source)
+        reply = run(*command, "--sources", other.source, "--json")
         assert json.loads(reply.out)["forgotten"] == []
-        reply = run(*command, "--origin", one.origin, "--source", one.source, "--json")
+        reply = run(*command, "--origin", one.origin, "--sources", one.source, "--json")
         assert len(json.loads(reply.out)["forgotten"]) > 0
 
     @pytest.mark.slow
@@ -92,7 +91,7 @@ class TestForget:
             assert any(one in content_of(where) for one in kind)
         reply = run(
             *("memory", "forget", "--memory", place, "--purge", "--json"),
-            *("--source", str(tmp_path / "session.jsonl")),
+            *("--sources", str(tmp_path / "session.jsonl")),
         )
         assert reply.code == 0
         remaining = inspect(place, "toy").rows.columns.distinct("trajectory_id").values()
@@ -101,18 +100,18 @@ class TestForget:
         assert not [one for one in (*gone, *gone_vectors) if one in left_over]
         records.write(tmp_path / "other.jsonl", chosen)
         reply = run(
-            "memory", "forget", "--memory", place, "--source", str(tmp_path / "other.jsonl")
+            "memory", "forget", "--memory", place, "--sources", str(tmp_path / "other.jsonl")
         )
         assert reply.code == 1
         assert "none of the 3 trajectories" in reply.err
 
     def test_unknown_names_and_nothing_at_all_are_refused(self, run: Run, place: str) -> None:
-        reply = run("memory", "forget", "--memory", place, "--trajectory", "xyz")
+        reply = run("memory", "forget", "--memory", place, "--trajectories", "xyz")
         assert reply.code == 1
         assert "holds no tuple of the trajectory 'xyz'" in reply.err
         reply = run("memory", "forget", "--memory", place)
         assert reply.code == 1
-        assert "--trajectory" in reply.err
+        assert "--trajectories" in reply.err
 
 
 class TestVerify:
@@ -127,7 +126,7 @@ class TestVerify:
             dimension = generations(place, "toy")[-1].dimension
             wrong = np.full((1, dimension), dimension**-0.5, np.float32)
             vectors.update(ids=names, embeddings=wrong)
-        reply = run("memory", "verify", "--memory", place, "--texts", "1000", "--json")
+        reply = run("memory", "verify", "--memory", place, "--json")
         assert reply.code == 1
         problems = json.loads(reply.out)["problems"]["toy"]
         assert any("is damaged" in problem for problem in problems)
@@ -144,32 +143,17 @@ class TestVerify:
         snapshot.write(
             place, type(contents)(contents.generation, contents.batches, rows, contents.vectors)
         )
-        reply = run("memory", "verify", "--memory", place, "--texts", "0")
+        reply = run("memory", "verify", "--memory", place)
         assert reply.code == 1
         assert "differs from Chroma in the column reach" in reply.out
 
     def test_what_is_left_over_is_named_and_removed(self, run: Run, place: str) -> None:
-        (Path(place) / ".rewriting").mkdir()
-        reply = run("memory", "verify", "--memory", place, "--texts", "0")
-        assert "left over: .rewriting" in reply.out
-        assert run("memory", "compact", "--memory", place).code == 0
-        assert run("memory", "verify", "--memory", place, "--texts", "0").code == 0
-
-
-class TestMigrate:
-    @pytest.mark.slow
-    def test_makes_an_old_memory_compact_once(self, run: Run, tmp_path: Path) -> None:
-        unpack(STORED, tmp_path)
-        place = str(tmp_path / ".ldm" / "memory")
-        before = recalled(place)
-        outcome = run("memory", "show", "--memory", place)
-        assert "`ldm memory migrate` makes it smaller" in outcome.err
-        reply = run("memory", "migrate", "--memory", place, "--json")
-        sizes = json.loads(reply.out)
-        assert sizes["bytes_after"] < sizes["bytes_before"]
-        assert recalled(place) == before
-        assert "compact already" in run("memory", "migrate", "--memory", place).out
-        assert "migrate" not in run("memory", "show", "--memory", place).err
+        (Path(place) / ".purging").mkdir()
+        reply = run("memory", "verify", "--memory", place)
+        assert "left over: .purging" in reply.out
+        one = inspect(place, "toy").rows[0].tuple.trajectory_id
+        assert run("memory", "forget", "--memory", place, "--trajectories", one, "--purge").code == 0
+        assert run("memory", "verify", "--memory", place).code == 0
 
 
 class TestPacks:
@@ -177,7 +161,7 @@ class TestPacks:
         self, run: Run, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pack, other = str(tmp_path / "m.ldmpack"), str(tmp_path / "other")
-        reply = run("memory", "export", pack, "--memory", place, "--licence", "MIT")
+        reply = run("memory", "export", pack, "--memory", place)
         assert (reply.code, f"tuples → {pack}" in reply.out) == (0, True)
         monkeypatch.delattr("ldm.embed.load_embedder")
         reply = run("memory", "import", pack, "--memory", other)
@@ -189,66 +173,30 @@ class TestPacks:
         assert not (tmp_path / "third").exists()
 
 
-class TestMergeAndDiff:
-    @pytest.fixture
-    def other(self, tmp_path: Path) -> str:
-        place = str(tmp_path / "other")
-        episodes = expert_trajectories(options=ToyOptions(tasks=16))
-        build(place, episodes[8:], BagOfWords(), OfflineReasoner)
-        return place
+class TestFold:
+    @pytest.fixture(autouse=True)
+    def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
 
-    def test_two_memories_become_one(
-        self, run: Run, place: str, other: str, tmp_path: Path
-    ) -> None:
-        both, pack = str(tmp_path / "both"), str(tmp_path / "other.ldmpack")
-        run("memory", "export", pack, "--memory", other)
-        reply = run("memory", "merge", place, pack, "--memory", both, "--json")
-        done = json.loads(reply.out)
-        assert recalled(both) == recalled(place) | recalled(other)
-        assert done["tuples"] == len(recalled(both))
-        first, second = done["sources"]
-        assert first == {"memory": place, "added": len(recalled(place)), "shared": 0}
-        assert second["shared"] == len(recalled(place) & recalled(other))
-        reply = run("memory", "merge", place, other, "--memory", both)
-        assert reply.code == 1
-        assert "has a memory of toy already" in reply.err
+    def test_pending_additions_become_a_generation(self, run: Run) -> None:
+        memory = ldm.Memory.open("mine", "desk", create=True)
+        for score in (1, 0):
+            with memory.record("answer the letter") as episode:
+                episode.step("A letter lies there.", f"answer {score}")
+                episode.finish(score)
+        refused = run("memory", "show", "--memory", "mine")
+        assert refused.code == 1
+        assert "Make one with `ldm memory fold`" in " ".join(refused.err.split())
+        folded = run("memory", "fold", "--memory", "mine")
+        assert (folded.code, folded.out) == (0, "desk: 2 trajectories → generation 0.\n")
+        (made,) = generations("mine", "desk")
+        assert made.tuples == 2
+        again = run("memory", "fold", "--memory", "mine")
+        assert again.out == "mine has no pending additions.\n"
+        assert json.loads(run("memory", "fold", "--memory", "mine", "--json").out) == {}
 
-    def test_memories_are_compared_wherever_they_are(
-        self, run: Run, place: str, other: str, tmp_path: Path
-    ) -> None:
-        pack = str(tmp_path / "m.ldmpack")
-        run("memory", "export", pack, "--memory", place)
-        run(
-            "memory",
-            "forget",
-            "--memory",
-            place,
-            "--task",
-            inspect(place, "toy").rows[0].tuple.task_id,
-        )
-        reply = run("memory", "diff", pack, place, "--json", "--list")
-        one = json.loads(reply.out)["toy"]
-        assert (one["first"]["generation"], one["second"]["generation"]) == (0, 1)
-        gone = {row["tuple"]["trajectory_id"] for row in one["only_first"]}
-        counts = one["trajectories"]["fetch"]
-        assert (len(gone), counts["only_first"], counts["only_second"]) == (1, 1, 0)
-        assert one["only_second"] == one["changed"] == []
-        back = json.loads(run("memory", "diff", pack, place, "--generation", "0,0", "--json").out)
-        assert sum(counts["same"] for counts in back["toy"]["tuples"].values()) == len(
-            inspect(place, "toy").rows
-        )
-        reply = run("memory", "diff", place, other, "--list", "--limit", "2")
-        assert "only A" in reply.out
-        assert len([line for line in reply.out.splitlines() if line.startswith("- put")]) == 2
-        assert "more (--limit)" in reply.out
-
-    @pytest.mark.parametrize("numbers", ["0", "0,x", "0,1,2", ""])
-    def test_generations_are_two(self, run: Run, place: str, numbers: str) -> None:
-        reply = run("memory", "diff", place, place, "--generation", numbers)
-        assert (reply.code, "two generations" in reply.err) == (1, True)
-
-    def test_what_is_no_memory_is_named(self, run: Run, place: str, tmp_path: Path) -> None:
-        reply = run("memory", "diff", place, str(tmp_path / "none.ldmpack"))
-        assert (reply.code, "none.ldmpack" in reply.err) == (1, True)
-        reply = run("memory", "diff", place, place, "--env", "mars")
-        assert (reply.code, "holds a memory of mars" in reply.err) == (1, True)
+    def test_without_a_memory_there_is_nothing_to_fold(self, run: Run, tmp_path: Path) -> None:
+        outcome = run("memory", "fold", "--memory", "nowhere")
+        assert outcome.code == 1
+        assert "There is no memory at nowhere." in outcome.err
+        assert not (tmp_path / "nowhere").exists()

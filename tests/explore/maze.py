@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ldm.errors import ForkUnsupported
-from ldm.explore import Position
+from ldm.explore.positions import Position
 from ldm.policy import Decision
 from ldm.types import Card, Proposal, Task, TimeStep
 

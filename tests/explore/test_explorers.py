@@ -1,24 +1,15 @@
-"""Rollouts and best-first search: what they find that a beam of votes does not."""
+"""Best-first search: what it finds that a beam of votes does not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ldm.explore import (
-    Position,
-    Positions,
-    TreeNode,
-    TreeOptions,
-    best_leaf,
-    draw,
-    leaves,
-    path_to,
-    search,
-)
+from ldm.explore.best_first import search
+from ldm.explore.positions import Position, Positions
+from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, leaves, path_to
 from ldm.policy import Decision
 from ldm.types import Proposal
 from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told
@@ -50,19 +41,6 @@ def searched(
     positions = Positions(maze or Maze(doors), TASK)
     votes = Voted(doors, {})
     nodes = search(positions, goal, votes, TreeOptions(**options))
-    positions.close()
-    return nodes
-
-
-def drawn(
-    doors: Doors,
-    seed: int = 0,
-    extra: Mapping[str, tuple[Proposal, ...]] | None = None,
-    maze: Maze | None = None,
-    **options: Any,
-) -> tuple[TreeNode, ...]:
-    positions = Positions(maze or Maze(doors), TASK)
-    nodes = draw(positions, Told(doors, extra or {}), TreeOptions(**options), seed)
     positions.close()
     return nodes
 
@@ -163,53 +141,3 @@ class TestBestFirst:
 
         nodes = searched(UNLIKELY, Silent(UNLIKELY))
         assert way(nodes) == ["grey", "on", "open"]
-
-
-class TestRollouts:
-    def test_find_what_is_unlikely(self) -> None:
-        assert way(drawn(UNLIKELY)) == ["grey", "on", "open"]
-
-    def test_never_take_what_is_not_proposed(self) -> None:
-        positions = Positions(Maze(HIDDEN), TASK)
-        nodes = draw(positions, Voted(HIDDEN, {}), TreeOptions(), 0)
-        positions.close()
-        assert "hatch" not in {node.action for node in nodes}
-
-    def test_are_drawn_by_the_seed(self) -> None:
-        orders = {
-            seed: [node.action for node in drawn(UNLIKELY, seed) if node.parent == 0]
-            for seed in range(8)
-        }
-        assert orders[0] == [node.action for node in drawn(UNLIKELY, 0) if node.parent == 0]
-        assert len({tuple(order) for order in orders.values()}) > 1
-
-    def test_share_the_nodes_of_what_they_have_in_common(self) -> None:
-        nodes = drawn(UNLIKELY)
-        taken = [(node.parent, node.action) for node in nodes]
-        assert len(taken) == len(set(taken))
-
-    def test_pass_over_what_the_environment_refuses(self) -> None:
-        extra = {"start": (Proposal("wall", 0.9),)}
-        nodes = drawn(UNLIKELY, extra=extra)
-        assert [node.fate for node in nodes if node.action == "wall"] == ["invalid"]
-        assert best_leaf(nodes).score == 1.0
-
-    def test_end_where_only_refused_actions_are_left(self) -> None:
-        doors: Doors = {"start": {"on": ("cellar", 0.0, 1.0)}}
-        nodes = drawn(doors, extra={"cellar": (Proposal("wall", 0.9),)})
-        assert [node.fate for node in nodes] == ["grown", "dead end", "invalid"]
-
-    def test_end_where_nothing_new_comes(self) -> None:
-        assert len(drawn(CIRCLE, depth=6)) == 7
-
-    @pytest.mark.parametrize("budget", [1, 2, 5])
-    def test_take_no_more_steps_than_their_budget(self, budget: int) -> None:
-        maze = Maze(UNLIKELY)
-        nodes = drawn(UNLIKELY, maze=maze, budget=budget)
-        assert maze.steps[0] == len(nodes) - 1 <= budget
-        assert leaves(nodes)
-
-    def test_leave_no_copy_open(self) -> None:
-        maze = Maze(UNLIKELY)
-        nodes = drawn(UNLIKELY, maze=maze)
-        assert maze.closed[0] == len(nodes)

@@ -19,21 +19,24 @@ from ldm.errors import ForkUnsupported
 from ldm.explore import (
     ExplorationSetup,
     ExploredGoal,
-    Explorer,
     GateOptions,
     RefineOptions,
     Tree,
     Verdict,
     judge,
 )
+from ldm.explore.candidates import Candidates, collect
+from ldm.explore.confirmation import Confirmation
 from ldm.explore.gate import ALONE, PRACTICE
 from ldm.explore.judgements import Comparison
-from ldm.explore.learnt import Learnt, learn
-from ldm.explore.trials import Played, Stages, Trial
+from ldm.explore.refine import Explorer
+from ldm.explore.trials import Played, Trials
 from ldm.memory import FormationOptions, Memory, build, extend, generations
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
+from ldm.reason.voting import NEARBY
+from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
 from ldm.types import FULL_OUTCOME, History, Task, Trajectory
 from tests.embedder import BagOfWords
@@ -70,7 +73,9 @@ class Builder:
         memory = Memory.open(self.place, "toy", embedder=BagOfWords())
         env = (ToyEnv if self.forks else Uncopied)(replace(SHED, broken=self.broken))
         offline = OfflineReasoner(BagOfWords())
-        options = PolicyOptions(candidates="vote" if self.scripted else "none")
+        options = PolicyOptions()
+        if self.scripted:
+            options = PolicyOptions(consult="unsure", certainty=1.0, consult_share=1.0)
         reasoner = (
             PromptedReasoner(Scripted(follow), env.card, offline, BagOfWords(), options.prompted())
             if self.scripted
@@ -120,7 +125,19 @@ def judged(
     run: Run, place: Path, explored: Sequence[ExploredGoal], broken: str = "", **options: Any
 ) -> Verdict:
     builder = Builder(str(place), broken)
-    return judge(run, builder, explored, GateOptions(**options), FORMATION)
+    return judge_in(run, builder, explored, GateOptions(**options))
+
+
+def judge_in(
+    run: Run,
+    builder: Builder,
+    explored: Sequence[ExploredGoal],
+    options: GateOptions,
+    formation: FormationOptions = FORMATION,
+) -> Verdict:
+    """Judge in a run, as the engine does."""
+    with working(run, builder) as session:
+        return judge(session.stage, builder, explored, options, formation)
 
 
 def solved(memory: Memory) -> int:
@@ -143,7 +160,7 @@ class TestPractice:
         self, place: Path, explored: list[ExploredGoal]
     ) -> None:
         present = Builder(str(place))().memory.batches
-        learnt = learn(Builder(str(place)), explored, FORMATION, practice=True)
+        learnt = collect(Builder(str(place)), explored, FORMATION)
         best = [max(tree.ground.score, tree.best_score) for one in explored for tree in one.trees]
         tasks = {one.task.id for one, score in zip(explored, best, strict=True) if score >= 1}
         assert tasks
@@ -159,7 +176,7 @@ class TestPractice:
     def test_knows_how_much_more_it_earned_than_the_memory_alone(
         self, place: Path, explored: list[ExploredGoal]
     ) -> None:
-        learnt = learn(Builder(str(place)), explored, FORMATION, practice=True)
+        learnt = collect(Builder(str(place)), explored, FORMATION)
         grounds = {one.task.id: one.trees[0].ground.score for one in explored}
         assert {row.tuple.origin for row in learnt.practice} == {"agent", "explored"}
         for row in learnt.practice:
@@ -183,15 +200,8 @@ class TestPractice:
     def test_may_be_what_exploration_solved_alone(
         self, place: Path, explored: list[ExploredGoal]
     ) -> None:
-        learnt = learn(Builder(str(place)), explored, FORMATION, practice=True, solved=False)
-        assert {row.tuple.origin for row in learnt.practice} == {"explored"}
-
-    def test_is_none_where_it_is_not_wanted(
-        self, place: Path, explored: list[ExploredGoal]
-    ) -> None:
-        learnt = learn(Builder(str(place)), explored, FORMATION, practice=False)
-        assert (learnt.practice, learnt.batches) == ((), ())
-        assert learnt.improvements
+        found = collect(Builder(str(place)), explored, FORMATION, solved=False)
+        assert {row.tuple.origin for row in found.practice} == {"explored"}
 
     def test_that_is_kept_makes_the_memory_solve_more(
         self, run: Run, place: Path, explored: list[ExploredGoal], tmp_path: Path
@@ -221,7 +231,7 @@ class TestPractice:
         assert solved(after) > solved(before)
         assert {batch.id for batch in after.batches} > {batch.id for batch in before.batches}
         again = Builder(str(tmp_path / "m"))
-        assert not learn(again, explored, FORMATION, practice=True).practice
+        assert not collect(again, explored, FORMATION).practice
 
     @pytest.mark.slow
     def test_that_lowers_the_score_of_its_kind_is_refused_and_says_so(
@@ -244,7 +254,11 @@ class TestPractice:
         assert "goals of kind fetch lose" in refused[0].refused
 
     def test_that_helps_no_other_goal_is_recalled_for_hardly_any_but_its_own(
-        self, run: Run, place: Path, explored: list[ExploredGoal]
+        self,
+        run: Run,
+        place: Path,
+        explored: list[ExploredGoal],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         by_goal = {one.task.goal: one for one in explored if one.task.kind == "fetch"}
         goals = sorted(by_goal)
@@ -257,7 +271,8 @@ class TestPractice:
         lies = [claimed(goal, 1.0) for goal in goals[::2]]
         unsolved = [claimed(goal, 0.0) for goal in goals[1::2]]
         nearest = 0.97  # more than any two of these goals have in common
-        verdict = judged(run, place, [*lies, *unsolved], reach=nearest)
+        monkeypatch.setattr("ldm.explore.gate.NEARBY", nearest)
+        verdict = judged(run, place, [*lies, *unsolved])
         everywhere, nearby = (c for c in verdict.comparisons if c.learnt == "practice")
         assert everywhere.difference < 0
         assert not everywhere.chosen
@@ -267,9 +282,21 @@ class TestPractice:
         assert not any(one.refused for one in verdict.judgements)
 
 
+@pytest.fixture
+def unpractised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No episode is practice, and any goal may recall an improvement."""
+    monkeypatch.setattr("ldm.explore.candidates.solution", lambda _: None)
+    monkeypatch.setattr("ldm.explore.gate.NEARBY", 0.0)
+
+
 class TestImprovements:
+    @pytest.mark.usefixtures("unpractised")
     def test_that_do_harm_are_refused_alone_before_they_are_tried_together(
-        self, run: Run, place: Path, explored: list[ExploredGoal]
+        self,
+        run: Run,
+        place: Path,
+        explored: list[ExploredGoal],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """A tuple that takes the basket for empty misleads every goal near its own."""
         setup = Builder(str(place))()
@@ -299,22 +326,28 @@ class TestImprovements:
         )
         tree = replace(goal.trees[0], added=bad)
         poisoned = [replace(one, trees=(tree,)) if one is goal else one for one in explored]
-        verdict = judged(run, place, poisoned, practice=False, siblings=0, neighbours=8)
+        monkeypatch.setattr(Confirmation, "refused", "")
+        monkeypatch.setattr("ldm.explore.gate.NEIGHBOURS", 8)
+        verdict = judged(run, place, poisoned)
         judgement = next(one for one in verdict.judgements if one.task == goal.task.id)
         assert judgement.losses > 0
         assert "goals like it lose" in judgement.refused
         assert goal.task.id not in {row.tuple.task_id for row in verdict.rows}
 
     @pytest.mark.slow
-    def test_get_the_reach_that_served_best_and_who_confirmed_them(
-        self, run: Run, place: Path, explored: list[ExploredGoal]
+    def test_are_for_nearly_identical_goals_and_say_who_confirmed_them(
+        self,
+        run: Run,
+        place: Path,
+        explored: list[ExploredGoal],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        verdict = judged(run, place, explored, practice=False)
-        tried = [one for one in verdict.comparisons if one.learnt == "improvement"]
-        (chosen,) = [one for one in tried if one.chosen]
-        assert chosen.difference == max(one.difference for one in tried)
+        monkeypatch.setattr("ldm.explore.candidates.solution", lambda _: None)
+        verdict = judged(run, place, explored)
+        (compared,) = verdict.comparisons
+        assert (compared.learnt, compared.reach, compared.chosen) == ("improvement", NEARBY, True)
         assert verdict.rows
-        assert {row.reach for row in verdict.rows} == {chosen.reach}
+        assert {row.reach for row in verdict.rows} == {NEARBY}
         confirmed = {t: j.confirmed for j in verdict.judgements for t in j.trajectories}
         assert any(confirmed.values())
         for row in verdict.rows:
@@ -322,18 +355,20 @@ class TestImprovements:
             assert row.tuple.outcome.confirmed == confirmed[row.tuple.trajectory_id]
             assert row.tuple.outcome.advantage > 0
 
+    @pytest.mark.usefixtures("unpractised")
     @pytest.mark.slow
     def test_that_speak_everywhere_are_refused(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
-        verdict = judged(run, place, explored, practice=False, reach=0, share=0.001)
+        verdict = judged(run, place, explored, max_part=0.001)
         assert "recalled in more than 0% of all steps" in {j.refused for j in verdict.judgements}
 
+    @pytest.mark.usefixtures("unpractised")
     def test_that_speak_at_every_step_of_their_own_kind_are_of_use(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
         of_fetch = [one if one.task.kind == "fetch" else replace(one, trees=()) for one in explored]
-        verdict = judged(run, place, of_fetch, practice=False, reach=0)
+        verdict = judged(run, place, of_fetch)
         assert verdict.rows
         assert not any("recalled in more than" in one.refused for one in verdict.judgements)
 
@@ -371,21 +406,23 @@ class TestImprovements:
             if not one.added
         ]
         better = [one for one in fetch if one.added]
-        learnt: dict[str, Learnt] = {}
-        play = Stages.play
+        candidates: dict[str, Candidates] = {}
+        results = Trials.results
 
-        def recording(self: Stages, name: str, trials: Sequence[Trial]) -> list[Played]:
-            learnt[name] = self.learnt
-            return play(self, name, trials)
+        def recording(self: Trials, stage: str, *rest: Any) -> Any:
+            candidates[stage] = self.candidates
+            return results(self, stage, *rest)
 
-        monkeypatch.setattr(Stages, "play", recording)
-        verdict = judged(run, place, [*claimed, *better], siblings=0, reach=0)
+        monkeypatch.setattr(Trials, "results", recording)
+        monkeypatch.setattr(Confirmation, "refused", "")
+        verdict = judged(run, place, [*claimed, *better])
         assert not any(one.is_kept_practice for one in verdict.comparisons)
         ways = {row.tuple.trajectory_id for one in better for row in one.added}
-        assert {row.tuple.trajectory_id for row in learnt[PRACTICE].practice} >= ways
-        assert learnt[ALONE].practice == ()
-        assert {row.tuple.trajectory_id for row in learnt[ALONE].improvements} == ways
+        assert {row.tuple.trajectory_id for row in candidates[PRACTICE].practice} >= ways
+        assert candidates[ALONE].practice == ()
+        assert {one.trajectory for one in candidates[ALONE].improvements} == ways
 
+    @pytest.mark.usefixtures("unpractised")
     @pytest.mark.slow
     def test_of_a_single_step_are_refused(
         self, run: Run, place: Path, explored: list[ExploredGoal]
@@ -394,11 +431,12 @@ class TestImprovements:
         (tree,) = improved.trees
         explored = list(explored)
         explored[number] = replace(improved, trees=(replace(tree, added=tree.added[-1:]),))
-        verdict = judged(run, place, explored, practice=False, reach=0)
+        verdict = judged(run, place, explored)
         judgement = next(one for one in verdict.judgements if one.task == improved.task.id)
         assert judgement.refused == "a single step, which ends the episode"
         assert improved.task.id not in {row.tuple.task_id for row in verdict.rows}
 
+    @pytest.mark.usefixtures("unpractised")
     @pytest.mark.slow
     def test_whose_key_step_earns_no_more_than_others_in_its_place_are_refused(
         self, run: Run, place: Path, explored: list[ExploredGoal]
@@ -414,11 +452,12 @@ class TestImprovements:
         ]
         changed = replace(goal, trees=(replace(tree, added=tuple(lucky)),))
         others = [changed if one is goal else one for one in explored]
-        verdict = judged(run, place, others, practice=False)
+        verdict = judged(run, place, others)
         judgement = next(one for one in verdict.judgements if one.task == goal.task.id)
         assert "its key step earns no more than" in judgement.refused
         assert goal.task.id not in {row.tuple.task_id for row in verdict.rows}
 
+    @pytest.mark.usefixtures("unpractised")
     @pytest.mark.slow
     def test_of_a_single_step_do_not_hide_behind_another_of_the_same_goal(
         self, run: Run, place: Path, explored: list[ExploredGoal]
@@ -429,18 +468,11 @@ class TestImprovements:
         other = replace(last, tuple=replace(last.tuple, trajectory_id="other"))
         explored = list(explored)
         explored[number] = replace(improved, trees=(tree, replace(tree, added=(other,))))
-        verdict = judged(run, place, explored, practice=False, reach=0)
+        verdict = judged(run, place, explored)
         mine = {j.trajectories: j for j in verdict.judgements if j.task == improved.task.id}
         assert len(mine) == 2
         assert mine["other",].refused == "a single step, which ends the episode"
         assert mine[last.tuple.trajectory_id,].refused != mine["other",].refused
-
-    @pytest.mark.slow
-    def test_of_a_given_reach_are_tried_with_that_alone(
-        self, run: Run, place: Path, explored: list[ExploredGoal]
-    ) -> None:
-        verdict = judged(run, place, explored, practice=False, reach=0.7)
-        assert [one.reach for one in verdict.comparisons] == [0.7]
 
 
 class TestAGoal:
@@ -455,7 +487,7 @@ class TestAGoal:
             }
             for one in explored
         }
-        played = records.read(run.directory / PRACTICE, Played)
+        played = records.read(run.directory / f"{PRACTICE}.jsonl", Played)
         assert any(one.recalled for one in played)
         for one in played:
             assert not {trajectory for trajectory, _ in one.recalled} & own[one.task]
@@ -465,7 +497,7 @@ class TestAGoal:
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
         judged(run, place, explored, broken=explored[0].task.id)
-        played = records.read(run.directory / PRACTICE, Played)
+        played = records.read(run.directory / f"{PRACTICE}.jsonl", Played)
         failed = [one for one in played if one.error]
         assert {one.task for one in failed} == {explored[0].task.id}
         assert "the shed has collapsed" in failed[0].error
@@ -478,23 +510,19 @@ class TestTheGateWorks:
         tasks = ToyEnv(SHED).tasks("train")[KNOWN : KNOWN + goals]
         return [work((number, task)) for number, task in enumerate(tasks)]
 
+    @pytest.mark.usefixtures("unpractised")
     @pytest.mark.slow
     def test_without_copies_of_the_environment_by_replay(
         self, run: Run, place: Path, explored: list[ExploredGoal], tmp_path: Path
     ) -> None:
         goals = explored[:12]
-        copied = judge(run, Builder(str(place)), goals, GateOptions(practice=False), FORMATION)
+        copied = judge_in(run, Builder(str(place)), goals, GateOptions())
         other = create(tmp_path / "other", ["refine"], Manifest("refine", {}, {}))
-        replayed = judge(
-            other,
-            Builder(str(place), forks=False),
-            goals,
-            GateOptions(practice=False),
-            FORMATION,
-        )
+        replayed = judge_in(other, Builder(str(place), forks=False), goals, GateOptions())
         assert any(one.confirmed for one in copied.judgements)
         assert replayed == copied
 
+    @pytest.mark.usefixtures("unpractised")
     @pytest.mark.slow
     def test_with_one_tree_for_each_batch_whose_ways_are_judged_one_by_one(
         self, run: Run, tmp_path: Path
@@ -508,7 +536,7 @@ class TestTheGateWorks:
             row.tuple.trajectory_id for one in explored for tree in one.trees for row in tree.added
         }
         assert ways
-        verdict = judge(run, builder, explored, GateOptions(practice=False), formation)
+        verdict = judge_in(run, builder, explored, GateOptions(), formation)
         assert sorted(j.trajectories for j in verdict.judgements) == sorted((w,) for w in ways)
         assert fmean(verdict.after) >= fmean(verdict.before)
 
@@ -517,10 +545,10 @@ class TestTheGateWorks:
         builder = Builder(str(place), scripted=True)
         explored = self.work(builder, 10)
         assert not any(one.error for one in explored)
-        verdict = judge(run, builder, explored, GateOptions(), FORMATION)
+        verdict = judge_in(run, builder, explored, GateOptions())
         assert len(verdict.before) == 10
         assert {one.learnt for one in verdict.judgements} >= {"practice"}
-        again = judge(run, builder, explored, GateOptions(), FORMATION)
+        again = judge_in(run, builder, explored, GateOptions())
         assert again == verdict
 
 
@@ -553,21 +581,20 @@ class TestAVerdict:
     def test_of_an_open_gate_is_all_that_was_learnt(
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
-        verdict = judged(run, place, explored, gate="open", hindsight=False)
-        learnt = learn(Builder(str(place)), explored, FORMATION, practice=True)
-        assert (verdict.rows, verdict.batches) == (learnt.rows, learnt.batches)
+        verdict = judged(run, place, explored, gate="open")
+        found = collect(Builder(str(place)), explored, FORMATION)
+        assert verdict.batches == found.batches
+        assert [row.cell for row in verdict.rows] == [row.cell for row in found.rows]
         assert not list(run.directory.glob("gate_*"))
 
     def test_on_nothing_is_nothing(self, run: Run, place: Path) -> None:
         assert judged(run, place, []) == Verdict(())
 
 
-@pytest.mark.parametrize(
-    "options", [{"reach": -0.5}, {"reach": 1.1}, {"neighbours": -1}, {"share": 0.0}]
-)
-def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"reach|neighbours"):
-        GateOptions(**options)
+@pytest.mark.parametrize("max_part", [0.0, 1.1])
+def test_impossible_options_are_refused(max_part: float) -> None:
+    with pytest.raises(ValueError, match="max_part"):
+        GateOptions(max_part=max_part)
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,19 @@ import pytest
 
 from ldm import records
 from ldm.errors import ForkUnsupported
-from ldm.explore import GateOptions, Positions, judge
-from ldm.explore.gate import HINDSIGHT, PRACTICE
+from ldm.explore import GateOptions
+from ldm.explore.candidates import collect
+from ldm.explore.gate import HINDSIGHT
 from ldm.explore.hindsight import Revision, Shortcut, Solved, revise, revised
-from ldm.explore.learnt import Learnt, learn
+from ldm.explore.positions import Positions
 from ldm.explore.refine import ExploredGoal, Tree
-from ldm.explore.trials import Stages
+from ldm.explore.trials import Trials
 from ldm.memory import IndexedTuple, Memory, extend, generations, inspect
-from ldm.memory.columns import outcome_text
+from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
-from ldm.types import FULL_OUTCOME, Outcome, Task, TimeStep, Trajectory
+from ldm.types import Task, TimeStep, Trajectory
 from tests.embedder import BagOfWords
-from tests.explore.test_gate import FORMATION, SHED, Builder, explored, place
+from tests.explore.test_gate import FORMATION, SHED, Builder, explored, judge_in, place
 from tests.toy import EchoEnv, ToyEnv, expert, record
 
 __all__ = ["explored", "place"]
@@ -156,9 +157,8 @@ def test_what_cannot_be_repeated_is_left_as_it_was(task: Task) -> None:
 def test_an_error_of_the_environment_is_recorded(place: Path, task: Task, tmp_path: Path) -> None:
     run = create(tmp_path, ["refine"], Manifest("refine", {}, {}))
     way = record(ToyEnv(SHED), task, [*others(task), *plan(task)])
-    builder = Builder(str(place), broken=task.id)
-    stages = Stages(run, builder, Learnt((), (), ()), 1, "processes", lambda *_: None)
-    (revision,) = stages.revise(HINDSIGHT, [Solved(0, way)])
+    with working(run, Builder(str(place), broken=task.id)) as session:
+        (revision,) = Trials(session.stage).results(HINDSIGHT, [Solved(0, way)], Revision)
     assert "the shed has collapsed" in revision.error
     assert revision.shortcuts == ()
 
@@ -183,7 +183,7 @@ def wandered() -> list[ExploredGoal]:
 
 
 def learnt_by(run: Run, place: Path, wandered: Sequence[ExploredGoal], **options: Any) -> Any:
-    return judge(run, Builder(str(place)), wandered, GateOptions(**options), FORMATION)
+    return judge_in(run, Builder(str(place)), wandered, GateOptions(**options))
 
 
 class TestInARefinement:
@@ -191,7 +191,7 @@ class TestInARefinement:
         self, run: Run, place: Path, wandered: list[ExploredGoal]
     ) -> None:
         verdict = learnt_by(run, place, wandered, gate="open")
-        plain = learn(Builder(str(place)), wandered, FORMATION, practice=True).practice
+        plain = collect(Builder(str(place)), wandered, FORMATION).practice
         assert len(verdict.rows) == len(plain)
         replaced = 0
         for new, old in zip(verdict.rows, plain, strict=True):
@@ -203,12 +203,6 @@ class TestInARefinement:
             assert (new.tuple.action != old.tuple.action) <= (new.tuple.outcome.saved > 0)
             replaced += new.tuple.outcome.saved > 0
         assert replaced > len(plain) / 3
-
-    def test_it_can_be_left_out(self, run: Run, place: Path, wandered: list[ExploredGoal]) -> None:
-        verdict = learnt_by(run, place, wandered, gate="open", hindsight=False)
-        plain = learn(Builder(str(place)), wandered, FORMATION, practice=True)
-        assert verdict.rows == plain.practice
-        assert not (run.directory / HINDSIGHT).exists()
 
     @pytest.mark.slow
     def test_where_it_misleads_practice_is_remembered_as_it_was(
@@ -228,32 +222,25 @@ class TestInARefinement:
                 for row in rows
             )
 
-        monkeypatch.setattr("ldm.explore.learnt.revised", misled)
+        monkeypatch.setattr("ldm.explore.candidates.revised", misled)
         verdict = learnt_by(run, place, explored)
         practice = [one for one in verdict.comparisons if one.learnt == "practice"]
         chosen = [one for one in practice if one.chosen]
         assert chosen
         assert all(one.plain for one in chosen)
         assert all(not one.chosen for one in practice if not one.plain)
-        plain = learn(Builder(str(place)), explored, FORMATION, practice=True).plain
+        plain = collect(Builder(str(place)), explored, FORMATION).plain
         kinds = {one.kind for one in chosen}
         added = {
             row.tuple.id for row in verdict.rows if row.batch in {b.id for b in verdict.batches}
         }
         assert added == {row.tuple.id for row in plain if row.tuple.kind in kinds}
 
-    def test_one_that_was_judged_by_an_earlier_version_ends_without_it(
-        self, run: Run, place: Path, wandered: list[ExploredGoal]
-    ) -> None:
-        before = learnt_by(run, place, wandered, hindsight=False)
-        assert (run.directory / PRACTICE).is_file()
-        assert learnt_by(run, place, wandered) == before
-
     def test_called_again_it_gives_the_same_without_playing(
         self, run: Run, place: Path, wandered: list[ExploredGoal]
     ) -> None:
         first = learnt_by(run, place, wandered)
-        revisions = records.read(run.directory / HINDSIGHT, Revision)
+        revisions = records.read(run.directory / f"{HINDSIGHT}.jsonl", Revision)
         assert len(revisions) == len(wandered)
         assert sum(len(one.shortcuts) for one in revisions) > len(wandered)
         assert learnt_by(run, place, wandered) == first
@@ -280,14 +267,6 @@ class TestInARefinement:
         goal = wandered[0].task
         recalls = memory.retrieve(goal.goal, ENV.reset(goal).observation, 5)
         assert any(r.tuple.outcome and r.tuple.outcome.saved for r in recalls)
-
-
-def test_outcomes_without_it_are_stored_as_before() -> None:
-    plain = '{"score":1.0,"value":1.0,"advantage":0.0,"confirmed":0}'
-    assert outcome_text(FULL_OUTCOME) == plain
-    assert records.loads(plain, Outcome) == FULL_OUTCOME
-    saving = replace(FULL_OUTCOME, saved=3)
-    assert records.loads(outcome_text(saving), Outcome) == saving
 
 
 def test_tuples_of_other_episodes_are_left_alone(place: Path) -> None:

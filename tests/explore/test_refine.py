@@ -14,8 +14,9 @@ from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.episode import run_episode
 from ldm.errors import BudgetSpent, MemoryStoreError
-from ldm.explore import ExplorationSetup, ExploredGoal, Explorer, RefineOptions, Tree, path_to
-from ldm.explore.learnt import solution
+from ldm.explore import ExplorationSetup, ExploredGoal, RefineOptions, Tree
+from ldm.explore.refine import Explorer
+from ldm.explore.tree import path_to
 from ldm.memory import FormationOptions, IndexedTuple, Memory, build, extend, generations, rollback
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason import Agreement, Process, TypeView
@@ -48,12 +49,12 @@ def opened(place: Path) -> Memory:
 
 
 def explorer(
-    memory: Memory, env: ToyEnv | None = None, reasoner: Any = None, seed: int = 0, **options: Any
+    memory: Memory, env: ToyEnv | None = None, reasoner: Any = None, **options: Any
 ) -> Explorer:
     reasoner = reasoner or OfflineReasoner(BagOfWords())
     policy = Policy(memory, reasoner, PolicyOptions())
     chosen = RefineOptions(**{"depth": DEPTH, **options})
-    return Explorer(ExplorationSetup(env or ToyEnv(SHED), memory, reasoner, policy, chosen, seed))
+    return Explorer(ExplorationSetup(env or ToyEnv(SHED), memory, reasoner, policy, chosen))
 
 
 def new_goals() -> list[Task]:
@@ -144,29 +145,6 @@ class TestAGoal:
 
 
 class TestOptions:
-    def test_whole_adds_the_process_from_its_first_step(
-        self, poor: Path, improved: list[tuple[Task, Tree]]
-    ) -> None:
-        task, before = next((task, tree) for task, tree in improved if tree.key > 0)
-        (tree,) = explorer(opened(poor), add="whole").explore(task)
-        assert tree.nodes == before.nodes
-        assert [row.tuple.step for row in tree.added] == list(range(tree.nodes[tree.best].depth))
-
-    def test_random_adds_some_path_whole_drawn_by_the_seed(
-        self, poor: Path, improved: list[tuple[Task, Tree]]
-    ) -> None:
-        tasks = [task for task, _ in improved[:4]]
-
-        def drawn(seed: int) -> list[list[str]]:
-            work = explorer(opened(poor), add="random", seed=seed)
-            trees = [work.explore(task)[0] for task in tasks]
-            return [[row.tuple.action for row in tree.added] for tree in trees]
-
-        first = drawn(0)
-        assert all(first)
-        assert drawn(0) == first
-        assert drawn(1) != first
-
     def test_per_batch_explores_and_enriches_each_batch_by_itself(self, tmp_path: Path) -> None:
         options = FormationOptions(batch_size=1)
         build(str(tmp_path), given(), BagOfWords(), OfflineReasoner, options=options)
@@ -201,39 +179,9 @@ class TestOptions:
 
         assert nodes(concentration=2.0) > nodes(concentration=0.1)
 
-    def test_counted_recalls_agree_by_their_number_not_their_weight(self, poor: Path) -> None:
-        def trees(agreement: str) -> list[Tree]:
-            work = explorer(opened(poor), agreement=agreement, concentration=0.6)
-            return [work.explore(task)[0] for task in new_goals()[:12]]
-
-        assert trees("counted") != trees("weighted")
-
-    def test_shorter_ways_to_solved_goals_are_looked_for_where_that_is_wanted(
-        self, poor: Path, explored: list[ExploredGoal]
-    ) -> None:
-        solved = [one for one in explored if one.trees[0].ground.success]
-        work = explorer(opened(poor), explorer="best-first", shorter=True, budget=300)
-        shortened = 0
-        for one in solved:
-            (tree,) = work.explore(one.task)
-            assert tree.ground == one.trees[0].ground
-            best = solution(ExploredGoal(0, one.task, (tree,)))
-            assert best is not None
-            assert best.success
-            if tree.improved:
-                assert tree.best_score == tree.ground.score
-                assert len(best.steps) < len(tree.ground.steps)
-                assert {row.tuple.outcome.advantage for row in tree.added if row.tuple.outcome} == {
-                    0.0
-                }
-                shortened += 1
-            else:
-                assert best == tree.ground
-        assert shortened
-
 
 class TestTheExplorer:
-    @pytest.mark.parametrize("name", ["tree", "rollouts", "best-first"])
+    @pytest.mark.parametrize("name", ["tree", "best-first"])
     def test_can_be_chosen_and_repeats_itself(self, name: str, poor: Path) -> None:
         goals = new_goals()[:6]
         first, again = (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from ldm.explore import Positions, TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
+from ldm.explore.positions import Positions
+from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.types import Proposal
 from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told
 
@@ -68,44 +69,6 @@ class TestWidth:
         assert [node.action for node in pruned] == ["green", "grey"]
         assert all(not node.observation and not node.state for node in pruned)
         assert maze.steps[0] == len(nodes) - 1 - len(pruned)
-
-
-class TestMerging:
-    """Two doors lead to the same hall, by ways that saw the same."""
-
-    TWICE: ClassVar[Doors] = {
-        "start": {"left": ("hall", 0.0, 0.5), "right": ("hall", 0.0, 0.4)},
-        "hall": {"on": ("end", 0.3, 0.6), "out": ("garden", 0.2, 0.4)},
-    }
-
-    def test_goes_on_once_from_equal_states(self) -> None:
-        apart, merged = tree(self.TWICE, width=8), tree(self.TWICE, width=8, merge=True)
-        assert sorted(actions(apart, leaf) for leaf in leaves(apart)) == [
-            ["left", "on"],
-            ["left", "out"],
-            ["right", "on"],
-            ["right", "out"],
-        ]
-        assert sorted(actions(merged, leaf) for leaf in leaves(merged)) == [
-            ["left", "on"],
-            ["left", "out"],
-        ]
-        assert [node.action for node in merged if node.fate == "merged"] == ["right"]
-
-    def test_takes_no_place_of_the_width(self) -> None:
-        doors = {**self.TWICE, "start": {**self.TWICE["start"], "up": ("loft", 0.0, 0.1)}}
-        doors["loft"] = {"jump": ("yard", 0.9, 1.0)}
-        assert best_leaf(tree(doors, width=3)).score == 0.3
-        assert best_leaf(tree(doors, width=3, merge=True)).score == 0.9
-
-    def test_ends_a_path_that_only_leads_back(self) -> None:
-        circle: Doors = {
-            "start": {"there": ("hall", 0.0, 1.0)},
-            "hall": {"stay": ("hall", 0.0, 1.0)},
-        }
-        nodes = tree(circle, merge=True, depth=9)
-        assert len(nodes) < 9
-        assert [node.fate for node in leaves(nodes)] == ["over"]
 
 
 class TestConfidence:

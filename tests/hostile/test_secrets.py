@@ -180,6 +180,7 @@ def found_nowhere(screens: str, place: Path) -> None:
 #: How memories on servers are named: eval without one does not even ask it.
 MEMORY_COMMANDS = (
     "memory show --memory URL",
+    "memory show --memory URL --env toy",
     "memory verify --memory URL",
     "memory search goal observation --memory URL --env toy",
     "memory export out.ldmpack --memory URL --env toy",

@@ -75,6 +75,9 @@ def test_what_trajectories_and_memories_hold_is_printed_harmlessly(run: Run, pla
         "build-memory b.jsonl",
         "memory show",
         "memory show --json",
+        "memory show --env toy",
+        "memory show --env toy --json",
+        "memory export c.jsonl",
         "memory verify",
     ):
         clean(run(*command.split()))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
-from ldm.explore import ExplorationSetup, Explorer, RefineOptions, Tree
+from ldm.config import Refine
+from ldm.explore import ExplorationSetup, Tree
+from ldm.explore.refine import Explorer
 from ldm.memory import FormationOptions, Memory, build, extend
-from ldm.options import override
-from ldm.policy import Policy, PolicyOptions
+from ldm.policy import Policy
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedOptions, PromptedReasoner
-from ldm.run.builders import Knowledge
-from ldm.run.presets import Preset, preset, written
+from ldm.run.builders import Knowledge, policy_options, search_options
+from ldm.run.presets import Preset, preset
 from ldm.types import Trajectory
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Scripted
@@ -39,9 +40,7 @@ class Method:
     def agent(self, memory: Memory) -> tuple[LdmAgent, Scripted]:
         """The agent of the row LDM² In, and its model."""
         row = next(row for row in self.preset.content.rows if row.name == "LDM² In")
-        options = override(
-            LdmOptions, {**dict(written(row.agent_options)), "budget": str(self.steps)}, "ldm"
-        )
+        options = row.player.with_options(budget=self.steps).typed(LdmOptions, "ldm")
         knowledge = Knowledge(EMBEDDER, OfflineReasoner(EMBEDDER), memory)
         model = Scripted(self.reply)
         return LdmAgent(options, Resources(memory, reasoner_llm=model, ask=knowledge.ask)), model
@@ -50,22 +49,19 @@ class Method:
         self, place: str, people: Sequence[Trajectory], batch_size: int
     ) -> tuple[Memory, Scripted]:
         """The memory of what people did, and the model that formed it."""
-        settings, model = self.preset.content.build, Scripted(self.reply)
-        assert settings is not None
+        formation, model = self.preset.content.build["formation"], Scripted(self.reply)
 
         def forming(_: Any) -> PromptedReasoner:
-            return self._reasoner(model, PromptedOptions(formation=settings.formation))
+            return self._reasoner(model, PromptedOptions(formation=formation))
 
         build(place, people, EMBEDDER, forming, options=FormationOptions(batch_size=batch_size))
         return Memory.open(place, self.world.card.name, embedder=EMBEDDER), model
 
     def refine(self, place: str, initial: Memory, task: str) -> tuple[Memory, Refinement]:
         """The memory with what trees found at a task, and the trees."""
-        settings = self.preset.content.refine
-        assert settings is not None
-        deciding = override(PolicyOptions, dict(written(settings.policy_options)), "policy")
-        values = {**dict(written(settings.options)), "depth": str(self.steps)}
-        exploring = override(RefineOptions, values, "refinement")
+        spec = Refine(**self.preset.content.refine)
+        deciding = policy_options(spec)
+        exploring = replace(search_options(spec), depth=self.steps)
         model = Scripted(self.reply)
         reasoner = self._reasoner(model, deciding.prompted())
         policy = Policy(initial, reasoner, deciding)

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from ldm import records
-from ldm.memory import environments, generations, inspect
+from ldm.memory import build, environments, generations, inspect
 from ldm.memory.directory import DATABASE
 from ldm.memory.exchange import export
 from ldm.memory.packs import export_pack, import_pack
-from ldm.memory.rewriting import compact
 from ldm.memory.verifying import verify
+from ldm.reason.offline import OfflineReasoner
+from tests.embedder import BagOfWords
 from tests.integration import forks
 from tests.integration.crash import ATTEMPTS, building, importing, kill_and_resume
 from tests.integration.forks import QUICK
 from tests.memory.servers import Servers
-from tests.stored.make import unpack
 from tests.toy import ToyOptions, expert_trajectories
 
 
@@ -47,34 +47,26 @@ def test_a_killed_import_of_trajectories_leaves_a_whole_file_or_none(tmp_path: P
     assert not all(attempt.finished for attempt in attempts)
 
 
-STORED = Path(__file__).parents[1] / "stored" / "v0_1"
 #: Changes of a memory: the command line, with PLACE for the memory's directory.
 CHANGES: dict[str, tuple[str, ...]] = {
-    "forget": ("memory", "forget", "--memory", "PLACE", "--origin", "expert", "--task", "TASK"),
-    "purge": ("memory", "forget", "--memory", "PLACE", "--task", "TASK", "--purge"),
-    "compact": ("memory", "compact", "--memory", "PLACE"),
-    "round": ("memory", "compact", "--memory", "PLACE", "--vectors", "float16"),
-    "migrate": ("memory", "migrate", "--memory", "PLACE"),
+    "forget": ("memory", "forget", "--memory", "PLACE", "--origin", "expert", "--tasks", "TASK"),
+    "purge": ("memory", "forget", "--memory", "PLACE", "--tasks", "TASK", "--purge"),
     "rollback": ("memory", "rollback", "--memory", "PLACE", "0", "--yes"),
     "import": ("memory", "import", "FILE", "--memory", "PLACE"),
-    "merge": ("memory", "merge", "PACK", "OTHER", "--memory", "PLACE"),
 }
 #: The one that `make check` makes, too.
 CANARY = "forget"
 
 
 def prepared(change: str, folder: Path) -> Path:
-    """Return a memory that the change can be made to."""
-    unpack(STORED, folder)
-    place = folder / ".ldm" / "memory"
+    """Return a memory of two generations that the change can be made to."""
+    place = folder / "memory"
+    episodes = expert_trajectories(options=ToyOptions(tasks=8))
+    for trajectories in (episodes[:6], episodes):
+        build(str(place), trajectories, BagOfWords(), OfflineReasoner)
     if change == "import":
         export(str(place), "toy", folder / "exported.jsonl")
         shutil.rmtree(place)
-    elif change == "merge":
-        export_pack(str(place), "toy", folder / "first.ldmpack", 0)
-        place.rename(folder / "other")
-    elif change != "migrate":
-        compact(str(place))
     return place
 
 
@@ -105,7 +97,6 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
     before = state(base)
     task = inspect(str(base), "toy").rows[0].tuple.task_id if before else ""
     named = {"TASK": task, "FILE": str(folder / "exported.jsonl")}
-    named |= {"PACK": str(folder / "first.ldmpack"), "OTHER": str(folder / "other")}
 
     def command(place: Path) -> list[str]:
         return [*QUICK, *({**named, "PLACE": str(place)}.get(w, w) for w in CHANGES[change])]
@@ -136,9 +127,7 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
         assert current in (before, after), (change, number)
         done += current == after != before
         again = forks.run(command(place), check=False)
-        repeated = (
-            change in ("import", "merge") and current == after
-        )  # it is refused where there is a memory
+        repeated = change == "import" and current == after  # it is refused if there is a memory
         assert again.returncode == int(repeated or (change == "purge" and current == after)), again
         assert state(place) == after, (change, number)
         problems = verify(str(place), "toy")
@@ -148,7 +137,7 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
 
 
 def killed_prune(folder: Path, kills: int) -> int:
-    """Kill `ldm memory prune` as `killed` does a change; return how often it was done by then.
+    """Kill `ldm memory credit --prune` as `killed` does a change; return how often it was done.
 
     The run that it reads names the memory by its place, so all happens in one place.
     """
@@ -156,10 +145,10 @@ def killed_prune(folder: Path, kills: int) -> int:
     records.write(folder / "data.jsonl", expert_trajectories(options=ToyOptions(tasks=4)))
     memory, runs = str(place / "memory"), str(place / "runs")
     building = ("build-memory", str(folder / "data.jsonl"), "--memory", memory)
-    toy = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=10")
+    toy = ("--env", "tests.toy:ToyEnv", "--env.tasks", "10")
     tasks = [f"train/{('fetch', 'wash')[number % 2]}-{number}" for number in range(4, 10)]
     playing = (
-        *("eval", *toy, "--split", "train", "--tasks", ",".join(tasks), "--set", "budget=12"),
+        *("eval", *toy, "--split", "train", "--tasks", ",".join(tasks), "--agent.budget", "12"),
         *(
             "--set",
             "control=random",
@@ -177,7 +166,7 @@ def killed_prune(folder: Path, kills: int) -> int:
         forks.run([*QUICK, *words])
     (run,) = Path(runs).iterdir()
     limits = ("--min-followed", "1", "--max-score", "0.9")
-    command = [*QUICK, "memory", "prune", run.name, "--runs", runs, *limits, "--trust"]
+    command = [*QUICK, "memory", "credit", run.name, "--prune", "--runs", runs, *limits, "--trust"]
     shutil.copytree(place, saved)
     before = state(Path(memory))
     began = time.monotonic()
@@ -213,7 +202,7 @@ def test_a_killed_prune_is_complete_or_absent(tmp_path: Path) -> None:
 ON_SERVER = {
     "build": ("build-memory", "DATA", "--memory", "PLACE"),
     "extend": ("build-memory", "DATA", "--memory", "PLACE"),
-    **{name: CHANGES[name] for name in ("forget", "rollback", "import", "merge")},
+    **{name: CHANGES[name] for name in ("forget", "rollback", "import")},
 }
 
 
@@ -222,15 +211,13 @@ def killed_on_server(change: str, servers: Servers, folder: Path, kills: int) ->
     folder.mkdir(parents=True)
     records.write(folder / "data.jsonl", expert_trajectories(options=ToyOptions(tasks=40))[20:])
     base = prepared(change, folder)
-    new = change in ("build", "import", "merge")
+    new = change in ("build", "import")
     if not new:
         export_pack(str(base), "toy", folder / "base.ldmpack")
     task = "" if new else inspect(str(base), "toy").rows[0].tuple.task_id
     named = {
         "TASK": task,
         "FILE": str(folder / "exported.jsonl"),
-        "PACK": str(folder / "first.ldmpack"),
-        "OTHER": str(folder / "other"),
         "DATA": str(folder / "data.jsonl"),
     }
     environment = {**os.environ, "HOME": str(folder), "LDM_TEST_SILENCE": "0.2"}
@@ -259,7 +246,7 @@ def killed_on_server(change: str, servers: Servers, folder: Path, kills: int) ->
         done += current == after
         time.sleep(0.3)  # its lock is silent then
         again = forks.run(command, environment, check=False)
-        repeated = change in ("import", "merge") and current == after
+        repeated = change == "import" and current == after
         assert again.returncode == int(repeated), again
         assert state(address) == after, (change, number)
         problems = verify(address, "toy")

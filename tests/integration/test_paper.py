@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ldm.episode import run_episode
-from ldm.explore import path_to
+from ldm.explore.tree import path_to
 from ldm.memory import Memory
 from tests.integration.paper_method import Method, Refinement
 from tests.integration.paper_world import Kitchen, imitator, people

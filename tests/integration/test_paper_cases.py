@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.episode import run_episode
-from ldm.explore import path_to
+from ldm.explore.tree import path_to
 from ldm.memory import Memory
 from ldm.types import EpisodeResult, Trajectory
 from tests.integration.paper_method import Method

@@ -19,10 +19,10 @@ from tests.llm.server import FakeServer
 from tests.reason.scripted import items_in, step_notes
 from tests.toy import ToyOptions, expert_trajectories
 
-SHED = ("--set", "env.tasks=10", "--set", "env.shelves=8")
+SHED = ("--env.tasks", "10", "--env.shelves", "8")
 ENV = ("--env", "tests.toy:ToyEnv", *SHED)
 MODEL = ("--reasoner-llm", "scripted")
-ALWAYS = (*MODEL, "--consult", "always")
+ALWAYS = (*MODEL, "--agent.consult", "always")
 
 
 def reply(body: dict[str, Any]) -> str:
@@ -137,7 +137,9 @@ class TestBuilding:
     def test_with_the_limit_reached_goes_on_later_and_pays_nothing_twice(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
-        outcome = run("build-memory", "data", *MODEL, "--max-calls", "5", "--concurrency", "1")
+        outcome = run(
+            "build-memory", "data", *MODEL, "--models.max-calls", "5", "--models.concurrency", "1"
+        )
         assert outcome.code != 0
         assert "max-calls" in outcome.err
         before = len(records.read(Path(".ldm/memory/calls/llm.jsonl"), Call))
@@ -171,7 +173,7 @@ class TestBuilding:
 
 
 def evaluated(run: Run, *more: object) -> dict[str, Any]:
-    outcome = run("eval", *ENV, "--set", "budget=6", "--limit", "3", "--json", *more)
+    outcome = run("eval", *ENV, "--agent.budget", "6", "--limit", "3", "--json", *more)
     assert outcome.code == 0, outcome.err
     report: dict[str, Any] = json.loads(outcome.out)
     return report
@@ -185,7 +187,9 @@ def files(directory: str) -> tuple[list[dict[str, Any]], str]:
 
 
 class TestEvaluating:
-    @pytest.mark.parametrize("more", [(), ("--decision", "per-batch"), ("--index", "llm")])
+    @pytest.mark.parametrize(
+        "more", [(), ("--agent.decision", "per-batch"), ("--agent.index", "llm")]
+    )
     def test_replayed_gives_the_same_bytes_without_a_server(
         self,
         more: tuple[str, ...],
@@ -197,7 +201,7 @@ class TestEvaluating:
         assert run("build-memory", "data", "--batch-size", "2").code == 0
         first = evaluated(run, *ALWAYS, *more)
         no_server(monkeypatch)
-        second = evaluated(run, "--replay", first["run"], "--consult", "always", *more)
+        second = evaluated(run, "--replay", first["run"], "--agent.consult", "always", *more)
         assert files(first["run"]) == files(second["run"])
         manifest = json.loads((Path(first["run"]) / "run.json").read_text())
         assert manifest["models"]["reasoner"] == "scripted"
@@ -216,7 +220,7 @@ class TestEvaluating:
         assert run("build-memory", "data").code == 0
         offline = run("eval", *ENV, "--limit", "1")
         assert "using the offline reasoner" in offline.err
-        outcome = run("eval", *ENV, "--limit", "1", "--set", "budget=2", *ALWAYS)
+        outcome = run("eval", *ENV, "--limit", "1", "--agent.budget", "2", *ALWAYS)
         assert "Models at http" in outcome.err
         assert "scripted" in outcome.err
         assert "Malformed replies" in outcome.out
@@ -228,30 +232,30 @@ class TestEvaluating:
         for more, options in [
             (MODEL, [["consult", "unsure"]]),
             (ALWAYS, [["consult", "always"]]),
-            ((*MODEL, "--histories", "paper"), [["histories", "paper"]]),
+            ((*MODEL, "--agent.histories", "paper"), [["histories", "paper"]]),
             (("--workers", "1"), []),
         ]:
             manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
-            recorded = manifest["arguments"]["plan"]["agent_options"]
+            recorded = manifest["spec"]["agent"]
             assert [one for one in recorded if one[0] != "budget"] == options
 
     def test_hides_the_admissible_actions_where_that_is_wanted(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
-        outcome = run("eval", *ENV, "--limit", "1", *MODEL, "--hide-admissible")
+        outcome = run("eval", *ENV, "--limit", "1", *MODEL, "--env.admissible", "false")
         assert outcome.code == 1  # the toy environment has no such option, and says so
         assert "admissible" in outcome.err
 
 
 class TestRefining:
-    REFINE = ("refine", *ENV, "--tasks", "2", "--depth", "4")
+    REFINE = ("refine", *ENV, "--limit", "2", "--depth", "4")
 
     def test_explores_and_replays_without_a_server(
         self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert run("build-memory", "data").code == 0
-        outcome = run(*self.REFINE, "--dry-run", *MODEL, "--concurrency", "2")
+        outcome = run(*self.REFINE, "--dry-run", *MODEL, "--models.concurrency", "2")
         assert outcome.code == 0, outcome.err
         assert "scripted at http" in outcome.err
         assert "Malformed replies:" in outcome.err
@@ -272,8 +276,8 @@ class TestRefining:
             runs = f"runs{number}"
             assert run(*self.REFINE, "--dry-run", *more, "--runs", runs).code == 0
             (first,) = (place / runs).glob("refine-*")
-            plan = json.loads((first / "run.json").read_text())["arguments"]["plan"]
-            assert dict(plan["policy_options"])["consult"] == consult
+            plan = json.loads((first / "run.json").read_text())["spec"]
+            assert plan["policy"]["consult"] == consult
             assert dict(plan["options"])["explorer"] == explorer
 
     def test_is_resumed_with_the_model_it_was_begun_with(
@@ -296,12 +300,20 @@ class TestRefining:
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
-        stopped = run(*self.REFINE, "--dry-run", *ALWAYS, "--concurrency", "1", "--max-calls", "3")
+        stopped = run(
+            *self.REFINE,
+            "--dry-run",
+            *ALWAYS,
+            "--models.concurrency",
+            "1",
+            "--models.max-calls",
+            "3",
+        )
         assert stopped.code != 0
         (first,) = (place / "runs").glob("refine-*")
         paid = len(records.read(first / "llm.jsonl", Call))
         assert paid >= 3
-        resumed = run("refine", "--resume", first, "--max-calls", "1000")
+        resumed = run("refine", "--resume", first, "--models.max-calls", "1000")
         assert resumed.code == 0, resumed.err
         calls = records.read(first / "llm.jsonl", Call)
         assert len({call.key for call in calls}) == len(calls) > paid

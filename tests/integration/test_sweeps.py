@@ -51,7 +51,7 @@ planner_llm = "a second model"
 env = "tests.toy:ToyEnv"
 split = "test"
 limit = 2
-agent_options = { budget = 6 }
+agent = { budget = 6 }
 
 [[rows]]
 name = "wise alone"
@@ -61,7 +61,7 @@ models = { llm = "planner_llm" }
 [[rows]]
 name = "small, in a large shed"
 agent = "react"
-env_options = { shelves = 5 }
+env = { name = "tests.toy:ToyEnv", shelves = 5 }
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ldm.memory import Contents, IndexedTuple
-from ldm.memory.retrieval import DECIMALS
+from ldm.memory.ranking import DECIMALS
 
 Vector = np.ndarray
 
@@ -21,7 +21,7 @@ def nearest(centroids: list[Vector], vector: Vector) -> int:
 
 
 def brute_force(
-    contents: Contents, kind: str, query: Vector, k: int
+    contents: Contents, kind: str, query: Vector, k: int, goal_weight: float = 0.5
 ) -> list[tuple[str, float, str]]:
     """Return ids, similarities and fallbacks by comparing every tuple.
 
@@ -60,7 +60,9 @@ def brute_force(
             scored = [
                 (
                     -round(
-                        (float(np.vecdot(g, goal)) + float(np.vecdot(o, observation))) / 2, DECIMALS
+                        goal_weight * float(np.vecdot(g, goal))
+                        + (1 - goal_weight) * float(np.vecdot(o, observation)),
+                        DECIMALS,
                     ),
                     r,
                 )

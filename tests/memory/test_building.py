@@ -371,7 +371,7 @@ class TestAnInterruptedBuild:
             contents = inspect(str(place), "toy")
             goals = np.array([other.embed([row.tuple.goal])[0] for row in contents.rows])
             assert contents.generation.embedder == "other"
-            assert contents.vectors.shape[1] == 2 * dimension
+            assert contents.vectors[:].shape[1] == 2 * dimension
             if dimension != 24:  # equal directions for equal dimensions: bags of words have no more
                 assert np.allclose(contents.vectors[:, :dimension], goals, atol=1e-6)
 

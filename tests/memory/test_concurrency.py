@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import MemoryStoreError
-from ldm.memory import Memory, build, extend, generations, hide, inspect, locks, rollback
+from ldm.memory import build, extend, generations, hide, inspect, locks, rollback
 from ldm.memory.access import reading, writing
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
@@ -141,20 +141,6 @@ def test_the_writer_is_named_with_its_age(copy: str, monkeypatch: pytest.MonkeyP
     with writing(copy), pytest.raises(MemoryStoreError, match=r"process \d+ on .*, for \d+ s"):
         build(copy, expert_trajectories(), BagOfWords(), OfflineReasoner, rebuild=True)
     assert not locks.is_held(copy)
-
-
-def test_refreshing_gives_the_newest_generation(at: Places) -> None:
-    copy = at()
-    build(copy, expert_trajectories(), BagOfWords(), OfflineReasoner)
-    memory = Memory.open(copy, "toy", embedder=BagOfWords())
-    assert memory.refresh() is memory
-    one = memory.rows[0].tuple.id
-    hide(copy, memory.record, [one], settings={})
-    newer = memory.refresh()
-    assert newer.record.hidden == (one,)
-    assert memory.record.hidden == ()
-    with pytest.raises(ValueError, match="opened from a location"):
-        memory.with_rows(()).refresh()
 
 
 if __name__ == "__main__":  # python -m tests.memory.test_concurrency PLACE READERS ROUNDS

@@ -6,25 +6,17 @@ import random
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldm.memory import Contents, Memory, build, generations, hide, inspect, snapshot
+from ldm.memory import Contents, Memory, generations, inspect, snapshot
 from ldm.memory.access import reading
 from ldm.memory.kind_classifier import KindClassifier, trained
-from ldm.memory.merging import merge
-from ldm.memory.packs import export_pack
-from ldm.memory.rewriting import compact
-from ldm.memory.verifying import verify
-from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.brute_force import brute_force
-from tests.toy import ToyOptions, expert_trajectories
 
 WORDS = st.lists(st.sampled_from(["put", "apple", "fig", "basket", "shelf", "sink", "hold"]))
 
@@ -46,95 +38,6 @@ def test_recalls_are_those_of_brute_force_over_what_chroma_holds(
     expected = brute_force(in_chroma, kind, BagOfWords().embed(query), k)
     recalls = memory.retrieve(*query, k)
     assert [(r.id, r.similarity, r.fallback) for r in recalls] == expected
-
-
-@pytest.fixture(scope="module")
-def halved(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the toy memory that keeps its vectors as float16."""
-    copy: Path = shutil.copytree(toy, tmp_path_factory.mktemp("halved") / "memory")
-    compact(str(copy), vectors="float16")
-    return copy
-
-
-@pytest.fixture(scope="module")
-def both(halved: Path) -> tuple[Memory, Contents]:
-    """The memory at `halved` as it is opened, and what its database holds."""
-    with reading(str(halved)) as store:
-        contents = store.load("toy")
-    return Memory.open(str(halved), "toy", embedder=BagOfWords()), contents
-
-
-class TestHalfPrecision:
-    @given(goal=WORDS, observation=WORDS, k=st.integers(1, 80))
-    @settings(max_examples=40, deadline=None)
-    def test_recalls_are_those_of_brute_force_over_the_rounded_vectors(
-        self, both: tuple[Memory, Contents], goal: list[str], observation: list[str], k: int
-    ) -> None:
-        mapped, exact = both
-        vectors = exact.vectors
-        rounded = vectors[:].astype(np.float16).astype(np.float32)
-        assert not np.array_equal(rounded, vectors[:])
-        assert np.array_equal(mapped._contents.vectors[:], rounded)
-        query = " ".join(goal), " ".join(observation)
-        contents = replace(exact, vectors=vectors.rounded("float16"))
-        kind = mapped.kind_of(query[0])
-        expected = brute_force(contents, kind, BagOfWords().embed(query), k)
-        recalls = mapped.retrieve(*query, k)
-        assert [(r.id, r.similarity, r.fallback) for r in recalls] == expected
-
-    def test_halves_the_vectors_and_is_sound(self, halved: Path, toy: Path) -> None:
-        sizes = [
-            sum(p.stat().st_size - 128 for p in place.glob("snapshots/*/*/vectors.npy"))
-            for place in (halved, toy)
-        ]
-        assert 2 * sizes[0] == sizes[1]
-        assert verify(str(halved), "toy", BagOfWords(), 1_000) == []
-
-    @pytest.mark.slow
-    def test_later_generations_and_snapshots_made_again_keep_it(
-        self, halved: Path, toy: Path, tmp_path: Path
-    ) -> None:
-        copy = str(shutil.copytree(halved, tmp_path / "copy"))
-        base = inspect(copy, "toy")
-        hide(copy, base.generation, [base.rows[0].tuple.id], settings={})
-        assert inspect(copy, "toy").vectors.precision == "float16"
-        for folder in Path(copy).glob("snapshots/*/*"):
-            shutil.rmtree(folder)
-        assert inspect(copy, "toy", 0).vectors.precision == "float16"
-        assert np.array_equal(inspect(copy, "toy", 0).vectors[:], base.vectors[:])
-        more = expert_trajectories(options=ToyOptions(tasks=16))
-        build(copy, more, BagOfWords(), OfflineReasoner)
-        assert inspect(copy, "toy").vectors.precision == "float16"
-        compact(copy)
-        assert inspect(copy, "toy").vectors.precision == "float16"
-        assert verify(copy, "toy", BagOfWords(), 1_000) == []
-
-    @pytest.mark.slow
-    def test_the_exact_ones_leave_the_memory_and_come_back(
-        self, halved: Path, toy: Path, tmp_path: Path
-    ) -> None:
-        for place in (halved, toy):
-            export_pack(str(place), "toy", tmp_path / f"{place.name}.ldmpack")
-        packs = [(tmp_path / f"{place.name}.ldmpack").read_bytes() for place in (halved, toy)]
-        assert packs[0] == packs[1]
-        merge([str(halved)], str(tmp_path / "merged"))
-        copy = str(shutil.copytree(halved, tmp_path / "copy"))
-        compact(copy, vectors="float32")
-        exact = inspect(str(toy), "toy").vectors
-        for location in (str(tmp_path / "merged"), copy):
-            vectors = inspect(location, "toy").vectors
-            assert vectors.precision == "float32"
-            assert np.array_equal(vectors[:], exact[:])
-
-    def test_a_snapshot_of_another_precision_is_made_again(
-        self, halved: Path, toy: Path, tmp_path: Path
-    ) -> None:
-        copy = shutil.copytree(halved, tmp_path / "copy")
-        (copy / snapshot.SNAPSHOTS / snapshot.CATALOG).unlink()  # as a killed compaction leaves it
-        assert inspect(str(copy), "toy").vectors.precision == "float32"
-        assert np.array_equal(
-            inspect(str(copy), "toy").vectors[:], inspect(str(toy), "toy").vectors[:]
-        )
 
 
 def test_ranking_in_parts_is_ranking_at_once(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +125,7 @@ def test_the_classifier_of_kinds_is_scikit_learns() -> None:
         model = make_pipeline(counter, regression)
         pairs = sorted({*zip(goals, of_goals, strict=True)})
         model.fit([goal for goal, _ in pairs], [kind for _, kind in pairs])
-        classify = KindClassifier(trained(goals, of_goals, balanced=True))
+        classify = KindClassifier(trained(goals, of_goals))
         queries = [" ".join(generator.sample([*words, "unseen"], 3)) for _ in range(200)]
         assert [classify(goal) for goal in queries] == model.predict(queries).tolist()
 
@@ -232,7 +135,7 @@ def test_kinds_with_many_goals_do_not_draw_those_of_others_to_them() -> None:
     goals = {f"put some {thing} in {place}.": "pick" for thing in things for place in places}
     goals |= {f"put a hot {thing} in {place}.": "heat" for thing in things for place in places}
     goals |= {"put a clean spoon in drawer.": "clean", "clean some lid and put it in box.": "clean"}
-    classify = KindClassifier(trained([*goals], [*goals.values()], balanced=True))
+    classify = KindClassifier(trained([*goals], [*goals.values()]))
     queries = [f"clean some {thing} and put it in {place}." for thing in things for place in places]
     assert {classify(goal) for goal in queries} == {"clean"}
 

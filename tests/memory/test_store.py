@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import chromadb
-import numpy as np
 import pytest
 from chromadb.config import Settings
 from chromadb.errors import InternalError
 
-from ldm import records
 from ldm.errors import MemoryStoreError
 from ldm.memory import (
     Memory,
@@ -30,12 +28,12 @@ from ldm.memory import (
     rollback,
     snapshot,
     store,
-    value,
 )
-from ldm.memory.access import open_store, reading, writing
+from ldm.memory.access import reading, writing
 from ldm.memory.columns_builder import digest
 from ldm.memory.directory import DATABASE
 from ldm.memory.exchange import export, import_memory
+from ldm.memory.index import FORMAT
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import FULL_OUTCOME, Outcome, Step, Task, Trajectory
 from tests.embedder import BagOfWords
@@ -134,6 +132,16 @@ class TestReading:
             export(str(place), "toy", tmp_path / f"{place.name}.jsonl")
         files = [(tmp_path / f"{place.name}.jsonl").read_bytes() for place in (copy, toy)]
         assert files[0] == files[1]
+
+    @pytest.mark.parametrize("read", [environments, lambda at: inspect(at, "toy"), make])
+    def test_a_memory_of_another_format_is_refused(
+        self, copy: Path, read: Callable[[str], object]
+    ) -> None:
+        for collection in collections(copy).values():
+            collection.modify(metadata={**collection.metadata, "format": FORMAT - 1})
+        with pytest.raises(MemoryStoreError, match=f"has format {FORMAT - 1}, and") as refused:
+            read(str(copy))
+        assert "Build it again" in refused.value.remedy
 
     def test_a_store_of_somebody_else_holds_no_memory(self, tmp_path: Path) -> None:
         client = chromadb.PersistentClient(
@@ -366,11 +374,13 @@ def test_outcome_and_reach_are_stored_and_digested(at: Places) -> None:
     generation = extend(place, memory.record, [row], BagOfWords(), tasks=[], settings={})
     again = Memory.open(place, "toy", embedder=BagOfWords())
     assert row in again.rows
-    better = replace(row, tuple=replace(failed, outcome=FULL_OUTCOME))
-    assert digest([better]) != digest([row])
-    assert digest([better]) != digest([replace(better, tuple=replace(failed, outcome=None))])
-    assert digest([replace(row, reach=0.0)]) != digest([row])
     assert generation.digest == again.record.digest
+    others = (
+        replace(row, tuple=replace(failed, outcome=FULL_OUTCOME)),
+        replace(row, tuple=replace(failed, outcome=None)),
+        replace(row, reach=0.0),
+    )
+    assert len({digest([one], generation, ()) for one in (row, *others)}) == 4
 
 
 class TestHiding:
@@ -422,7 +432,7 @@ class TestHiding:
         one = min(row.tuple.id for row in inspect(place, "toy").rows)
         assert hide(place, base, [one], settings={}) == hide(place, base, [one], settings={})
         assert len(generations(place, "toy")) == 2
-        with pytest.raises(MemoryStoreError, match="generation 0 was pruned, and the newest is 1"):
+        with pytest.raises(MemoryStoreError, match="its newest generation is 1, not 0"):
             hide(place, base, [one], settings={"other": "1"})
 
     def test_unknown_tuples_and_all_of_them_are_refused(self, place: str) -> None:
@@ -447,69 +457,20 @@ class TestHiding:
         with pytest.raises(MemoryStoreError, match="incomplete or was changed"):
             import_memory(str(tmp_path / "other"), tmp_path / "m.jsonl", BagOfWords())
 
-    def test_a_generation_that_hides_nothing_is_written_as_before(self, place: str) -> None:
-        base = generations(place, "toy")[0]
-        assert "hidden" not in records.dumps(base)
-
-    def test_a_generation_of_a_newer_version_is_refused_with_a_remedy(self, place: str) -> None:
-        base = generations(place, "toy")[0]
-        with open_store(place) as store:
-            text = records.dumps(base).replace('"tasks"', '"colour":"red","tasks"')
-            store._collection("toy", "records").upsert(
-                ids=["generation:000000"],
-                embeddings=[[1.0]],
-                documents=[text],
-                metadatas=[{"record": "generation"}],
-            )
-        with pytest.raises(MemoryStoreError, match="cannot read") as refused:
-            generations(place, "toy")
-        assert "newer" in refused.value.remedy
-        assert "colour" in refused.value.message
-
-
-class TestUtilities:
-    def test_useful_tuples_rank_higher_until_it_is_rolled_back(self, at: Places) -> None:
-        place = at()
-        build(place, expert_trajectories(), BagOfWords(), OfflineReasoner)
-        query = ("put the fig in the basket", "You hold the fig.")
-        before = Memory.open(place, "toy", embedder=BagOfWords())
-        plain = [recall.id for recall in before.retrieve(*query, 3)]
-        wider = before.retrieve(*query, 12)
-        last = [recall for recall in wider if recall.fallback == wider[0].fallback][-1]
-        assert last.id not in plain[:1]
-        generation = value(place, before.record, {last.id: 1.0}, settings={"why": "test"})
-        assert (generation.origin, generation.utilities) == ("credited", {last.id: 1.0})
-        assert generation.digest != before.record.digest
-        after = Memory.open(place, "toy", embedder=BagOfWords())
-        assert [recall.id for recall in after.retrieve(*query, 3)] == plain
-        useful = after.retrieve(*query, 3, utility=True)
-        assert useful[0].id == last.id
-        assert useful[0].similarity == last.similarity  # the vote goes by similarity as before
-        pruned = hide(place, generation, [plain[0]], settings={})
-        assert pruned.utilities == {last.id: 1.0}
-        assert value(place, pruned, {}, settings={}).utilities == {}
+    def test_a_rollback_goes_forward_too_until_something_is_written(self, place: str) -> None:
+        for one in sorted(inspect(place, "toy").rows.columns.ids)[:2]:
+            hide(place, generations(place, "toy")[-1], [one], settings={})
+        first, second, third = generations(place, "toy")
+        for number, present in ((0, 3), (1, 1), (2, 2), (0, 3), (2, 1), (1, 3)):
+            assert len(rollback(place, "toy", number)) == present
+            assert generations(place, "toy") == (first, second, third)[: number + 1]
+            assert inspect(place, "toy").generation == (first, second, third)[number]
+        ids = [min(inspect(place, "toy").recallable())]
+        later = hide(place, second, ids, settings={})
+        assert generations(place, "toy") == (first, second, later)
         rollback(place, "toy", 0)
-        assert "utilities" not in records.dumps(generations(place, "toy")[0])
-
-    def test_without_any_difference_the_order_is_that_of_similarity(self, memory: Memory) -> None:
-        query = ("put the fig in the basket", "You hold the fig.")
-        assert memory.retrieve(*query, 4, utility=True) == memory.retrieve(*query, 16)[:4]
-
-    def test_both_weigh_the_same(self, toy: Path) -> None:
-        query = ("put the fig in the basket", "You hold the fig.")
-        memory = Memory.open(str(toy), "toy", embedder=BagOfWords())
-        of_cells = [r for r in memory.retrieve(*query, 16) if not r.fallback]
-        known = {recall.id: place / 10 for place, recall in enumerate(of_cells)}
-        valued = replace(memory.record, utilities=known)
-        memory = Memory(replace(inspect(str(toy), "toy"), generation=valued), BagOfWords())
-        recalls = memory.retrieve(*query, 4, utility=True)
-        candidates = memory.retrieve(*query, 16)
-        similar = np.array([r.similarity for r in candidates])
-        useful = np.array([known.get(r.id, 0.0) for r in candidates])
-        total = (similar - similar.mean()) / similar.std() + (useful - useful.mean()) / useful.std()
-        expected = [
-            c.id
-            for c, t in sorted(zip(candidates, total, strict=True), key=lambda p: -p[1])
-            if not c.fallback
-        ]
-        assert [r.id for r in recalls if not r.fallback] == expected[: len(recalls)]
+        rollback(place, "toy", 2)
+        assert generations(place, "toy") == (first, second, later)
+        with pytest.raises(MemoryStoreError, match="no generation 3") as refused:
+            rollback(place, "toy", 3)
+        assert "0, 1, 2" in refused.value.remedy

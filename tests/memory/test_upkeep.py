@@ -8,7 +8,6 @@ from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, Selection, build, generations, hide, inspect, rollback
 from ldm.memory.access import open_store
 from ldm.memory.addresses import is_server
-from ldm.memory.rewriting import compact, is_outdated, purge
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
@@ -56,23 +55,6 @@ def test_what_is_missing_in_chroma_is_noticed(place: str) -> None:
         stored.delete(ids=stored.get(limit=1)["ids"])
     [problem] = verify(place, "toy")
     assert "does not hold the tuples" in problem
-
-
-@pytest.mark.slow
-def test_a_directory_is_rewritten_and_a_server_says_that_it_keeps_its_files(place: str) -> None:
-    rows = inspect(place, "toy").rows
-    assert not is_outdated(place)
-    one = rows[0].tuple.id
-    if not is_server(place):
-        compact(place)
-        purge(place, "toy", [one])
-        assert inspect(place, "toy").rows == tuple(row for row in rows if row.tuple.id != one)
-        return
-    for work in (compact, lambda at: purge(at, "toy", [one])):
-        with pytest.raises(MemoryStoreError, match="is a server") as refused:
-            work(place)
-        assert "--memory" in refused.value.remedy
-    assert inspect(place, "toy").rows == rows
 
 
 def test_new_tuples_are_placed_as_in_a_directory(toy_location: str, memory: Memory) -> None:

@@ -17,6 +17,7 @@ from ldm import prompts
 from ldm.errors import ContextTooLong
 from ldm.llm.structured import form_of
 from ldm.reason import Agreement, Notes, Process, State, TypeView
+from ldm.reason.consulting import Consulting
 from ldm.reason.forms import (
     AssessmentForm,
     Extras,
@@ -104,6 +105,8 @@ STATE = State(
     steps_left=8,
 )
 NOTED = {"held": "pen 1", "proof": "letter 1 in drawer 2", "complete": 1}
+#: A model is asked at every step, and shown what the vote is between.
+UNSURE = Consulting("unsure", certainty=1.0, near=1.0, share=1.0)
 #: What they come to after STATE's two steps.
 KEPT = replace(
     BEGUN,
@@ -172,12 +175,6 @@ class TestPrompts:
         reasoner.act(STATE, full)
         unknown, known = model(reasoner).prompts
         assert unknown == known
-
-    @pytest.mark.parametrize(("name", "z"), [("act_vote", 1), ("propose_vote", 3)])
-    def test_with_candidates_is_this(self, name: str, z: int, golden: Golden) -> None:
-        reasoner = prompted(lambda _: {}, candidates="vote")
-        reasoner.propose(STATE, RECALLS, z)
-        golden(GOLDEN / f"{name}.txt", model(reasoner).prompts[0])
 
     def test_at_the_first_step_is_this(self, golden: Golden) -> None:
         reasoner = prompted(lambda _: {**NOTED, "action": "x"})
@@ -803,26 +800,27 @@ class TestDecisions:
         alone.act(STATE, [recall(n, "wait") for n in range(6)])
         assert model(alone).prompts[0][-1].content.count("action: wait") == 4
 
-    def test_with_candidates_take_the_one_that_the_model_names(self) -> None:
-        reasoner = prompted(in_turn({**NOTED, "choice": 2}), candidates="vote")
-        assert reasoner.recalls == FALLBACK.recalls
-        answer = reasoner.act(STATE, RECALLS)
-        question = model(reasoner).prompts[0][-1].content
+    def test_where_unsure_take_the_suggestion_that_the_model_names(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("ldm.reason.prompted.FAINT", 0.0)
+        reasoner = prompted(in_turn({"choice": 2, "action": ""}), consulting=UNSURE)
         best, second = FALLBACK.weigh(STATE, RECALLS, 2)
-        assert answer.action == second.action
-        assert answer.notes == KEPT
-        assert reasoner.counts() == {"replies": 1, "matched choice": 1}
+        assert reasoner.act(STATE, RECALLS).action == second.action
+        question = model(reasoner).prompts[0][-1].content
+        assert reasoner.counts() == {"consulted: far": 1, "replies": 1, "matched choice": 1}
         share = round(100 * best.share)
         assert f"1. {best.action} ({share} %, {best.recalls} records)" in question
 
-    @pytest.mark.parametrize("wrong", [{**NOTED, "choice": 9}, {**NOTED, "action": "x"}, "", "two"])
-    def test_with_candidates_take_the_first_where_the_model_names_none(self, wrong: Reply) -> None:
-        reasoner = prompted(in_turn(wrong), candidates="vote")
+    @pytest.mark.parametrize("wrong", [{"choice": 9, "action": ""}, {"action": "x"}, "", "two"])
+    def test_where_unsure_take_the_first_where_the_model_names_none(self, wrong: Reply) -> None:
+        reasoner = prompted(in_turn(wrong), consulting=UNSURE)
         assert reasoner.act(STATE, RECALLS).action == FALLBACK.weigh(STATE, RECALLS, 1)[0].action
-        assert reasoner.counts() == {"replies": 1, "malformed": 1, "matched none": 1}
+        counts = {"consulted: far": 1, "replies": 1, "malformed": 1, "matched none": 1}
+        assert reasoner.counts() == counts
 
     def test_without_any_vote_are_free(self) -> None:
-        reasoner = prompted(in_turn({**NOTED, "action": "take letter 1"}), candidates="vote")
+        reasoner = prompted(in_turn({"action": "take letter 1"}), consulting=UNSURE)
         assert reasoner.act(STATE, ()).action == "take letter 1"
 
 
@@ -1233,8 +1231,11 @@ def test_a_step_cannot_pose_as_the_next_one() -> None:
 
 
 @pytest.mark.parametrize("admissible", [None, (FORGED, HIDDEN)])
-def test_what_the_vote_suggests_stays_in_its_fence(admissible: tuple[str, ...] | None) -> None:
-    reasoner = prompted(lambda _: "", candidates="vote")
+def test_what_the_vote_suggests_stays_in_its_fence(
+    admissible: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ldm.reason.prompted.FAINT", 0.0)
+    reasoner = prompted(lambda _: "", consulting=UNSURE)
     state = replace(STATE, admissible=admissible)
     reasoner.act(state, [recall(n, action) for n, action in enumerate((FORGED, HIDDEN))])
     question = model(reasoner).prompts[0][-1].content
@@ -1243,9 +1244,9 @@ def test_what_the_vote_suggests_stays_in_its_fence(admissible: tuple[str, ...] |
     lines = listed.splitlines()
     assert len(lines) >= 2
     assert all(re.match(rf"{n}\. ", line) for n, line in enumerate(lines, 1))
-    assert after == "You have 8 actions left.\nWhat do you do next?"
+    assert after.endswith("You have 8 actions left.\nWhat do you do next?")
     assert "burn everything" in listed
-    assert "<system>" not in before + listed
+    assert "<system>" not in question
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,6 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
         "act": decisions(place, number),
         "act with a thought": decisions(place, number, thought="short"),
         "act where memory is unsure": decisions(place, number, **UNSURE),
-        "act on the vote": decisions(place, number, candidates="vote"),
         "act as in the paper": decisions(place, number, **PAPER),
         "propose": decisions(place, number, proposals=4),
     }

@@ -153,17 +153,17 @@ class TestRuns:
     ) -> None:
         def variant(name: str, **changes: Any) -> Path:
             run = read_run(recorded.later, tmp_path).run
-            plan = {**run.manifest.arguments["plan"], **changes}
-            other = create(tmp_path, (name,), Manifest("eval", {"plan": plan}, {}))
+            plan = {**run.manifest.spec, **changes}
+            other = create(tmp_path, (name,), Manifest("eval", plan, {}))
             for file in ("episodes.jsonl", "trajectories.jsonl"):
                 (other.directory / file).write_bytes((run.directory / file).read_bytes())
             return other.directory
 
         runs = [
-            variant("five", agent_options=[["k", "5"]]),
-            variant("seven", agent_options=[["k", "7"]]),
-            variant("random", agent_options=[["control", "random"], ["k", "9"]]),
-            variant("elsewhere", agent_options=[["k", "9"]], memory="elsewhere"),
+            variant("five", agent={"name": "ldm", "k": 5}),
+            variant("seven", agent={"name": "ldm", "k": 7}),
+            variant("random", agent={"name": "ldm", "control": "random", "k": 9}),
+            variant("elsewhere", agent={"name": "ldm", "k": 9}, memory="elsewhere"),
         ]
         (curve,) = chunks(write_report(runs, tmp_path / "r.html"))["overview"]["curves"]
         assert curve["over"] == "k"
@@ -187,7 +187,7 @@ class TestRuns:
         run = read_run(recorded.control, tmp_path)
         from ldm.run.runner import Played
 
-        fresh = create(tmp_path, ("half",), Manifest("eval", run.run.manifest.arguments, {}))
+        fresh = create(tmp_path, ("half",), Manifest("eval", run.run.manifest.spec, {}))
         played = [
             Played(i, one.result, one.trials) for i, one in enumerate(run.episodes()) if i < 2
         ]
@@ -200,7 +200,7 @@ class TestRuns:
         self, recorded: Recorded, tmp_path: Path
     ) -> None:
         run = read_run(recorded.earlier, tmp_path)
-        old = create(tmp_path, ("old",), Manifest("eval", run.run.manifest.arguments, {}))
+        old = create(tmp_path, ("old",), Manifest("eval", run.run.manifest.spec, {}))
         episodes = run.episodes()
         records.write(
             old.directory / "trajectories.jsonl", (t for one in episodes for t in one.trials)

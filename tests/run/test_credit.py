@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ldm.errors import LdmError
-from ldm.run.credit import Credit, PruneOptions, counted, tuple_credits, utilities
+from ldm.run.credit import Credit, PruneOptions, counted, tuple_credits
 from ldm.types import End, EpisodeResult, Step, Task, Trajectory, Usage
 
 
@@ -137,17 +137,3 @@ def test_the_bounds_are_options() -> None:
     for wrong in ({"min_followed": 0}, {"max_score": 1.5}, {"max_score": -0.1}):
         with pytest.raises(LdmError, match="min-followed must be"):
             PruneOptions(**wrong)
-
-
-def test_a_utility_is_the_gain_over_tasks_of_the_kind_held_back_where_there_is_little() -> None:
-    attempts = [
-        attempt(1.0, step("a"), step("a")),
-        attempt(1.0, step("a", "b")),
-        attempt(0.0, step("c", "a")),
-        attempt(0.0, kind="cool"),
-        attempt(0.5, step("c"), kind="cool"),
-    ]
-    # The means are 2/3 and 1/4. a: (1/3 + 1/3) / (2 + 2); c: (−2/3 + 1/4) / (2 + 2); b: never.
-    assert utilities(attempts) == {"a": 0.166667, "c": -0.104167}
-    assert utilities(attempts[::-1]) == utilities(attempts)
-    assert utilities([]) == {}

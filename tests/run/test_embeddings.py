@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def everything(
     patch.chdir(place)
     runtime = Runtime(workers=1, embeddings=embeddings)
     ldm.build_memory(built / "data", runtime=runtime)
-    ldm.refine(REFINEMENT, ldm.Goals(2), runtime=runtime)
+    ldm.refine(replace(REFINEMENT, limit=2), runtime=runtime)
     ldm.evaluate(EVALUATION, runtime=runtime)
     return memory(place), files(place / "runs", place)
 

@@ -7,27 +7,25 @@ from pathlib import Path
 
 import pytest
 
+from ldm.config import Evaluate
 from ldm.errors import LdmError
-from ldm.llm.models import ModelOptions
-from ldm.options import settings
 from ldm.run.grid import Grid, label, labelled, say_limits
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec
 from ldm.run.statistics import Summary, summarize
 
-SPEC = EvaluationSpec("tests.toy:ToyEnv", "test")
+SPEC = Evaluate("tests.toy:ToyEnv", "test")
 ADEPT, QUITTER = "tests.integration.agents:Adept", "tests.integration.agents:Quitter"
 MINDFUL = "tests.integration.agents:Mindful"
 
 
-def expansion(grid: Grid, spec: EvaluationSpec = SPEC) -> list[tuple[str, object, str]]:
+def expansion(grid: Grid, spec: Evaluate = SPEC) -> list[tuple[str, object, str]]:
     """Return (agent, generation, its options) of each evaluation."""
     return [
         (
-            one.agent.rpartition(":")[2],
+            one.agent.name.rpartition(":")[2],
             one.generation,
-            " ".join(f"{name}={value}" for name, value in one.agent_options),
+            " ".join(f"{name}={value}" for name, value in one.agent.given),
         )
         for one in grid.specs(spec, Runtime())
     ]
@@ -78,11 +76,11 @@ class TestExpansion:
 
     def test_each_agent_gets_those_options_that_it_has_and_the_others_are_named(self) -> None:
         messages: list[str] = []
-        spec = replace(SPEC, agent_options=settings(k=3, budget=9))
+        spec = replace(SPEC, agent={"k": 3, "budget": 9})
         one, two = Grid(("random", "ldm")).specs(spec, Runtime(message=messages.append))
-        assert one.agent_options == settings(budget=9)
-        assert two.agent_options == settings(k=3, budget=9)
-        assert messages == ["--set k=3 has no effect on random."]
+        assert one.agent.options == {"budget": 9}
+        assert two.agent.options == {"k": 3, "budget": 9}
+        assert messages == ["--agent.k 3 has no effect on random."]
 
     def test_other_generations_have_other_digests(self) -> None:
         spec = replace(SPEC, generation=2, memory_digest="of generation 2")
@@ -93,9 +91,9 @@ class TestExpansion:
         ("grid", "message"),
         [
             (Grid((QUITTER, "ldm"), sweep="nothing=1"), "has no option 'nothing' to sweep"),
-            (Grid(sweep="k"), "--sweep k is not NAME=A,B,C."),
-            (Grid(sweep="=1,2"), "--sweep =1,2 is not NAME=A,B,C."),
-            (Grid(sweep="k= ,"), "--sweep k= , is not NAME=A,B,C."),
+            (Grid(sweep="k"), "--sweep k is not PATH=A,B,C."),
+            (Grid(sweep="=1,2"), "--sweep =1,2 is not PATH=A,B,C."),
+            (Grid(sweep="k= ,"), "--sweep k= , is not PATH=A,B,C."),
             (Grid(("random",), control="none"), "The agent random recalls no tuples"),
             (Grid(("random", "react"), control="none"), "These agents recall no tuples"),
             (Grid(("random", "raect")), "raect"),
@@ -106,21 +104,21 @@ class TestExpansion:
             grid.specs(SPEC, Runtime())
 
     def test_an_option_that_no_agent_has_is_refused(self) -> None:
-        spec = replace(SPEC, agent_options=settings(speed=1))
+        spec = replace(SPEC, agent={"speed": 1})
         with pytest.raises(LdmError, match="None of the agents random, ldm has an option 'speed'"):
             Grid(("random", "ldm")).specs(spec, Runtime())
 
 
 class TestLabels:
-    def report(self, spec: EvaluationSpec) -> Report:
+    def report(self, spec: Evaluate) -> Report:
         summary: Summary = summarize([])
-        return Report(spec.env, spec.split, label(spec), False, Path(), summary, ())
+        return Report(spec.env.name, spec.split, label(spec), False, Path(), summary, ())
 
-    def labels(self, *specs: EvaluationSpec) -> list[str]:
+    def labels(self, *specs: Evaluate) -> list[str]:
         return [one.label for one in labelled(specs, [self.report(spec) for spec in specs])]
 
     def test_name_agent_and_control(self) -> None:
-        control = replace(SPEC, agent_options=settings(control="random"))
+        control = replace(SPEC, agent={"name": "ldm", "control": "random"})
         assert self.labels(SPEC, control) == ["ldm", "ldm control=random"]
 
     def test_name_generations_where_they_differ(self) -> None:
@@ -132,16 +130,16 @@ class TestLabels:
         ]
 
     def test_name_the_options_that_differ_between_runs_of_one_agent(self) -> None:
-        few = replace(SPEC, agent_options=settings(k=1, budget=9))
-        many = replace(SPEC, agent_options=settings(k=4, budget=9))
-        usual = replace(SPEC, agent_options=settings(budget=9))
+        few = replace(SPEC, agent={"name": "ldm", "k": 1, "budget": 9})
+        many = replace(SPEC, agent={"name": "ldm", "k": 4, "budget": 9})
+        usual = replace(SPEC, agent={"name": "ldm", "budget": 9})
         assert self.labels(few, many, usual) == ["ldm k=1", "ldm k=4", "ldm k=default"]
 
 
 @pytest.mark.parametrize(
     ("agents", "expected"),
     [
-        (("react", "standard"), ["--max-usd, --max-calls: the limit applies to each of 2 runs."]),
+        (("react", "standard"), ["max_usd, max_calls: the limit applies to each of 2 runs."]),
         (("react", "random"), []),
     ],
 )
@@ -149,7 +147,7 @@ def test_limits_hold_for_each_run_that_calls_a_model(
     agents: tuple[str, ...], expected: list[str]
 ) -> None:
     messages: list[str] = []
-    models = ModelOptions("m", max_usd=1.0, max_calls=5)
-    specs = [replace(SPEC, agent=agent) for agent in agents]
-    say_limits(specs, models, Runtime(message=messages.append))
+    models = {"llm": "m", "max_usd": 1.0, "max_calls": 5}
+    specs = [replace(SPEC, agent=agent, models=models) for agent in agents]
+    say_limits(specs, Runtime(message=messages.append))
     assert messages == expected

@@ -13,15 +13,13 @@ import pytest
 
 import ldm
 from ldm import records
-from ldm.agents.random import RandomAgent
+from ldm.config import Evaluate
 from ldm.errors import Interrupted, LdmError, LeakageError, RunStopped
-from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
-from ldm.run import builders
+from ldm.run.builders import PlayerBuilder
+from ldm.run.engine import recorded_spec
 from ldm.run.grid import Grid
-from ldm.run.lifecycle import recorded_spec
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec
 from tests.agents import cook
 from tests.cli.transcript import run_command
 from tests.llm.conftest import Serve, serve
@@ -42,10 +40,10 @@ from tests.toy import ToyOptions, expert_trajectories
 
 __all__ = ["serve"]
 
-COMMON = ("--env", TOY, "--set", "env.tasks=10", "--workers", "1")
-REFINE = ("refine", *COMMON, "--set", "env.shelves=8", "--depth", "12")
-EVAL = ("eval", *COMMON, "--set", "env.shelves=5", "--set", "budget=12", "--limit", "4")
-RANDOM = EvaluationSpec(TOY, agent="random", limit=2)
+COMMON = ("--env", TOY, "--env.tasks", "10", "--workers", "1")
+REFINE = ("refine", *COMMON, "--env.shelves", "8", "--depth", "12")
+EVAL = ("eval", *COMMON, "--env.shelves", "5", "--agent.budget", "12", "--limit", "4")
+RANDOM = Evaluate(TOY, agent="random", limit=2)
 
 #: Goes on with a run: from the command line and from Python.
 GO_ON: dict[str, Callable[[Path], object]] = {
@@ -105,7 +103,7 @@ class TestGoingOn:
     def test_with_a_dry_run_which_adds_nothing_until_it_is_resumed(
         self, remembering: Path, quiet: Runtime
     ) -> None:
-        result = ldm.refine(REFINEMENT, ldm.Goals(4), runtime=quiet, dry_run=True)
+        result = ldm.refine(replace(REFINEMENT, limit=4), runtime=quiet, dry_run=True)
         assert result.generation is None
         assert len(result.explored) == 4
         assert "of 4 goals improved; nothing was added yet" in str(result)
@@ -143,30 +141,32 @@ class TestPlans:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        options = ldm.settings(iterations=1, batch=1, pool=2, steps=12)
-        spec = ldm.PlanSpec("alfworld", kind="heat", options=options)
+        options = {"iterations": 1, "batch": 1, "pool": 2, "steps": 12}
+        spec = ldm.OptimisePlan("alfworld", kind="heat", plan={**options})
         runtime = Runtime(workers=1, server=Connection(server.url))
         if first == "python":
             with pytest.raises(RunStopped) as stopped:
-                ldm.optimize_plan(spec, models=ModelOptions("cook", max_calls=9), runtime=runtime)
+                ldm.optimize_plan(
+                    replace(spec, models={"llm": "cook", "max_calls": 9}), runtime=runtime
+                )
             assert f"ldm autoplan --resume {only_run('autoplan')}" in stopped.value.remedy
         else:
-            brief = ("--iterations", "1", "--batch", "1", "--pool", "2", "--steps", "12")
+            brief = ("--iterations", "1", "--batch", "1", "--plan.pool", "2", "--plan.steps", "12")
             kind = ("--env", "alfworld", "--kind", "heat", "--llm", "cook", "--workers", "1")
-            assert run_command("autoplan", *kind, *brief, "--max-calls", "9").code == 1
+            assert run_command("autoplan", *kind, *brief, "--models.max-calls", "9").code == 1
         run, calls = only_run("autoplan"), len(server.bodies)
         if then == "command":
-            more = ("--max-calls", "999", "--workers", "1")
+            more = ("--models.max-calls", "999", "--workers", "1")
             assert run_command("autoplan", "--resume", run, *more).code == 0
         else:
-            resume(run, ModelOptions(max_calls=999), runtime)
+            resume(run, {"max_calls": 999}, runtime)
         requests = [json.dumps(body) for body in server.bodies]
         assert len(requests) > calls
         assert len(set(requests)) == len(requests)  # nothing is paid twice
         file = place / "plans" / "alfworld-heat.json"
         interrupted = comparable(file.read_text(), place)
         ldm.optimize_plan(
-            spec, models=ModelOptions("cook"), runtime=replace(runtime, runs=place / "whole")
+            replace(spec, models={"llm": "cook"}), runtime=replace(runtime, runs=place / "whole")
         )
         assert interrupted == comparable(file.read_text(), place)
 
@@ -187,16 +187,16 @@ class TestRunsThatComeToNothing:
         assert not list(Path("runs").iterdir())
 
     def test_are_kept_where_something_happened(self, remembering: Path, quiet: Runtime) -> None:
-        build, built = builders.load_knowledge, [0]
+        build, built = PlayerBuilder.equipped, [0]
 
-        def failing_later(*arguments: object) -> object:
+        def failing_later(*arguments: Any) -> Any:
             built[0] += 1
             if built[0] > 1:
                 raise LdmError("The shelf broke.", "Mend it.")
-            return build(*arguments)  # type: ignore[arg-type]
+            return build(*arguments)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ldm.run.builders.load_knowledge", failing_later)
+            patch.setattr(PlayerBuilder, "equipped", failing_later)
             with pytest.raises(LdmError, match="The shelf broke"):
                 ldm.evaluate_all(EVALUATION, Grid(control="none"), runtime=quiet)
         finished = only_run("ToyEnv-test-ldm-")
@@ -211,14 +211,14 @@ class TestRunsThatComeToNothing:
             (replace(RANDOM, agent="rnadom"), "rnadom"),
             (replace(RANDOM, split="tset"), "no split 'tset'"),
             (replace(RANDOM, kinds=("wahs",)), "wahs"),
-            (replace(RANDOM, env_options=ldm.settings(tasks="x")), "tasks=x does not fit"),
-            (replace(RANDOM, agent_options=ldm.settings(budgt=1)), "no option 'budgt'"),
+            (replace(RANDOM, env={"name": TOY, "tasks": "x"}), "tasks of environment"),
+            (replace(RANDOM, agent={"name": "random", "budgt": 1}), "no option 'budgt'"),
             (replace(RANDOM, agent="ldm"), "memory"),
             (replace(RANDOM, agent="react"), "needs an LLM, and none is configured"),
         ],
     )
     def test_are_not_written_where_something_does_not_fit(
-        self, spec: EvaluationSpec, message: str, place: Path, quiet: Runtime
+        self, spec: Evaluate, message: str, place: Path, quiet: Runtime
     ) -> None:
         with pytest.raises(LdmError, match=message) as refused:
             ldm.evaluate(spec, runtime=quiet)
@@ -229,11 +229,11 @@ class TestRunsThatComeToNothing:
 class TestRefusals:
     def test_a_run_of_another_kind(self, remembering: Path, quiet: Runtime) -> None:
         report = ldm.evaluate(RANDOM, runtime=quiet)
-        others: tuple[Any, ...] = (ldm.RefinementSpec, ldm.PlanSpec)
+        others: tuple[Any, ...] = (ldm.Refine, ldm.OptimisePlan)
         for other in others:
             with pytest.raises(LdmError, match=f"is not {other.noun}"):
                 recorded_spec(str(report.directory), other, quiet.runs)
-        refined = ldm.refine(REFINEMENT, ldm.Goals(2), runtime=quiet)
+        refined = ldm.refine(replace(REFINEMENT, limit=2), runtime=quiet)
         with pytest.raises(LdmError, match="is not an evaluation"):
             ldm.compare([report.directory, refined.run.directory])
 
@@ -247,42 +247,24 @@ class TestRefusals:
 
     def test_a_changed_memory(self, remembering: Path, quiet: Runtime) -> None:
         evaluated = ldm.evaluate(EVALUATION, runtime=quiet).directory
-        explored = ldm.refine(REFINEMENT, ldm.Goals(2), runtime=quiet, dry_run=True).run.directory
+        explored = ldm.refine(
+            replace(REFINEMENT, limit=2), runtime=quiet, dry_run=True
+        ).run.directory
         fewer = expert_trajectories(options=ToyOptions(tasks=3, shelves=8))
         records.write(remembering / "fewer" / "train.jsonl", fewer)
-        ldm.build_memory("fewer", options=ldm.BuildOptions(rebuild=True))
+        ldm.build_memory("fewer", options=ldm.Build(rebuild=True))
         for run in (evaluated, explored):
             with pytest.raises(LdmError, match="holds other tuples"):
                 resume(run)
 
-    def test_another_method_under_the_agents_name(
-        self, place: Path, quiet: Runtime, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        first = ldm.evaluate(RANDOM, runtime=quiet)
-        assert "revision" not in manifest(first.directory)["arguments"]
-        monkeypatch.setattr(RandomAgent, "formerly", ("drew with a die", "drew cards"), False)
-        with pytest.raises(LdmError, match="When it was recorded, random drew with a die") as no:
-            resume(first.directory)
-        assert no.value.remedy == "Start a new run."
-        second = ldm.evaluate(RANDOM, runtime=quiet)
-        assert manifest(second.directory)["arguments"]["revision"] == 2
-        (again,) = resume(second.directory)
-        assert again.summary == second.summary
-        comparison = ldm.compare([first.directory, second.directory])  # both are still read
-        assert [one.label for one in comparison.reports] == ["random (formerly)", "random"]
-        assert comparison.lines[0].startswith("random (formerly) − random: ")
-        monkeypatch.setattr(RandomAgent, "formerly", ("drew with a die",), False)
-        with pytest.raises(LdmError, match="random did what a later version does"):
-            resume(second.directory)
-
     def test_another_model(self, place: Path, serve: Serve) -> None:
         server = serve(answer=lambda body: "Act: go to sink")
         runtime = Runtime(workers=1, server=Connection(server.url))
-        spec = replace(RANDOM, agent="react", agent_options=ldm.settings(budget=2))
-        run = ldm.evaluate(spec, models=ModelOptions("small"), runtime=runtime).directory
-        with pytest.raises(LdmError, match="was started with --llm small, not large"):
-            resume(run, ModelOptions("large"), runtime)
-        (again,) = resume(run, ModelOptions("small", max_calls=0), runtime)
+        spec = replace(RANDOM, agent={"name": "react", "budget": 2}, models={"llm": "small"})
+        run = ldm.evaluate(spec, runtime=runtime).directory
+        with pytest.raises(LdmError, match=r"was started with --models\.llm small, not large"):
+            resume(run, {"llm": "large"}, runtime)
+        (again,) = resume(run, {"llm": "small", "max_calls": 0}, runtime)
         assert again.directory == run
 
     def test_runs_under_different_protocols(self, place: Path, quiet: Runtime) -> None:
@@ -300,7 +282,7 @@ class TestRefusals:
         assert "the same 2 tasks" in comparison.lines[0]
 
     def test_sources_of_the_memory(self, remembering: Path, quiet: Runtime) -> None:
-        shed = replace(EVALUATION, split="train", env_options=REFINEMENT.env_options)
+        shed = replace(EVALUATION, split="train", env=REFINEMENT.env)
         with pytest.raises(LeakageError, match="train/"):
             ldm.evaluate(shed, runtime=quiet)
         assert not Path("runs").exists()

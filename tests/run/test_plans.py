@@ -17,10 +17,13 @@ from tests.run.recorded import TOY, only_run
 
 __all__ = ["serve"]
 
-SPEC = ldm.PlanSpec(
-    TOY, kind="wash", options=ldm.settings(iterations=1, batch=1, pool=2, steps=9), out="plans"
+SPEC = ldm.OptimisePlan(
+    TOY,
+    kind="wash",
+    out="plans",
+    plan={"iterations": 1, "batch": 1, "pool": 2, "steps": 9},
+    models={"llm": "washer"},
 )
-MODELS = ldm.ModelOptions("washer")
 KINDS = ("fetch", "wash")
 
 
@@ -41,7 +44,6 @@ def test_plans_of_a_grid_are_evaluated_and_a_resumed_one_returns_the_same(
         SPEC,
         ldm.PlanGrid(("each",), sweep="card=bare,full"),
         evaluation=ldm.PlanEvaluation("test", limit=2, curve=True),
-        models=MODELS,
         runtime=runtime,
     )
     kinds = [(one.spec.variant, one.plan.kind) for one in made.plans]
@@ -66,7 +68,6 @@ def test_what_attempts_are_shown_is_shown_in_the_evaluation(
         SPEC,
         ldm.PlanGrid(sweep="card=bare,full"),
         evaluation=ldm.PlanEvaluation("test", limit=1, curve=True),
-        models=MODELS,
         runtime=runtime,
     )
     requests = {
@@ -78,7 +79,7 @@ def test_what_attempts_are_shown_is_shown_in_the_evaluation(
 
 
 def test_a_single_plan_is_resumed_as_one(place: Path, server: FakeServer, runtime: Runtime) -> None:
-    made = ldm.optimize_plan(SPEC, models=MODELS, runtime=runtime)
+    made = ldm.optimize_plan(SPEC, runtime=runtime)
     again = ldm.resume(only_run("autoplan"), runtime=runtime)
     assert isinstance(again, ldm.OptimisedPlan)
     assert again.plan == made.plan

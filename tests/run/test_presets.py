@@ -79,11 +79,10 @@ model = "m"
 tasks = 12
 
 [evaluation]
-env = "tests.toy:ToyEnv"
 split = "test"
 limit = 4
-env_options = { shelves = 4 }
-agent_options = { budget = 12 }
+env = { name = "tests.toy:ToyEnv", shelves = 4 }
+agent = { budget = 12 }
 
 [[rows]]
 name = "Chance"
@@ -97,8 +96,7 @@ published = { all = 100 }
 
 [[rows]]
 name = "Twice"
-agent = "tests.integration.agents:Adept"
-agent_options = { trials = 2 }
+agent = { name = "tests.integration.agents:Adept", trials = 2 }
 
 [[rows]]
 name = "Human"
@@ -182,7 +180,7 @@ class TestShippedFiles:
         card = card_of(load_env(one.env))
         assert card is not None
         kinds = {kind for row in one.content.rows for kind in row.published.kinds}
-        assert kinds | set(one.content.evaluation.kinds) <= set(card.kinds)
+        assert kinds | set(one.evaluation.kinds) <= set(card.kinds)
 
     @SHIPPED_PRESETS
     def test_rows_are_told_apart_by_names_and_settings(self, name: str) -> None:
@@ -278,7 +276,7 @@ class TestWhatIsWrongInAFile:
     @pytest.mark.parametrize(
         ("before", "after", "complaint"),
         [
-            ("limit = 4", "limt = 4", r"evaluation\.limt: .*no such field.*mean 'limit'"),
+            ("limit = 4", "limt = 4", r"evaluation has no option .limt.*mean 'limit'"),
             ('table = "Table 1"', "", r"shed\.toml:table: it is missing"),
             ("tasks = 12", 'tasks = "12"', r"shed\.toml:tasks: "),
             ("all = 8.5", "al = 8.5", r"rows\.0\.published\.al: .*Known: all, score, kinds"),
@@ -286,10 +284,10 @@ class TestWhatIsWrongInAFile:
             ("tasks = 12", "tasks = ", r"shed\.toml:6: not TOML"),
             ("tasks = 12", "tasks = 2020-01-01", r"shed\.toml:tasks: "),
             ('"random"', '"ramdom"', r"rows\.0\.agent: .*no agent 'ramdom'.*mean 'random'"),
-            ("trials = 2", "trails = 2", r"rows\.2\.agent_options: .*mean 'trials'"),
-            ("trials = 2", 'trials = "two"', r"rows\.2\.agent_options: trials=two.*Correct it"),
-            ("budget = 12", "budged = 12", r"evaluation\.agent_options: none of .* 'budged'"),
-            ("shelves = 4", "shelfs = 4", r"evaluation\.env_options: .*mean 'shelves'"),
+            ("trials = 2", "trails = 2", r"rows\.2\.agent: .*mean 'trials'"),
+            ("trials = 2", 'trials = "two"', r"rows\.2\.agent: trials of .*Correct"),
+            ("budget = 12", "budged = 12", r"evaluation\.agent: none of .* 'budged'"),
+            ("shelves = 4", "shelfs = 4", r"evaluation\.env: .*mean 'shelves'"),
             ("ToyEnv", "TyoEnv", r"evaluation\.env: "),
         ],
     )
@@ -319,11 +317,11 @@ class TestWhatItComesTo:
     def test_a_spec_for_every_row_with_an_agent(self, toy: Path, trusting: Runtime) -> None:
         result = planned(toy, trusting)
         chance, expert, twice = result.specs
-        assert (chance.agent, chance.limit, chance.split) == ("random", 4, "test")
-        assert chance.env_options == (("shelves", "4"),)
-        assert chance.agent_options == (("budget", "12"),)
-        assert expert.agent_options == ()
-        assert twice.agent_options == (("trials", "2"),)
+        assert (chance.agent.name, chance.limit, chance.split) == ("random", 4, "test")
+        assert chance.env.options == {"shelves": 4}
+        assert chance.agent.options == {"budget": 12}
+        assert expert.agent.options == {}
+        assert twice.agent.options == {"trials": 2}
         assert result.counterparts == (("Chance",), ("Expert",), ("Twice",))
         assert result.overridden == ()
 
@@ -331,32 +329,35 @@ class TestWhatItComesTo:
         self, toy: Path, trusting: Runtime
     ) -> None:
         changes = {"split": "train", "limit": 2, "memory": "/elsewhere"}
-        options = {"agent_options": {"trials": 3}, "env_options": {"shelves": 4, "tasks": 6}}
+        options = {"agent": {"trials": 3}, "env": {"shelves": 4, "tasks": 6}}
         result = plan(read(toy), {**changes, **options}, Grid(), trusting)
         assert len(result.specs) == 2  # the expert's rows have become the same
         assert result.counterparts[1] == ("Expert", "Twice")
-        assert result.specs[0].agent_options == (("budget", "12"),)
+        assert result.specs[0].agent.options == {"budget": 12}
         assert all(spec.split == "train" for spec in result.specs)
         assert result.overridden == (
             "limit 2 (preset: 4)",
             "split train (preset: test)",
             "env.tasks 6 (preset: default)",
-            "trials 3 (preset: 2, default)",
+            "agent.trials 3 (preset: 2, default)",
         )
 
     def test_what_the_preset_has_anyway_overrides_nothing(
         self, toy: Path, trusting: Runtime
     ) -> None:
-        result = planned(toy, trusting, split="test", agent_options={"budget": 12})
+        result = planned(toy, trusting, split="test", agent={"budget": 12})
         assert result.overridden == ()
 
     def test_agents_choose_rows_and_others_stand_beside_them(
         self, toy: Path, trusting: Runtime
     ) -> None:
         result = planned(toy, trusting, Grid(("random", "tests.integration.agents:Quitter")))
-        assert [spec.agent.rpartition(":")[2] for spec in result.specs] == ["random", "Quitter"]
+        assert [spec.agent.name.rpartition(":")[2] for spec in result.specs] == [
+            "random",
+            "Quitter",
+        ]
         assert result.counterparts == (("Chance",), ())
-        assert result.specs[1].env_options == (("shelves", "4"),)
+        assert result.specs[1].env.options == {"shelves": 4}
         assert result.overridden == ()
 
     def test_a_sweep_stands_for_no_row(self, toy: Path, trusting: Runtime) -> None:
@@ -366,7 +367,7 @@ class TestWhatItComesTo:
 
     def test_an_option_that_no_agent_has_is_refused(self, toy: Path, trusting: Runtime) -> None:
         with pytest.raises(LdmError, match=r"None of the agents .* has an option 'shots'"):
-            planned(toy, trusting, agent_options={"shots": 1})
+            planned(toy, trusting, agent={"shots": 1})
 
     def test_the_environment_cannot_be_another(self, toy: Path, trusting: Runtime) -> None:
         with pytest.raises(LdmError, match=r"is of tests\.toy:ToyEnv, not of alfworld"):

@@ -11,7 +11,6 @@ from ldm.agents.deps.horizon import HorizonModel, feature_rows
 from ldm.agents.deps.select import scaled
 from ldm.agents.deps.training import Example, World, fit, train, worlds
 from ldm.errors import LdmError
-from ldm.options import settings
 from ldm.run.horizons import HorizonSpec, train_horizon
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
@@ -86,7 +85,7 @@ def test_only_worlds_of_a_training_split_are_used(env: Minecraft) -> None:
 
 def test_a_model_goes_into_a_file(tmp_path: Path) -> None:
     out = tmp_path / "model.npz"
-    options = settings(**{k: v for k, v in OPTIONS.items() if k != "worlds"})
+    options = dict(**{k: v for k, v in OPTIONS.items() if k != "worlds"})
     train_horizon(HorizonSpec("minecraft", 6, env_options=options), out)
     assert HorizonModel.load(out).env == "minecraft"
 
@@ -99,7 +98,7 @@ def test_an_environment_without_a_controller_has_none(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    options = settings(**{k: v for k, v in OPTIONS.items() if k != "worlds"})
+    options = dict(**{k: v for k, v in OPTIONS.items() if k != "worlds"})
     with pytest.raises(LdmError, match="cannot be written"):
         train_horizon(
             HorizonSpec("minecraft", 6, env_options=options), tmp_path / "none" / "model.npz"

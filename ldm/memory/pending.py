@@ -1,4 +1,4 @@
-"""The latest additions as a small memory of their own: recalled from at once, not clustered yet."""
+"""Pending additions as a small memory of their own: recalled at once, not clustered yet."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: The type, and a part of the name, of a batch that is not clustered yet.
-RECENT = "recent"
+PENDING = "pending"
 
 
 def extended(
-    recent: Memory | None,
+    memory: Memory | None,
     number: int,
     fresh: Sequence[Addition],
     reasoner: Reasoner,
     embedder: Embedder,
 ) -> Memory:
-    """Return the memory of additions with more of them, a batch a kind, each of one type.
+    """Return the memory of pending additions with more of them, one batch per kind.
 
-    recent: what it was before, None for nothing. number: of the generation that they may become.
-    fresh: at least one, all with vectors of `embedder`. reasoner: writes their histories.
+    memory: the one so far. number: of the generation that they may become. fresh: at least one, all
+    with vectors of `embedder`. reasoner: writes their histories.
     """
     env = fresh[0].trajectory.task.env
     generation = Generation(number, "added", env, embedder.name, embedder.dimension, 0, "", {})
-    contents = recent.contents if recent else empty(generation)
+    contents = memory.contents if memory else empty(generation)
     batches = {batch.id: batch for batch in contents.batches}
     rows = list[IndexedTuple]()
     options = FormationOptions(failures="contrast")
     for one in fresh:
         trajectory, kind = one.trajectory, one.trajectory.task.kind
-        name = f"{kind or MIXED}-{RECENT}"
+        name = f"{kind or MIXED}-{PENDING}"
         warns = options.warns(trajectory)
         tuples = tuples_of(trajectory, reasoner, number, warning=warns)
         rows += [IndexedTuple(tuple_, name, 0, 0) for tuple_ in tuples]
-        types = (GoalType(RECENT, (RECENT,)),)
+        types = (GoalType(PENDING, (PENDING,)),)
         batch = batches.get(name) or BatchIndex(name, kind, number, (), types)
         batches[name] = replace(batch, trajectories=(*batch.trajectories, trajectory.id))
     known = KnownVectors(embedder, vectors_of(fresh))
@@ -64,7 +64,7 @@ def extended(
 
 
 def vectors_of(additions: Iterable[Addition]) -> dict[str, NDArray[np.float32]]:
-    """Return the vectors of additions by text; raise ValueError where they are damaged."""
+    """Return the vectors of additions by text; raise ValueError if they are damaged."""
     vectors: dict[str, NDArray[np.float32]] = {}
     for one in additions:
         vectors.update(one.by_text())

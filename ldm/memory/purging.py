@@ -1,9 +1,9 @@
-"""Rewriting a memory's directory: compacting it, migrating one of an earlier version, and purging.
+"""Purging: removing tuples from all generations of a memory and from the disk.
 
-Chroma gives little space back: texts and vectors of what was deleted stay in its files. So all that
-is to stay is written to a new database beside the old one and compared with it; then one renaming
-puts it in its place. `kill -9` before that leaves the memory as it was, and after it as it is to
-be; what was left over is removed by the next opening or rewriting.
+Deleting rows in Chroma leaves texts and vectors in its files. So a new database without the tuples
+is written beside the old one, compared with what it should hold, and renamed into its place. A
+process that is killed before that leaves the memory as it was; leftovers of one that is killed
+after it are removed when the memory is next opened or purged.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -23,156 +23,63 @@ import numpy as np
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import additions, snapshot
-from ldm.memory.access import locked, open_store, reading
+from ldm.memory.access import locked, open_store
 from ldm.memory.addresses import is_server
+from ldm.memory.building import OnProgress
 from ldm.memory.chroma import store_errors
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents, Whole
 from ldm.memory.directory import CALLS, DATABASE, STAGING, check_directory
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
-from ldm.memory.opening import known_generations, load
+from ldm.memory.opening import load
 from ldm.memory.rows import Rows
-from ldm.memory.store import is_old_collection
 
 #: Folder inside a memory for the new database.
-NEW = ".rewriting"
-
-#: Called with (stage, done, total) as the work goes on.
-OnProgress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """What a rewriting did. before, after: bytes on the disk. tuples: by environment, how many.
-
-    raised: whether there are new digests in place of those of version 0.1, which covered less. Runs
-    recorded the old ones.
-    """
-
-    before: int
-    after: int
-    tuples: Mapping[str, int]
-    raised: bool = False
-
-
-def compact(
-    location: str,
-    on_progress: OnProgress = lambda *_: None,
-    vectors: snapshot.Precision | None = None,
-) -> Rewritten:
-    """Write a memory's directory anew, without what deletions left behind.
-
-    This also makes memories of versions before 0.3 compact, which held each tuple with its whole
-    past, and removes what an interrupted build left behind, which then cannot be resumed. The
-    digest of version 0.1, which leaves out sources, kinds, splits and pasts, gives way to one that
-    covers all fields.
-
-    vectors: how snapshots keep vectors from now on, None for as before. As float16 they take half
-        the space; what leaves the memory (packs, merges) has the exact ones of the database.
-
-    Raises MemoryStoreError where there is no memory, it is damaged, or it is on a server.
-    """
-    return _rewrite(location, lambda part: part, on_progress, vectors=vectors)
-
-
-def is_outdated(location: str) -> bool:
-    """Return whether a memory holds tuples, or has digests, in the way of earlier versions.
-
-    Raises MemoryStoreError where there is no memory.
-    """
-    if is_server(location):
-        with reading(location) as store:
-            return any(store.is_outdated(env) for env in store.environments())
-    database = check_directory(location).absolute()
-    # Asked of the file, since `ldm memory show` does not wait for Chroma.
-    with (
-        store_errors(location),
-        closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection,
-    ):
-        names = connection.execute("SELECT name FROM collections").fetchall()
-    known = known_generations(location).values()
-    old_digests = any(one.is_of_first_version for present in known for one in present)
-    return old_digests or any(is_old_collection(name) for (name,) in names)
+NEW = ".purging"
 
 
 def purge(
-    location: str,
-    env: str,
-    tuples: Sequence[str],
-    on_progress: OnProgress = lambda *_: None,
-) -> Rewritten:
-    """Remove tuples from all generations of a memory and from the disk, for good.
+    location: str, env: str, tuples: Sequence[str], on_progress: OnProgress = lambda *_: None
+) -> None:
+    """Remove tuples from all generations of a memory and from the disk.
 
-    With them go their texts, vectors, batches and types that hold nothing else, words of type names
-    that occur nowhere else, and all recorded model calls of formation (`calls/`), since these quote
-    trajectories.
+    This also removes texts, vectors, batches and types that only they used, words of type names
+    that occur nowhere else, and all recorded model calls of formation, which quote trajectories.
 
     tuples: ids of tuples of the newest generation.
 
-    Raises MemoryStoreError where the memory would be left without any tuple, is damaged, or is on a
+    Raises MemoryStoreError if the memory would be left without any tuple, is damaged, or is on a
     server.
     """
-    purged = frozenset(tuples)
-
-    def without(part: Whole) -> Whole:
-        return _without(part, purged) if part.contents.generation.env == env else part
-
-    trajectories = frozenset[str]()
-    if not is_server(location):  # which `_rewrite` refuses
-        check_directory(location)
-        rows = load(location, env).rows.with_ids(purged)
-        trajectories = frozenset(row.tuple.trajectory_id for row in rows)
-    done = _rewrite(location, without, on_progress, calls=True)
-    additions.drop(location, env, trajectories)  # where forming them was interrupted
-    return done
-
-
-def _rewrite(
-    location: str,
-    change: Callable[[Whole], Whole],
-    on_progress: OnProgress,
-    *,
-    calls: bool = False,
-    vectors: snapshot.Precision | None = None,
-) -> Rewritten:
     if is_server(location):
         raise MemoryStoreError(
-            f"{location} is a server, which keeps its files itself.",
+            f"{location} is a server, whose files cannot be rewritten.",
             "Stop it, and name its directory with --memory.",
         )
     check_directory(location)
+    purged = frozenset(tuples)
+    rows = load(location, env).rows.with_ids(purged)
     with locked(location) as place:
-        before = size_of(place)
         new = place / NEW
         with store_errors(location):
             shutil.rmtree(new, ignore_errors=True)
         try:
-            old = _parts(location)
-            raised = any(one.is_of_first_version for part in old for one in part.generations)
-            parts = [_raised(change(part)) for part in old]
+            parts = [
+                _without(part, purged) if part.contents.generation.env == env else part
+                for part in _parts(location)
+            ]
             complete = {part.contents.generation.env: part.generations for part in parts}
             for part in parts:
                 snapshot.write(str(new), part.contents)
             snapshot.publish(str(new), complete, ())
             _write(location, new, on_progress)
-            precision = vectors or snapshot.precision(location)
-            if precision != snapshot.EXACT:
-                shutil.rmtree(new / snapshot.SNAPSHOTS)
-                snapshot.publish(str(new), complete, (), precision)
-                for part in parts:
-                    snapshot.write(str(new), part.contents)
             with store_errors(location):
-                _replace(place, new, calls=calls)
+                _replace(place, new)
         finally:
             shutil.rmtree(new, ignore_errors=True)
-        snapshot.publish(location, complete, snapshot.stamp(place / DATABASE), vectors)
-        tuples = {part.contents.generation.env: len(part.contents.rows) for part in parts}
-        return Rewritten(before, size_of(place), tuples, raised)
-
-
-def size_of(place: Path) -> int:
-    """Return the bytes of all files below a folder."""
-    return sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+        snapshot.publish(location, complete, snapshot.stamp(place / DATABASE))
+    # An interrupted folding may have left them there.
+    additions.drop(location, env, {row.tuple.trajectory_id for row in rows})
 
 
 def _parts(location: str) -> list[Whole]:
@@ -180,28 +87,14 @@ def _parts(location: str) -> list[Whole]:
         return [Whole(store.load(env), present) for env, present in store.complete().items()]
 
 
-def _raised(part: Whole) -> Whole:
-    """Return a part whose digests cover all that this version's do; it decides as before."""
-    raised = tuple(
-        replace(
-            bare := one.without_digest(),
-            digest=part.contents.at(one).rows.columns.digest(bare, part.contents.at(one).batches),
-        )
-        if one.is_of_first_version
-        else one
-        for one in part.generations
-    )
-    return Whole(replace(part.contents, generation=raised[-1], kinds=None), raised)
-
-
 def _write(location: str, new: Path, on_progress: OnProgress) -> None:
-    """Have another process write the database of the snapshots in `new`, and compare both.
+    """Have another process write and check the database of the snapshots in `new`.
 
-    Chroma writes memory that it has not set: in this process that could be texts that are to go.
+    Chroma writes uninitialised memory to its files, which in this process may hold purged texts.
     """
     code = (
         "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-        "from ldm.memory.rewriting import main; main(sys.argv[2])"
+        "from ldm.memory.purging import main; main(sys.argv[2])"
     )
     command = [sys.executable, "-P", "-c", code, json.dumps(sys.path), str(new)]
     pipe = subprocess.PIPE
@@ -215,22 +108,22 @@ def _write(location: str, new: Path, on_progress: OnProgress) -> None:
         reason = (complaint.splitlines() or ["no reason was given"])[-1]
         raise MemoryStoreError(
             f"The memory at {location} could not be rewritten: {reason}.",
-            "It is unchanged. Free disk space if it is full; otherwise copy it and report this.",
+            "It is unchanged. Free disk space if it is full; otherwise report this.",
         )
 
 
 def main(new: str) -> None:
-    """Write the database of the snapshots in a folder, and print how many tuples are written.
+    """Write the database of the snapshots in a folder, printing the number of written tuples.
 
-    Raises MemoryStoreError where the database does not hold what the snapshots do.
+    Raises MemoryStoreError if the database then differs from the snapshots.
     """
     catalog = snapshot.catalog(new)
-    assert catalog is not None  # noqa: S101 - `_rewrite` made it
+    assert catalog is not None  # noqa: S101 - `purge` wrote it
     total = sum(present[-1].tuples for present in catalog.generations.values())
     done = 0
     for present in catalog.generations.values():
         contents = snapshot.read(new, present)
-        assert contents is not None  # noqa: S101 - as before
+        assert contents is not None  # noqa: S101 - `purge` wrote it
         with open_store(new) as store:
             for written in store.add_memory(contents, present):
                 done += written
@@ -239,7 +132,7 @@ def main(new: str) -> None:
         with open_store(new) as store:
             again = store.load(contents.generation.env)
         if again.rows != contents.rows or not _same_vectors(again, contents):
-            raise MemoryStoreError("The new database differs from what was to be written.")
+            raise MemoryStoreError("The new database differs from what was written to it.")
 
 
 def _same_vectors(one: Contents, other: Contents) -> bool:
@@ -247,8 +140,8 @@ def _same_vectors(one: Contents, other: Contents) -> bool:
     return all(np.array_equal(one.vectors[span], other.vectors[span]) for span in spans)
 
 
-def _replace(place: Path, new: Path, *, calls: bool) -> None:
-    """Put the new database in the place of the old one, and remove what that leaves behind."""
+def _replace(place: Path, new: Path) -> None:
+    """Put the new database in the place of the old one and remove the remains of that."""
     for folder in new.iterdir():
         if folder.is_dir() and folder.name != snapshot.SNAPSHOTS:
             folder.rename(place / folder.name)
@@ -257,7 +150,7 @@ def _replace(place: Path, new: Path, *, calls: bool) -> None:
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         folder.rename(target)
-    for name in (STAGING, *([CALLS] if calls else [])):
+    for name in (STAGING, CALLS):
         shutil.rmtree(place / name, ignore_errors=True)
     (new / DATABASE).replace(place / DATABASE)
     for name in leftovers(place):
@@ -265,7 +158,7 @@ def _replace(place: Path, new: Path, *, calls: bool) -> None:
 
 
 def leftovers(place: Path) -> list[str]:
-    """Return the folders in a memory's directory that nothing refers to, sorted."""
+    """Return the folders in a memory's directory that are not in use, sorted."""
     with closing(sqlite3.connect(place / DATABASE)) as database:
         used = {row[0] for row in database.execute("SELECT id FROM segments")}
     folders = [path.name for path in place.iterdir() if path.is_dir()]
@@ -282,7 +175,7 @@ def _is_segment(name: str) -> bool:
 
 
 def _without(part: Whole, purged: frozenset[str]) -> Whole:
-    """Return a part as if some tuples had never been there."""
+    """Return a memory as if it had never held these tuples."""
     contents = part.contents
     columns = contents.rows.columns
     rest = np.flatnonzero(~columns.named(purged))
@@ -319,7 +212,7 @@ def _without(part: Whole, purged: frozenset[str]) -> Whole:
     for generation in part.generations:
         shrunk = _shrunk(left, generation, purged, tasks)
         if generation.origin == "forgotten" and purged & {*generation.hidden} - hidden:
-            # How they were chosen may name them.
+            # Its settings may name them.
             shrunk = replace(shrunk, settings={"chosen": "tuples that were purged later"})
         hidden = frozenset(generation.hidden)
         generations.append(shrunk)
@@ -329,26 +222,24 @@ def _without(part: Whole, purged: frozenset[str]) -> Whole:
 def _shrunk(
     left: Contents, generation: Generation, purged: frozenset[str], tasks: frozenset[str]
 ) -> Generation:
-    """Return a generation's record for what is left of its tuples."""
+    """Return the record of a generation for its remaining tuples."""
     columns = left.at(generation).rows.columns
     if not len(columns):
         raise MemoryStoreError(
             f"Generation {generation.number} of {generation.env} would be left without any tuple.",
-            "Go back or build the memory again without them.",
+            "Build the memory again without them.",
         )
-    utilities = {name: u for name, u in generation.utilities.items() if name not in purged}
     shrunk = replace(
         generation,
         tuples=len(columns),
         hidden=tuple(name for name in generation.hidden if name not in purged),
-        utilities=utilities,
         tasks=tuple(name for name in generation.tasks if name not in tasks),
     )
     return replace(shrunk, digest=columns.digest(shrunk, left.at(generation).batches))
 
 
 def _reworded(batch: BatchIndex, words: frozenset[str]) -> BatchIndex:
-    """Return a batch whose types are named with `words` alone."""
+    """Return a batch whose type names use only `words`."""
     goal_types = []
     for g, goal_type in enumerate(batch.goal_types):
         names = enumerate(goal_type.observation_types)
@@ -358,7 +249,7 @@ def _reworded(batch: BatchIndex, words: frozenset[str]) -> BatchIndex:
 
 
 def _name(name: str, words: frozenset[str], number: int) -> str:
-    """Return a type's name, another one where it holds words that are nowhere else."""
+    """Return a type's name, or a neutral one if it uses other words."""
     return name if _split(name) <= words or name == "other" else f"type {number + 1}"
 
 

@@ -1,0 +1,90 @@
+"""Ranking in parts, stopped by the bound of the score, is ranking everything."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import pytest
+
+from ldm.memory import retrieval
+from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.contents import Contents
+from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.ranking import Score
+from ldm.memory.retrieval import Query, Retriever
+from ldm.memory.rows import Rows
+from ldm.types import History, Recall, StateActionTuple
+from tests.memory.brute_force import brute_force
+
+ROWS, DIMENSION, K = 600, 4, 12
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    scaled: np.ndarray = (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype("f4")
+    return scaled
+
+
+@pytest.fixture(scope="module")
+def contents() -> Contents:
+    """A memory of random vectors in one batch with a single cell."""
+    generator = np.random.default_rng(0)
+    builder = ColumnsBuilder("env", DIMENSION)
+    rows = [
+        IndexedTuple(
+            StateActionTuple(
+                *(f"goal {i % 90}", History(), f"seen {i}", f"do {i}", "", "env", "train"),
+                *(f"task {i}", "source", f"trajectory {i}", 0, "expert"),
+            ),
+            *("mixed-1", 0, 0),
+        )
+        for i in range(ROWS)
+    ]
+    goals = unit(generator.standard_normal((90, DIMENSION)))[np.arange(ROWS) % 90]
+    observations = unit(generator.standard_normal((ROWS, DIMENSION)))
+    builder.add_rows(rows, np.concatenate([goals, observations], axis=1))
+    columns, vectors = builder.collected()
+    generation = Generation(0, "formed", "env", "random", DIMENSION, ROWS, "", {})
+    batch = BatchIndex("mixed-1", "", 0, (), (GoalType("all", ("all",)),))
+    return Contents(generation, (batch,), Rows(columns), vectors)
+
+
+def differing(contents: Contents, score: Score, monkeypatch: pytest.MonkeyPatch) -> int:
+    """For how many of 40 random queries the best K are not those of brute force."""
+    monkeypatch.setattr(retrieval, "FIRST_ROWS", 8)
+    monkeypatch.setattr(retrieval, "CELLS", 1)
+    retriever = Retriever(contents.batches, contents.rows, contents.vectors, score)
+    different = 0
+    for query in unit(np.random.default_rng(1).standard_normal((40, 2, DIMENSION))):
+        expected = brute_force(contents, "", query, K, score.goal_weight)
+        recalls: list[Recall] = retriever.search(Query("", "", *query), ["mixed-1"], K)
+        different += [(r.id, r.similarity, r.fallback) for r in recalls] != expected
+    return different
+
+
+@pytest.mark.parametrize("goal_weight", [0.3, 0.5, 0.7])
+def test_the_best_are_those_of_brute_force_whatever_the_weight(
+    goal_weight: float, contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not differing(contents, Score(goal_weight), monkeypatch)
+
+
+def test_a_bound_of_another_weight_would_be_noticed(
+    contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Score, "bound", lambda _, goal: (goal + 1) / 2)
+    assert differing(contents, Score(0.3), monkeypatch) > 10
+
+
+def test_not_all_rows_are_compared(contents: Contents, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = count()
+    score = Score.score
+
+    def counting(self: Score, goal: np.ndarray, observation: np.ndarray) -> np.ndarray:
+        for _ in np.atleast_1d(goal):
+            next(compared)
+        return score(self, goal, observation)
+
+    monkeypatch.setattr(Score, "score", counting)
+    assert not differing(contents, Score(0.7), monkeypatch)
+    assert next(compared) < 40 * ROWS * 0.9
