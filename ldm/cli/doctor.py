@@ -10,7 +10,7 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.environment import connection
-from ldm.cli.options import AsJson, LlmName, model_options
+from ldm.cli.options import AsJson, LlmName
 from ldm.config import DEFAULT_MEMORY
 from ldm.diagnosis import Check, diagnose
 
@@ -40,9 +40,9 @@ def doctor(
       ldm doctor --memory experiments/memory --json
       ldm doctor --llm gpt-4o-mini --probe
     """
-    from ldm.llm.models import Models
+    from ldm.llm.models import ModelOptions, Models
 
-    models = Models(model_options(llm=llm), connection) if probe else None
+    models = Models(ModelOptions(llm=llm), connection) if probe else None
     checks = list(diagnose(memory, os.environ, models))
     healthy = all(check.status != "problem" for check in checks)
     if as_json:
