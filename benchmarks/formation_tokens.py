@@ -27,7 +27,8 @@ from ldm.llm import Completion, Message
 from ldm.llm.models import ModelOptions, Models
 from ldm.llm.recording import read_calls
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+from ldm.reason.prompted import PromptedReasoner
+from ldm.reason.prompting import PromptedOptions
 from ldm.run.builders import card_of
 from ldm.types import Trajectory, Usage
 

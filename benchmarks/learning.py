@@ -43,8 +43,8 @@ from ldm.episode import Environment, run_episode
 from ldm.explore import ExploredGoal, read_explored_goals
 from ldm.memory import Memory
 from ldm.reason.offline import OfflineReasoner
+from ldm.report.drawing import svg
 from ldm.run.building import read_trajectories
-from ldm.run.drawing import svg
 from ldm.run.runner import results
 from ldm.run.statistics import Difference, bootstrap, difference, summarize
 from ldm.runs import Run, open_run
@@ -70,17 +70,17 @@ class Subject:
 
 SUBJECTS = {
     "alfworld": Subject("alfworld", "train", 180, "valid_seen", "expert_trajectories_train.jsonl"),
-    "webshop": Subject("webshop", "train", 341, "test", "", ("--budget", "400")),
+    "webshop": Subject("webshop", "train", 341, "test", "", ("--search.budget", "400")),
     "shop": Subject(
         *("webshop", "demo_train", 300, "demo_test"),
         "data/trajectories/webshop/demo_train.jsonl.gz",
-        ("--budget", "400"),
+        ("--search.budget", "400"),
     ),
 }
 #: What can be taken away → options of `ldm refine`, and of `ldm eval`. Rounds are taken away by
 #: reading an earlier line of the table.
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "outcome": (("--agent.outcomes", "false"), ("--agent.outcomes", "false")),
+    "outcome": (("--policy.outcomes", "false"), ("--agent.outcomes", "false")),
     "gate": (("--gate", "open"), ()),
     "solved": (("--gate.solved", "false"), ()),
     "explorer": (("--explorer", "tree"), ()),
@@ -175,7 +175,7 @@ class Series:
             subject = self.subject
             report: dict[str, Any] = ldm(
                 *("refine", "--env", subject.env, "--split", subject.train),
-                *("--tasks", self.arguments.goals or subject.goals),
+                *("--limit", self.arguments.goals or subject.goals),
                 *("--reuse-goals", *self._data, "--memory", self._memory),
                 *("--runs", self.folder / "runs", "--workers", self.arguments.workers),
                 *subject.options,

@@ -30,7 +30,7 @@ SETTINGS: dict[str, tuple[int, tuple[str, ...]]] = {
     "width 1": (0, ("--width", "1")),
     "width 2": (0, ("--width", "2")),
     "width 8": (0, ("--width", "8")),
-    "no concentration test": (0, ("--concentration", "2")),
+    "no concentration test": (0, ("--search.concentration", "2")),
 }
 COLUMNS = (
     *("setting", "goals", "trees", "nodes", "steps", "improved", "tuples", "s"),
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("memory", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--tasks", default="60")
+    parser.add_argument("--tasks", type=int, default=60)
     parser.add_argument("--only", nargs="*", default=list(SETTINGS), choices=list(SETTINGS))
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -75,14 +75,16 @@ def refine(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         shutil.copytree(arguments.memory, folder / "memory")
-        goals = arguments.tasks
+        goals = "--limit", str(arguments.tasks)
         full = next(n for n, (s, o) in SETTINGS.items() if s == seed and not o)
         if options:
-            goals = str(unsolved(arguments.out / full.replace(" ", "-"), folder / "goals.txt"))
+            known = arguments.out / full.replace(" ", "-")
+            goals = "--tasks", str(unsolved(known, folder / "goals.txt"))
         start = time.perf_counter()
         outcome = ldm(
             *("refine", "--env", "alfworld", "--split", "train", "--data", str(arguments.data)),
-            *("--tasks", goals, "--seed", str(seed), "--memory", str(folder / "memory")),
+            *goals,
+            *("--seed", str(seed), "--memory", str(folder / "memory")),
             *("--runs", str(folder / "runs"), "--gate", "off", *options),
         )
         outcome["wall"] = time.perf_counter() - start

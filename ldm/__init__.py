@@ -20,18 +20,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ldm.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from ldm.agents import Resources
     from ldm.config import Build, Evaluate, OptimisePlan, Refine, Section
+    from ldm.envs.formats import Assumed
     from ldm.episode import Agent, Environment, Episode
     from ldm.errors import LdmError
-    from ldm.interchange.foreign import Assumed
     from ldm.llm.models import ModelOptions
     from ldm.llm.service import Connection
     from ldm.memory import Memory
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.recalls import Recalls
-    from ldm.report import write_report
     from ldm.run.building import (
         build_memory,
         read_trajectories,
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
         credit_tuples,
         prune_memory,
     )
-    from ldm.run.curve_runs import curve
-    from ldm.run.curves import Curve
     from ldm.run.evaluate import Comparison, compare, evaluate, evaluate_all
     from ldm.run.grid import Grid
     from ldm.run.judged import JudgedRun
@@ -65,8 +64,6 @@ if TYPE_CHECKING:
     from ldm.run.runtime import Runtime
     from ldm.types import Card, Recall, StateActionTuple, Step, Task, TimeStep, Trajectory
 
-__version__ = "0.2.0"
-
 __all__ = [
     "Agent",
     "Assumed",
@@ -75,7 +72,6 @@ __all__ = [
     "Comparison",
     "Connection",
     "Credited",
-    "Curve",
     "Environment",
     "Episode",
     "Evaluate",
@@ -110,7 +106,6 @@ __all__ = [
     "build_memory",
     "compare",
     "credit_tuples",
-    "curve",
     "evaluate",
     "evaluate_all",
     "evaluate_preset",
@@ -123,7 +118,6 @@ __all__ = [
     "read_trajectories",
     "refine",
     "resume",
-    "write_report",
     "write_trajectories",
 ]
 
@@ -131,13 +125,12 @@ __all__ = [
 #: `ldm --help` answer at once.
 _MODULES = {
     "Agent": "ldm.episode",
-    "Assumed": "ldm.interchange.foreign",
+    "Assumed": "ldm.envs.formats",
     "Build": "ldm.config",
     "Card": "ldm.types",
     "Comparison": "ldm.run.evaluate",
     "Connection": "ldm.llm.service",
     "Credited": "ldm.run.crediting",
-    "Curve": "ldm.run.curves",
     "Environment": "ldm.episode",
     "Episode": "ldm.episode",
     "Evaluate": "ldm.config",
@@ -172,7 +165,6 @@ _MODULES = {
     "build_memory": "ldm.run.building",
     "compare": "ldm.run.evaluate",
     "credit_tuples": "ldm.run.crediting",
-    "curve": "ldm.run.curve_runs",
     "evaluate": "ldm.run.evaluate",
     "evaluate_all": "ldm.run.evaluate",
     "evaluate_preset": "ldm.run.reproducing",
@@ -185,7 +177,6 @@ _MODULES = {
     "read_trajectories": "ldm.run.building",
     "refine": "ldm.run.refine",
     "resume": "ldm.run.resuming",
-    "write_report": "ldm.report",
     "write_trajectories": "ldm.run.building",
 }
 

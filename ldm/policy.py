@@ -1,6 +1,6 @@
 """One decision of LDM² (§3.1): observe → history → retrieve → act or propose.
 
-The agent and the tree explorer share this module, so they see the same histories and recalls.
+The agent and the explorer share it, so that they see the same histories and recalls.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
 from ldm.reason import Answer, Notes, Reasoner, State, shortened
-from ldm.reason.budget import LEAST_TOKENS
 from ldm.reason.consulting import CERTAINTY, NEAR, SHARE, Consult, Consulting
-from ldm.reason.prompted import (
+from ldm.reason.prompting import (
+    LEAST_TOKENS,
     PROMPT_RECALLS,
     Histories,
     PromptedOptions,
@@ -26,10 +26,10 @@ from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_
 MIN_AGREEING = 2
 #: Tuples whose translations are cached.
 TRANSLATIONS = 20_000
-#: Situations whose recalls are cached: a search comes to the same sight of one goal again.
+#: Situations whose recalls are cached: a search returns to the same sights.
 RECALLED = 1_000
 
-#: Kinds of the notes of a trial that say how its recalls voted, and why a model was asked.
+#: Kinds of the notes of a trial: the votes of its recalls, and why a model was asked.
 VOTES, CONSULTED = "votes", "consulted"
 
 HistoryMode = Literal["full", "summary", "actions", "none"]
@@ -38,69 +38,60 @@ Control = Literal["", "random", "none"]
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """How a decision is made.
+    """How a decision is made (LDM² §3.1; Table 5 for `k`, Fig. 3 for `batches`)."""
 
-    k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 20 for a prompt that shows
-    5 as in the paper's Table 5). history: what of h_τ the decision sees (Eq. 6): assessment and
-    summary ("summary"), past steps beside them ("full") or alone ("actions"), or nothing ("none").
-    batches: batch memories of the goal's kind that may be searched, 0 for all (Fig. 3). control:
-    "random" recalls tuples at random, "none" recalls nothing; both measure the value of memory
-    (ours). index: what classifies a state (Eq. 3), the nearest centroid ("embedding", ours) or the
-    reasoner ("llm"). outcomes: whether the outcomes of recalled tuples count, in a vote and in
-    prompts (ours). max_recall_share: tuples that a refinement added give way to others once they
-    were recalled in more than this share of the steps that a process has taken; 1 for no bound
-    (ours).
-    prompt_tokens: maximum tokens of a model's prompt, 0 for what its context has room for; what a
-    decision refers to is cut last (ours).
-    thought: whether a model thinks in a sentence or two before it decides (ours).
-    histories: whether a model notes things as it decides (ours), or is asked for an assessment and
-    a summary before each decision ("paper", Eq. 6).
-    consult: when decisions ask a model: "always", where memory is "unsure", or "never" (ours).
-    certainty: the minimum share of the votes for memory to count as sure (ours). near: the
-    minimum similarity of the nearest recall for that (ours). consult_share: the most steps of a
-    process, as a share, at which a model is asked where memory is unsure; 1 for no bound (ours).
-    """
-
-    k: int = 0
-    history: HistoryMode = "full"
-    batches: int = 0
-    control: Control = ""
-    index: Literal["embedding", "llm"] = "embedding"
-    outcomes: bool = True
-    max_recall_share: float = 0.5
-    prompt_tokens: int = 0
-    thought: Thought = "none"
-    histories: Histories = "combined"
-    consult: Consult = "always"
-    certainty: float = CERTAINTY
-    near: float = NEAR
-    consult_share: float = SHARE
+    k: Annotated[int, "Tuples recalled; 0: 60 offline, 20 for a prompt that shows 5"] = 0
+    history: Annotated[
+        HistoryMode, "Part of h_τ shown (Eq. 6): steps and summary, one of them, or nothing"
+    ] = "full"
+    batches: Annotated[int, "Batch memories of the goal's kind searched; 0: all"] = 0
+    control: Annotated[Control, "Recall random tuples or none, to measure the memory's value"] = ""
+    index: Annotated[
+        Literal["embedding", "llm"],
+        "Classify states (Eq. 3) by the nearest centroid or the model",
+    ] = "embedding"
+    outcomes: Annotated[bool, "Let the outcomes of recalled tuples count"] = True
+    max_recall_share: Annotated[
+        float, "Share of an episode's steps after which an added tuple gives way to others"
+    ] = 0.5
+    prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
+    thought: Annotated[Thought, "Let the model think briefly before each decision"] = "none"
+    histories: Annotated[
+        Histories,
+        "Have notes written with the decision, or as in the paper by two calls before it",
+    ] = "combined"
+    consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
+    certainty: Annotated[float, "Minimum share of the votes for memory to be sure"] = CERTAINTY
+    near: Annotated[float, "Minimum similarity of the nearest recall for memory to be sure"] = NEAR
+    consult_share: Annotated[
+        float, "Maximum share of steps at which a model is asked because memory is unsure"
+    ] = SHARE
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
-            raise ValueError("k and batches are 0 or more")
+            raise ValueError("k and batches must be 0 or more")
         if not 0 < self.max_recall_share <= 1:
-            raise ValueError("max_recall_share is above 0 and at most 1")
+            raise ValueError("max_recall_share must be above 0 and at most 1")
         if not 0 < self.consult_share <= 1:
-            raise ValueError("consult_share is above 0 and at most 1")
+            raise ValueError("consult_share must be above 0 and at most 1")
         if not (0 <= self.certainty <= 1 and -1 <= self.near <= 1):
-            raise ValueError("certainty is in [0, 1] and near in [-1, 1]")
+            raise ValueError("certainty must be in [0, 1] and near in [-1, 1]")
         if 0 != self.prompt_tokens < LEAST_TOKENS:
             raise ValueError(
-                f"prompt_tokens is {LEAST_TOKENS} or more, or 0 for what the context has room for"
+                f"prompt_tokens must be {LEAST_TOKENS} or more, or 0 for the model's context"
             )
 
     @staticmethod
     def with_model(given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a new run with a language model takes beside the options that are given.
+        """Return the defaults of a new run with a language model, beside the given options.
 
-        A model is asked where memory is unsure; in the paper's way it writes each step's history.
+        A model is asked when memory is unsure; in the paper's way it writes each step's history.
         """
         paper = given.get("histories") == "paper"
         return {} if "consult" in given or paper else {"consult": "unsure"}
 
     def prompted(self, concurrency: int = 1) -> PromptedOptions:
-        """Return how a model is prompted for such decisions."""
+        """Return the options of the prompts for such decisions."""
         return PromptedOptions(
             notes=self.history in {"full", "summary"},
             recalls=self.k or PROMPT_RECALLS,
@@ -114,10 +105,10 @@ class PolicyOptions:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """What a decision hands to the next one of the same process.
+    """The state that a decision passes on to the next one of the same process.
 
-    notes: what the next one starts from. recalled: id of a tuple that came with a refinement → in
-    how many steps of the process it was recalled. consulted: see `State.consulted`.
+    notes: on the past. recalled: id of a tuple added by a refinement → the number of steps at which
+    it was recalled. consulted: see `State.consulted`.
     """
 
     notes: Notes = Notes()  # noqa: RUF009 - frozen
@@ -129,8 +120,8 @@ class Memo:
 class Observed:
     """The situation that a decision is about.
 
-    previous: of the preceding decision of the process. key: seeds what is random. steps_left: how
-    many more steps may be taken, None where nobody counts. refused: whether the last action was.
+    previous: of the preceding decision of the process. key: seeds random recalls. steps_left: the
+    steps left in the trial, or None if there is no limit. refused: whether the last action was.
     localize: see `Environment.localize`.
     """
 
@@ -149,10 +140,7 @@ class Observed:
 class Decision:
     """Proposals, best first, and the recalls they rest on (in the present task's words).
 
-    memo: for the next decision of the process.
-    followed: places in `recalls` of those that the best proposal follows (`Answer.followed`).
-    reason: why a model was asked, "" where memory decided (`Answer.reason`).
-    votes: what the recalls vote for (`Answer.votes`).
+    memo: for the next decision of the process. followed, reason, votes: see `Answer`.
     """
 
     proposals: tuple[Proposal, ...]
@@ -173,7 +161,7 @@ class Decision:
 
 
 class Policy:
-    """Decides with a memory and a reasoner. It holds no state of any episode."""
+    """Decides with a memory and a reasoner, without any state of an episode."""
 
     def __init__(
         self, memory: Memory, reasoner: Reasoner, options: PolicyOptions, seed: int = 0
@@ -194,7 +182,7 @@ class Policy:
 
     @property
     def classifier(self) -> Reasoner | None:
-        """What assigns states to types: the reasoner, or None for the nearest centroid."""
+        """The reasoner that assigns states to types, or None for the nearest centroid."""
         return self._reasoner if self._options.index == "llm" else None
 
     def batches(self, goal: str) -> tuple[str, ...]:
@@ -214,8 +202,8 @@ class Policy:
     def rank(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Decide on the next action in a search, and propose up to `z` alternatives to it.
 
-        The first proposal is what `decide` returns, and the confidences of the others are those
-        that `propose` gives them, or both are of the reasoner's `searching`. One recall does.
+        The first proposal is that of `decide`, the others have the confidences of `propose`, both
+        by the reasoner's `searching`, from one recall.
         """
         state, recalls = self._recalled(now, batches)
         reasoner = self._reasoner.searching
@@ -234,9 +222,9 @@ class Policy:
     ) -> Decision:
         """Propose the actions that a tree explorer tries (§3.3).
 
-        Where at least two recalls agree, with a share of `concentration` or more, propose only
-        their action, with confidence 1; otherwise what `propose` returns. A concentration above 1
-        is never reached.
+        If at least two recalls agree, with a share of `concentration` or more, propose only their
+        action, with confidence 1; otherwise do as `propose`. A concentration above 1 is never
+        reached.
         """
         state, recalls = self._recalled(now, batches)
         agreed = self._reasoner.agree(state, recalls)
@@ -245,17 +233,17 @@ class Policy:
         return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
 
     def imitate(self, now: Observed, source: StateActionTuple) -> str:
-        """Return what the action of a single tuple comes to in the present state."""
+        """Return the counterpart of a single tuple's action in the present state."""
         local = self._translated(source).into(now.localize)
-        state = self._state(now, noted=self._reads_notes)
+        state = self._state(now, noted=self._reasoner.reads_notes)
         return self._reasoner.act(state, (Recall(local, 1.0, "", "", ""),)).action
 
     def state(self, now: Observed) -> State:
-        """Return what the reasoner sees: goal, history as configured, observation."""
+        """Return the reasoner's input: goal, history as configured, observation."""
         return self._state(now, noted=True)
 
     def _state(self, now: Observed, *, noted: bool) -> State:
-        """Return what `state` does. noted: whether with what was noted of the past in words."""
+        """Return the state. noted: with notes on the past in words."""
         past, mode = shortened(now.past), self._options.history
         notes, course = Notes(), now.past if mode == "full" else ()
         if mode == "none":
@@ -283,13 +271,8 @@ class Policy:
         )
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
-        state = self._state(now, noted=self._reads_notes)
+        state = self._state(now, noted=self._reasoner.reads_notes)
         return state, self.recall(now, batches)
-
-    @property
-    def _reads_notes(self) -> bool:
-        """Whether a decision depends on notes."""
-        return self._reasoner.reads_notes
 
     def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
         """Return the most similar tuples, or the control's, in the words of the present task."""
@@ -326,7 +309,7 @@ class Policy:
         return _Recalled(tuple(recalls), [self._translated(recall.tuple) for recall in recalls])
 
     def _without_outcome(self, recall: Recall) -> Recall:
-        """Return a recall of which only the action is known, made once per tuple."""
+        """Return a recall without its outcome, cached per tuple."""
         source = recall.tuple
         if source.outcome is None:
             return recall
@@ -338,15 +321,15 @@ class Policy:
         return replace(recall, tuple=plain)
 
     def _spent(self, now: Observed) -> frozenset[str]:
-        """Return the ids of the tuples that have had their share of this process's recalls."""
+        """Return the ids of tuples recalled too often in this episode."""
         most = self._options.max_recall_share * len(now.past)
         return frozenset(name for name, count in now.previous.recalled.items() if count > most)
 
     def _translated(self, source: StateActionTuple) -> _Translated:
         """Return a tuple with its latest translation.
 
-        All texts of the tuple are asked about at once: `localize` may answer otherwise in the next
-        task, but what it makes of them tells whether an earlier translation still holds.
+        `localize` may answer otherwise in the next task: its translation of all texts at once tells
+        whether an earlier one still holds.
         """
         known = self._translations.get(id(source))
         if known is None:
@@ -357,7 +340,7 @@ class Policy:
 
 
 def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Recall]:
-    """Return `k` recalls in their order; the spent ones are among them where others are lacking."""
+    """Return the first `k` recalls, using over-recalled tuples only as filler."""
     others = sum(recall.id not in spent for recall in recalls)
     places = max(0, k - others)
     chosen = []
@@ -376,7 +359,7 @@ def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Dec
 
 
 def _memo(answer: Answer, recalls: Sequence[Recall], now: Observed) -> Memo:
-    """Return what the next decision is handed, with these recalls and a question counted."""
+    """Return the memo for the next decision, with these recalls and a question counted."""
     counts = dict(now.previous.recalled)
     for recall in recalls:
         if recall.tuple.is_refined:
@@ -385,7 +368,7 @@ def _memo(answer: Answer, recalls: Sequence[Recall], now: Observed) -> Memo:
 
 
 class _Recalled:
-    """What was recalled in a situation, and the same in the words of the latest task."""
+    """The recalls of a situation, and the same in the words of the latest task."""
 
     def __init__(self, recalls: tuple[Recall, ...], translated: Sequence[_Translated]) -> None:
         self._recalls = recalls
@@ -393,7 +376,7 @@ class _Recalled:
         self._latest = recalls, [recall.tuple for recall in recalls]
 
     def local(self, localize: Callable[[str], str]) -> tuple[Recall, ...]:
-        """Return the recalls as `localize` words them: the same value where they were so before."""
+        """Return the recalls as `localize` words them; the same value if nothing changed."""
         latest, before = self._latest
         tuples = [one.into(localize) for one in self._translated]
         if not all(map(is_, tuples, before)):
@@ -417,7 +400,7 @@ class _Translated:
         self._latest = (self._text, source)
 
     def into(self, localize: Callable[[str], str]) -> StateActionTuple:
-        """Return the tuple as `localize` words it; the tuple itself where nothing changes."""
+        """Return the tuple as `localize` words it; the tuple itself if nothing changes."""
         text = localize(self._text)
         known, local = self._latest
         if text == known:

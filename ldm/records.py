@@ -191,7 +191,7 @@ def _detected(
             break
     raise LdmError(
         f"{path} does not look like {', '.join(SCHEMAS)} records.{damaged}",
-        "Name the record with --type, or convert a file of another format with `ldm import`.",
+        "Name the record with --schema, or convert a file of another format with `ldm import`.",
     )
 
 

@@ -1,7 +1,7 @@
-"""Names → classes, looked up lazily: built-in dicts, entry points, or "package.module:Class".
+"""Names → objects, looked up lazily: built-in dicts, entry points, or "package.module:Class".
 
-Nothing is imported until a name is used, so `ldm --help` loads no simulator and no model. A name
-that stands in a file is not the user's: for it, nothing is imported that is not registered.
+Nothing is imported before a name is used, so `ldm --help` loads no simulator and no model. A name
+read from a file is not the user's choice: it imports nothing that is not registered.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ldm.errors import LdmError
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What a class outside this package must have. tests: the ones that say more of it."""
+    """The members that a class of another package must have. tests: the class that checks them."""
 
     members: tuple[str, ...] = ()
     tests: str = ""
 
 
-#: The "package.module:Class" names that the user of this process gave.
+#: The "package.module:Class" names given by the user of this process.
 _named: set[str] = set()
 _path_lock = threading.RLock()
 
 
 def names(builtin: Mapping[str, str], group: str) -> dict[str, str]:
-    """Return all names with their dotted paths: `builtin` and what installed packages announce."""
+    """Return name → dotted path, sorted: `builtin` and the entry points of installed packages."""
     announced = {point.name: point.value for point in entry_points(group=group)}
     return dict(sorted({**announced, **builtin}.items()))
 
@@ -48,13 +48,13 @@ def load(
     contract: Contract = Contract(),
     recorded: bool = False,
 ) -> Any:
-    """Return the object that `name` stands for; messages call it `what`, e.g. "environment".
+    """Return the object called `name`, or the module if its path names no attribute.
 
-    contract: what the object must have.
-    recorded: the name comes from a file. A module that it names is imported only where it is
-    registered, or where the user of this process named it before.
-    Raises LdmError where that is not so, where the name is unknown, where its module or attribute
-    cannot be imported, or where it lacks something of the contract.
+    what: the kind of object in messages, e.g. "environment". contract: what the object must have.
+    recorded: the name comes from a file: import its module only if it is registered, or if the
+    user of this process has named it before.
+    Raise LdmError if that forbids it, if the name is unknown, if its module or attribute cannot be
+    imported, or if it lacks something of the contract.
     """
     if recorded and ":" in name and name not in {*_named, *names(builtin, group).values()}:
         raise LdmError(
@@ -73,25 +73,30 @@ def load(
             f"There is no {what} {name!r}.",
             f"{suggestion}Known: {', '.join(known)}; or name your own as package.module:Class.",
         )
-    module_name, _, attribute = target.partition(":")
     try:
         if ":" not in name:
-            named = getattr(importlib.import_module(module_name), attribute)
+            loaded = _imported(target)
         else:
             with _importable_working_directory():
-                named = getattr(importlib.import_module(module_name), attribute)
+                loaded = _imported(target)
             _named.add(name)
     except (ImportError, AttributeError, ValueError, TypeError) as error:  # also of a bad name
         raise LdmError(
             f"The {what} {name!r} ({target}) cannot be imported: {error}.",
             "Check the spelling and that its package is installed in this environment.",
         ) from error
-    if lacking := [member for member in contract.members if not hasattr(named, member)]:
+    if lacking := [member for member in contract.members if not hasattr(loaded, member)]:
         raise LdmError(
             f"The {what} {name!r} is incomplete: it lacks {', '.join(lacking)}.",
             f"Add that to the class; {contract.tests} says what each has to do.",
         )
-    return named
+    return loaded
+
+
+def _imported(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    loaded = importlib.import_module(module)
+    return getattr(loaded, attribute) if attribute else loaded
 
 
 @contextmanager

@@ -21,11 +21,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from ldm import __version__, config, records
+from ldm import config, records
 from ldm.errors import LdmError
 from ldm.parallel import Record
 from ldm.text import read_bytes, read_json
 from ldm.types import stable_hash
+from ldm.version import __version__
 
 SCHEMA_VERSION = 2
 MANIFEST = "run.json"
@@ -40,9 +41,9 @@ class Manifest:
     """The content of run.json. `create` fills in id, fingerprint, code and started.
 
     command: the command that made the run and can resume it, e.g. "eval".
-    spec: what determines the experiment, see `Run.spec`.
-    protocol: what makes scores comparable; its hash is the fingerprint.
-    arguments: what else is needed to go on: companion, preset, options of models, facts.
+    spec: determines the experiment, see `Run.spec`.
+    protocol: equal for comparable scores; its hash is the fingerprint.
+    arguments: further facts for resuming and reports: companion, preset, options of models.
     models, seeds: names of the models used, and every seed by its name.
     prompts: prompt → hash of its file, where a model is used.
     code: the version of this package; commit and dirty flag where it runs from a git checkout.
@@ -73,17 +74,17 @@ class Run:
 
     @property
     def parts(self) -> Path:
-        """The folder of part files."""
+        """Return the folder of part files."""
         return self.directory / PARTS
 
     @property
     def begun(self) -> bool:
-        """Whether any worker has recorded an item that is not merged yet."""
+        """Return whether any worker has recorded an item that is not merged yet."""
         return self.parts.is_dir() and any(self.parts.iterdir())
 
     @property
     def resume_command(self) -> str:
-        """The command that goes on with the run."""
+        """Return the command that resumes the run."""
         trust = " --trust" if ":" in self.named("env") + self.named("agent") else ""
         return f"ldm {self.manifest.command} --resume {self.directory}{trust}"
 
@@ -108,7 +109,7 @@ class Run:
 
     @property
     def companion(self) -> Path | None:
-        """The directory of the run that was started together with this one and follows it."""
+        """Return the directory of the run that was started with this one and follows it, if any."""
         name = self.manifest.arguments.get("companion")
         return self.directory.parent / str(name) if name else None
 
@@ -116,7 +117,7 @@ class Run:
         return records.loads(json.dumps(value), record_type, file=str(self.directory / MANIFEST))
 
     def recorded(self, record_type: type[R]) -> dict[int, R]:
-        """Return the records in the part files, by index. Torn last lines are dropped.
+        """Return the records in the part files by index, without torn last lines.
 
         Of several records of an item the one with the highest `attempt` counts, where they have
         this field.
@@ -146,7 +147,7 @@ class Run:
 
     @property
     def is_locked(self) -> bool:
-        """Whether a process works on the run at this moment."""
+        """Return whether a process holds the lock."""
         import fcntl
 
         try:
@@ -162,7 +163,7 @@ class Run:
     def lock(self) -> Iterator[None]:
         """Keep other processes from working on the run; the lock dies with its process.
 
-        Raises LdmError where another process holds it.
+        Raises LdmError if another process holds it.
         """
         import fcntl  # not on every platform, and only needed here
 
@@ -190,7 +191,7 @@ class Run:
 def create(runs: Path, subject: Sequence[str], manifest: Manifest) -> Run:
     """Create a run below the folder `runs`; its readable, sortable id starts with `subject`.
 
-    The directory appears together with its run.json. Raises LdmError where it cannot be written.
+    The directory appears together with its run.json. Raises LdmError if it cannot be written.
     """
     now = datetime.now().astimezone()
     slug = "-".join(re.sub(r"[^A-Za-z0-9_.=]+", "_", part) for part in subject if part)
@@ -218,7 +219,7 @@ def create(runs: Path, subject: Sequence[str], manifest: Manifest) -> Run:
 def open_run(name: str, runs: Path) -> Run:
     """Return the run in directory `name`, or with the id `name` below `runs`.
 
-    Raises LdmError where there is none, or where it has another format.
+    Raises LdmError if there is no such run, or if it has another format.
     """
     directory = Path(name)
     if not (directory / MANIFEST).is_file() and (runs / name / MANIFEST).is_file():
@@ -272,7 +273,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def fingerprint(protocol: Mapping[str, Any]) -> str:
-    """Return a hash of what makes scores comparable; runs with equal ones share a table."""
+    """Return the hash of a protocol; the scores of runs with equal hashes are comparable."""
     return stable_hash(protocol)
 
 
@@ -298,7 +299,7 @@ def _listed(only: Sequence[Any], which: str) -> str:
 
 
 def code_version() -> dict[str, Any]:
-    """Return the package's version; with commit and dirty flag in a git checkout of its own."""
+    """Return the package's version, and in a git checkout of its own commit and dirty flag."""
     root = Path(__file__).resolve().parent.parent
     version: dict[str, Any] = {"version": __version__, "commit": "", "dirty": None}
     if not (root / ".git").exists():

@@ -10,14 +10,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
 
-from ldm.cli.app import app
+from tests.cli.tree import command_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -66,24 +64,20 @@ def shown_commands() -> Iterator[tuple[str, str, bool]]:
                 yield name, match[1], False
 
 
-@cache
-def command_tree() -> Any:
-    """The command line as one object, which takes a moment to make."""
-    return typer.main.get_command(app)
-
-
 def problem(line: str, complete: bool) -> str:
     """Why the command line would not parse, "" where it would."""
     words = shlex.split(line, comments=True)[1:]
     for end in (">", "|", "&&"):
         words = words[: words.index(end)] if end in words else words
-    command = command_tree()
-    path = "ldm"
-    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+    tree = command_tree()
+    place: tuple[str, ...] = ()
+    command, path = tree[place], "ldm"
+    while hasattr(command, "list_commands") and words and not words[0].startswith("-"):
         name, *words = words
-        if name not in command.commands:
+        place = (*place, name)
+        if place not in tree:
             return f"{path} has no command {name}"
-        command, path = command.commands[name], f"{path} {name}"
+        command, path = tree[place], f"{path} {name}"
     if path == "ldm":  # only options are left: they act while they are read, so none is read here
         options = {name for option in command.params for name in option.opts} | {"--help", "-h"}
         return ", ".join(word for word in words if word.startswith("-") and word not in options)
@@ -91,7 +85,7 @@ def problem(line: str, complete: bool) -> str:
         return ""
     try:
         # A command keeps the names of its help option from its first use on.
-        command.make_context(path, words, **command_tree().context_settings)
+        command.make_context(path, words, **tree[()].context_settings)
     except typer.Exit:
         return ""
     except typer.TyperException as error:

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from ldm import registry
 from ldm.agents import AGENTS
-from ldm.envs import ENVS
+from ldm.envs import ENVS, GROUP
 from tests.conftest import CHECKOUT
 
 PACKAGE = CHECKOUT / "ldm"
-ENVIRONMENT = re.compile("|".join(ENVS), re.IGNORECASE)
+ENVIRONMENTS = registry.names(ENVS, GROUP)
+ENVIRONMENT = re.compile("|".join(ENVIRONMENTS), re.IGNORECASE)
 #: "act", "random" and "standard" are words, "ldm" is the package, "autoplan" a command, too.
 METHODS = set(AGENTS) - {"act", "random", "standard", "ldm", "autoplan"}
 METHOD = re.compile(rf"\b({'|'.join(sorted(METHODS))})\b")
@@ -26,7 +28,7 @@ TEMPLATES = {
 }
 #: What lies here belongs to one environment or one agent.
 SPECIAL = (
-    *(PACKAGE / place / name for name in ENVS for place in ("envs", "worlds")),
+    *(PACKAGE / place / name for name in ENVIRONMENTS for place in ("envs", "worlds")),
     *(PACKAGE / "agents" / name for name in AGENTS),
     *(PACKAGE / "agents" / f"{name}.py" for name in AGENTS),
     # `ldm horizon` trains what the selector of one agent predicts with.
@@ -92,6 +94,6 @@ def test_help_texts_and_messages_count() -> None:
     """What this test overlooked before: helps of options, docstrings of commands."""
     folder = PACKAGE / "cli"
     texts = [text for _, text in code(folder / "data.py")]
-    assert any(text.startswith("Size of the data, where there is a choice") for text in texts)
-    assert any(text.startswith("Download the official data") for text in texts)
-    assert not any("ldm data get" in text for text in texts)
+    assert any(text.startswith("Size of the download, if there is a choice") for text in texts)
+    assert any(text.startswith("Count the data of an environment") for text in texts)
+    assert not any("ldm data textcraft" in text for text in texts)

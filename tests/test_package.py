@@ -11,6 +11,7 @@ import sysconfig
 import tomllib
 import venv
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ def test_the_wheel_runs(installed: Path, tmp_path: Path) -> None:
 
 def test_the_wheel_prints_the_published_schemas(installed: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        [installed / "ldm", "schema", "trajectory"],
+        [installed / "ldm", "validate", "--schema", "trajectory"],
         capture_output=True,
         text=True,
         check=True,
@@ -188,20 +189,28 @@ def test_constraints_are_exact_and_cover_every_dependency(project: dict[str, obj
     assert {"hatchling", "editables"} <= pinned
 
 
-def test_doctor_looks_at_what_the_project_depends_on(project: dict[str, object]) -> None:
-    from ldm.diagnosis import REQUIRED
-    from ldm.envs import ENVS
+def test_environments_declare_the_packages_of_their_extras(project: dict[str, object]) -> None:
+    from ldm import registry
+    from ldm.envs import ENVS, GROUP
     from ldm.envs.metadata import metadata
 
     extras = project["optional-dependencies"]
     assert isinstance(extras, dict)
-    assert isinstance(project["dependencies"], list)
-    assert {requirement_name(text) for text in project["dependencies"]} == set(REQUIRED)
-    with_extra = {name: extra for name in ENVS if (extra := metadata(name).extra) is not None}
+    names = registry.names(ENVS, GROUP)
+    with_extra = {name: extra for name in names if (extra := metadata(name).extra) is not None}
     assert set(extras) - {"all", "dev", "otel", "ray", "static"} == set(with_extra)
     for name, extra in with_extra.items():
         assert {requirement_name(text) for text in extras[name]} == set(extra.distributions)
         assert f"[{name}]" in extra.install
+
+
+def test_the_installed_entry_points_are_those_of_the_project(project: dict[str, object]) -> None:
+    """An editable install has those of the day when it was made: `pip install -e .` renews it."""
+    declared = project["entry-points"]
+    assert isinstance(declared, dict)
+    installed = distribution("ldm-memory").entry_points
+    for group, points in declared.items():
+        assert {p.name: p.value for p in installed if p.group == group} == points
 
 
 def test_the_citation_names_the_version_and_the_papers() -> None:

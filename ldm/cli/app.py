@@ -12,20 +12,17 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from ldm.cli import output
 from ldm.cli.options import SpecCommand
+from ldm.cli.plugins import PluggedGroup
 from ldm.errors import Interrupted, LdmError
 from ldm.parallel import collect_seldom, sigterm_as_interrupt
 
 INTERRUPTED = 130
-#: Commands that other packages, and our plug-ins, add: name → function or Typer.
-GROUP = "ldm.commands"
 #: Command → where it is defined, and its line in `ldm --help`. A Typer is a group of commands.
 COMMANDS = {
     "demo": ("ldm.cli.demo:demo", "Build, refine and evaluate on what ships with ldm."),
@@ -48,27 +45,24 @@ COMMANDS = {
 }
 
 
-class LazyGroup(TyperGroup):
-    """The commands, each imported when it is used."""
+class LazyGroup(PluggedGroup):
+    """The commands, each imported when it is used; those of plug-ins follow ours."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [*COMMANDS, *(point.name for point in entry_points(group=GROUP))]
+        return [*COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, imported now; None if there is none of this name."""
-        place, _ = COMMANDS.get(cmd_name, ("", ""))
-        if not place:
-            place = next((p.value for p in entry_points(group=GROUP) if p.name == cmd_name), "")
-        return as_command(cmd_name, place) if place else None
+        if cmd_name in COMMANDS:
+            return as_command(cmd_name, COMMANDS[cmd_name][0])
+        return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a line for each command, importing none of ours."""
         rows = [(name, line) for name, (_, line) in COMMANDS.items()]
-        rows += [
-            (point.name, (point.load().__doc__ or "").strip().partition("\n")[0])
-            for point in entry_points(group=GROUP)
-        ]
+        for name in super().list_commands(ctx):
+            rows.append((name, self.get_command(ctx, name).get_short_help_str()))  # noqa: PERF401
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -85,16 +79,16 @@ def as_command(name: str, place: str) -> Any:
     return typer.main.get_command(target)
 
 
-def every_command(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+def every_command(context: Any = None) -> Iterator[tuple[str, Any]]:
     """Yield (words, command) of every command, for documents and tests."""
-    group = typer.main.get_command(app) if group is None else group
-    context = typer.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
+    context = context or typer.Context(typer.main.get_command(app))
+    for name in context.command.list_commands(context):
+        command = context.command.get_command(context, name)
         if hasattr(command, "list_commands"):
-            yield from every_command(command, (*path, name))
+            below = typer.Context(command, parent=context, info_name=name)
+            yield from ((f"{name} {words}", one) for words, one in every_command(below))
         else:
-            yield " ".join((*path, name)), command
+            yield name, command
 
 
 SETTINGS: dict[str, Any] = {
@@ -121,7 +115,7 @@ Examples:
 
 def _print_version(requested: bool) -> None:
     if requested:
-        from ldm import __version__
+        from ldm.version import __version__
 
         output.say(f"ldm {__version__}", error=False)
         raise typer.Exit

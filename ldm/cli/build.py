@@ -144,8 +144,7 @@ def import_files(**values: Any) -> None:
       ldm import runs/RUN/trajectories.jsonl --out tuning.jsonl --to chat
       ldm import harbor_job/ --env my_env --score 1 --out agent.jsonl
     """
-    from ldm.envs.formats import read_all, write, written_as
-    from ldm.interchange.foreign import Assumed
+    from ldm.envs.formats import Assumed, read_all, write, written_as
     from ldm.run.selection import even
 
     given = Given(import_files, values)

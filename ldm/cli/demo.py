@@ -84,7 +84,8 @@ def _splits(env: str) -> tuple[str, str]:
 
 
 def _first() -> str:
-    from ldm.envs import ENVS
+    from ldm import registry
+    from ldm.envs import ENVS, GROUP
     from ldm.envs.metadata import metadata
 
-    return next(name for name in ENVS if metadata(name).shipped)
+    return next(name for name in registry.names(ENVS, GROUP) if metadata(name).shipped)

@@ -1,4 +1,4 @@
-"""`ldm doctor`: check the installation, data and configuration, and what to do about the rest."""
+"""`ldm doctor`: check the installation, data and configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the installation, data and configuration, and say how to fix what is missing.
+    """Check the installation, data and configuration, with a remedy for missing parts.
 
     Nothing is changed, and the network is used with --probe only. The exit status is 1 if something
     prevents ldm from working; missing data, model services and memories do not count.

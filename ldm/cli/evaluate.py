@@ -121,7 +121,6 @@ def evaluate(**values: Any) -> None:
 def _prepared(given: Given, variations: Variations, recording: Recording) -> list[Evaluation]:
     """Return the evaluations to play: a recorded one, the rows of presets, or new ones."""
     from ldm.run import evaluate as evaluations
-    from ldm.run.reproducing import prepare_presets
 
     runtime = recording.runtime()
     if recording.resume is not None:
@@ -136,6 +135,8 @@ def _prepared(given: Given, variations: Variations, recording: Recording) -> lis
         asked["generation"] = variations.numbers()[0]
     grid = variations.grid(agents)
     if variations.preset is not None:
+        from ldm.run.reproducing import prepare_presets
+
         return prepare_presets(variations.preset, asked, grid, runtime)
     return evaluations.prepare_each(asked, grid, runtime)
 

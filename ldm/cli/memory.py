@@ -160,7 +160,7 @@ def _types(memory: str, env: str, generation: int | None) -> list[dict[str, Any]
 
 
 @memory_app.command("credit")
-def credit(  # noqa: PLR0913, PLR0917 - one parameter an option
+def credit(
     names: RunNames,
     prune: Annotated[
         bool, typer.Option("--prune", help="Drop tuples with poor outcomes, as a new generation.")
@@ -270,7 +270,7 @@ def rollback(
 
 
 @memory_app.command("search")
-def search(  # noqa: PLR0913, PLR0917 - one parameter an option
+def search(
     goal: Annotated[str, typer.Argument(help="The goal.")],
     observation: Annotated[str, typer.Argument(help="The current observation.")],
     memory: MemoryAt = DEFAULT_MEMORY,

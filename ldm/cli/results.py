@@ -61,15 +61,15 @@ def show_side_by_side(reports: Sequence[Report], *, error: bool) -> None:
 
 def check_output(path: Path | None) -> None:
     """Raise LdmError, before anything is played, where no table can be written to a file."""
-    from ldm.run.tables import check_table
-
     if path is not None:
+        from ldm.run.tables import check_table
+
         check_table(path)
 
 
 def write_output(reports: Sequence[Report], path: Path | None) -> None:
     """Write a row an episode to a file, where one is named, and say so."""
-    from ldm.run.tables import write_table
-
     if path is not None:
+        from ldm.run.tables import write_table
+
         output.say(f"{counted(write_table(reports, path), 'episode')} → {path}")

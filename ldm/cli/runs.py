@@ -1,77 +1,269 @@
-"""`ldm runs`: look at what is recorded below runs/."""
+"""`ldm runs`: list recorded runs, show their episodes and trees, and delete them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.completing import runs_below
-from ldm.cli.options import RunsFrom, expanded
-from ldm.cli.run_files import register
+from ldm.cli.completing import agents, commands, environments, runs_below
+from ldm.cli.confirming import Yes, confirm
+from ldm.cli.options import AsJson, RunsAt
+from ldm.cli.plugins import PluggedGroup
 from ldm.errors import LdmError
+from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.explore import ExploredGoal, Tree
+    from ldm.run.reading import ReadRun, RecordedEpisode
     from ldm.runs import Run
-    from ldm.types import EpisodeResult
 
-runs_app = typer.Typer(help="List recorded runs, look into them and delete them.")
+runs_app = typer.Typer(cls=PluggedGroup, help="List recorded runs, show and delete them.")
+
+#: Rows of a table, unless all are asked for.
+LISTED = 50
+#: A bound that cuts nothing.
+ALL = 10**9
+
+Named = TypeVar("Named")
 
 
-register(runs_app)
-
-
-@runs_app.command("tree")
-@expanded
-def tree(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN",
-            help="Directory or id of a refinement or evaluation.",
-            autocompletion=runs_below,
-        ),
-    ],
-    task: Annotated[
-        str, typer.Argument(help="Task id or a part of it; without it, the goals are listed.")
+@runs_app.command("list")
+def list_runs(
+    command: Annotated[
+        str, typer.Option(help="Only runs of this command.", autocompletion=commands)
     ] = "",
-    *,
-    observations: Annotated[
-        bool, typer.Option("--observations", help="Also show the observations.")
-    ] = False,
-    where: RunsFrom,
+    env: Annotated[
+        str, typer.Option(help="Only runs in this environment.", autocompletion=environments)
+    ] = "",
+    agent: Annotated[
+        str, typer.Option(help="Only evaluations of this agent.", autocompletion=agents)
+    ] = "",
+    state: Annotated[
+        Literal["finished", "stopped", "running"] | None,
+        typer.Option(help="Only runs in this state."),
+    ] = None,
+    since: Annotated[
+        str, typer.Option(metavar="DATE", help="Only runs since a date, or 7d, 12h, 30m ago.")
+    ] = "",
+    runs: RunsAt = DEFAULT_RUNS,
+    as_json: AsJson = False,
 ) -> None:
-    """Print the tree that `ldm refine` grew for a goal: what was tried, pruned and remembered.
+    """List the recorded runs, oldest first, with their state and score.
 
-    Nodes are the actions that were tried, as in the tables of `ldm refine`: the opening and pruned
-    proposals do not count.
-
-    For an agent that divides tasks: how it divided a task, and how each part ended. For an agent
-    that searches: the steps that it tried, with their values and visits.
+    Score is the success rate of a finished evaluation. A stopped run can be resumed with the
+    command that made it: `ldm eval --resume RUN`.
 
     \b
     Examples:
-      ldm runs tree RUN
-      ldm runs tree RUN pick_heat_then_place --observations
+      ldm runs list
+      ldm runs list --env alfworld --agent react --since 7d
+      ldm runs list --state stopped --json
     """
-    from ldm.explore import read_explored_goals
+    from ldm.run.listing import RunFilter, entries
+
+    def unreadable(error: LdmError) -> None:
+        output.say(f"Skipping: {error.message}")
+
+    criteria = RunFilter(command, env, agent, state or "", since)
+    listed = entries(runs, criteria, unreadable)
+    if as_json:
+        output.print_json({"runs": [asdict(one) for one in listed]})
+        return
+    if not listed:
+        fitting = " that fit" if criteria != RunFilter() else ""
+        output.say(f"There are no runs{fitting} in {runs}.")
+        return
+    rows = [
+        (
+            one.id,
+            one.command,
+            one.env.rpartition(":")[2],
+            one.agent.rpartition(":")[2],
+            one.model,
+            "" if one.score is None else f"{100 * one.score:.1f} %",
+            one.tasks if one.state == "finished" else f"{one.recorded}/{one.tasks}",
+            one.state,
+            one.started[:16].replace("T", " "),
+        )
+        for one in listed
+    ]
+    names = ("run", "command", "env", "agent", "model", "score", "tasks", "state", "started")
+    filled = [i for i in range(len(names)) if any(row[i] != "" for row in rows)]
+    columns, table = [names[i] for i in filled], [[row[i] for i in filled] for row in rows]
+    output.print_table(f"Runs in {runs}", columns, table, whole=("run",))
+
+
+@runs_app.command("delete")
+def delete(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="Directories or ids.", autocompletion=runs_below),
+    ],
+    runs: RunsAt = DEFAULT_RUNS,
+    yes: Yes = False,
+) -> None:
+    """Delete recorded runs, with their results, trajectories and model calls.
+
+    What depends on a run is listed first. A run that a process is using is not deleted.
+
+    \b
+    Examples:
+      ldm runs delete RUN
+      ldm runs delete RUN OTHER --yes
+    """
+    from ldm.run.listing import delete as remove
+    from ldm.run.listing import dependents
     from ldm.runs import open_run
 
-    run = open_run(name, where.runs)
-    if run.manifest.command == "eval":
-        _print_divided(run, task, trust=where.trust)
+    opened = {run.directory.resolve(): run for run in (open_run(name, runs) for name in names)}
+    for run in opened.values():
+        if run.is_locked:
+            raise LdmError(
+                f"{run.directory} is in use by another process.",
+                "Wait until it has finished, or stop it. Nothing was deleted.",
+            )
+    for run in opened.values():
+        output.say_all((f"{run.directory}: {line}" for line in dependents(run)), error=True)
+    confirm(f"Delete {counted(len(opened), 'run')} for good?", yes=yes)
+    for run in opened.values():
+        remove(run)
+        output.say(f"Deleted {run.directory}.", error=False)
+
+
+@dataclass(frozen=True)
+class Display:
+    """How episodes are shown; see the options of `ldm runs show`."""
+
+    trial: int | None
+    full: bool
+    as_json: bool
+
+
+@runs_app.command("show")
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="RUN", help="Directory or id.", autocompletion=runs_below)
+    ],
+    task: Annotated[str, typer.Argument(help="Task id or a part of it; without it: a list.")] = "",
+    trial: Annotated[
+        int | None, typer.Option(min=1, help="Which trial; by default the one that counts.")
+    ] = None,
+    tuples: Annotated[
+        bool, typer.Option("--tuples", help="List recalled tuples with their outcomes.")
+    ] = False,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="How an agent divided or searched the task.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print long texts in full.")] = False,
+    runs: RunsAt = DEFAULT_RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Print the episodes of a run, or one with its thoughts, actions, recalled tuples and votes.
+
+    A recalled tuple that the action follows is marked with *. Long texts are cut. Of a refinement,
+    the trees are printed that it grew for its goals: what was tried, pruned and remembered.
+
+    \b
+    Examples:
+      ldm runs show RUN
+      ldm runs show RUN pick_heat_then_place
+      ldm runs show RUN --tuples
+    """
+    from ldm.run.reading import read_run
+    from ldm.runs import open_run
+
+    opened = open_run(name, runs)
+    if opened.manifest.command == "refine":
+        _print_explored(opened, task, full=full)
         return
-    if run.manifest.command != "refine":
-        raise LdmError(f"{run.directory} is not a refinement, so it has no trees.", "")
-    explored = read_explored_goals(run)
-    if not task:
-        _list_goals(explored)
+    if tree:
+        _print_divided(opened, task)
+        return
+    run, display = read_run(name, runs), Display(trial, full, as_json)
+    episodes = run.episodes()
+    if not episodes:
+        raise LdmError(f"{opened.directory} has no episodes.", "`ldm report` shows its plans.")
+    chosen = [_of_task(episodes, task, lambda one: one.result.task.id)] if task else episodes
+    if tuples:
+        _print_tuples(run, chosen, display)
+    elif task:
+        _print_episode(run, chosen[0], display)
     else:
-        _print_trees(_one_of(explored, task), observations=observations)
+        _print_list(run, episodes, display)
+
+
+def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
+    from ldm.run.episode_text import TUPLE_COLUMNS, tuple_uses
+    from ldm.run.reading import tuples_of
+
+    uses = tuple_uses(episodes, tuples_of(run, episodes))
+    if display.as_json:
+        output.print_json({"tuples": [one.as_data() for one in uses]})
+        return
+    if not uses:
+        output.say("Nothing was recalled.", error=False)
+        return
+    listed = uses if display.full else uses[:LISTED]
+    output.print_table("Recalled tuples", TUPLE_COLUMNS, [one.as_row() for one in listed])
+    _say_rest(len(uses) - len(listed))
+
+
+def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
+    from ldm.llm.models import account_lines, accounts_in
+    from ldm.records import plain
+    from ldm.run.episode_text import EPISODE_COLUMNS, episode_row
+
+    accounts = accounts_in(run.run.directory)
+    if display.as_json:
+        usage = [plain(account) for account in accounts]
+        output.print_json({"episodes": [plain(one.result) for one in episodes], "usage": usage})
+        return
+    listed = episodes if display.full else episodes[:LISTED]
+    rows = [episode_row(one) for one in listed]
+    output.print_table(f"Episodes of {run.id}", EPISODE_COLUMNS, rows)
+    _say_rest(len(episodes) - len(listed))
+    output.say_all(account_lines(accounts))
+
+
+def _say_rest(count: int) -> None:
+    if count > 0:
+        output.say(f"… and {count} more (--full).", error=False)
+
+
+def _print_episode(run: ReadRun, episode: RecordedEpisode, display: Display) -> None:
+    from ldm.records import plain
+    from ldm.run.episode_text import Bounds, episode_lines
+    from ldm.run.reading import tuples_of
+
+    if display.trial is not None and display.trial > len(episode.trials):
+        raise LdmError(
+            f"{episode.result.task.id} has no trial {display.trial}: it has {len(episode.trials)}.",
+            "Leave --trial out for the one that counts.",
+        )
+    if display.as_json:
+        trials = [plain(trial) for trial in episode.trials]
+        output.print_json({"result": plain(episode.result), "trials": trials})
+        return
+    bounds = Bounds(ALL, ALL, ALL) if display.full else Bounds()
+    trial = None if display.trial is None else display.trial - 1
+    output.say_all(episode_lines(episode, tuples_of(run, [episode]), bounds, trial))
+
+
+def _print_explored(run: Run, task: str, *, full: bool) -> None:
+    """Print the explored goals of a refinement in a table, or the trees of one."""
+    from ldm.explore import read_explored_goals
+
+    explored = read_explored_goals(run)
+    if task:
+        one = _of_task(explored, task, lambda goal: goal.task.id)
+        _print_trees(one, observations=full)
+    else:
+        _list_goals(explored)
 
 
 def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
@@ -88,7 +280,7 @@ def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
 
 def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
     """Yield the first try (P_g), the tree, and the tuples that were added."""
-    from ldm.explore.picture import text
+    from ldm.explore.tree_text import text
 
     ground = " | ".join(step.action for step in tree.ground.steps)
     yield f"first try, score {tree.ground.score:.2f}: {ground}"
@@ -99,14 +291,11 @@ def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
         yield f"  {row.tuple.observation} -> {row.tuple.action}"
 
 
-def _print_divided(run: Run, task: str, *, trust: bool) -> None:
+def _print_divided(run: Run, task: str) -> None:
     """Print how an agent divided or searched its tasks: all in a table, or one task's tree."""
-    from ldm.agents import load_agent
     from ldm.agents.reporting import reporting_named
     from ldm.run.runner import agent_of, results
 
-    if trust and ":" in agent_of(run):
-        load_agent(agent_of(run))
     tree_of = reporting_named(agent_of(run)).tree
     trees = [(result, tree) for result in results(run) if (tree := tree_of(result)) is not None]
     if not trees:
@@ -127,7 +316,7 @@ def _print_divided(run: Run, task: str, *, trust: bool) -> None:
         ]
         output.print_table("Trees", columns, rows)
         return
-    result = _one_of([result for result, _ in trees], task)
+    result = _of_task([result for result, _ in trees], task, lambda one: one.task.id)
     divided = next(tree for one, tree in trees if one is result)
     solved = "solved" if result.success else f"not solved, score {result.score:.2f}"
     output.say(f"{result.task.id}\n{solved}, {divided.headline}", error=False)
@@ -148,18 +337,15 @@ def _list_goals(explored: list[ExploredGoal]) -> None:
     output.print_table("Explored goals", ("task", "goal", "nodes", "improved"), rows)
 
 
-Recorded = TypeVar("Recorded", "ExploredGoal", "EpisodeResult")
-
-
-def _one_of(records: list[Recorded], name: str) -> Recorded:
+def _of_task(records: Sequence[Named], name: str, id_of: Callable[[Named], str]) -> Named:
     """Return the record of the task with this id, or of the only one whose id contains it."""
-    matches = [one for one in records if one.task.id == name] or [
-        one for one in records if name in one.task.id
+    matches = [one for one in records if id_of(one) == name] or [
+        one for one in records if name in id_of(one)
     ]
     if len(matches) != 1:
-        which, fit = (f"{len(matches)} goals", "match") if matches else ("No goal", "matches")
+        which = f"{len(matches)} tasks match" if matches else "No task matches"
         raise LdmError(
-            f"{which} of this run {fit} {name!r}.",
-            f"For example {(matches or records)[0].task.id}; `ldm runs tree RUN` lists them.",
+            f"{which} {name!r} in this run.",
+            f"For example {id_of((matches or records)[0])}; `ldm runs show RUN` lists all.",
         )
     return matches[0]

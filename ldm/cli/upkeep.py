@@ -56,7 +56,7 @@ def verify(
 
 
 @memory_app.command("forget")
-def forget(  # noqa: PLR0913, PLR0917 - one parameter an option
+def forget(
     trajectories: Annotated[str, typer.Option(metavar="A,B", help="Ids of trajectories.")] = "",
     tasks: Annotated[str, typer.Option(metavar="A,B", help="Ids of tasks.")] = "",
     sources: Annotated[

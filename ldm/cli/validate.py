@@ -1,4 +1,4 @@
-"""`ldm validate` and `ldm schema`: are these files the records that they should be?"""
+"""`ldm validate`: check files of records, or print a schema."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ RecordName = Literal["trajectory", "tuple", "episode", "task"]
 
 
 def validate(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL, or JSONL.gz")],
-    record: Annotated[
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="JSONL, or JSONL.gz")
+    ] = None,
+    schema: Annotated[
         RecordName | None,
-        typer.Option("--type", help="Type of the records; auto-detected if omitted."),
+        typer.Option(
+            "--schema",
+            help="Type of the records, detected by default; without files, print its JSON Schema.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -28,9 +33,17 @@ def validate(
     \b
     Examples:
       ldm validate data/trajectories/alfworld/train.jsonl
-      ldm validate --type episode runs/*/episodes.jsonl
+      ldm validate --schema episode runs/*/episodes.jsonl
+      ldm validate --schema trajectory > trajectory.json
     """
-    reports = [_check(file, record) for file in files]
+    from ldm import records
+
+    if not files:
+        if schema is None:
+            raise typer.BadParameter("name files to check, or --schema TYPE to print.")
+        output.print_json(records.schema(schema), indent=2)
+        return
+    reports = [_check(file, schema) for file in files]
     failed = any(report["problems"] for report in reports)
     if as_json:
         output.print_json({"ok": not failed, "files": reports})
@@ -60,17 +73,3 @@ def _check(file: Path, record: RecordName | None) -> dict[str, Any]:
     except LdmError as error:
         listed.append({"line": None, "field": "", "message": error.message, "text": str(error)})
     return report
-
-
-def schema(
-    name: Annotated[RecordName, typer.Argument(help="Type of record.")],
-) -> None:
-    """Print the JSON Schema (draft 2020-12) of a record.
-
-    \b
-    Example:
-      ldm schema trajectory > trajectory.json
-    """
-    from ldm import records
-
-    output.print_json(records.schema(name), indent=2)

@@ -1,7 +1,7 @@
-"""The parallel map on the nodes of a Ray cluster: an actor for each worker, recorded by the caller.
+"""A plug-in: the parallel map on the nodes of a Ray cluster, with an actor per worker.
 
-The only module that knows Ray. Ray reports nothing home, and one that is started here listens on
-loopback alone and gives way with the process.
+Only this module knows Ray. Usage reports are off, and a Ray that is started here listens on
+loopback only and ends with the process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
-from ldm import __version__
 from ldm.errors import LdmError, WorkerDied
 from ldm.parallel import (
     Record,
@@ -26,14 +25,15 @@ from ldm.parallel import (
     collect_seldom,
     sigterm_as_interrupt,
 )
+from ldm.version import __version__
 
 #: The address that starts Ray on this machine.
 LOCAL = "local"
-#: How often an item is given out that takes its worker with it, as one does that outgrows memory.
+#: How often an item is tried that kills its worker, as by running out of memory.
 ATTEMPTS = 3
-#: What says how many threads numerical libraries use: in an actor one, as in a worker process.
+#: Variables for the threads of numerical libraries: one in an actor, as in a worker process.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-#: Seconds after which a cluster that gives no worker a processor is said to have none.
+#: Seconds after which a cluster that gives no worker a processor is given up.
 START_SECONDS = 120.0
 #: Seconds between looks at the clock while nothing happens.
 POLL_SECONDS = 1.0
@@ -44,7 +44,7 @@ R = TypeVar("R", bound=Record)
 
 @dataclass(frozen=True)
 class RayCluster:
-    """Where the parallel map finds its workers.
+    """The place of the parallel map's workers.
 
     address: of a running cluster's head, as `ray start` prints it, or "local" for one that is
     started here and ends with this process.
@@ -62,11 +62,11 @@ class RayCluster:
     ) -> None:
         """Let `workers` actors process `items`, each one at a time, in no particular order.
 
-        workers: 0 for one a processor of the cluster. An actor gets `build` once and builds its
-        worker at its first item. The item of an actor that dies, with its node or without, is given
-        out again. on_result is called here, with each item's result once.
-        Raises what a worker raised, WorkerDied where no node is left or an item takes every worker
-        with it, and LdmError where the cluster cannot be used.
+        workers: 0 for one per processor of the cluster. An actor gets `build` once and builds its
+        worker at its first item. The item of an actor that dies is repeated. on_result is called in
+        this process, once for each item.
+        Raise the error of a worker, WorkerDied if no node is left or an item kills every worker,
+        and LdmError if the cluster cannot be used.
         """
         if not items:
             return
@@ -76,16 +76,16 @@ class RayCluster:
             _Map(ray, build, items, on_result).run(min(slots, len(items)))
 
     def _connected(self, workers: int) -> Any:
-        """Return the module ray, connected. A connection lasts as long as the process."""
+        """Return the module ray, connected until the process ends."""
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         local = self.address == LOCAL
         if local:
-            # Despite its name this is what makes Ray listen on loopback alone, on any system.
+            # Despite its name, this makes Ray listen on loopback only, on any system.
             os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
             if not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ}:
                 os.environ["RAY_AUTH_MODE"] = "token"
                 os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-        # As many processors as actors, whatever the machine has, and its own where none are named.
+        # As many processors as actors, or all of the machine if no number is given.
         starting: dict[str, Any] = (
             {"include_dashboard": False, "num_cpus": workers or None} if local else {}
         )
@@ -116,13 +116,13 @@ class RayCluster:
 
 @dataclass(frozen=True)
 class _Raised:
-    """What an item's processing raised, brought back as a value."""
+    """An error raised by an item's processing, as a value."""
 
     error: BaseException
 
 
 class _Slot:
-    """A worker on some node: as an actor, it exists once Ray has a processor for it."""
+    """A worker on some node; as an actor, it starts once Ray has a processor for it."""
 
     def __init__(self, build: WorkerFactory[Any, Any], directory: str) -> None:
         collect_seldom()
@@ -137,7 +137,7 @@ class _Slot:
         return __version__
 
     def work(self, item: Any) -> Any:
-        """Return the item's result, or what was raised instead."""
+        """Return the item's result, or the error raised."""
         from threadpoolctl import threadpool_limits
 
         try:
@@ -150,7 +150,7 @@ class _Slot:
 
 
 class _Map:
-    """One parallel map: which actors there are, and what each is at."""
+    """One parallel map: its actors, and the item of each."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class _Map:
         self._deaths = [0] * len(items)
         self._failed_starts = 0
         self._most_failed = 0
-        #: What an actor was asked → the actor, and the index of the item; None: its version.
+        #: Request → its actor, and the index of the item; None for the version.
         self._requests: dict[Any, tuple[Any, int | None]] = {}
         self._actor = ray.remote(num_cpus=1, max_restarts=0)(_Slot)
 
@@ -192,7 +192,7 @@ class _Map:
         self._requests[actor.version.remote()] = actor, None
 
     def _took(self, reference: Any) -> bool:
-        """Take what an actor answered, and give it more to do; return whether it was a result."""
+        """Take an actor's answer and give it the next item; return whether it was a result."""
         actor, index = self._requests.pop(reference)
         errors = self._ray.exceptions
         try:
@@ -225,7 +225,7 @@ class _Map:
         return True
 
     def _died(self, index: int | None, error: Exception) -> None:
-        """Give the item of an actor that died out again, to a new one wherever there is room."""
+        """Repeat the item of an actor that died, with a new actor on any node."""
         reason = _last_line(error)
         if index is None:
             self._failed_starts += 1
@@ -245,7 +245,7 @@ class _Map:
         self._start()
 
     def _check_wait(self, seconds: float) -> None:
-        """Raise WorkerDied where no worker has been given a processor for long."""
+        """Raise WorkerDied if no worker has got a processor for long."""
         if seconds > START_SECONDS:
             raise WorkerDied(
                 f"The Ray cluster has had no processor for a worker in {START_SECONDS:.0f} s.",
@@ -254,7 +254,7 @@ class _Map:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """End the actors, also those at work where an error or Ctrl-C ends the map."""
+        """End the actors, also after an error or Ctrl-C."""
         try:
             yield
         finally:
@@ -263,15 +263,15 @@ class _Map:
 
 
 def _keep_off_standard_output() -> None:
-    """Let Ray print nothing: it has no option for what it says of workers that died.
+    """Silence Ray, which has no option for its messages about dead workers.
 
-    That would stand in the results of a command, and what matters of it is in our errors.
+    They would mix with a command's results, and our errors say what matters.
     """
     worker: Any = import_module("ray._private.worker")
     worker.print_to_stdstream = lambda *_, **__: None
 
 
 def _last_line(error: Exception) -> str:
-    """Return the line in which Ray says what happened, after traces of its own."""
+    """Return the last line of Ray's error, which says what happened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Environments: one folder each. Adding one is a module and a line here."""
+"""Environments: one folder each, and a line here; those of other packages are entry points."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from ldm.episode import Environment
 
 ENVS = {
     "alfworld": "ldm.envs.alfworld:ALFWorld",
-    "hotpotqa": "ldm.worlds.hotpotqa:HotpotQA",
-    "minecraft": "ldm.worlds.minecraft:Minecraft",
-    "tabletop": "ldm.worlds.tabletop:Tabletop",
     "textcraft": "ldm.envs.textcraft:TextCraft",
     "webshop": "ldm.envs.webshop:WebShop",
 }
 GROUP = "ldm.envs"
-#: A card may also be made by the instance.
+#: The card may also be an attribute of instances only.
 CONTRACT = registry.Contract(
     (
         *("Options", "default_split", "train_splits"),
@@ -27,13 +24,13 @@ CONTRACT = registry.Contract(
 
 
 class EnvironmentClass(Protocol):
-    """What a registered environment class offers in addition to `Environment` itself.
+    """The members of a registered environment class in addition to those of `Environment`.
 
     Options: a frozen dataclass of settings (`--set env.field=value`), picklable, all with defaults.
     default_split: the split that `ldm eval` uses by default.
     train_splits: those that `ldm refine` may explore; the first is the default.
-    Optional class attributes: `paper` and `needs`, texts that `ldm envs` prints; `card`, where it
-    does not depend on the options; and `metadata`, which describes data, splits and packages
+    Optional: `paper` and `needs`, texts that `ldm envs` prints; `card`, if it does not depend on
+    the options; `metadata`, which describes data, splits and packages
     (`ldm.envs.metadata.Metadata`).
     """
 
@@ -45,9 +42,9 @@ class EnvironmentClass(Protocol):
 
 
 def load_env(name: str, *, recorded: bool = False) -> EnvironmentClass:
-    """Return the environment class called `name`: built in, an entry point, or module:Class.
+    """Return the environment class of a name: built in, an entry point, or module:Class.
 
-    recorded: the name comes from a file, see `registry.load`.
+    recorded: see `registry.load`.
     """
     env: EnvironmentClass = registry.load(
         name, ENVS, GROUP, "environment", contract=CONTRACT, recorded=recorded

@@ -12,6 +12,7 @@ import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import urlsplit
@@ -19,12 +20,12 @@ from urllib.parse import urlsplit
 from ldm.errors import LdmError
 from ldm.text import MAX_RATIO, MAX_UNPACKED, check_file
 
-#: Called with the activity, the amount done so far, and the total amount (0: unknown).
+#: Called with the activity, the amount done, and the total amount (0 if unknown).
 Progress = Callable[[str, int, int], None]
 
 _CHUNK = 1 << 18
 _ATTEMPTS = 3
-#: Of the length that a server states.
+#: Digits of the largest plausible Content-Length.
 _DIGITS = 15
 _TIMEOUT = 60.0
 _AGAIN = "Run the same command again: it continues where it stopped."
@@ -34,27 +35,66 @@ class _Interrupted(Exception):
     """The connection was interrupted before the end."""
 
 
-def checksums_of(sha256: str, names: Sequence[str]) -> list[str]:
-    """Return the checksums in a text, separated by commas, one for each file; [] for none.
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A published file.
 
-    Raises LdmError where there are more or fewer than files.
+    name: its name in the data folder; "" for the last part of the URL. sha256: "" if none is
+    published. archive: whether it is unpacked into the folder, and then removed.
     """
-    checksums = [part.strip() for part in sha256.split(",")] if sha256 else []
-    if checksums and len(checksums) != len(names):
+
+    url: str
+    name: str = ""
+    sha256: str = ""
+    archive: bool = False
+
+    @property
+    def filename(self) -> str:
+        return self.name or self.url.rpartition("/")[2]
+
+
+def fetch_all(
+    files: Sequence[RemoteFile], destination: Path, progress: Progress | None = None
+) -> list[tuple[RemoteFile, str]]:
+    """Download files into a folder, and unpack archives; return each file with its SHA-256.
+
+    An interrupted download is resumed, and an existing file is only checked. Raise LdmError if a
+    download, a checksum or an archive is bad, or if the server sends a web page instead of a file.
+    """
+    downloads = []
+    for one in files:
+        target = destination / one.filename
+        digest = fetch(one.url, target, sha256=one.sha256, progress=progress)
+        try:
+            _refuse_page(target, one.url)
+            if one.archive:
+                unpack(target, destination, progress=progress)
+        finally:
+            if one.archive:  # also a bad one, or it would be taken for the download the next time
+                target.unlink(missing_ok=True)
+        downloads.append((one, digest))
+    return downloads
+
+
+def _refuse_page(file: Path, url: str) -> None:
+    """Remove the file and raise LdmError if it starts like HTML."""
+    with file.open("rb") as stream:
+        start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"<"):
+        file.unlink()
         raise LdmError(
-            f"{len(checksums)} checksums were passed for {len(names)} files.",
-            f"Pass one for each, in this order: {', '.join(names)}.",
+            f"{url} sent a web page instead of {file.name}.",
+            "The server may limit downloads: try again later, or download the file with a browser "
+            f"into {file.parent}.",
         )
-    return checksums
 
 
 def fetch(url: str, file: Path, *, sha256: str = "", progress: Progress | None = None) -> str:
-    """Download `url` to `file` and return the SHA-256 of the content, in hexadecimal.
+    """Download `url` to `file` and return its SHA-256, in hexadecimal.
 
-    The bytes received so far stay in `<file>.part`, and a later call requests only the rest, unless
-    the server's copy has changed since. With `sha256`, any other content is rejected. An existing
-    `file` is not downloaded again, only checked. Raise LdmError on failure; `file` is then either
-    complete or absent.
+    The bytes received stay in `<file>.part`, and a later call requests only the rest, unless the
+    server's copy has changed. Content with another SHA-256 than `sha256` is rejected. An existing
+    `file` is only checked. Raise LdmError on failure; `file` is then complete or absent.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise LdmError(
@@ -79,7 +119,7 @@ def fetch(url: str, file: Path, *, sha256: str = "", progress: Progress | None =
 def unpack(archive: Path, destination: Path, *, progress: Progress | None = None) -> int:
     """Extract a zip archive below `destination` and return the number of files.
 
-    Every file is written under a temporary name and then renamed, so none is ever incomplete.
+    Each file is written under a temporary name and renamed, so that none is ever incomplete.
     Raise LdmError if the archive is damaged or a member would be written outside `destination`.
     """
     check_file(archive)
@@ -106,7 +146,7 @@ def unpack(archive: Path, destination: Path, *, progress: Progress | None = None
 
 
 def _check_sizes(members: Sequence[zipfile.ZipInfo], archive: Path) -> None:
-    """Raise LdmError if little that is packed would become very much; no member is longer."""
+    """Raise LdmError if the archive would unpack to far more than its size allows."""
     unpacked = sum(member.file_size for member in members)
     if unpacked > max(MAX_UNPACKED, MAX_RATIO * archive.stat().st_size):
         raise LdmError(
@@ -167,7 +207,7 @@ def _copy(
     response: http.client.HTTPResponse, file: IO[bytes], received: int, progress: Progress | None
 ) -> None:
     length = response.headers.get("Content-Length") or ""
-    # What is no length, or longer than any disk, is none: the file ends with the connection.
+    # Without a plausible length, the file ends with the connection.
     sound = length.isascii() and length.isdecimal() and len(length) <= _DIGITS
     total = received + int(length) if sound else 0
     while chunk := response.read1(_CHUNK):

@@ -1,78 +1,82 @@
 """Read trajectory files in our own schema and in other formats, detected from what they hold.
 
-Formats that other tools share (`ldm.interchange`) are also written. Each environment declares
-those of its own recordings (`ldm.envs.metadata.Metadata.formats`), which are only read.
+Each environment declares the formats of its own recordings (`ldm.envs.metadata.Metadata.formats`).
+Formats that tools share are plug-ins (entry points `ldm.formats`), which may also write.
 """
 
 from __future__ import annotations
 
 import importlib
-import itertools
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from ldm import records
-from ldm.envs.field_errors import line_object
+from ldm import records, registry
+from ldm.envs.fields import line_object
 from ldm.envs.metadata import metadata_of, registered
 from ldm.errors import LdmError, RecordError
-from ldm.interchange import atif, chat, otel, parquet, sharegpt
-from ldm.interchange.documents import is_bare
-from ldm.interchange.foreign import NOTHING, Assumed
-from ldm.interchange.remainder import without_defaults
 from ldm.records import Problem
 from ldm.text import counted, parse_json, read_bytes, read_lines
-from ldm.types import Step, Task, Trajectory
+from ldm.types import Origin, Trajectory
 
+#: Entry points of formats that tools share.
+GROUP = "ldm.formats"
 #: Our own schema.
 OWN = "ldm"
 LINES = (".jsonl", ".jsonl.gz")
-SUFFIXES = (*LINES, atif.SUFFIX, parquet.SUFFIX)
+#: Bytes that tell whether a file of a folder holds recordings.
+HEAD = 2**16
 #: Invalid records that are reported one by one; the rest are only counted.
 MAX_REPORTED = 20
+_EXAMPLE = (
+    '{"task": {"id": "1", "env": "shop", "split": "train", "goal": "find a red lamp", '
+    '"kind": "find"}, '
+    '"opening": "You are in a shop.", "steps": [{"action": "ask for red lamps", '
+    '"observation": "Here is one.", "reward": 1.0}], "score": 1.0, "success": true, '
+    '"origin": "human"}'
+)
 
-#: (line number from 1, its text)
-Line = tuple[int, str]
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """Values for recordings of other tools that do not state them.
+
+    env, split, kind: of the task, see `ldm.types.Task`; recordings without an environment are
+    refused. score: of each episode, in [0, 1]. data: a folder with the environment's data, from
+    which observations can be rebuilt.
+    """
+
+    env: str = ""
+    split: str = "recorded"
+    kind: str = ""
+    origin: Origin = "agent"
+    score: float = 0.0
+    data: str | None = None
+
+
+NOTHING = Assumed()
 
 
 class Format(Protocol):
-    """The functions of an environment's format: `detect`, and `scan` for a whole file.
+    """A module that reads recordings.
 
-    A module with one trajectory per line has `parse` instead of `scan`.
+    That of an environment has `detect`, and either `read` or, for one trajectory per line,
+    `parse(line, file, number)`. That of tools has all of these members, and may have
+    `write(path, trajectories)` with WRITTEN, the endings of the files that it writes ("" for a
+    folder), and `detect_file(path)` if its files hold no JSON.
+    SUFFIXES: endings of its files. SIGN: what identifies them, for messages. HEAD: a pattern in the
+    first bytes by which a file is found in a folder, None if it is not.
     """
 
-    def detect(self, line: Mapping[str, Any]) -> bool:
-        """Return whether a JSON object has this format."""
-        ...
+    SUFFIXES: Sequence[str]
+    SIGN: str
+    HEAD: re.Pattern[bytes] | None
 
-    def scan(
-        self, lines: Iterable[Line], file: str, data: str | None
-    ) -> Iterator[Trajectory | Problem]:
-        """Yield the trajectories in a file's lines, and a problem for each invalid record.
-
-        data: a folder with the environment's data, from which observations can be rebuilt.
-        """
-        ...
-
-
-class LineFormat(Protocol):
-    """A format with one trajectory per line."""
-
-    def detect(self, line: Mapping[str, Any]) -> bool: ...
-
-    def parse(self, line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:
-        """Return the trajectory in a line, or the problem with the line."""
-        ...
-
-
-class Shared(Protocol):
-    """A format that other tools share; it reads whole files."""
-
-    def detect(self, line: Mapping[str, Any]) -> bool:
-        """Return whether a JSON object has this format."""
+    def detect(self, value: Any) -> bool:
+        """Return whether the JSON value of a line or a document has this format."""
         ...
 
     def read(self, path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:
@@ -80,117 +84,66 @@ class Shared(Protocol):
         ...
 
 
-class Interchange(Shared, Protocol):
-    """One that is written, too."""
-
-    def write(self, path: Path, trajectories: Sequence[Trajectory]) -> None:
-        """Replace a file by these trajectories."""
-        ...
-
-
-#: name → module
-INTERCHANGE: dict[str, Interchange] = {"atif": atif, "chat": chat, "parquet": parquet}
-SHARED: dict[str, Shared] = {**INTERCHANGE, "sharegpt": sharegpt, "otel": otel}
-#: What a file is known by, beside the formats of environments.
-SIGNS = {
-    OWN: '"task", "opening" and "steps" in each line',
-    "atif": '"schema_version": "ATIF-…"',
-    "chat": '"messages" with "role" and "content", also with calls of tools',
-    "sharegpt": '"conversations" with "from" and "value"',
-    "otel": '"resourceSpans", or "context" and "attributes", with gen_ai.input.messages',
-    "parquet": "the columns that ldm writes",
-}
-#: Format → how the names of files may end that hold it. "" stands for a folder.
-WRITTEN = {
-    OWN: LINES,
-    "atif": (atif.SUFFIX, *LINES, ""),
-    "chat": LINES,
-    "parquet": (parquet.SUFFIX,),
-}
-
-
 def files_below(paths: Iterable[Path]) -> list[Path]:
     """Return the trajectory files among `paths` and below them, sorted, without hidden ones.
 
-    Folders often hold other JSON files: of those below them, only ATIF documents, conversations of
-    ShareGPT and spans are returned.
+    Of a folder's files that are not JSONL, only those that look like recordings are returned.
     Raise LdmError for a path that does not exist, and for a file of another kind.
     """
     files: set[Path] = set()
+    known = (*LINES, *_suffixes())
     for path in paths:
         if not path.exists():
             raise LdmError(f"{path} does not exist.", "Check the path.")
         if path.is_dir():
-            below = (p for p in path.rglob("*") if p.is_file() and p.name.endswith(SUFFIXES))
+            below = (p for p in path.rglob("*") if p.is_file() and p.name.endswith(known))
             visible = (
                 p for p in below if not any(q.startswith(".") for q in p.relative_to(path).parts)
             )
-            files.update(p for p in visible if p.suffix != atif.SUFFIX or _is_recording(p))
-        elif path.name.endswith(SUFFIXES):
-            if not path.is_file():  # a named pipe would be waited for
-                raise LdmError(f"{path} is neither a file nor a folder.", "Name a file.")
-            files.add(path)
+            files.update(p for p in visible if p.name.endswith(LINES) or _recording(p))
+        elif not path.name.endswith(known):
+            raise LdmError(f"{path} is not a trajectory file.", f"They end in {', '.join(known)}.")
+        elif not path.is_file():  # a named pipe would block
+            raise LdmError(f"{path} is neither a file nor a folder.", "Name a file.")
         else:
-            raise LdmError(
-                f"{path} is not a JSONL file, nor JSON or Parquet.",
-                f"Trajectory files end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.",
-            )
+            files.add(path)
     return sorted(files)
 
 
 def format_of(path: Path) -> str | None:
-    """Return the format of a file, detected from its first readable line; None if unknown.
+    """Return the format of a file, detected from its first readable line or its document.
 
-    Parquet files have one format: None if a file has another.
+    Return None if it is unknown.
     """
-    if path.suffix == parquet.SUFFIX:
-        return "parquet" if parquet.detect_file(path) else None
-    if path.suffix == atif.SUFFIX:
-        return "atif" if atif.detect_file(path) else _json_format(path)
-    for number, text in read_lines(path):
-        line = parse_json(text, str(path), number)
-        if not isinstance(line, Problem):
-            return _format_of(line)
-    return None
-
-
-#: How a JSON file in a folder begins that holds recordings, and not only chat messages.
-_RECORDING = re.compile(rb'"(?:conversations|resourceSpans)"\s*:\s*\[')
-
-
-def _is_recording(path: Path) -> bool:
-    head = read_bytes(path, most=2**16)
-    return atif.detect_file(path) or bool(_RECORDING.search(head))
-
-
-def _json_format(path: Path) -> str | None:
-    """Return the format of a JSON file that is no document of ATIF."""
+    if path.name.endswith(LINES):
+        for number, text in read_lines(path):
+            line = parse_json(text, str(path), number)
+            if not isinstance(line, Problem):
+                return _format_of(line)
+        return None
+    formats = {name: one for name, one in _shared().items() if path.suffix in one.SUFFIXES}
+    for name, one in formats.items():
+        if hasattr(one, "detect_file"):
+            return name if one.detect_file(path) else None
     value = parse_json(read_bytes(path), str(path))
-    name = None if isinstance(value, Problem) else _format_of(value)
-    if name is None and isinstance(value, list) and value:
-        name = _format_of(value[0])
-    return name if name in ("chat", "sharegpt", "otel") else None
+    if isinstance(value, Problem):
+        return _recording(path)
+    found = _format_of(value)
+    if found is None and isinstance(value, list) and value:
+        found = _format_of(value[0])
+    return found if found in formats else None
 
 
-def read(
-    path: Path, name: str, data: str | None = None, assumed: Assumed = NOTHING
-) -> Iterator[Trajectory | Problem]:
-    """Yield the trajectories of a file in the format `name`, and a problem for each invalid record.
-
-    data: see `Format.scan`. assumed: of recordings of others that do not say it.
-    """
+def read(path: Path, name: str, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
+    """Yield the trajectories of a file in the format `name`, and a problem for each bad record."""
     if name == OWN:
         yield from records.scan(path, Trajectory)
         return
-    if name in SHARED:
-        yield from SHARED[name].read(path, assumed)
-        return
     reader = _load(name)
-    lines = ((n, line.decode("utf-8", "surrogateescape")) for n, line in read_lines(path))
-    if hasattr(reader, "scan"):
-        yield from reader.scan(lines, str(path), data)
+    if hasattr(reader, "read"):
+        yield from reader.read(path, assumed)
         return
-    for number, text in lines:
+    for number, text in read_lines(path):
         line = line_object(text, str(path), number)
         yield line if isinstance(line, Problem) else reader.parse(line, str(path), number)
 
@@ -201,17 +154,16 @@ def written_as(path: Path, name: str = "") -> str:
     name: "" for the one that the file's suffix stands for.
     Raise LdmError if there is no such format, or if a file of that name could not be read again.
     """
-    by_suffix = {parquet.SUFFIX: "parquet", atif.SUFFIX: "atif"}
+    endings = {OWN: LINES, **{name: f.WRITTEN for name, f in _shared().items() if _writes(f)}}
     if not name:
-        return by_suffix.get(path.suffix, OWN)
-    if name not in WRITTEN:
-        raise LdmError(f"There is no output format {name!r}.", f"Known: {', '.join(WRITTEN)}.")
-    if not any(
-        path.name.endswith(suffix) if suffix else not path.suffix for suffix in WRITTEN[name]
-    ):
-        endings = ", ".join(suffix or "nothing, for a folder" for suffix in WRITTEN[name])
+        fitting = (name for name, suffixes in endings.items() if path.suffix in suffixes)
+        return OWN if path.suffix in ("", *LINES) else next(fitting, OWN)
+    if name not in endings:
+        raise LdmError(f"There is no output format {name!r}.", f"Known: {', '.join(endings)}.")
+    if not any(path.name.endswith(s) if s else not path.suffix for s in endings[name]):
+        listed = ", ".join(suffix or "nothing, for a folder" for suffix in endings[name])
         raise LdmError(
-            f"{path} has the wrong extension for the format {name}.", f"They end in: {endings}."
+            f"{path} has the wrong extension for the format {name}.", f"They end in: {listed}."
         )
     return name
 
@@ -222,7 +174,7 @@ def write(path: Path, trajectories: Sequence[Trajectory], name: str = "") -> Non
     if name == OWN:
         records.write(path, trajectories)
     else:
-        INTERCHANGE[name].write(path, trajectories)
+        _load(name).write(path, trajectories)
 
 
 def read_all(
@@ -237,19 +189,19 @@ def read_all(
     """Return the trajectories of all files below `paths`; invalid records are reported and skipped.
 
     message: called with each line for the user. name: the files' format, "" to detect it. data:
-    format → the data from which observations can be rebuilt. assumed: see `read`.
+    format → the folder for `Assumed.data`.
     Raise RecordError at the first invalid record if `strict`.
     """
     trajectories: list[Trajectory] = []
     problems: list[Problem] = []
     unknown = 0
     for path in files_below(paths):
-        file_format = name or format_of(path)
-        if file_format is None:
+        found = name or format_of(path)
+        if found is None:
             message(f"{path}: no trajectories; skipped{_first_fault(path)}")
             unknown += 1
             continue
-        for record in read(path, file_format, data(file_format), assumed):
+        for record in read(path, found, replace(assumed, data=data(found) or assumed.data)):
             if not isinstance(record, Problem):
                 trajectories.append(record)
             elif strict:
@@ -267,22 +219,26 @@ def read_all(
 
 
 def looked_for() -> Iterator[str]:
-    """Yield, line by line, by what files are known, and the smallest example of our format."""
+    """Yield, line by line, what identifies each format, and a short example of our own."""
     yield "Looked for:"
-    for name, sign in SIGNS.items():
-        yield f"  {name}: {sign}"
+    yield f'  {OWN}: "task", "opening" and "steps" in each line'
+    yield from (f"  {name}: {one.SIGN}" for name, one in _shared().items())
     if own := ", ".join(_modules()):
         yield f"  and the recordings of environments: {own}"
-    yield "One line of our own format, as short as can be (`ldm schema trajectory` has the rest):"
-    task = Task("1", "shop", "train", "find a red lamp", "find")
-    steps = (Step("ask for red lamps", "Here is one.", 1.0),)
-    example = Trajectory(task, "You are in a shop.", steps, 1.0, True, "human")
-    shortest = {**without_defaults(example), "steps": [without_defaults(s) for s in steps]}
-    yield f"  {json.dumps(shortest, ensure_ascii=False)}"
+    yield "One line of our own format (`ldm validate --schema trajectory` has the rest):"
+    yield f"  {_EXAMPLE}"
+
+
+def data_variable(name: str) -> str:
+    """Return the environment variable for the data of a format's environment, "" if none."""
+    environments, _ = registered()
+    owners = (metadata_of(env) for env in environments.values())
+    sources = (owner.data for owner in owners if name in owner.formats)
+    return next((source.variable for source in sources if source is not None), "")
 
 
 def _first_fault(path: Path) -> str:
-    """Return what is wrong with the first line of a file of lines, "" if nothing is."""
+    """Return the problem with the first line of a JSONL file, "" if there is none."""
     if path.name.endswith(LINES):
         for number, text in read_lines(path):
             value = parse_json(text, str(path), number)
@@ -290,41 +246,57 @@ def _first_fault(path: Path) -> str:
     return ""
 
 
-def data_variable(name: str) -> str:
-    """Return the environment variable for the data from which a format's pages can be rebuilt.
-
-    "" if the format, or the environment that it belongs to, has none.
-    """
-    environments, _ = registered()
-    owners = (metadata_of(env) for env in environments.values())
-    sources = (owner.data for owner in owners if name in owner.formats)
-    return next((source.variable for source in sources if source is not None), "")
-
-
-def _format_of(line: Any) -> str | None:
-    if is_bare(line):
-        return "chat"
-    if not isinstance(line, dict):
-        return None
-    if {"task", "opening", "steps"} <= line.keys():
-        return OWN
-    # An environment's own formats first: they say more of it than those that all share.
-    own = ((name, _load(name)) for name in _modules())
-    readers = itertools.chain(own, SHARED.items())
-    return next((name for name, reader in readers if reader.detect(line)), None)
+def _format_of(value: Any) -> str | None:
+    if isinstance(value, dict):
+        if {"task", "opening", "steps"} <= value.keys():
+            return OWN
+        # Environments' formats first: they say more than those that tools share.
+        for name in _modules():
+            if _load(name).detect(value):
+                return name
+    return next((name for name, one in _shared().items() if one.detect(value)), None)
 
 
-def _load(name: str) -> Format | LineFormat:
+def _recording(path: Path) -> str | None:
+    """Return the format that the first bytes of a file look like."""
+    head = read_bytes(path, most=HEAD)
+    formats = ((name, one) for name, one in _shared().items() if path.suffix in one.SUFFIXES)
+    return next((name for name, one in formats if one.HEAD and one.HEAD.search(head)), None)
+
+
+def _load(name: str) -> Any:
+    if name in (shared := _shared()):
+        return shared[name]
     modules = _modules()
     if name not in modules:
-        known = ", ".join([OWN, *modules, *SHARED])
+        known = ", ".join([OWN, *modules, *shared])
         raise LdmError(f"There is no format {name!r}.", f"Known: {known}.")
-    return cast("Format | LineFormat", importlib.import_module(modules[name]))
+    return importlib.import_module(modules[name])
+
+
+def _suffixes() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(s for f in _shared().values() for s in f.SUFFIXES if s not in LINES))
+
+
+def _writes(module: Any) -> bool:
+    return hasattr(module, "write")
 
 
 @cache
-def _modules() -> dict[str, str]:
-    """Return format → module for all registered environments, which are looked up once."""
+def _shared() -> dict[str, Any]:
+    """Return name → module of the formats that tools share; one that cannot be loaded is absent."""
+    modules = {}
+    for name in registry.names({}, GROUP):
+        try:
+            modules[name] = registry.load(name, {}, GROUP, "format")
+        except LdmError:
+            continue
+    return modules
+
+
+@cache
+def _modules() -> Mapping[str, str]:
+    """Return format → module of all registered environments, which are looked up once."""
     environments, _ = registered()
     return {
         name: module

@@ -1,4 +1,4 @@
-"""Metadata of environment classes, so that no general module has to name an environment.
+"""What environment classes declare about themselves, so that no general module names one.
 
 A class declares it in the attribute `metadata`; without that attribute the defaults apply. The
 module for the data is imported only when the data are read.
@@ -7,75 +7,78 @@ module for the data is imported only when the data are read.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ldm import registry
 from ldm.envs import ENVS, GROUP, EnvironmentClass, load_env
 from ldm.errors import LdmError
 from ldm.options import ENV_PREFIX
+from ldm.text import counted
 from ldm.types import Card
 
 if TYPE_CHECKING:
-    from ldm.envs.download import Progress
+    from ldm.envs.download import Progress, RemoteFile
     from ldm.records import Problem
 
 #: B of LDM²: trajectories in a batch memory, unless an environment declares another number.
 BATCH_SIZE = 50
-
-
-class DataReport(Protocol):
-    """The contents of a data folder."""
-
-    @property
-    def problems(self) -> tuple[Problem, ...]: ...
-    def lines(self) -> Iterator[str]:
-        """Yield the report as lines of text."""
-        ...
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        ...
+#: Values of a list that a line of a report shows.
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """A download. compared: whether a checksum was expected. file: "" if there is only one."""
+class DataReport:
+    """The contents of an environment's data.
 
-    sha256: str
-    compared: bool
-    file: str = ""
+    splits: split → kind → number of tasks. facts: other figures and names, as JSON values.
+    """
+
+    env: str
+    path: Path | None = None
+    splits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report as lines of text."""
+        yield f"{self.env} in {self.path}" if self.path else self.env
+        for name, value in self.facts.items():
+            yield f"  {name.replace('_', ' ')}: {_words(value)}"
+        for split, kinds in self.splits.items():
+            yield f"  {split}: {sum(kinds.values()):,} tasks ({_words(kinds)})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {
+            "env": self.env,
+            "path": None if self.path is None else str(self.path),
+            "splits": {split: dict(kinds) for split, kinds in self.splits.items()},
+            **self.facts,
+            "problems": [asdict(problem) for problem in self.problems],
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
     """The published data of an environment.
 
-    module: dotted name of the module that reads them. It has `check` and may have `fetch` and
-    `summary`, with the parameters and results of the methods here.
+    module: dotted name of the module that reads them. It has `check(path) -> DataReport`, and may
+    have `files(path)`, which returns the files of a folder and raises LdmError if it is not usable,
+    and `FILES`, which maps each size to the `RemoteFile`s that are downloaded.
     variable: environment variable for the folder, which becomes the environment's option `data`;
     "" if no folder is needed, in which case `check` also accepts None.
     holds: the contents of the folder, for messages. remedy: what to do if the folder is not set.
-    sizes: the values that `fetch` accepts for `size`, the default first, each with what it
-    downloads, or the values alone.
-    no_download: why there is nothing to download, as a sentence; for modules without `fetch`.
+    sizes: size → what it downloads, the default first; {} if there is only one.
     """
 
     module: str
     variable: str = ""
     holds: str = "the data"
     remedy: str = ""
-    sizes: Mapping[str, str] | Sequence[str] = field(default_factory=dict)
-    no_download: str = "These data cannot be downloaded with ldm."
-
-    @property
-    def choices(self) -> dict[str, str]:
-        """Return the sizes, each with what it downloads, "" where that is not said."""
-        return dict(
-            self.sizes if isinstance(self.sizes, Mapping) else dict.fromkeys(self.sizes, "")
-        )
+    sizes: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, path: Path | None) -> DataReport:
         """Read all data at `path`; raise LdmError if they are missing."""
@@ -83,37 +86,30 @@ class DataSource:
         return report
 
     def summary(self, path: Path) -> str:
-        """Describe the folder in one line without reading all of it; raise LdmError if invalid."""
-        summary = getattr(self._module, "summary", str)
-        return str(summary(path))
+        """Describe a folder in one line without reading its files; raise LdmError if invalid."""
+        if not hasattr(self._module, "files"):
+            return str(path)
+        files = list(self._module.files(path))
+        size = sum(file.stat().st_size for file in files) / 1e6
+        return f"{path}: {counted(len(files), 'file')}, {size:.1f} MB"
 
     def fetch(
-        self,
-        destination: Path,
-        *,
-        size: str = "",
-        url: str = "",
-        sha256: str = "",
-        progress: Progress | None = None,
-    ) -> Sequence[Fetched]:
-        """Download the data into `destination`; an interrupted download is resumed.
+        self, destination: Path, size: str = "", progress: Progress | None = None
+    ) -> list[tuple[RemoteFile, str]]:
+        """Download the files of a size into `destination`; return each with its SHA-256.
 
-        size: one of `sizes`; "" is the default. url: replaces the official address. sha256: the
-        expected checksums, one per file, separated by commas.
-        Raise LdmError if the data cannot be downloaded or a checksum differs.
+        size: "" is the default. Raise LdmError if there is nothing to download, or that fails.
         """
-        fetch = getattr(self._module, "fetch", None)
-        if fetch is None:
-            raise LdmError(self.no_download, self.remedy)
-        chosen = size or next(iter(self.sizes), "")
-        downloads: Sequence[Fetched] = fetch(
-            destination, size=chosen, url=url, sha256=sha256, progress=progress
-        )
-        return downloads
+        from ldm.envs.download import fetch_all
+
+        files = getattr(self._module, "FILES", {}).get(size or next(iter(self.sizes), ""))
+        if files is None:
+            raise LdmError("There is nothing to download.", self.remedy)
+        return fetch_all(files, destination, progress)
 
     @property
     def place(self) -> str:
-        """What `ldm` reads, and which variable names its folder."""
+        """The data to provide, and the variable that names their folder."""
         return f"${self.variable} with {self.holds}" if self.variable else self.holds
 
     @property
@@ -131,9 +127,9 @@ class ShippedSplits:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """Packages that an environment needs only for some uses.
+    """Packages that an environment needs for some uses only.
 
-    distributions: their names. purpose: what needs them. install: the command that installs them.
+    distributions: their names. purpose: the use. install: the command that installs them.
     """
 
     distributions: tuple[str, ...]
@@ -143,13 +139,13 @@ class Extra:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What an environment class can declare about itself.
+    """What an environment class may declare.
 
     data: its published data. shipped: the splits to use if those data are missing.
-    stored_split: the split of a published list of tasks, which is a file set by the environment's
-    option `tasks`; "" if it has no such list. batch_size: B of LDM², trajectories in a batch.
-    formats: external formats of recorded files that it imports, name → dotted name of the module
-    that reads them (`ldm.envs.formats.Format`). extra: packages needed only for some uses.
+    stored_split: the split of a published list of tasks, the file of the environment's option
+    `tasks`; "" without such lists. batch_size: B of LDM², trajectories in a batch. formats: formats
+    of its own recordings, name → dotted name of the module that reads them
+    (`ldm.envs.formats.Format`). extra: packages needed for some uses only.
     """
 
     data: DataSource | None = None
@@ -167,10 +163,7 @@ def metadata_of(env: EnvironmentClass) -> Metadata:
 
 
 def metadata(name: str) -> Metadata:
-    """Return the metadata of the environment called `name`.
-
-    Raise LdmError if there is no such environment.
-    """
+    """Return the metadata of the environment called `name`; raise LdmError if it is unknown."""
     return metadata_of(load_env(name))
 
 
@@ -181,9 +174,9 @@ def card_of(env: EnvironmentClass) -> Card | None:
 
 
 def published_options(name: str, method: str) -> dict[str, str]:
-    """Return the environment options that `method` was published with on the environment `name`.
+    """Return the options of environment `name` that `method` was published with, as texts.
 
-    They have the form of `--set env.NAME=VALUE`. Raise LdmError if there is no such environment.
+    Raise LdmError if the environment is unknown.
     """
     card = card_of(load_env(name))
     values = card.published.get(method, {}) if card else {}
@@ -195,7 +188,7 @@ def published_options(name: str, method: str) -> dict[str, str]:
 
 
 def batch_size(name: str) -> int:
-    """Return B for the environment that a record calls `name`; the default if not registered."""
+    """Return B for the environment that a record names; the default if it is not registered."""
     try:
         return metadata_of(load_env(name, recorded=True)).batch_size
     except LdmError:
@@ -215,9 +208,9 @@ def registered() -> tuple[dict[str, EnvironmentClass], dict[str, LdmError]]:
 
 
 def published_list(env: str, tasks: str | None, split: str | None) -> tuple[str, str] | None:
-    """Return (file, split) where --tasks names a published list, JSONL; else None.
+    """Return (file, split) if --tasks names a published list (JSONL), else None.
 
-    Raises LdmError where `env` plays no such list, or where `split` is no split of it.
+    Raise LdmError if `env` plays no such lists, or `split` is not played from one.
     """
     if tasks is None or not tasks.endswith(".jsonl"):
         return None
@@ -225,7 +218,7 @@ def published_list(env: str, tasks: str | None, split: str | None) -> tuple[str,
     playing = {name: stored for name, stored in splits.items() if stored}
     if env not in playing:
         raise LdmError(
-            f"{tasks} is a published list of tasks, which {env or 'no environment named'} plays.",
+            f"{tasks} is a published list of tasks, and {env or 'no environment'} cannot play it.",
             f"Use --env {' or '.join(playing)}; or name task ids: a,b or a text file.",
         )
     stored = playing[env]
@@ -235,3 +228,22 @@ def published_list(env: str, tasks: str | None, split: str | None) -> tuple[str,
             f"Leave --split out, or give {stored} or a split of {env} that begins so.",
         )
     return str(Path(tasks).expanduser().absolute()), stored
+
+
+def _words(value: Any) -> str:
+    """Return a JSON value as part of a line: a long list is cut."""
+    match value:
+        case int():
+            return f"{value:,}"
+        case str():
+            return value
+        case Mapping():
+            nested = any(isinstance(one, Mapping | str) for one in value.values())
+            pairs = (
+                f"{k} ({_words(v)})" if nested else f"{k} {_words(v)}" for k, v in value.items()
+            )
+            return ", ".join(pairs) or "none"
+        case list():
+            rest = len(value) - _SHOWN
+            return ", ".join([*value[:_SHOWN], *[f"and {rest} more"] * (rest > 0)]) or "none"
+    return "none"

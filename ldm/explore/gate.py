@@ -4,8 +4,8 @@ Two things can join it. *Practice*: episodes with the full score, found by the g
 exploration, are remembered whole, in batch memories of their own. *Improvements*: the tuples that
 exploration adds to present batches where it earned more, but not everything (LDM² §3.3).
 
-Practice is tried by task kind, with hindsight (`ldm.explore.hindsight`); where that does not help,
-as it was. If neither helps, practice is limited to nearly identical goals, provided that does no
+Practice is tried by task kind, with hindsight (`ldm.explore.hindsight`); if that does not help, as
+it was. If neither helps, practice is limited to nearly identical goals, provided that does no
 harm. Each improvement, unless the same way is practice that is kept, has its key step confirmed
 (`ldm.explore.confirmation`) and is then tried alone, on the goals most like its own; those that do
 no harm are tried together on all goals of their kinds. Nearly identical goals alone recall them. No
@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from ldm.explore.candidates import Candidates, Remembered, collect
 from ldm.explore.confirmation import Check, Checked, Confirmation, likeness
@@ -46,19 +46,19 @@ NEIGHBOURS = 4
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """How the gate judges.
-
-    gate: "off" adds every improvement and no practice, as the paper does; "open" also adds all
-    practice, and judges nothing either. solved: whether successes of the ground process are
-    practice, too, or only those that exploration found. max_part: an improvement that is recalled
-    in more than this share of the steps of all goals is refused, as it says the same everywhere.
-    """
+    """How the gate judges."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    gate: Literal["on", "off", "open"] = "on"
-    solved: bool = True
-    max_part: float = 0.5
+    gate: Annotated[
+        Literal["on", "off", "open"],
+        "Add only what does not lower training scores (on), all improvements and no practice, as "
+        "in the paper (off), or everything (open)",
+    ] = "on"
+    solved: Annotated[bool, "Practise goals that the first attempt solves, too"] = True
+    max_part: Annotated[
+        float, "Maximum share of all steps at which an improvement may be recalled"
+    ] = 0.5
 
     def __post_init__(self) -> None:
         if not 0 < self.max_part <= 1:
@@ -324,8 +324,8 @@ class _Gate:
     ) -> tuple[Played, ...]:
         """Play all goals with exactly what was kept.
 
-        What was refused was part of the memory in other trials, where it helped to tell the kinds
-        of goals apart; and practice of one kind may be recalled for goals of another.
+        In other trials refused candidates were part of the memory and helped to tell the kinds of
+        goals apart, and practice of one kind may be recalled for goals of another.
         """
         kinds, kept = practice.kinds, (*practice.trajectories, *_kept(improved))
         usual = all(how == Remembered() for how in kinds.values())

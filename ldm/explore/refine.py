@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from ldm import records
 from ldm.episode import FULL_SCORE, Environment
@@ -35,15 +35,17 @@ NO_MEMO = Memo()
 
 @dataclass(frozen=True, slots=True)
 class RefineOptions(TreeOptions):
-    """How goals are explored, and which tuples are added to the memory.
+    """How goals are explored, with the paper's tree (`tree.py`) or our search (`best_first.py`)."""
 
-    explorer: "tree" is the paper's (`tree.py`), "best-first" ours (`best_first.py`).
-    decision: "pooled" explores each goal once, with all batch memories of its kind; "per-batch"
-    once with each of them, and adds to that one.
-    """
-
-    explorer: Literal["tree", "best-first"] = "tree"
-    decision: Literal["pooled", "per-batch"] = "pooled"
+    explorer: Annotated[
+        Literal["tree", "best-first"],
+        "The paper's tree, which is the default with the gate off or a model asked always, or a "
+        "best-first search",
+    ] = "tree"
+    decision: Annotated[
+        Literal["pooled", "per-batch"],
+        "Explore a goal once with all batch memories of its kind, or once with each of them",
+    ] = "pooled"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
@@ -24,21 +24,17 @@ RECORDED_RECALLS = 5
 
 @dataclass(frozen=True, slots=True)
 class TreeOptions:
-    """How a search goes on (LDM² §3.3; it gives the width alone, the rest is ours).
-
-    width: n, the number of paths kept after each level. concentration: the share of the recalled
-    actions from which on only their majority is tried; above 1 it is never reached. proposals: z,
-    the number of actions proposed in a state. depth: the maximum steps of a path. budget: the
-    environment steps to new states after which a best-first search ends.
-    """
+    """How a search goes on (LDM² §3.3; it gives the width alone, the rest is ours)."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    width: int = 4
-    concentration: float = 0.8
-    proposals: int = 5
-    depth: int = 50
-    budget: int = 3_000
+    width: Annotated[int, "Paths kept after each level of the tree (n)"] = 4
+    concentration: Annotated[
+        float, "Share of the votes from which only the majority is tried; above 1: never"
+    ] = 0.8
+    proposals: Annotated[int, "Actions proposed in a state (z)"] = 5
+    depth: Annotated[int, "Maximum steps of a path"] = 50
+    budget: Annotated[int, "Steps of a best-first search for a goal"] = 3_000
 
     def __post_init__(self) -> None:
         counts = (self.width, self.proposals, self.depth, self.budget)

@@ -1,8 +1,8 @@
-"""Formats of other tools: ATIF, chat messages and Parquet are read and written, logs only read.
+"""A plug-in: formats of other tools, entry points of the group `ldm.formats`.
 
-What a format has no field for rides along under the key `ldm` (`remainder.py`), so that our own
-trajectories come back equal; recordings of others, ShareGPT and OpenTelemetry among them, have no
-such key and are read as far as they go (`foreign.py`).
+ATIF, chat messages and Parquet are read and written, ShareGPT and OpenTelemetry spans are read.
+Fields that a format lacks are kept under the key `ldm` (`remainder.py`), so that our trajectories
+come back equal; recordings of other programs have no such key (`foreign.py`).
 """
 
 from __future__ import annotations

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ldm import records
-from ldm.envs.field_errors import FieldError
+from ldm.envs.fields import FieldError
+from ldm.envs.formats import LINES, NOTHING, Assumed
 from ldm.errors import LdmError
 from ldm.interchange import foreign
-from ldm.interchange.content import Content, text_of
-from ldm.interchange.foreign import NOTHING, Acted, Assumed, Heard, SelfDescription, call_text
+from ldm.interchange.documents import SUFFIX, Content, text_of
+from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.interchange.remainder import (
     KEY,
     Remainder,
@@ -32,9 +33,12 @@ from ldm.records import Problem
 from ldm.text import read_bytes, read_lines, redacted_json
 from ldm.types import Step, Trajectory
 
-SUFFIX = ".json"
-#: The first version with all fields that are written; readers of later ones know it, too.
-WRITTEN = "ATIF-v1.7"
+SUFFIXES = (SUFFIX,)
+WRITTEN = (SUFFIX, *LINES, "")
+SIGN = '"schema_version": "ATIF-…"'
+HEAD = re.compile(rb'"schema_version"\s*:\s*"ATIF-')
+#: The first version with all written fields.
+WRITTEN_VERSION = "ATIF-v1.7"
 Version = Literal[
     "ATIF-v1.0",
     "ATIF-v1.1",
@@ -46,12 +50,9 @@ Version = Literal[
     "ATIF-v1.7",
     "ATIF-v1.8",
 ]
-#: Who acted is known as an origin only ("expert", …), in no version.
+#: The agent is known by its origin only ("expert", …).
 _AGENT_VERSION = "unknown"
 _NOTES = {"schema_version": "a newer ldm may read other versions"}
-#: Enough for the beginning of any document: other JSON files can be large.
-_HEAD = 65_536
-_SIGN = re.compile(rb'"schema_version"\s*:\s*"ATIF-')
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +118,9 @@ class Document:
     extra: Extra | None = None
 
 
-def detect(line: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object looks like a document, in whatever version."""
-    return str(line.get("schema_version")).startswith("ATIF-")
-
-
-def detect_file(path: Path) -> bool:
-    """Return whether a JSON file looks like a document, from its beginning."""
-    return bool(_SIGN.search(read_bytes(path, most=_HEAD)))
+def detect(value: Any) -> bool:
+    """Return whether a JSON value looks like a document of any version."""
+    return isinstance(value, dict) and str(value.get("schema_version")).startswith("ATIF-")
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
@@ -162,7 +158,7 @@ def document_of(trajectory: Trajectory) -> dict[str, Any]:
         *map(_turn, trajectory.steps),
     ]
     return {
-        "schema_version": WRITTEN,
+        "schema_version": WRITTEN_VERSION,
         "session_id": trajectory.id,
         "trajectory_id": trajectory.id,
         "agent": {"name": trajectory.origin, "version": _AGENT_VERSION},
@@ -230,15 +226,15 @@ def _ours(turns: Sequence[Turn], rest: Remainder) -> Trajectory:
 
 
 def _foreign(document: Document, assumed: Assumed) -> Trajectory:
-    assumed = assumed.unless(document.agent.extra, document.extra)
+    assumed = foreign.stated(assumed, document.agent.extra, document.extra)
     name = document.trajectory_id or document.session_id or ""
     return foreign.trajectory(_turns(document.steps), assumed, "steps", name)
 
 
 def _turns(turns: Sequence[Turn]) -> Iterator[Heard | Acted]:
-    """Yield what an agent heard and did; what the system says and does is no part of the task.
+    """Yield the messages to the agent and its actions, without those of the system.
 
-    What it did in an earlier document, of which this one is the continuation, is left out.
+    Turns copied from an earlier document, which this one continues, are left out.
     """
     for turn in turns:
         if turn.source == "system" or (turn.source == "agent" and turn.is_copied_context):
@@ -255,6 +251,6 @@ def _turns(turns: Sequence[Turn]) -> Iterator[Heard | Acted]:
             for call in turn.tool_calls or ():
                 arguments = json.dumps(call.arguments, ensure_ascii=False)
                 yield Acted(call_text(call.function_name, arguments), thought, call.tool_call_id)
-                thought = ""  # what led to several calls is said once
+                thought = ""  # the thought belongs to the first of several calls
         for result in turn.observation.results if turn.observation else ():
             yield Heard(text_of(result.content), result.source_call_id or "")

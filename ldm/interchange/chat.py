@@ -2,24 +2,24 @@
 
 Logs may also hold the list of messages alone, and JSON files one episode or a list of them.
 
-This is what fine-tuning takes. The user says the goal and what is seen, the assistant's messages
-are the actions, and its last one ends the line. See
+This is the format of fine-tuning. The user's messages are the goal and the observations, the
+assistant's are the actions, and its last one ends the line. See
 https://platform.openai.com/docs/api-reference/fine-tuning/chat-input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ldm import records
-from ldm.envs.field_errors import FieldError
+from ldm.envs.fields import FieldError
+from ldm.envs.formats import LINES, NOTHING, Assumed
 from ldm.interchange import foreign
-from ldm.interchange.content import Content, text_of
-from ldm.interchange.documents import each
-from ldm.interchange.foreign import NOTHING, Acted, Assumed, Heard, SelfDescription, call_text
+from ldm.interchange.documents import SUFFIX, Content, each, is_bare, text_of
+from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.interchange.remainder import (
     KEY,
     Remainder,
@@ -31,7 +31,11 @@ from ldm.interchange.remainder import (
 from ldm.records import Problem
 from ldm.types import Step, Trajectory
 
-#: Instructions to an agent as such; they are no part of the task.
+SUFFIXES = (SUFFIX,)
+WRITTEN = LINES
+SIGN = '"messages" with "role" and "content", also with calls of tools'
+HEAD = None
+#: Roles of instructions to the agent as such, which are not part of the task.
 _INSTRUCTIONS = ("system", "developer")
 
 
@@ -61,7 +65,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatStep(StepRemainder):
-    """What the messages do not say of a step.
+    """Fields of a step that messages lack.
 
     silent: whether it has no message at all, as steps that only think; its action is "".
     """
@@ -72,9 +76,9 @@ class ChatStep(StepRemainder):
 
 @dataclass(frozen=True, slots=True)
 class ChatRemainder(Remainder):
-    """What the messages do not say of a trajectory.
+    """Fields of a trajectory that messages lack.
 
-    steps: one each. end: what followed the last action, which nobody answered.
+    steps: one each. end: the observation after the last action, which ends the messages.
     """
 
     steps: tuple[ChatStep, ...]
@@ -87,16 +91,13 @@ class Line(SelfDescription):
     ldm: ChatRemainder | None = None
 
 
-def detect(line: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object looks like an episode in chat messages."""
-    return isinstance(line.get("messages"), list)
+def detect(value: Any) -> bool:
+    """Return whether a JSON value looks like an episode in chat messages."""
+    return is_bare(value) or (isinstance(value, dict) and isinstance(value.get("messages"), list))
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
-    """Return an iterator over the trajectory in each line of a file, or the problem with it.
-
-    assumed: of lines that are not ours.
-    """
+    """Return an iterator over the trajectory in each line of a file, or the problem with it."""
     return each(path, parse, assumed)
 
 
@@ -112,7 +113,7 @@ def parse(
     try:
         if line.ldm:
             return _ours(line.messages, line.ldm)
-        return foreign.trajectory(_turns(line.messages), assumed.unless(line), "messages")
+        return foreign.trajectory(_turns(line.messages), foreign.stated(assumed, line), "messages")
     except FieldError as error:
         return Problem(file, number, error.field, str(error))
 
@@ -143,12 +144,12 @@ def line_of(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _first(goal: str, opening: str) -> str:
-    """Return the first message: always both, so that the opening can be told from the goal."""
+    """Return the first message, with goal and opening."""
     return f"{goal}\n\n{opening}"
 
 
 def _ours(messages: Sequence[Message], rest: ChatRemainder) -> Trajectory:
-    """Return the trajectory whose line we wrote; a prompt for the system may have been added."""
+    """Return the trajectory of a line of ours, which may have gained system prompts."""
     turns = [(i, m) for i, m in enumerate(messages) if m.role not in _INSTRUCTIONS]
     for place, (i, message) in enumerate(turns):
         role = ("user", "assistant")[place % 2]
@@ -174,7 +175,7 @@ def _ours(messages: Sequence[Message], rest: ChatRemainder) -> Trajectory:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[Heard | Acted]:
-    """Yield what an agent heard and did."""
+    """Yield the messages to the agent and its actions."""
     for message in messages:
         text = text_of(message.content)
         if message.role == "assistant":
@@ -184,9 +185,9 @@ def _turns(messages: Sequence[Message]) -> Iterator[Heard | Acted]:
 
 
 def _acts(message: Message, text: str) -> Iterator[Acted]:
-    """Yield what a message of the assistant does; what is said beside calls is a thought."""
+    """Yield the actions of the assistant's message; its text beside calls is a thought."""
     calls = list(message.tool_calls or ())
-    if message.function_call:  # how OpenAI wrote a single call before 2024
+    if message.function_call:  # OpenAI's form of a single call before 2024
         calls.append(Call(message.function_call))
     thought = message.reasoning_content or ""
     if not calls:
@@ -195,4 +196,4 @@ def _acts(message: Message, text: str) -> Iterator[Acted]:
     thought = "\n".join(filter(None, (thought, text)))
     for call in calls:
         yield Acted(call_text(call.function.name, call.function.arguments), thought, call.id)
-        thought = ""  # what led to several calls is said once
+        thought = ""  # the thought belongs to the first of several calls

@@ -1,9 +1,10 @@
-"""The episodes in a file of lines, or in a JSON file that holds one of them or a list."""
+"""Read the documents of a file, one a line or a list in a JSON file, and the texts of messages."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,11 +17,29 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a message; images and sounds have no text."""
+
+    type: str
+    text: str | None = None
+
+
+#: None for a message that only calls a tool.
+Content = str | tuple[Part, ...] | None
+
+
+def text_of(content: str | Sequence[Part] | None) -> str:
+    """Return the text of a message; a part without text is named in brackets."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(f"[{part.type}]" if part.text is None else part.text for part in content)
+
+
 def documents(path: Path) -> Iterator[tuple[int, bytes] | Problem]:
     """Yield (number from 1, JSON) of each line, or of each item of a JSON file's list.
 
-    A JSON file that cannot be read is one problem.
-    Raises LdmError where the file cannot be read at all.
+    A file that is not JSON is one problem. Raise LdmError if it cannot be read.
     """
     if path.suffix != SUFFIX:
         yield from read_lines(path)
@@ -39,10 +58,7 @@ def each(
     parse: Callable[[bytes, str, int, A], R | Problem],
     assumed: A,
 ) -> Iterator[R | Problem]:
-    """Yield what `parse` makes of each document of a file, or the problem with it.
-
-    parse: called with a document, the file's name, the number, and `assumed`.
-    """
+    """Yield the result of `parse(document, file, number, assumed)` for each document of a file."""
     for document in documents(path):
         if isinstance(document, Problem):
             yield document
@@ -52,7 +68,7 @@ def each(
 
 
 def is_bare(value: Any) -> bool:
-    """Return whether a JSON value is an episode by itself: chat messages, and nothing else."""
+    """Return whether a JSON value is a list of chat messages."""
     if not isinstance(value, list) or not value:
         return False
     return all(isinstance(one, dict) and isinstance(one.get("role"), str) for one in value)

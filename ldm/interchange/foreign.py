@@ -1,4 +1,4 @@
-"""Make trajectories of what other programs have recorded, as far as their messages go."""
+"""Make trajectories of the messages that other programs have recorded."""
 
 from __future__ import annotations
 
@@ -6,40 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ldm.envs.field_errors import FieldError
-from ldm.types import Origin, Step, Task, Trajectory, stable_hash
-
-
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """What is assumed of recordings that do not say it; those of ours say everything.
-
-    env, split, kind: of the task, see `ldm.types.Task`. Without an environment such recordings are
-    refused. score: of each episode, in [0, 1].
-    """
-
-    env: str = ""
-    split: str = "recorded"
-    kind: str = ""
-    origin: Origin = "agent"
-    score: float = 0.0
-
-    def unless(self, *descriptions: SelfDescription | None) -> Assumed:
-        """Return this with what recordings say instead; the last of them counts most."""
-        stated: dict[str, Any] = {}
-        for one in filter(None, descriptions):
-            texts = {"env": one.env, "split": one.split, "kind": one.kind}
-            stated |= {name: text for name, text in texts.items() if isinstance(text, str)}
-            if type(one.score) in (int, float) and 0 <= one.score <= 1:
-                stated["score"] = float(one.score)
-        return replace(self, **stated)
+from ldm.envs.fields import FieldError
+from ldm.envs.formats import Assumed
+from ldm.types import Step, Task, Trajectory, stable_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfDescription:
-    """What a recording may say of itself, in the words of `Assumed`.
+    """Fields of a recording that replace those of `Assumed`.
 
-    Others use such names for purposes of their own: a value of another type says nothing.
+    Other programs may use these names for other purposes: a value of another type is ignored.
     """
 
     env: Any = None
@@ -48,13 +24,20 @@ class SelfDescription:
     score: Any = None
 
 
-#: Where nothing is assumed.
-NOTHING = Assumed()
+def stated(assumed: Assumed, *descriptions: SelfDescription | None) -> Assumed:
+    """Return `assumed` with the values that recordings state; the last description wins."""
+    values: dict[str, Any] = {}
+    for one in filter(None, descriptions):
+        texts = {"env": one.env, "split": one.split, "kind": one.kind}
+        values |= {name: text for name, text in texts.items() if isinstance(text, str)}
+        if type(one.score) in (int, float) and 0 <= one.score <= 1:
+            values["score"] = float(one.score)
+    return replace(assumed, **values)
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A text that the agent was given. call: the id of the call that it answers, "" for none."""
+    """A text to the agent. call: the id of the call that it answers, or ""."""
 
     text: str
     call: str = ""
@@ -62,7 +45,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """Something that the agent did, or only thought where `action` is "". call: its id, if any."""
+    """An action, or only a thought if `action` is "". call: the id of a call, or ""."""
 
     action: str
     thought: str = ""
@@ -72,12 +55,12 @@ class Acted:
 def trajectory(
     turns: Iterable[Heard | Acted], assumed: Assumed, where: str, name: str = ""
 ) -> Trajectory:
-    """Return the trajectory that the turns of a recording make.
+    """Return the trajectory of a recording's turns.
 
-    The first text that was heard is the goal; what else was heard before the first action is the
-    opening, or the goal again where that is all. An answer goes to the call that it names, or to
-    the last action.
-    where: the field that errors name. name: of the task; "" for a hash of its goal.
+    The first text to the agent is the goal; the others before the first action are the opening,
+    which is the goal again without any. An answer belongs to the call that it names, or to the last
+    action.
+    where: the field in errors. name: the task's id; "" for a hash of its goal.
     Raise FieldError if there is no environment, goal or action.
     """
     before: list[str] = []

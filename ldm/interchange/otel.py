@@ -1,4 +1,4 @@
-"""Read OpenTelemetry spans of language-model calls, as the conventions for GenAI name them.
+"""Read OpenTelemetry spans of language-model calls, by the conventions for GenAI.
 
 A file is OTLP as JSON, as the collector's file exporter and SDKs write it, one object or one a line
 ({"resourceSpans": …}), or a span a line as Python's SDK prints it ({"context", "attributes", …}). A
@@ -11,27 +11,32 @@ files are read, and not written. See https://opentelemetry.io/docs/specs/semconv
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.field_errors import FieldError
+from ldm.envs.fields import FieldError
+from ldm.envs.formats import NOTHING, Assumed
 from ldm.interchange import foreign
-from ldm.interchange.documents import documents
-from ldm.interchange.foreign import NOTHING, Acted, Assumed, Heard, call_text
+from ldm.interchange.documents import SUFFIX, documents
+from ldm.interchange.foreign import Acted, Heard, call_text
 from ldm.records import Problem
 from ldm.text import parse_json
 from ldm.types import Trajectory
 
+SUFFIXES = (SUFFIX,)
+SIGN = '"resourceSpans", or "context" and "attributes", with gen_ai.input.messages'
+HEAD = re.compile(rb'"resourceSpans"\s*:\s*\[')
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
 CONVERSATION = "gen_ai.conversation.id"
-#: The event in which messages are recorded by those that do not write them on the span.
+#: The event that holds messages that are not on the span.
 DETAILS = "gen_ai.client.inference.operation.details"
 TOOL, CALL_ID, RESULT = "gen_ai.tool.name", "gen_ai.tool.call.id", "gen_ai.tool.call.result"
 #: Parts of a message that are thoughts.
 THOUGHTS = ("reasoning", "thinking")
-#: How deep a value of attributes is followed.
+#: The depth to which values of attributes are read.
 DEPTH = 20
 
 
@@ -39,7 +44,7 @@ DEPTH = 20
 class _Conversation:
     """The spans of one conversation.
 
-    messages: of the span with most of them. line: where that was. tools: by call, its answer.
+    messages: of the span with most of them. line: of that span. tools: call → its answer.
     """
 
     line: int
@@ -47,17 +52,18 @@ class _Conversation:
     tools: dict[str, str] = field(default_factory=dict)
 
 
-def detect(line: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object looks like spans."""
-    if isinstance(line.get("resourceSpans"), list):
-        return True
-    return isinstance(line.get("context"), dict) and "attributes" in line and "name" in line
+def detect(value: Any) -> bool:
+    """Return whether a JSON value looks like spans."""
+    if not isinstance(value, dict):
+        return False
+    span = isinstance(value.get("context"), dict) and "attributes" in value and "name" in value
+    return span or isinstance(value.get("resourceSpans"), list)
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
     """Yield the trajectory of each conversation in a file, and problems with its lines.
 
-    Spans of other work are left out; where no span holds messages, that is a problem.
+    Spans of other work are left out; spans without any messages are a problem.
     """
     conversations: dict[str, _Conversation] = {}
     spans = 0
@@ -134,7 +140,7 @@ def _spans(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _add(conversations: dict[str, _Conversation], span: Mapping[str, Any], number: int) -> None:
-    """Put a span where it belongs, if it is of a call of a model or of a tool."""
+    """Add a span of a model's or a tool's call to its conversation."""
     attributes = dict(span["attributes"])
     for name, of_event in span["events"]:
         if name == DETAILS:
@@ -185,7 +191,7 @@ def _turns(messages: Sequence[Any]) -> Iterator[Heard | Acted]:
 
 
 def _acts(parts: Sequence[Mapping[str, Any]]) -> Iterator[Acted]:
-    """Yield what a message of the model does; what is said beside calls is a thought."""
+    """Yield the actions of the model's message; its text beside calls is a thought."""
     calls = [part for part in parts if part.get("type") == "tool_call"]
     thought = "\n".join(_name(p.get("content")) for p in parts if p.get("type") in THOUGHTS)
     spoken = "\n".join(_name(p.get("content")) for p in parts if p.get("type") == "text").strip()
@@ -198,7 +204,7 @@ def _acts(parts: Sequence[Mapping[str, Any]]) -> Iterator[Acted]:
         arguments = call.get("arguments") or ""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         yield Acted(call_text(_name(call.get("name")), text), thought, _name(call.get("id")))
-        thought = ""  # what led to several calls is said once
+        thought = ""  # the thought belongs to the first of several calls
 
 
 def _name(value: Any) -> str:
@@ -210,7 +216,7 @@ def _text(value: Any) -> str:
 
 
 def _list(value: Any, name: str) -> list[Mapping[str, Any]]:
-    """Return a list of objects; raise FieldError where it is none."""
+    """Return a list of objects; raise FieldError for another value."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):

@@ -1,12 +1,13 @@
-"""Read and write Parquet: a row a step, with what was seen before its action and what followed.
+"""Read and write Parquet: a row per step, with the observations before and after its action.
 
-What concerns the whole trajectory stands in each of its rows; one without steps has one row. Rows
-stay in their order; columns that others have added are passed over.
+Fields of the whole trajectory are repeated in each of its rows; one without steps has one row. Rows
+keep their order; added columns are ignored.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from ldm import records
+from ldm.envs.formats import NOTHING, Assumed
 from ldm.errors import LdmError
-from ldm.interchange.foreign import NOTHING, Assumed
 from ldm.records import Problem
 from ldm.text import check_file, parse_json
 from ldm.types import Trajectory
 
-SUFFIX = ".parquet"
-#: Of the columns; it changes where an older reader would lose something.
+SUFFIXES = WRITTEN = (".parquet",)
+SIGN = "the columns that ldm writes"
+HEAD = re.compile(rb"")  # a folder's Parquet files are all read
+#: Version of the columns; it changes if an older reader would lose data.
 VERSION = 1
 #: Column → field of our own schema. The same in all rows of a trajectory.
 WHOLE = {
@@ -52,9 +55,9 @@ _JSON = ("recalls", "followed")
 Row = Mapping[str, Any]
 
 
-def detect(line: Row) -> bool:
-    """Return False: no line of a text has this format."""
-    del line
+def detect(value: Any) -> bool:
+    """Return False: no JSON value has this format."""
+    del value
     return False
 
 
@@ -64,10 +67,7 @@ def detect_file(path: Path) -> bool:
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
-    """Yield the trajectories of a file, or the problem with one, its line being the row from 1.
-
-    assumed: nothing, as all is told.
-    """
+    """Yield the trajectories of a file, or the problem with one, its line being the row from 1."""
     if missing := [column for column in COLUMNS if column not in _columns(path)]:
         yield Problem(str(path), 1, missing[0], "there is no such column")
         return
@@ -82,7 +82,7 @@ def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Proble
 
 
 def write(path: Path, trajectories: Sequence[Trajectory]) -> None:
-    """Replace a file by these trajectories."""
+    """Write trajectories to a file, which is replaced."""
     import polars as pl
 
     types: dict[str, Any] = dict.fromkeys(COLUMNS, pl.String)
@@ -114,7 +114,7 @@ def _rows_of(trajectory: Trajectory) -> Iterator[tuple[Any, ...]]:
 
 
 def _next(observed: str, action: str, observation: str) -> str:
-    """Return what the agent sees after a step; thinking changes nothing."""
+    """Return the observation after a step; thinking does not change it."""
     return observation if action else observed
 
 
@@ -140,7 +140,7 @@ def _trajectory(rows: Sequence[Row], file: str, start: int) -> Trajectory | Prob
 
 
 def _disorder(rows: Sequence[Row], file: str, start: int) -> Problem | None:
-    """Return why these rows are not one trajectory, whole and in order."""
+    """Return the problem if these rows are not one whole trajectory in order."""
     first, observed = rows[0], rows[0]["observation"]
     for number, row in enumerate(rows):
         place = start + number
@@ -191,13 +191,13 @@ def _rows(path: Path) -> Iterator[Row]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn what polars raises at a damaged file into an LdmError."""
+    """Turn polars' errors at a damaged file into LdmError."""
     import polars as pl
 
     check_file(path)
     try:
         yield
-    # A panic of its Rust code is no Exception.
+    # A panic of its Rust code is not an Exception.
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = str(error).strip().partition("\n")[0]
         raise LdmError(

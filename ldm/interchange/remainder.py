@@ -1,6 +1,6 @@
-"""Define what of a trajectory other formats have no field for, and where it rides along.
+"""Fields of a trajectory that other formats lack, kept under the key `ldm`.
 
-Messages say what was seen and done, and are what is read; the key `ldm` beside them holds the rest.
+Observations and actions are read from the messages; the key holds the rest.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from ldm.types import Count, Origin, Reward, Score, Similarity, Step, Task, Traj
 
 T = TypeVar("T")
 
-#: The key for what no field of the format holds.
+#: The key of the fields that a format lacks.
 KEY = "ldm"
-#: Of what stands under that key; it changes where an older reader would lose something.
+#: Version of the content of that key; it changes if an older reader would lose data.
 VERSION = 1
-#: JSON has no words for numbers that are not finite.
+#: JSON has no infinite numbers.
 _CONFIG = {"extra": "forbid", "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What the messages do not say of a trajectory.
+    """Fields of a trajectory that messages lack.
 
-    task: with the goal, which the messages have to name, too.
+    task: with the goal, which the messages must have, too.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _CONFIG
@@ -39,13 +39,13 @@ class Remainder:
     origin: Origin
 
     def trajectory(self, opening: str, steps: Sequence[Step]) -> Trajectory:
-        """Return the trajectory of which the messages said the rest."""
+        """Return the trajectory with the fields of the messages."""
         return Trajectory(self.task, opening, tuple(steps), self.score, self.success, self.origin)
 
 
 @dataclass(frozen=True, slots=True)
 class StepRemainder:
-    """What the messages do not say of a step, see `ldm.types.Step`."""
+    """Fields of a step that messages lack, see `ldm.types.Step`."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _CONFIG
 
@@ -55,7 +55,7 @@ class StepRemainder:
     followed: tuple[Count, ...] | None = None
 
     def step(self, action: str, observation: str, thought: str) -> Step:
-        """Return the step of which the messages said the rest."""
+        """Return the step with the fields of the messages."""
         return Step(
             action, observation, self.reward, thought, self.valid, self.recalls, self.followed
         )
@@ -73,7 +73,7 @@ def remainder(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def step_remainder(step: Step) -> dict[str, Any]:
-    """Return the JSON object for a `StepRemainder`, empty where the defaults hold."""
+    """Return the JSON object of a `StepRemainder`, without defaults."""
     return without_defaults(StepRemainder(step.reward, step.valid, step.recalls, step.followed))
 
 
@@ -92,7 +92,7 @@ def parsed(
 ) -> T | Problem:
     """Return the record in a text, or the problem with it.
 
-    notes: end of a field's path → what is added to the message where that field does not fit.
+    notes: end of a field's path → addition to the message of a problem with it.
     """
     record = records.parse(text, record_type, file, number)
     if isinstance(record, Problem):

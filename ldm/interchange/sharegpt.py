@@ -1,27 +1,32 @@
 """Read ShareGPT: {"conversations": [{"from", "value"}, …]}, one episode a line or a list of them.
 
-What "human" says is heard; what "gpt" says is an action, and so is a "function_call", a JSON object
-with name and arguments, which an "observation" answers. Such files are read, and not written.
+Messages of "human" are observations; those of "gpt" are actions, and so is a "function_call", a
+JSON object with name and arguments, which an "observation" answers. Such files are only read.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.field_errors import FieldError
+from ldm.envs.fields import FieldError
+from ldm.envs.formats import NOTHING, Assumed
 from ldm.interchange import foreign
-from ldm.interchange.documents import each
-from ldm.interchange.foreign import NOTHING, Acted, Assumed, Heard, SelfDescription, call_text
+from ldm.interchange.documents import SUFFIX, each
+from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.interchange.remainder import parsed
 from ldm.records import Problem
 from ldm.text import parse_json
 from ldm.types import Trajectory
 
-#: Names of those who speak, as various programs write them.
+SUFFIXES = (SUFFIX,)
+SIGN = '"conversations" with "from" and "value"'
+HEAD = re.compile(rb'"conversations"\s*:\s*\[')
+#: Names of speakers, as various programs write them.
 HEARD = frozenset({"human", "user", "observation", "tool", "function_response", "tool_response"})
 ACTS = frozenset({"gpt", "assistant", "chatgpt", "bing", "bard", "model"})
 CALLS = frozenset({"function_call", "tool_call"})
@@ -30,7 +35,7 @@ INSTRUCTS = frozenset({"system", "developer"})
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `from` is a word of Python's, so it is renamed before it is read."""
+    """One message. `from` is a keyword of Python, so it is renamed."""
 
     speaker: str
     value: str
@@ -41,9 +46,9 @@ class Line(SelfDescription):
     conversations: tuple[dict[str, Any], ...]
 
 
-def detect(line: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object looks like a conversation of ShareGPT."""
-    messages = line.get("conversations")
+def detect(value: Any) -> bool:
+    """Return whether a JSON value looks like a conversation of ShareGPT."""
+    messages = value.get("conversations") if isinstance(value, dict) else None
     return isinstance(messages, list) and all(
         isinstance(one, dict) and "from" in one and "value" in one for one in messages
     )
@@ -63,7 +68,7 @@ def parse(
         return line
     try:
         turns = list(_turns(line.conversations))
-        return foreign.trajectory(turns, assumed.unless(line), "conversations")
+        return foreign.trajectory(turns, foreign.stated(assumed, line), "conversations")
     except FieldError as error:
         return Problem(file, number, error.field, str(error))
 
@@ -88,7 +93,7 @@ def _turns(messages: Sequence[Mapping[str, Any]]) -> Iterator[Heard | Acted]:
 
 
 def _called(text: str) -> str:
-    """Return the action that a call is; a text that is no JSON of one stays as it is."""
+    """Return the action of a call; a text that is not the JSON of one is the action itself."""
     value = parse_json(text, "")
     if not (isinstance(value, dict) and isinstance(value.get("name"), str)):
         return text.strip()

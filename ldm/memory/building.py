@@ -370,7 +370,7 @@ def _with_actions(trajectories: Sequence[Trajectory]) -> dict[str, Trajectory]:
     if not distinct:
         raise LdmError(
             f"None of these {len(trajectories)} trajectories holds an action.",
-            "`ldm schema trajectory` shows the form of trajectories.",
+            "A memory needs actions; `ldm validate --schema trajectory` shows where they belong.",
         )
     return distinct
 

@@ -2,8 +2,8 @@
 
 A file `NAME.jinja` has the blocks `system` (optional) and `user`. Every variable must be passed.
 Texts from a memory or an environment go through the filters `data`, `plain` or `one_line`, so that
-a model can tell them from instructions, and so that no such text can end its own fence, or look
-like the next item of a list.
+a model can tell them from instructions, and no such text can end its own fence or look like the
+next item of a list.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 SUFFIX = ".jinja"
 ROLES = ("system", "user")
-#: A tag as `data` writes it, with or without blanks and further words (whatever words where it ends
-#: a part), in any case; or the end of a turn in a chat format, such as <|im_end|>.
+#: A tag as `data` writes it, with or without blanks and further words (any words in an end tag), in
+#: any case; or the end of a turn in a chat format, such as <|im_end|>.
 TAG = re.compile(
     r"<(\s*/?\s*[a-z][\w-]*\s*|[a-z][\w-]*(?:\s+[^\s<>\[\]]+)+\s*|\s*/\s*[a-z][\w-]*\b[^<>]*"
     r"|[|｜][^<>\n]*[|｜])>",
@@ -35,15 +35,15 @@ BRACKETED = re.compile(
     r"\[(\s*/?\s*(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\s*)\]",
     re.IGNORECASE,
 )
-#: How the parts of an example are labelled; a text must not forge one.
+#: The labels of the parts of an example; a text must not forge one.
 LABEL = re.compile(r"^(?=(?:example \d|task:|so far:|seen:|action:))", re.IGNORECASE | re.MULTILINE)
 
 
 def render(name: str, **values: Any) -> list[Message]:
     """Return the messages of prompt `name`: the same bytes for the same values.
 
-    Raises jinja2.UndefinedError where the file uses a value that is not passed, TemplateNotFound
-    where there is no such file.
+    Raises jinja2.UndefinedError if the file uses a value that is not passed, and TemplateNotFound
+    for an unknown file.
     """
     template = _template(name)
     messages = []
@@ -75,7 +75,7 @@ def digests() -> dict[str, str]:
 
 
 def fenced(text: object, tag: str) -> str:
-    """Return `text` between <tag> and </tag>, with all that looks like a tag in it defused."""
+    """Return `text` between <tag> and </tag>, with anything like a tag in it defused."""
     return f"<{tag}>\n{plain(text)}\n</{tag}>"
 
 
@@ -90,7 +90,7 @@ def one_line(text: object) -> str:
 
 
 def unlabelled(text: object) -> str:
-    """Return `text` with those lines indented that begin like a part of an example."""
+    """Return `text` with lines indented that begin like a part of an example."""
     return LABEL.sub("  ", str(text))
 
 

@@ -193,14 +193,6 @@ class Reasoner(Protocol):
         """
         ...
 
-    def assess(self, goal: str, past: Past, observation: str) -> str:
-        """Return the sub-goals of `goal`, each marked complete or not (Appendix A, Evaluation)."""
-        ...
-
-    def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """Return a summary of the past: searched, found, held, done (Eq. 6)."""
-        ...
-
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
         """Divide distinct goals into high-level types of about equal size (Eq. 7)."""
         ...

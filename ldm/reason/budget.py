@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ldm.llm import LLM, context_of
 from ldm.reason.excerpts import characters
+from ldm.reason.prompting import LEAST_TOKENS
 
 #: Maximum tokens of a prompt if the model's context is unknown: with the reply they fit 8,192.
 PROMPT_TOKENS = 6_000
@@ -13,8 +14,6 @@ PROMPT_TOKENS = 6_000
 MOST_TOKENS = 12_000
 #: Characters of a prompt that are not counted: instructions, tags, questions.
 OVERHEAD = 1_500
-#: Minimum tokens of a complete prompt.
-LEAST_TOKENS = 1_000
 #: The share of a context that a prompt takes, in steps of so many tokens; the rest is for the reply
 #: and for tokens that have fewer characters than estimated.
 SHARE = 0.75

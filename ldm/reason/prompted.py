@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from ldm.embed import Embedder
 from ldm.llm import LLM, Completion
@@ -26,7 +26,7 @@ from ldm.reason import (
     TypeView,
 )
 from ldm.reason.budget import OVERHEAD, Budget
-from ldm.reason.consulting import BY_MEMORY, BY_MODEL, Consulting
+from ldm.reason.consulting import BY_MEMORY, BY_MODEL
 from ldm.reason.excerpts import finding
 from ldm.reason.forms import (
     WORDS,
@@ -45,6 +45,7 @@ from ldm.reason.history import HistoryWriter
 from ldm.reason.indexing import TypeIndexer
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.progress import assessment_text, noted, with_summary
+from ldm.reason.prompting import PromptedOptions
 from ldm.reason.proofs import proves
 from ldm.reason.replies import (
     Prompter,
@@ -64,12 +65,6 @@ from ldm.reason.views import (
 from ldm.reason.voting import voters
 from ldm.types import Card, Past, Proposal, Recall
 
-Formation = Literal["trajectory", "paper"]
-Thought = Literal["none", "short"]
-Histories = Literal["combined", "paper"]
-
-#: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
-PROMPT_RECALLS = 5
 #: Tuples recalled for each example: the examples are those that met the same need.
 POOL = 4
 #: Maximum tokens of replies: notes should be short, and a model that repeats itself is stopped.
@@ -87,37 +82,6 @@ FAINT = 0.2
 STEPS_SHOWN = 40
 #: Maximum confidence: a model may use any scale, but the sum must stay a number.
 MAX_CONFIDENCE = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class PromptedOptions:
-    """How the model is asked.
-
-    formation: "paper" asks for an assessment and a summary at every step; "trajectory" for all
-        steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
-    notes: whether decisions assess and summarise as they go. A model that is only asked when memory
-        is unsure never does: it sees too few steps to keep notes, and sub-goals would cost as much
-        as a decision.
-    recalls: the number of recalled tuples in a prompt. In "combined" histories more are recalled,
-        and those that met the same need are shown.
-    concurrency: calls at a time.
-    prompt_tokens: the maximum of a prompt, 0 for as many as the model's context allows; a half and
-        a quarter of them are tried if the context turns out to be shorter.
-    thought: whether the model thinks in a sentence or two before it decides.
-    histories: "paper" asks for an assessment and a summary before each decision (Eq. 6), says no
-        more than the paper's prompts, and forms the tuples of a refinement likewise; "combined" has
-        notes written with the decision.
-    consulting: when decisions ask the model.
-    """
-
-    formation: Formation = "trajectory"
-    notes: bool = True
-    recalls: int = PROMPT_RECALLS
-    concurrency: int = 1
-    prompt_tokens: int = 0
-    thought: Thought = "none"
-    histories: Histories = "combined"
-    consulting: Consulting = Consulting()  # noqa: RUF009 - frozen
 
 
 class PromptedReasoner:
@@ -190,13 +154,13 @@ class PromptedReasoner:
         return Notes(written[0], written[1])
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
-        """See `Reasoner.assess`."""
+        """Return the sub-goals of `goal`, each marked complete or not (App. A, Evaluation)."""
         form = self._ask_about_past("assess", AssessmentForm, goal, past, observation)
         assessment = "" if form is None else assessment_text(form.complete, form.incomplete)
         return assessment or self._fallback.assess(goal, past, observation)
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """See `Reasoner.summarize`."""
+        """Return a summary of the past: searched, found, held, done (Eq. 6)."""
         form = self._ask_about_past("summarize", SummaryForm, goal, past, observation)
         summary = "" if form is None else form.summary.strip()
         return summary or self._fallback.summarize(goal, past, observation)

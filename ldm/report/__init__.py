@@ -1,115 +1,26 @@
-"""The report on recorded runs: one page that shows every step and why it was taken.
+"""A plug-in: reports on recorded runs.
 
-`report` writes it. `reading` reads runs, `overview` and `details` say what is shown of them, and
-`page` packs it together with the files in `assets/`, which are plain HTML, CSS and JavaScript.
+`write_report` writes one page that shows every step and why it was taken: `overview` and `details`
+choose what it shows, and `page` packs it with the files in `assets/`, which are plain HTML, CSS and
+JavaScript. `curve` computes success against a number in which runs differ. `exporting` and
+`telemetry` write runs as logs of other tools. The commands are in `commands`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from ldm import __version__
-from ldm.errors import LdmError
-from ldm.report import details, overview
-from ldm.report.details import Json, Numbering
-from ldm.report.overview import Content
-from ldm.report.page import Chunks, page
-from ldm.report.reading import ReadRun, read_run, tuples_of
-from ldm.run.runtime import DEFAULT_RUNS
+if TYPE_CHECKING:
+    from ldm.report.curve_runs import curve
+    from ldm.report.writing import write_report
 
-#: The report's name in a run's directory, where no other place is named.
-FILE = "report.html"
+__all__ = ["curve", "write_report"]
+#: Where the public names are defined: they are loaded on first use, as the command line is.
+_MODULES = {"curve": "ldm.report.curve_runs", "write_report": "ldm.report.writing"}
 
 
-def write_report(
-    runs: Sequence[str | Path],
-    path: str | Path = FILE,
-    *,
-    folder: Path = DEFAULT_RUNS,
-    trust: bool = False,
-    prompts: bool = True,
-) -> Path:
-    """Write a report on recorded runs, and return where it is.
-
-    runs: directories, or ids below `folder`; evaluations, refinements and plan optimisations, in
-    any mixture and also unfinished ones. path: the file, which is replaced. trust: as for
-    `ldm.compare`. prompts: whether the page holds what models were asked and answered.
-    Raises LdmError where a run cannot be read or the file cannot be written.
-    """
-    from ldm.records import replacing
-    from ldm.runs import writing
-
-    if not runs:
-        raise LdmError("No run is named.", "Name recorded runs; `ldm runs list` lists them.")
-    opened = [read_run(name, folder, trust=trust) for name in runs]
-    directories = [one.run.directory.resolve() for one in opened]
-    for place, directory in enumerate(directories):
-        if directory in directories[:place]:
-            raise LdmError(f"{opened[place].run.directory} is named twice.", "Name each run once.")
-    content = _content(opened, prompts=prompts)
-    target = Path(path)
-    with writing(target), replacing(target) as file:
-        file.write(content)
-    return target
-
-
-def _content(runs: Sequence[ReadRun], *, prompts: bool) -> str:
-    chunks, numbering = Chunks(), Numbering()
-    contents = [Content(run, run.episodes(), run.goals()) for run in runs]
-    names = overview.labels_of(runs)
-    reports = [
-        overview.report_of(content, name) for content, name in zip(contents, names, strict=True)
-    ]
-    data, entries = [], 0
-    for content, name, report in zip(contents, names, reports, strict=True):
-        numbering.take(tuples_of(content.run, content.episodes))
-        rows = _packed_entries(content, entries, numbering, chunks, prompts=prompts)
-        entries += len(rows)
-        data.append({**overview.run_data(content, name, report), "entries": rows})
-    for one in numbering.as_data():
-        chunks.add("tuples", one)
-    chunks.close()
-    chunks.put("uses", numbering.uses)
-    comparable = [one for one in reports if one is not None]
-    prints = {one.run.manifest.fingerprint for one in runs if one.run.manifest.command == "eval"}
-    chunks.put(
-        "overview",
-        {
-            "version": __version__,
-            "runs": data,
-            "curves": overview.curves(contents, names),
-            "differences": overview.differences(comparable) if len(prints) == 1 else [],
-            "tuples": chunks.sizes.get("tuples", []),
-            "labels": names,
-        },
-    )
-    title = names[0] if len(names) == 1 else f"{len(names)} runs"
-    return page(f"{title} – ldm report", chunks.packed)
-
-
-def _packed_entries(
-    content: Content, start: int, numbering: Numbering, chunks: Chunks, *, prompts: bool
-) -> list[Json]:
-    """Pack the episodes and goals of a run; return their rows, which say where each is.
-
-    start: the number of the first among all entries.
-    """
-    calls = {call.key: call for call in content.run.calls()} if prompts else {}
-    rows = list(details.entry_rows(content.episodes, content.goals))
-    for number, (row, episode) in enumerate(zip(rows, content.episodes, strict=False)):
-        numbering.used(start + number, episode.trials)
-        data = details.episode_data(episode, content.reporting, numbering.numbers)
-        row["at"] = chunks.add("entries", data)
-        keys = [
-            key
-            for trial in range(len(episode.trials))
-            for of_step in episode.calls(trial).values()
-            for key in of_step
-        ]
-        made = [calls[key] for key in dict.fromkeys(keys) if key in calls]
-        if made:
-            row["asked"] = chunks.add("calls", details.call_data(made))
-    for row, goal in zip(rows[len(content.episodes) :], content.goals, strict=True):
-        row["at"] = chunks.add("entries", details.goal_data(goal))
-    return rows
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'ldm.report' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)

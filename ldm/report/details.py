@@ -1,7 +1,7 @@
-"""What the report shows of single episodes and explored goals, as JSON values.
+"""The page's data of single episodes and explored goals, as JSON values.
 
-Tuples are numbered in the order in which they are first recalled, and a step names those that it
-recalled by these numbers: an id of 16 characters would be repeated a million times.
+Tuples are numbered in the order in which they are first recalled, and steps refer to them by
+number: an id of 16 characters would be repeated a million times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ldm.agents.reporting import Branch, Reporting
 from ldm.episode import CALLS
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.consulting import REASONS
-from ldm.report.reading import RecordedEpisode
+from ldm.run.reading import RecordedEpisode
 from ldm.types import StateActionTuple, Step, Trajectory
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 #: Characters of one text that the page holds; a record may have lines of many megabytes.
 LONGEST = 2_000_000
-#: Similarities are whole numbers of this part.
+#: Similarities are whole numbers of this fraction.
 SIMILARITY = 1000
-#: Notes that steps show, so that they are not listed once more.
+#: Notes that are shown at steps and so not listed.
 SHOWN_BY_STEPS = (VOTES, CONSULTED, CALLS)
 
 Json = dict[str, Any]
@@ -33,10 +33,10 @@ Json = dict[str, Any]
 
 @dataclass
 class Numbering:
-    """The tuples of all runs of a report by number, and who recalled them.
+    """The tuples of all runs of a report by number, and the entries that recalled them.
 
-    uses: for each tuple, of each entry that recalled it: the entry's number, in how many steps it
-    was recalled, and in how many followed.
+    uses: for each tuple, for each entry that recalled it: the entry's number, the number of steps
+    that recalled it, and of those that followed it.
     """
 
     tuples: dict[str, StateActionTuple | None] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Numbering:
     uses: list[list[int]] = field(default_factory=list)
 
     def take(self, tuples: Mapping[str, StateActionTuple | None]) -> None:
-        """Give numbers to the tuples that are new."""
+        """Give numbers to new tuples."""
         for tuple_id, one in tuples.items():
             if tuple_id not in self.numbers:
                 self.numbers[tuple_id] = len(self.numbers)
@@ -53,7 +53,7 @@ class Numbering:
                 self.tuples[tuple_id] = one
 
     def used(self, entry: int, trials: Sequence[Trajectory]) -> None:
-        """Count what an entry recalled."""
+        """Count the recalls of an entry."""
         counts: dict[int, list[int]] = {}
         for step in (step for trial in trials for step in trial.steps):
             followed = set(step.followed or ())
@@ -70,7 +70,7 @@ class Numbering:
 
 
 def cut(text: str) -> str:
-    """Return a text that is not too long for the page."""
+    """Return a text, cut if it is too long for the page."""
     if len(text) <= LONGEST:
         return text
     return f"{text[:LONGEST]}\n… {len(text) - LONGEST} more characters are in the record"
@@ -81,7 +81,7 @@ def episode_data(
 ) -> Json:
     """Return an episode with all its trials, its tree and its notes.
 
-    reporting: what the agent's class tells. numbers: of the recalled tuples.
+    reporting: of the agent's class. numbers: of the recalled tuples.
     """
     result = episode.result
     tree = reporting.tree(result)
@@ -109,7 +109,7 @@ def episode_data(
 
 
 def goal_data(goal: ExploredGoal) -> Json:
-    """Return an explored goal: the ground process as a trial, its trees, and what was added."""
+    """Return an explored goal: the ground process as a trial, its trees and added tuples."""
     grounds = [tree.ground for tree in goal.trees][:1]
     return {
         "trials": [{**_steps(ground, {}), "name": "ground process"} for ground in grounds],
@@ -123,10 +123,10 @@ def goal_data(goal: ExploredGoal) -> Json:
 
 
 def call_data(calls: Sequence[Call]) -> list[Json]:
-    """Return model calls. A prompt begins like the one before it, of which only its length is told.
+    """Return model calls, without the beginnings of prompts that repeat the call before.
 
-    messages: role, how many characters of the same message of the call before it begins with, and
-    what follows these.
+    messages: role, number of leading characters shared with the same message of the call before,
+    and the rest.
     """
     before: Sequence[str] = ()
     data = []
@@ -157,7 +157,7 @@ def call_data(calls: Sequence[Call]) -> list[Json]:
 
 
 def _shared(text: str, other: str) -> int:
-    """Return how many characters two texts begin with in common."""
+    """Return the number of leading characters that two texts share."""
     low, high = 0, min(len(text), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -267,7 +267,7 @@ def _branch(branch: Branch) -> Json:
 def entry_rows(
     episodes: Sequence[RecordedEpisode], goals: Sequence[ExploredGoal]
 ) -> Iterator[Json]:
-    """Yield what lists show of each episode or explored goal."""
+    """Yield the row of each episode or explored goal in lists."""
     for episode in episodes:
         result = episode.result
         yield {

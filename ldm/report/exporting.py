@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from ldm import records
+from ldm.config import Evaluate
+from ldm.envs import formats
 from ldm.errors import LdmError
-from ldm.report.reading import ReadRun, RecordedEpisode
+from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.text import redacted_json
 from ldm.types import Trajectory
 
@@ -24,11 +26,10 @@ Json = dict[str, Any]
 
 
 def export(run: ReadRun, path: Path, form: Format) -> int:
-    """Write the episodes of a run to a file in one of the formats; return how many there are.
+    """Write the episodes of a run to a file in one of the formats; return their number.
 
-    Episodes in which nothing was done, since an error came first, are left out but for Inspect,
-    which has a place for errors.
-    Raises LdmError where the run has no episodes, or the file cannot be written.
+    Episodes that failed before the first step are written for Inspect only.
+    Raise LdmError if the run has no episodes, or the file cannot be written.
     """
     from ldm.runs import writing
 
@@ -42,25 +43,14 @@ def export(run: ReadRun, path: Path, form: Format) -> int:
                 file.write(redacted_json(log) + "\n")
             return len(episodes)
         trials = [trial for one in episodes if (trial := submitted(one)) is not None]
-        _writer(form)(path, trials)
+        formats.write(path, trials, "chat" if form == "openai" else form)
     return len(trials)
 
 
 def submitted(episode: RecordedEpisode) -> Trajectory | None:
-    """Return the trial that counts; None where there is none."""
+    """Return the trial that counts, or None."""
     place = episode.result.submitted
     return episode.trials[place] if 0 <= place < len(episode.trials) else None
-
-
-def _writer(form: Format) -> Callable[[Path, Sequence[Trajectory]], None]:
-    from ldm.interchange import atif, chat, parquet
-
-    writers: Mapping[str, Callable[[Path, Sequence[Trajectory]], None]] = {
-        "atif": atif.write,
-        "openai": chat.write,
-        "parquet": parquet.write,
-    }
-    return writers[form]
 
 
 def inspect_log(run: ReadRun, episodes: Sequence[RecordedEpisode]) -> Json:
@@ -68,7 +58,7 @@ def inspect_log(run: ReadRun, episodes: Sequence[RecordedEpisode]) -> Json:
     manifest, spec = run.run.manifest, run.spec
     solved = sum(one.outcome == "solved" for one in episodes)
     model = manifest.models.get("llm") or manifest.models.get("reasoner") or "none/none"
-    task = f"{spec.env}/{spec.split}" if spec.split else spec.env
+    task = f"{spec.env.name}/{spec.split}" if spec.split else spec.env.name
     return {
         "version": INSPECT,
         "status": "success" if run.is_finished else "started",
@@ -80,9 +70,9 @@ def inspect_log(run: ReadRun, episodes: Sequence[RecordedEpisode]) -> Json:
             "task_id": f"{task}@{manifest.fingerprint}",
             "task_version": 0,
             "task_attribs": {},
-            "task_args": dict(spec.env_options),
+            "task_args": spec.env.options,
             "solver": run.agent or manifest.command,
-            "solver_args": dict(getattr(spec, "agent_options", ())),
+            "solver_args": spec.agent.options if isinstance(spec, Evaluate) else {},
             "dataset": {
                 "name": task,
                 "samples": len(episodes),
@@ -114,7 +104,7 @@ def inspect_log(run: ReadRun, episodes: Sequence[RecordedEpisode]) -> Json:
 
 
 def _samples(episodes: Sequence[RecordedEpisode]) -> list[Json]:
-    """Return the episodes as samples; of an optimisation, tasks are drawn repeatedly."""
+    """Return the episodes as samples; an optimisation may repeat tasks, as epochs."""
     times = Counter[str]()
     samples = []
     for episode in episodes:
@@ -125,7 +115,7 @@ def _samples(episodes: Sequence[RecordedEpisode]) -> list[Json]:
 
 
 def _sample(episode: RecordedEpisode) -> Json:
-    """Return an episode as a sample: actions are what the assistant says, answers the user's."""
+    """Return an episode as a sample: actions are messages of the assistant, answers the user's."""
     result = episode.result
     trial = submitted(episode)
     messages: list[Json] = [{"role": "user", "content": result.task.goal, "source": "input"}]

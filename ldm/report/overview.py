@@ -1,6 +1,6 @@
-"""What the report shows of whole runs: figures with their intervals, settings, curves, differences.
+"""The page's data of whole runs: figures with intervals, settings, curves and differences.
 
-As JSON values; rates in [0, 1].
+They are JSON values; rates are in [0, 1].
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ldm.agents.reporting import Reporting
-from ldm.config import Evaluate, OptimisePlan, Refine
+from ldm.config import Evaluate, OptimisePlan, Refine, written
 from ldm.errors import LdmError
-from ldm.report.reading import ReadRun, RecordedEpisode
+from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.types import EpisodeResult
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Content:
-    """A run with all that was read of it."""
+    """A run with its episodes and explored goals."""
 
     run: ReadRun
     episodes: Sequence[RecordedEpisode]
@@ -39,7 +39,7 @@ class Content:
 
     @cached_property
     def reporting(self) -> Reporting:
-        """What the agent's class tells; nothing where it cannot read what stands in the record."""
+        """The reporting of the agent's class; the empty one if it cannot read the records."""
         reporting, results = self.run.reporting, self.results
         try:
             for result in results:
@@ -53,7 +53,7 @@ class Content:
 
     @cached_property
     def summary(self) -> Summary | None:
-        """Return rates and means; None without episodes."""
+        """The rates and means, or None without episodes."""
         from ldm.run.statistics import summarize
 
         if not self.episodes:
@@ -63,7 +63,7 @@ class Content:
 
 
 def labels_of(runs: Sequence[ReadRun]) -> list[str]:
-    """Return labels that tell the runs apart: of equal ones, each has its number."""
+    """Return distinct labels of the runs: equal ones are numbered."""
     from ldm.run.grid import labels
 
     evaluations = [one.spec for one in runs if isinstance(one.spec, Evaluate)]
@@ -84,7 +84,7 @@ def _named(spec: Refine | OptimisePlan) -> str:
 
 
 def run_data(content: Content, label: str, report: Report | None) -> Json:
-    """Return what the page tells of a run, without its episodes."""
+    """Return the data of a run without its episodes."""
     run, summary = content.run, content.summary
     manifest, spec = run.run.manifest, run.spec
     calls = summary is not None and bool(summary.overall.figures["calls"])
@@ -92,7 +92,7 @@ def run_data(content: Content, label: str, report: Report | None) -> Json:
         "id": run.id,
         "label": label,
         "command": manifest.command,
-        "env": spec.env,
+        "env": spec.env.name,
         "split": spec.split,
         "agent": run.agent,
         "started": manifest.started,
@@ -117,15 +117,19 @@ def _figures(group: Any) -> Json:
 
 
 def _settings(run: ReadRun) -> list[list[str]]:
-    """Return what determines the run, name and value, for whoever asks."""
+    """Return the settings that determine a run, as names and values."""
     manifest, spec = run.run.manifest, run.spec
     pairs: list[tuple[str, object]] = [("run", run.id), ("command", f"ldm {manifest.command}")]
-    pairs += [("environment", spec.env), ("split", spec.split), ("agent", run.agent)]
+    pairs += [("environment", spec.env.name), ("split", spec.split), ("agent", run.agent)]
     if spec.memory_digest:
         pairs += [("memory", spec.memory), ("generation", spec.generation)]
-    options = (*getattr(spec, "agent_options", ()), *getattr(spec, "policy_options", ()))
-    pairs += [*options, *getattr(spec, "options", ())]
-    pairs += [(f"env.{name}", value) for name, value in spec.env_options]
+    options = [
+        (name if section == "agent" else f"{section}.{name}", written(value))
+        for section in spec.sections()
+        for name, value in getattr(spec, section).given
+        if section != "models"
+    ]
+    pairs += options
     pairs += [(f"model {role}", name) for role, name in sorted(manifest.models.items())]
     pairs += [("seed", spec.seed), ("started", manifest.started)]
     code = manifest.code
@@ -135,7 +139,7 @@ def _settings(run: ReadRun) -> list[list[str]]:
 
 
 def _remarks(content: Content, report: Report | None) -> list[str]:
-    """Return sentences on what a table does not say."""
+    """Return sentences on facts that tables do not show."""
     remarks = []
     if not content.run.is_finished:
         remarks.append(
@@ -163,7 +167,7 @@ def _remarks(content: Content, report: Report | None) -> list[str]:
 
 
 def _plans(run: ReadRun) -> list[Json]:
-    """Return the plans of an optimisation, X_0 first, each with the success that it had."""
+    """Return the plans of an optimisation, X_0 first, each with its success."""
     iterations = run.iterations() if isinstance(run.spec, OptimisePlan) else []
     return [
         {
@@ -177,14 +181,14 @@ def _plans(run: ReadRun) -> list[Json]:
 
 
 def report_of(content: Content, label: str) -> Report | None:
-    """Return what tables say of an evaluation; None where it has nothing to say yet."""
+    """Return the report of an evaluation, or None without episodes."""
     from ldm.run.results import Report
 
     spec, summary = content.run.spec, content.summary
     if not isinstance(spec, Evaluate) or summary is None:
         return None
     return Report(
-        env=spec.env,
+        env=spec.env.name,
         split=spec.split,
         label=label,
         sees_reward=_sees_reward(content.run),
@@ -212,9 +216,9 @@ def differences(reports: Sequence[Report]) -> list[str]:
 
 
 def curves(contents: Sequence[Content], names: Sequence[str]) -> list[Json]:
-    """Return what success was, over each number by which runs differ and nothing else does.
+    """Return success over each number that alone differs between runs.
 
-    Such as the memory's generation or an option; within an optimisation, over its iterations.
+    Examples are the memory's generation and an option; within an optimisation, the iterations.
     """
     return [*_over_settings(contents), *_over_iterations(contents, names)]
 
@@ -247,7 +251,7 @@ def _over_settings(contents: Sequence[Content]) -> Iterator[Json]:
 
 def _settings_of(spec: Any) -> Mapping[str, str]:
     """Return the options of an evaluation's agent, and the generation of its memory."""
-    values = {name: str(value) for name, value in spec.agent_options}
+    values = {name: written(value) for name, value in spec.agent.given}
     if spec.memory_digest and spec.generation is not None:
         values["generation"] = str(spec.generation)
     return values
@@ -262,11 +266,11 @@ def _number(value: str | None) -> float | None:
 
 
 def _rest_of(spec: Any) -> tuple[Any, ...]:
-    """Return what two evaluations must have in common, beside options, to be on one line."""
+    """Return the values, beside options, that evaluations on one line share."""
     memory = spec.memory if spec.memory_digest else ""
     hidden = (spec.without_tuples, spec.without_trajectories)
     tasks = (spec.kinds, spec.limit, spec.tasks, spec.seed)
-    return (spec.agent, spec.env, spec.split, spec.env_options, memory, hidden, tasks)
+    return (spec.agent.name, spec.env.name, spec.split, spec.env.given, memory, hidden, tasks)
 
 
 def _title(key: tuple[Any, ...]) -> str:

@@ -1,8 +1,8 @@
-"""The page: one file that holds styles, scripts and data, and lets nothing in or out.
+"""The page: one file with styles, scripts and data, which makes no request.
 
-Data are JSON, compressed in chunks that the page unpacks when they are needed. In base64 no text of
-a record can end the script that holds it, whatever it says. A Content-Security-Policy names the
-hashes of our own styles and scripts, and forbids all others and every request.
+Data are JSON, compressed in chunks that the page unpacks on demand. In base64 no text of a record
+can end the script that holds it. A Content-Security-Policy names the hashes of our own styles and
+scripts, and forbids all others and every request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from ldm.text import redacted_json
 
-#: In the order in which the page needs them; the first says that all are strict.
+#: In the order of use; the first makes all of them strict.
 SCRIPTS = (
     "data.js",
     "dom.js",
@@ -34,10 +34,10 @@ SCRIPTS = (
     "main.js",
 )
 STYLES = ("vendor/uplot.css", "report.css")
-#: Characters of JSON in a chunk of episodes, roughly: what is unpacked when one of them is opened.
+#: Approximate characters of JSON in a chunk, which is unpacked when one of its episodes is opened.
 CHUNK = 400_000
 _MARK = re.compile(r"@([A-Z]+)@")
-#: Level of compression: the highest takes three times as long for a twentieth less.
+#: Level of compression; the highest takes three times as long and saves a twentieth.
 LEVEL = 6
 
 
@@ -48,9 +48,9 @@ def text_of(name: str) -> str:
 
 @dataclass
 class Chunks:
-    """Packed data by name, and the chunk of a kind that is still being filled.
+    """Packed data by name, and the open chunk of each kind.
 
-    sizes: of a kind, how many values each of its chunks holds.
+    sizes: kind → number of values in each of its chunks.
     """
 
     packed: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Chunks:
         self.packed[name] = _packed(_json(value))
 
     def add(self, kind: str, value: Any) -> tuple[int, int]:
-        """Put a value beside others of its kind; return the chunk's number and the place in it."""
+        """Add a value to its kind; return the chunk's number and the place in it."""
         if self._lengths.get(kind, 0) > CHUNK:
             self._close(kind)
         parts, text = self._open.setdefault(kind, []), _json(value)
@@ -72,7 +72,7 @@ class Chunks:
         return len(self.sizes.get(kind, ())), len(parts) - 1
 
     def close(self) -> None:
-        """Pack what is still open."""
+        """Pack the open chunks."""
         for kind in list(self._open):
             self._close(kind)
 
@@ -104,7 +104,7 @@ def page(title: str, chunks: Mapping[str, str]) -> str:
         "DATA": data,
         "SCRIPT": script,
     }
-    # In one pass: a title may look like a mark.
+    # In one pass, as a title may look like a mark.
     return _MARK.sub(lambda mark: parts[mark[1]], text_of("report.html"))
 
 
@@ -117,7 +117,7 @@ def _json(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value in which numbers that JSON does not have are words."""
+    """Return a value with numbers that JSON does not have as texts."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -126,7 +126,7 @@ def _finite(value: Any) -> Any:
 
 
 def _packed(text: str) -> str:
-    raw = text.encode("utf-8", "replace")  # half a surrogate pair is no text
+    raw = text.encode("utf-8", "replace")  # half a surrogate pair cannot be encoded
     return base64.b64encode(gzip.compress(raw, LEVEL, mtime=0)).decode()
 
 

@@ -1,9 +1,9 @@
 """Recorded episodes as OpenTelemetry spans, by the conventions for generative AI.
 
-A trace is an episode: below its span `invoke_agent` lies one `execute_tool` for each step in the
-environment, and one `chat` for each model call. What was said is left out unless asked for. Runs
-record how long things took and not when they began: episodes are laid one after the other from the
-run's start, and the steps of one share its time evenly.
+A trace is an episode: its span `invoke_agent` has a child `execute_tool` for each step in the
+environment, and a child `chat` for each model call. Texts are left out by default. Runs record
+durations but no times: episodes follow each other from the run's start, and the steps of an episode
+share its time evenly.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from ldm import __version__
 from ldm.errors import LdmError
 from ldm.report.exporting import submitted
-from ldm.report.reading import ReadRun, RecordedEpisode
+from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.types import Step, stable_hash
+from ldm.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 SECOND = 10**9
 #: Spans that are sent at a time.
 BATCH = 512
-#: Who answered is not recorded: any server that speaks this protocol may have.
+#: The server is not recorded; any server of this protocol may have answered.
 PROVIDER = "openai"
 
 
 def otlp_exporter(endpoint: str) -> SpanExporter:
-    """Return what sends spans to a collector (OTLP over gRPC).
+    """Return an exporter to a collector (OTLP over gRPC).
 
-    Raises LdmError where the packages are missing.
+    Raise LdmError if the packages are missing.
     """
     with _needed():
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -45,10 +45,10 @@ def otlp_exporter(endpoint: str) -> SpanExporter:
 
 
 def export_spans(run: ReadRun, exporter: SpanExporter, *, content: bool = False) -> int:
-    """Hand the episodes of a run to an exporter as spans; return how many spans there are.
+    """Export the episodes of a run as spans; return the number of spans.
 
-    The same run gives the same ids. content: with goals, actions, answers, prompts and replies.
-    Raises LdmError where the packages are missing, the run has no episodes, or the exporter fails.
+    The same run gives the same ids. content: include goals, actions, answers, prompts and replies.
+    Raise LdmError if the packages are missing, the run has no episodes, or the exporter fails.
     """
     with _needed():
         from opentelemetry.sdk.resources import Resource
@@ -60,10 +60,10 @@ def export_spans(run: ReadRun, exporter: SpanExporter, *, content: bool = False)
         raise LdmError(f"{run.run.directory} has no episodes.", "Name an evaluation.")
     ids = _Ids(run.id)
     resource = Resource.create({"service.name": "ldm", "service.version": __version__})
-    # Its class of generators can only be named where the package is there.
+    # The package's class of generators cannot be a base here: it may not be installed.
     generator = cast("Any", ids)
     provider = TracerProvider(resource=resource, id_generator=generator, shutdown_on_exit=False)
-    # Handed on together: a collector that does not answer is waited for once, not for each span.
+    # Exported together, so that a collector that does not answer is awaited once.
     made = InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(made))
     tracer = provider.get_tracer("ldm", __version__)
@@ -80,7 +80,7 @@ def export_spans(run: ReadRun, exporter: SpanExporter, *, content: bool = False)
 
 
 def _hand_over(spans: Sequence[ReadableSpan], exporter: SpanExporter) -> None:
-    """Give spans to an exporter. Raises LdmError where it does not take them."""
+    """Export spans; raise LdmError if the exporter refuses them."""
     from opentelemetry.sdk.trace.export import SpanExportResult
 
     try:
@@ -106,7 +106,7 @@ def _needed() -> Iterator[None]:
 
 
 class _Ids:
-    """Ids of traces and spans that depend on the run alone."""
+    """Ids of traces and spans that depend only on the run."""
 
     def __init__(self, run: str) -> None:
         self._run = run
@@ -124,12 +124,12 @@ class _Ids:
         return int(stable_hash(self._run, "trace", self._traces, length=32), 16) or 1
 
     def is_trace_id_random(self) -> bool:
-        """Return False: a hash is no random number."""
+        """Return False: ids are hashes."""
         return False
 
 
 class _Traced:
-    """One episode, whose spans a tracer makes."""
+    """The spans of one episode."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class _Traced:
         self._content = content
 
     def between(self, start: int, end: int) -> None:
-        """Make the spans of the episode, from and to a time in nanoseconds."""
+        """Make the spans of the episode between two times in nanoseconds."""
         from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
 
         result = self._episode.result

@@ -27,17 +27,18 @@ if TYPE_CHECKING:
     from ldm.policy import PolicyOptions
     from ldm.reason import Reasoner
     from ldm.reason.offline import OfflineReasoner
-    from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+    from ldm.reason.prompted import PromptedReasoner
+    from ldm.reason.prompting import PromptedOptions
     from ldm.types import Card
 
-#: Held while something is built: the threads of a process share what is loaded, and a library that
-#: is imported beside working threads may break them.
+#: Held while a builder works: threads share the knowledge, and a library that is imported beside
+#: working threads may break them.
 _BUILDING = threading.RLock()
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """An embedder, the offline reasoner and a memory, which the threads of a process share.
+    """Hold an embedder, the offline reasoner and a memory, shared by the threads of a process.
 
     memory: None for agents that need none.
     """
@@ -53,13 +54,13 @@ class Knowledge:
         return PromptedReasoner(llm, card, self.reasoner, self.embedder, options)
 
 
-#: The knowledge that this process loaded last, by what identifies it.
+#: The knowledge that this process loaded last, by place, environment, generation and digest.
 _LOADED: dict[object, Knowledge] = {}
 
 
 @dataclass(frozen=True)
 class Builder(Generic[S]):
-    """Build what a worker needs, in whichever process it works: a frozen, picklable value.
+    """Build the setup of a worker, in its process: a frozen, picklable value.
 
     cache, embeddings: see `Runtime`. contents: of the memory, for machines that do not have it.
     """
@@ -70,10 +71,10 @@ class Builder(Generic[S]):
     contents: Contents | None = field(default=None, compare=False, repr=False)
 
     def __call__(self, models: Models | None = None) -> Any:
-        """Return the environment, ready for everything, and what acts in it.
+        """Return the prepared environment and its agent, or the like.
 
-        models: of this process. Raises LdmError where a name, an option, data, model or the memory
-        is wrong.
+        models: of this process. Raises LdmError if a name, an option, data, model or the memory is
+        wrong.
         """
         with _BUILDING:
             env = build_environment(self.spec.env, self.cache)
@@ -81,12 +82,12 @@ class Builder(Generic[S]):
             return self.equipped(env, models)
 
     def equipped(self, env: Environment, models: Models | None) -> Any:
-        """Return the environment with what acts in it."""
+        """Return the setup for an environment."""
         raise NotImplementedError
 
     @property
     def needs(self) -> Collection[str]:
-        """Which of "memory" and "reasoner" are needed."""
+        """Return which of "memory" and "reasoner" are needed."""
         return ()
 
     def embedder(self) -> Embedder:
@@ -153,7 +154,7 @@ class PlayerBuilder(Builder[Evaluate]):
 
 
 class ExplorerBuilder(Builder[Refine]):
-    """Build what the goals of a refinement are explored with."""
+    """Build the setup of an exploration."""
 
     needs = ("memory", "reasoner")
 
@@ -174,7 +175,7 @@ class ExplorerBuilder(Builder[Refine]):
 
 
 class AttemptBuilder(Builder[OptimisePlan]):
-    """Build what the attempts of a plan optimisation are made with."""
+    """Build the setup of a plan optimisation's attempts."""
 
     def equipped(self, env: Environment, models: Models | None) -> AttemptSetup:
         from ldm.agents.autoplan.optimiser import AttemptSetup
@@ -189,7 +190,7 @@ class AttemptBuilder(Builder[OptimisePlan]):
 def prepare(env: Environment) -> None:
     """Call the environment's method `prepare`, if it has one.
 
-    It loads what would be loaded at first use, so that nothing is imported beside working threads.
+    It imports libraries that would be imported at first use, beside working threads.
     """
     hook: Callable[[], None] | None = getattr(env, "prepare", None)
     if hook is not None:
@@ -204,12 +205,12 @@ def agent_of(spec: Evaluate) -> AgentClass:
 
 
 def agent_options(spec: Evaluate) -> Any:
-    """Return the agent's Options. Raises LdmError where one does not fit."""
+    """Return the agent's Options. Raises LdmError if one does not fit."""
     return spec.agent.typed(agent_of(spec).Options, f"agent {spec.agent.name}")
 
 
 def agent_needs(spec: Evaluate) -> tuple[str, ...]:
-    """Return the needs of the agent with its options. Raises LdmError where one does not fit."""
+    """Return the needs of the agent with its options. Raises LdmError if one does not fit."""
     from ldm.agents import needs_of
 
     return needs_of(agent_of(spec), agent_options(spec))
@@ -221,7 +222,7 @@ def option_names(spec: Evaluate) -> set[str]:
 
 
 def no_model(spec: Evaluate) -> LdmError:
-    """Return the error of an agent that needs a model where none is named."""
+    """Return the error for an agent that needs a model if none is named."""
     from ldm.agents import NO_MODEL
 
     return LdmError(f"The agent {spec.agent.name} needs an LLM, and none is configured.", NO_MODEL)
@@ -279,8 +280,8 @@ def roles(spec: Evaluate | Refine | OptimisePlan) -> tuple[str, ...]:
 def build_environment(env: Section, cache: Path | None = None) -> Environment:
     """Return an environment with its options.
 
-    cache: where environments keep what they made of their data, each in a folder of its own.
-    Raises LdmError where the name or an option does not fit.
+    cache: for derived data of environments, each in a folder of its own.
+    Raises LdmError if the name or an option does not fit.
     """
     from ldm.envs import load_env
 
@@ -339,7 +340,7 @@ def card_of(env: str) -> Card:
 
 
 def open_embedder(name: str | None, folder: Path | None) -> Embedder:
-    """Return the embedder called `name`, its vectors kept in `folder` where one is given."""
+    """Return the embedder called `name`, its vectors kept in `folder` if there is one."""
     from ldm.embed import load_embedder, with_disk_cache
 
     return with_disk_cache(load_embedder(name), folder)
@@ -358,9 +359,9 @@ def _opened_embedder(
 def load_knowledge(
     embedder: Embedder, memory: Contents | str | None, env: str, generation: int | None
 ) -> Knowledge:
-    """Load the offline reasoner, and the memory of `env` at a generation where a place is named.
+    """Load the offline reasoner, and the memory of `env` at a generation if a place is named.
 
-    memory: a place, or what has been read there.
+    memory: a place, or its contents.
     """
     from ldm.memory import Memory
     from ldm.reason.offline import OfflineReasoner

@@ -17,7 +17,7 @@ from ldm.types import stable_seed
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
-    from ldm.interchange.foreign import Assumed
+    from ldm.envs.formats import Assumed
     from ldm.memory import BuildResult, FormationOptions
     from ldm.reason import Reasoner
     from ldm.reason.prompted import PromptedReasoner
@@ -55,8 +55,7 @@ def read_trajectories(
     otherwise bad records are left out. assumed: what recordings of others
     do not say, above all their environment.
     """
-    from ldm.envs.formats import read_all
-    from ldm.interchange.foreign import NOTHING
+    from ldm.envs.formats import NOTHING, read_all
 
     sources = [data] if isinstance(data, str | Path) else data
     runtime = Runtime()
@@ -128,7 +127,7 @@ def selected(
         where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise LdmError(
             f"There is no trajectory{of}{where}.",
-            "`ldm import` turns other formats into ours; `ldm schema trajectory` shows it.",
+            "`ldm import` converts other formats; `ldm validate --schema trajectory` shows ours.",
         )
     if options.per_kind:
         chosen = drawn_per_kind(chosen, options.per_kind, options.seed)
@@ -260,7 +259,8 @@ def _reasoners(
         runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
-    from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+    from ldm.reason.prompted import PromptedReasoner
+    from ldm.reason.prompting import PromptedOptions
     from ldm.run.results import describe_replies
 
     if not models.replay:

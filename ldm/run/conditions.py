@@ -26,7 +26,7 @@ _NO_ROLES = ("embedder", "server")
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts:
-    """The memory that an agent recalled from. A run's run.json holds it.
+    """Describe the memory that an agent recalled from; run.json holds it.
 
     episodes: recorded ones, of people, experts or other agents. explored: those that refinements
     added. batches: batch memories. generation: its number.
@@ -48,7 +48,7 @@ class MemoryFacts:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The means of an agent.
+    """Describe the means of an agent.
 
     actions: whether it was shown the possible actions. demonstrations: how many of whole tasks its
     prompts hold at most; None if its method has none. memory: None if it recalls from none.
@@ -71,7 +71,7 @@ class Conditions:
 
     @property
     def model(self) -> str:
-        """The models that it called, in one text; "" if it called none."""
+        """Return the models that it called, in one text; "" if it called none."""
         if len(set(self.models.values())) < 2:
             return next(iter(self.models.values()), "")
         return ", ".join(f"{role} {model}" for role, model in self.models.items())

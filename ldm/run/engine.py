@@ -1,7 +1,7 @@
 """The engine: it starts, carries out, interrupts and resumes every recorded experiment.
 
 Evaluations, refinements, optimisations of plans and judgements are subclasses of `Experiment`. They
-say what their items are, who works on one, and what the records come to.
+define the items, the worker and the result.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def _ignore(record: Any) -> None:
 
 
 class Session:
-    """The work of this process on a run, whose lock it holds; see `working`.
+    """Work on a run whose lock this process holds; see `working`.
 
-    setups: all that was built in this process. paid: returns the US dollars paid for models so far,
-    None where none is called or a price is not known.
+    setups: the values that the builder returned in this process. paid: returns the US dollars paid
+    for models so far, or None if no model is called or a price is unknown.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Session:
         self._counting: tuple[type[Record], int] | None = None
 
     def setup(self) -> Any:
-        """Build in this process what workers need."""
+        """Call the builder in this process and return its value."""
         built = self._build()
         self.setups.append(built)
         return built
@@ -87,7 +87,7 @@ class Session:
         record_type: type[R],
         on_result: Callable[[R], None] = _ignore,
     ) -> list[R]:
-        """Return the records of all items, sorted by index, made now or recorded before.
+        """Return the records of all items, sorted by index, made now or before.
 
         A record is in a part file before it counts. An item that an earlier turn had is worked on
         again. on_result: takes the first record of each item, those recorded before first.
@@ -128,7 +128,7 @@ class Session:
         record_type: type[R],
         on_result: Callable[[R], None] = _ignore,
     ) -> list[R]:
-        """Return the records of `items`, kept in the run's file `name`: see `parallel.Stage`."""
+        """Return the records of `items`, kept in the run's file `name`; see `parallel.Stage`."""
         path = self.run.directory / name
         if path.is_file():
             result = records.read(path, record_type)
@@ -144,7 +144,7 @@ class Session:
     def _spread(
         self, worker: MakeWorker[T, R], items: Sequence[T], take: Callable[[R], None]
     ) -> None:
-        """Process items by several workers."""
+        """Process items with several workers."""
         parts = self.run.parts
         if not isinstance(self._backend, str):
             part = _Part(parts)
@@ -167,7 +167,7 @@ class Session:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Say in errors that end the work how much is recorded, and how to go on."""
+        """Add to errors that end the work how much is recorded, and how to resume."""
         try:
             yield
         except KeyboardInterrupt as stop:
@@ -192,7 +192,7 @@ class Session:
             raise LdmError(error.message, remedy) from error
 
     def _recorded(self) -> tuple[int, str]:
-        """Return how many items of the present map are recorded, also in words."""
+        """Return the number of recorded items of the present map, and a sentence about it."""
         if self._counting is None:
             return 0, f"what was done is recorded in {self.run.directory}"
         record_type, total = self._counting
@@ -209,11 +209,11 @@ def working(
     backend: Backend = "processes",
     resume: str = "",
 ) -> Iterator[Session]:
-    """Lock a run and yield what works on it. Errors say how to go on, with the command `resume`.
+    """Lock a run and yield a session for it. Errors name `resume`, the command that goes on.
 
-    build: builds what workers need, picklable unless `backend` is "threads".
+    build: returns the value from which workers are made; picklable unless `backend` is "threads".
     workers: items at a time; with a cluster, 0 for as many as it has room for.
-    Raises LdmError where another process works on the run, Interrupted (Ctrl-C, SIGTERM),
+    Raises LdmError if another process works on the run, Interrupted (Ctrl-C, SIGTERM),
     WorkerDied and RunStopped.
     """
     session = Session(run, build, workers, backend, resume)
@@ -222,12 +222,12 @@ def working(
 
 
 def in_one_turn(items: Sequence[T]) -> Turns[Any, T]:
-    """Return the turns of items that are all worked on at once."""
+    """Return the turns for items that do not depend on each other."""
     return lambda done: iter([dict(enumerate(items))])
 
 
 class _Recording(Generic[T, R]):
-    """A worker that records what it returns, where it is given a folder for part files."""
+    """Record the results of a worker, if there is a folder for part files."""
 
     def __init__(
         self, build: Callable[[], Any], worker: MakeWorker[T, R], parts: Path | None
@@ -249,7 +249,7 @@ class _Recording(Generic[T, R]):
 
 
 class _Part:
-    """The part file of one worker, or after a failed write the next one."""
+    """Append to the part file of one worker, and after a failed write to a new one."""
 
     def __init__(self, parts: Path) -> None:
         self._parts = parts
@@ -267,10 +267,10 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Member(Generic[S]):
-    """One run of an experiment, and before it is started all that determines it.
+    """Describe one run of an experiment, from its check on.
 
-    spec: with nothing left open. protocol: what makes scores comparable. facts: for reports.
-    started: the run; None until `start`. new: whether it was started by this process.
+    spec: completely resolved. protocol: equal for comparable scores. facts: for reports.
+    started: the run; None until `start`. new: whether this process started it.
     """
 
     spec: S
@@ -282,7 +282,7 @@ class Member(Generic[S]):
 
     @property
     def run(self) -> Run:
-        """The run on disk."""
+        """Return the run on disk."""
         assert self.started is not None  # noqa: S101 - the engine starts all before it plays any
         return self.started
 
@@ -293,17 +293,17 @@ class Member(Generic[S]):
 
     @property
     def untouched(self) -> bool:
-        """Whether it is new, and holds neither results nor paid calls."""
+        """Return whether the run is new, and holds neither results nor paid calls."""
         return self.new and not self.run.begun and not any(self.run.directory.glob("*.jsonl"))
 
 
 @dataclass(frozen=True)
 class Experiment(Generic[S, Outcome, Result]):
-    """Runs that are carried out one after the other, each of which names the next one.
+    """Carry out runs one after the other, each of which names the next one.
 
-    resume_with: the command that goes on with them, if that is not to resume the first run.
-    builder: builds what workers need. worker: makes a worker of it. record, file: the type of its
-    records, and the file that holds them in the end. costs: what model calls are counted for.
+    resume_with: the command that goes on with all, if it is not to resume the first run.
+    builder: returns the value from which `worker` is made. record, file: the type of the worker's
+    records, and the file that holds them in the end. costs: ends the messages on paid calls.
     """
 
     members: tuple[Member[S], ...]
@@ -318,15 +318,15 @@ class Experiment(Generic[S, Outcome, Result]):
 
     @property
     def resume_command(self) -> str:
-        """The command that goes on with all members."""
+        """Return the command that goes on with all members."""
         return self.resume_with or self.members[0].run.resume_command
 
     def play(self, *, retry_errors: bool = False) -> Result:
-        """Carry out what is not done yet, and return what all comes to.
+        """Work on all items without a record, and return the result.
 
         retry_errors: work again on the items of finished runs that ended in an error.
-        Where an error ends this before anything happened, new runs are removed; after what the user
-        or a limit stopped, `resume_command` goes on.
+        If an error ends this before anything is recorded, new runs are removed. If the user or a
+        limit stops it, `resume_command` goes on.
         """
         outcomes: list[Outcome] = []
         for member in self.members:
@@ -358,33 +358,33 @@ class Experiment(Generic[S, Outcome, Result]):
     def showing(
         self, member: Member[S], session: Session, total: int
     ) -> AbstractContextManager[Callable[[Any], None]]:
-        """Return what shows the progress, and takes each record."""
+        """Return a context manager that shows the progress and yields a function for records."""
         return nullcontext(_ignore)
 
     def finished(self, run: Run) -> list[Any] | None:
-        """Return the records of a run that is done; None while it is not."""
+        """Return the records of a finished run, or None if it is unfinished."""
         path = run.directory / self.file
         return records.read(path, self.record) if path.is_file() else None
 
     def keep(self, member: Member[S], items: Any, known: Sequence[Any]) -> None:
-        """Write the records of all items, after which the run counts as done."""
+        """Write the records of all items, which finishes the run."""
         path = member.run.directory / self.file
         with writing(path):
             records.write(path, known)
 
     def reopen(self, run: Run) -> None:
-        """Make a run that is done one that has still to work on what ended in an error."""
+        """Make a finished run unfinished, so that items which ended in an error are repeated."""
 
     def finish(self, member: Member[S], session: Session, known: Sequence[Any]) -> Outcome:
-        """Return what the records of a member come to."""
+        """Return the outcome of a member's records."""
         raise NotImplementedError
 
     def result(self, outcomes: Sequence[Outcome]) -> Result:
-        """Return what the outcomes of all members come to."""
+        """Return the result of all members' outcomes."""
         raise NotImplementedError
 
     def sample(self, member: Member[S], places: Sequence[int]) -> list[Any]:
-        """Work on some of the items, and return their records and those that are there already."""
+        """Work on some of the items, and return all records of the run."""
         with self.at_work(member) as session:
             items = self.items(member, session)
             chosen = sorted({*places, *member.run.recorded(self.record)})
@@ -401,7 +401,7 @@ class Experiment(Generic[S, Outcome, Result]):
 
     @contextmanager
     def at_work(self, member: Member[S]) -> Iterator[Session]:
-        """Yield what works on a member, with its models, as many workers as fit, and its lock."""
+        """Yield a session for a member, with its models, workers and lock."""
         runtime, models = self.runtime, None
         build: Any = self.builder(member.spec, runtime.cache, runtime.embeddings)
         calls = bool(self.roles(member))
@@ -434,7 +434,7 @@ class Experiment(Generic[S, Outcome, Result]):
 
 
 def protocol(env: Environment, split: str, tasks: Sequence[Task]) -> dict[str, Any]:
-    """Return what makes scores comparable: the environment's protocol, split and task ids."""
+    """Return the environment's protocol with split and task ids: equal for comparable scores."""
     return {**env.protocol(), "split": split, "tasks": [task.id for task in tasks]}
 
 
@@ -455,9 +455,8 @@ def start(
 ) -> tuple[Member[S], ...]:
     """Write new runs, each with the id of the next one as its companion.
 
-    subject: returns what the id of a spec's run begins with. more: further arguments of run.json,
-    for each run.
-    Raises LdmError where they cannot be written, or where a model that is called is not named.
+    subject: returns the beginning of the run's id. more: further arguments of run.json, by run.
+    Raises LdmError if they cannot be written, or if a model that is called is not named.
     """
     members: list[Member[S]] = []
     companion = ""
@@ -501,8 +500,8 @@ def recorded_spec(
     """Return a recorded run, by its directory or id, and its spec.
 
     trust: import the modules that it names, whether or not they are registered.
-    Raises LdmError where there is none, where it is another kind of experiment, or where it names
-    a module that is not trusted.
+    Raises LdmError if there is no such run, if it is another kind of experiment, or if it names a
+    module that is not trusted.
     """
     from ldm.agents import load_agent
     from ldm.envs import load_env
@@ -520,7 +519,7 @@ def recorded_spec(
 
 
 def together(run: Run, spec: S, runs: Path, *, trust: bool) -> list[tuple[Run, S]]:
-    """Return a recorded experiment and those that were started with it, in their order."""
+    """Return a recorded experiment and those that were started with it, in order."""
     members = [(run, spec)]
     while companion := members[-1][0].companion:
         members.append(recorded_spec(str(companion), type(spec), runs, trust=trust))
@@ -534,7 +533,7 @@ def resumed(
     models: Section,
     runtime: Runtime,
 ) -> tuple[Member[S], ...]:
-    """Return a recorded experiment and those that were started with it, to go on with.
+    """Return the members of a recorded experiment, to be carried on.
 
     name: directory or id of the first run. check: returns the member that a spec gives now.
     models: changes to the recorded model options, such as limits.
@@ -569,7 +568,7 @@ def _resumed(run: Run, spec: S, now: Member[S], models: Section) -> Member[S]:
 
 @contextmanager
 def discarding(members: Sequence[Member[Any]]) -> Iterator[None]:
-    """Remove new runs if an error ends this before anything happened in any of them."""
+    """Remove new runs if an error ends the block before anything is recorded in any of them."""
     try:
         yield
     except STOPPED:
@@ -580,16 +579,16 @@ def discarding(members: Sequence[Member[Any]]) -> Iterator[None]:
 
 
 def discard(members: Sequence[Member[Any]]) -> None:
-    """Remove runs that were started just now and are untouched: all of them or none."""
+    """Remove new and untouched runs: all of them or none."""
     if all(member.untouched for member in members):
         for member in members:
             member.run.remove()
 
 
 def check_backend(runtime: Runtime) -> None:
-    """Raise LdmError where what calls a model is to be worked on in other processes.
+    """Raise LdmError if a backend of other processes is named for an experiment that calls a model.
 
-    The client that counts and limits its calls is one, in this process.
+    One client in this process counts and limits the calls.
     """
     if runtime.backend in (None, "threads"):
         return

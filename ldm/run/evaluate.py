@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.config import Evaluate, Section, full_location, load
 from ldm.errors import LdmError
-from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import listed
 from ldm.run import engine
 from ldm.run.builders import (
@@ -69,7 +68,7 @@ def evaluate_all(
 ) -> tuple[Report, ...]:
     """Evaluate several agents, generations or settings on the same tasks; see `Grid`.
 
-    Raises what `evaluate` raises.
+    Raises the errors of `evaluate`.
     """
     runtime = runtime or Runtime()
     specs = grid.specs(resolve(spec, runtime), runtime)
@@ -78,7 +77,7 @@ def evaluate_all(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Finished evaluations side by side. lines: the paired difference of each two."""
+    """Hold finished evaluations side by side. lines: the paired difference of each two."""
 
     reports: tuple[Report, ...]
     lines: tuple[str, ...]
@@ -94,7 +93,7 @@ def compare(
     """Compare finished evaluations, by directory or id below `folder`, on the same tasks.
 
     trust: import the modules that the runs name, whether or not they are registered.
-    Raises LdmError where there are fewer than two, or where their protocols differ.
+    Raises LdmError if there are fewer than two, or if their protocols differ.
     """
     from ldm.run.results import gains
 
@@ -155,7 +154,7 @@ def report_of(
 
 @dataclass(frozen=True)
 class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]"]):
-    """Evaluations on the same tasks; repeats of the same become one report."""
+    """Evaluate on the same tasks; repeats of the same become one report."""
 
     builder = PlayerBuilder
     worker = Player
@@ -164,22 +163,22 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
 
     @property
     def presets(self) -> tuple[PresetRecord, ...]:
-        """The preset of each report's run, () where they are from none.
+        """Return the preset of each report's run, () if they are from none.
 
-        Raises RecordError where run.json holds something else.
+        Raises RecordError if run.json holds something else.
         """
         firsts = (self.members[group[0]].run for group in self._groups)
         return tuple(record for run in firsts if (record := preset_record(run)) is not None)
 
     @property
     def _groups(self) -> list[list[int]]:
-        """The places of members that are repeats of the same."""
+        """Return the places of members that are repeats of the same."""
         return repeated([member.spec for member in self.members])
 
     def turns(
         self, items: Sequence[Task], done: Mapping[int, Played]
     ) -> Iterator[Mapping[int, tuple[int, Task, int]]]:
-        """Yield all tasks, and in the end once more those whose episodes ended in an error."""
+        """Yield all tasks, then those whose episodes ended in an error."""
         yield {index: (index, task, 1) for index, task in enumerate(items)}
         yield {
             index: (index, items[index], ATTEMPTS)
@@ -223,10 +222,11 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
         return _reports([(member.run, member.spec) for member in self.members], outcomes)
 
     def estimate(self) -> Iterator[str]:
-        """Play a few tasks of each run that calls a model; yield lines on what all will cost.
+        """Play a few tasks of each run that calls a model; yield lines on the cost of all.
 
-        All runs can go on. Raises LdmError where none calls a model.
+        All runs can go on. Raises LdmError if none calls a model.
         """
+        from ldm.llm.estimate import SAMPLE, cost_lines
         from ldm.run.selection import even
 
         if not any(map(self.roles, self.members)):
@@ -248,7 +248,7 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
         yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
     def refined_lines(self) -> list[str]:
-        """Return what was recalled of the newest generation's own tuples, where others stand by."""
+        """Return lines on the recalls of tuples that the newest of several generations added."""
         from ldm.run.results import refined_lines
 
         newest = max(self.members, key=lambda member: member.spec.generation or 0)
@@ -260,7 +260,7 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
 
 
 def prepare_each(values: Mapping[str, Any], grid: Grid, runtime: Runtime) -> list[Evaluation]:
-    """Start an evaluation in the environment asked for, or in every one that has a memory.
+    """Start an evaluation in the named environment, or in every one that has a memory.
 
     values: nested values of `Evaluate`. Raises LdmError as `evaluate`.
     """
@@ -274,9 +274,9 @@ def prepare_each(values: Mapping[str, Any], grid: Grid, runtime: Runtime) -> lis
 
 
 def _playable(memory: str, runtime: Runtime) -> list[str]:
-    """Return the names or classes of a memory's environments that can be loaded; say which cannot.
+    """Return the names or classes of a memory's loadable environments; report the others.
 
-    Raises LdmError where none can.
+    Raises LdmError if none can be loaded.
     """
     from ldm.envs import load_env
 
@@ -305,7 +305,7 @@ def _playable(memory: str, runtime: Runtime) -> list[str]:
 
 
 def remembered(memory: str) -> tuple[str, ...]:
-    """Return the environments with a memory at this place. Raises LdmError where there is none."""
+    """Return the environments with a memory at a place. Raises LdmError if there is none."""
     from ldm.memory import environments
 
     names = environments(memory)
@@ -330,7 +330,7 @@ def resolve(spec: Evaluate, runtime: Runtime) -> Evaluate:
 def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluation:
     """Write the runs of resolved specs, of which the first can resume all.
 
-    Nothing is written where something does not fit. Raises LdmError as `evaluate`.
+    Nothing is written if something does not fit. Raises LdmError as `evaluate`.
     """
     specs = [settled(spec) for spec in specs]
     for spec in {(spec.agent.name, spec.models): spec for spec in specs}.values():
@@ -340,7 +340,7 @@ def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluation:
 
 
 def _distinct(checked: Iterable[Member[Evaluate]]) -> list[Member[Evaluate]]:
-    """Return each evaluation once: the newest generation may be one that is named, too."""
+    """Return each evaluation once: a named generation may be the newest."""
     distinct: dict[Evaluate, Member[Evaluate]] = {}
     for one in checked:
         distinct.setdefault(one.spec, one)
@@ -361,7 +361,7 @@ def started(
 
 
 def resume(name: str, models: Section, runtime: Runtime) -> Evaluation:
-    """Return a recorded evaluation, and those that it is compared with, to be played on.
+    """Return a recorded evaluation with its companions, to be carried on.
 
     models: changes to the recorded model options. Raises LdmError as `engine.resumed`.
     """
@@ -372,10 +372,10 @@ def resume(name: str, models: Section, runtime: Runtime) -> Evaluation:
 
 
 def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
-    """Return the spec with its generation settled, its tasks and its protocol; writes nothing.
+    """Return the evaluation of a spec with its generation, tasks and protocol; write nothing.
 
-    Raises LdmError where something does not fit, LeakageError where a task is also a source of the
-    memory or of what the agent's prompts show.
+    Raises LdmError if something does not fit, LeakageError if a task is also a source of the memory
+    or of the agent's demonstrations.
     """
     from ldm.memory import inspect
     from ldm.run.selection import check_card, check_examples, check_leakage, select
@@ -408,7 +408,7 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
 
 
 def _check_hidden(spec: Evaluate, contents: Contents) -> None:
-    """Raise LdmError where the memory lacks a tuple or a trajectory that is to be left out."""
+    """Raise LdmError if the memory lacks a tuple or a trajectory that is to be left out."""
     columns = contents.rows.columns
     for noun, named, known in (
         ("tuple", spec.without_tuples, columns.ids),
@@ -442,7 +442,7 @@ def settled(spec: Evaluate) -> Evaluate:
 def preset_record(run: Run) -> PresetRecord | None:
     """Return the preset that a run is from, or None if it is from none.
 
-    Raises RecordError where run.json holds something else.
+    Raises RecordError if run.json holds something else.
     """
     from ldm.run.published import PresetRecord
 

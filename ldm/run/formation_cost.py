@@ -17,7 +17,7 @@ from ldm.run.runtime import Runtime
 if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.llm import LLM
-    from ldm.reason.prompted import PromptedOptions
+    from ldm.reason.prompting import PromptedOptions
     from ldm.types import Trajectory, Usage
 
 
@@ -33,7 +33,7 @@ def estimate(
     whole batches, which takes fewer calls than of single trajectories: the estimate is high there.
     Raises LdmError where no model is named, or there is no new trajectory.
     """
-    from ldm.reason.prompted import PromptedOptions
+    from ldm.reason.prompting import PromptedOptions
     from ldm.run.selection import even
 
     models = models_of(options)

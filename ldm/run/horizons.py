@@ -21,7 +21,7 @@ _WORLDS = "worlds"
 
 @dataclass(frozen=True, slots=True)
 class HorizonSpec:
-    """What a horizon model is trained in.
+    """Describe the training of a horizon model.
 
     worlds: how many. split: a training split; None is the environment's last. env_options: as
     written; where they do not say how many worlds a task has, and the environment has an option
@@ -43,7 +43,7 @@ def train_horizon(
 ) -> Trained:
     """Train a model and write it to `out`. done: told how many worlds are played.
 
-    Raises LdmError where the environment has no controller, or too few worlds, or `out` cannot be
+    Raises LdmError if the environment has no controller or too few worlds, or if `out` cannot be
     written.
     """
     from ldm.agents.deps.training import check, train, worlds

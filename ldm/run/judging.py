@@ -1,7 +1,7 @@
-"""The model judge: whether answers mean what the right ones mean, asked of a language model.
+"""The model judge: a language model says whether answers have the meaning of the right ones.
 
-It says something of a finished evaluation beside its scores. It is no reward, no agent sees it, and
-it is not part of what makes runs comparable. Nor is it the human judgement that papers report.
+Its verdicts stand beside the scores of a finished evaluation. They are no reward, no agent sees
+them, they are not part of the protocol, and not the human judgement that papers report.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ Pair = tuple["EpisodeResult", "Answer | None"]
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """The reply that is asked for."""
+    """Describe the reply."""
 
     same: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The model's verdict on an answer. usable: whether its reply was one."""
+    """Hold the model's verdict on an answer. usable: whether its reply was one."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -58,7 +58,7 @@ class Verdict:
 
 
 class JudgeBuilder(Builder[Evaluate]):
-    """Return the model that judges, in place of an environment and an agent."""
+    """Build the model that judges; there is no environment."""
 
     def __call__(self, models: Models | None = None) -> LLM:
         assert models is not None  # noqa: S101 - a judgement always calls one
@@ -66,7 +66,7 @@ class JudgeBuilder(Builder[Evaluate]):
 
 
 class Judge:
-    """Asks the model about answers; the worker of a judgement."""
+    """Ask the model about answers; the worker of a judgement."""
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
@@ -83,7 +83,7 @@ class Judge:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement(Experiment[Evaluate, JudgedRun, JudgedRun]):
-    """The judgement on an evaluation, recorded in a folder of the evaluation's own directory.
+    """Judge an evaluation; the calls are recorded in a folder of its own directory.
 
     judged: the evaluation. pairs: its episodes. model: the judge's name.
     """
@@ -109,17 +109,17 @@ class Judgement(Experiment[Evaluate, JudgedRun, JudgedRun]):
         return list(enumerate(_to_ask(self.pairs)))
 
     def keep(self, member: Member[Evaluate], items: Any, known: Sequence[Verdict]) -> None:
-        verdicts, asked = [], iter(known)
+        judged, verdicts = [], iter(known)
         for result, answer in self.pairs:
             by: By = "success" if result.success else "no answer"
             same = result.success
             if answer is not None and not result.success:
-                verdict = next(asked)
+                verdict = next(verdicts)
                 by, same = "model judge" if verdict.usable else "unusable reply", verdict.same
-            verdicts.append(Judged(result.task.id, answer, result.success, same, by, self.model))
+            judged.append(Judged(result.task.id, answer, result.success, same, by, self.model))
         path = self.judged.directory / JUDGED
         with writing(path):
-            records.write(path, verdicts)
+            records.write(path, judged)
 
     def finish(
         self, member: Member[Evaluate], session: Session, known: Sequence[Verdict]
@@ -138,7 +138,7 @@ def judge_run(
 
     models: options of `ModelOptions`, such as {"llm": "gpt-4o-mini", "max_usd": 1}.
     The verdicts go into the run's directory, and the model's calls into a folder there: an answer
-    is paid for once. Raises LdmError where the run is not finished or not of answers, where no
+    is paid for once. Raises LdmError if the run is not finished or not of answers, or if no
     model is named, and RunStopped, after which the same call goes on.
     """
     runtime, section = runtime or Runtime(), Section.read(models)
@@ -164,7 +164,7 @@ def judge_run(
 
 
 def estimate(name: str, models: Section, runtime: Runtime) -> Iterator[str]:
-    """Yield lines on what judging a run costs at most; nothing is sent."""
+    """Yield lines on the maximum cost of judging a run; nothing is sent."""
     options = models.typed(ModelOptions, "models")
     model = _model(options)
     *_, pairs = _answers(name, runtime)
@@ -177,7 +177,7 @@ def estimate(name: str, models: Section, runtime: Runtime) -> Iterator[str]:
 
 
 def _model(models: ModelOptions) -> str:
-    """Return the judge's name. Raises LdmError where none is named."""
+    """Return the judge's name. Raises LdmError if none is named."""
     from ldm.agents import NO_MODEL
 
     if not models.configured:
@@ -188,7 +188,7 @@ def _model(models: ModelOptions) -> str:
 def _answers(name: str, runtime: Runtime) -> tuple[Run, Evaluate, list[Pair]]:
     """Return a finished evaluation, its spec, and its episodes with their answers.
 
-    Raises LdmError where there is none, or where its environment asks no questions.
+    Raises LdmError if there is no such run, or if its environment asks no questions.
     """
     run, spec = recorded_spec(name, Evaluate, runtime.runs, trust=runtime.trust)
     episodes, known = results(run), trials(run)

@@ -1,4 +1,4 @@
-"""Recorded runs as a list: what each is, how far it is, what it came to, and what rests on it."""
+"""Recorded runs as a list: kind, progress, score and dependents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A line of the list.
+    """Hold a line of the list.
 
     agent: of an evaluation; "" of others. model: those that are called, "" for none. score: the
     success rate of a finished evaluation. tasks: how many it has; recorded: how many are there.
@@ -50,7 +50,7 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are listed: those that fit all that is given; "" is anything.
+    """Select the runs that fit all that is given; "" is anything.
 
     since: a date (2026-11-24), a time, or how long ago: 7d, 12h, 30m.
     """
@@ -62,7 +62,7 @@ class RunFilter:
     since: str = ""
 
     def fits(self, entry: RunEntry) -> bool:
-        """Return whether a run is listed. Raises LdmError where `since` is not a date."""
+        """Return whether a run is listed. Raises LdmError if `since` is not a date."""
         for criterion, value in (
             (self.command, entry.command),
             (self.env, entry.env),
@@ -88,7 +88,7 @@ def _moment(text: str) -> datetime:
 
 
 def entry_of(run: Run) -> RunEntry:
-    """Return the line of a run; nothing that it names is imported."""
+    """Return the line of a run, without importing any module that it names."""
     manifest = run.manifest
     spec = manifest.spec
     models = {name for role, name in manifest.models.items() if role not in ("embedder", "server")}
@@ -134,7 +134,7 @@ def _progress(run: Run, tasks: int) -> tuple[State, int]:
 
 
 def _results(run: Run) -> tuple[str, ...]:
-    """Return the names of the files of which one marks a finished run."""
+    """Return the names of the files that mark a finished run."""
     from ldm.explore.refine import TREES
     from ldm.run.runner import EPISODES
 
@@ -153,7 +153,7 @@ def _score(run: Run) -> float | None:
 
 
 def dependents(run: Run) -> Iterator[str]:
-    """Yield in sentences what is lost or no longer works once a run is deleted."""
+    """Yield a sentence on each consequence of deleting a run."""
     manifest = run.manifest
     yield from _companions(run)
     if manifest.command == Evaluate.command:
@@ -183,7 +183,7 @@ def _companions(run: Run) -> Iterator[str]:
 
 
 def _generations(run: Run) -> Iterator[str]:
-    """Yield which generation of a memory a refinement made, if it is still there."""
+    """Yield a sentence on the generation that a refinement made, if it still exists."""
     from ldm.memory import environments, generations
 
     spec = run.spec(Refine)
@@ -211,7 +211,7 @@ def _names(path: Path, run: str) -> bool:
 def delete(run: Run) -> None:
     """Remove a run's directory with all that is in it.
 
-    Raises LdmError where a process works on the run, or the directory cannot be removed.
+    Raises LdmError if a process works on the run, or if the directory cannot be removed.
     """
     from ldm.runs import writing
 

@@ -46,7 +46,7 @@ EACH = "each"
 
 @dataclass(frozen=True, slots=True)
 class PlanGrid:
-    """The variations of an optimisation of plans.
+    """Multiply an optimisation of plans.
 
     kinds: of task, a plan each; "each" alone for every kind of the split, "all" for one plan for
     tasks of all kinds; () for the spec's own. repeats: independent runs with the seeds that follow
@@ -88,7 +88,7 @@ class PlanGrid:
 
 @dataclass(frozen=True, slots=True)
 class OptimisedPlan:
-    """The outcome of an optimisation: the plan's file, its content, and the run."""
+    """Hold the outcome of an optimisation: the plan's file, its content, and the run."""
 
     path: Path
     plan: PlanFile
@@ -98,7 +98,7 @@ class OptimisedPlan:
 
 @dataclass(frozen=True, slots=True)
 class OptimisedPlans:
-    """The outcomes of several optimisations. scores: of their plans, where they were evaluated."""
+    """Hold the outcomes of several optimisations. scores: of their plans, if evaluated."""
 
     plans: tuple[OptimisedPlan, ...]
     scores: PlanScores | None = None
@@ -108,7 +108,7 @@ def optimize_plan(spec: OptimisePlan, *, runtime: Runtime | None = None) -> Opti
     """Optimise a plan for a kind of task, and write it below `spec.out`.
 
     spec.split: "" takes the environment's first training split.
-    Raises LdmError where a name, an option or data does not fit or no model is named, and
+    Raises LdmError if a name, an option or data does not fit or no model is named, and
     Interrupted or RunStopped, after which `ldm autoplan --resume RUN` goes on.
     """
     return optimize_plans(spec, runtime=runtime).plans[0]
@@ -124,7 +124,7 @@ def optimize_plans(
     """Optimise plans for several kinds of task, with several settings, repeatedly; see `PlanGrid`.
 
     evaluation: on which tasks the plans are then evaluated, if at all.
-    Raises what `optimize_plan` and `evaluate` raise.
+    Raises the errors of `optimize_plan` and `evaluate`.
     """
     runtime = runtime or Runtime()
     return prepare(spec, grid or PlanGrid(), evaluation, runtime).play()
@@ -132,7 +132,7 @@ def optimize_plans(
 
 @dataclass(frozen=True)
 class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
-    """Optimisations of plans, and how the plans are evaluated in the end, if at all."""
+    """Optimise plans. evaluation: of the plans in the end, if any."""
 
     evaluation: PlanEvaluation | None = None
 
@@ -142,7 +142,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
     file = ITERATIONS
 
     def items(self, member: Member[OptimisePlan], session: Session) -> optimiser.Optimisation:
-        """Return the attempts to make, which depend on each other's experiences."""
+        """Return the attempts to make, which depend on earlier ones."""
         count = plan_settings(member.spec).iterations
         return optimiser.Optimisation(session.setup(), member.tasks, count)
 
@@ -192,7 +192,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         return OptimisedPlans(plans, scores)
 
     def estimate(self) -> Iterator[str]:
-        """Make the first iteration of each optimisation but repeats; yield lines on what all costs.
+        """Make the first iteration of each optimisation but repeats; yield lines on all costs.
 
         All of them can go on.
         """
@@ -233,9 +233,9 @@ def prepare(
     evaluation: PlanEvaluation | None,
     runtime: Runtime,
 ) -> Optimisation:
-    """Write new runs, with their pools chosen: each names the next one as its companion.
+    """Choose the pools and write new runs, or nothing if something does not fit.
 
-    Nothing is written where something does not fit. Raises LdmError as `optimize_plans`.
+    Raises LdmError as `optimize_plans`.
     """
     models = models_of(spec)
     called = models.of(roles(spec))
@@ -259,7 +259,7 @@ def prepare(
 
 
 def resume(name: str, models: Section, runtime: Runtime) -> Optimisation:
-    """Return a recorded optimisation, and those that were started with it, to go on with.
+    """Return a recorded optimisation with its companions, to be carried on.
 
     models: changes to the recorded options. Raises LdmError as `engine.resumed`.
     """
@@ -270,7 +270,7 @@ def resume(name: str, models: Section, runtime: Runtime) -> Optimisation:
 
 
 def _share(usage: Usage, count: int) -> Usage:
-    """Return a share of what was used, rounded up."""
+    """Return a share of the usage, rounded up."""
     from ldm.types import Usage
 
     return Usage(*(-(-value // count) for value in asdict(usage).values()))
@@ -295,7 +295,7 @@ def _resolved(spec: OptimisePlan, runtime: Runtime) -> OptimisePlan:
 def _settled(spec: OptimisePlan, card: Card) -> OptimisePlan:
     """Return the spec with the settings that were published for the environment.
 
-    Raises LdmError where a setting does not fit.
+    Raises LdmError if a setting does not fit.
     """
     from ldm.agents.autoplan.settings import AutoPlanSettings, published_settings
 
@@ -335,7 +335,7 @@ def _pool(
 ) -> tuple[tuple[Task, ...], list[str]]:
     """Return the tasks that batches are drawn from, of the kind and not used by an evaluation.
 
-    Also return what to say of them. A pool of all kinds is drawn as they come.
+    Also return remarks for the user. A pool of all kinds is drawn regardless of kinds.
     """
     from ldm.agents.autoplan.plans import ALL
     from ldm.run.selection import even, select
@@ -365,7 +365,7 @@ def _pool(
 
 
 def _subject(spec: OptimisePlan) -> tuple[str, ...]:
-    """Return what the id of a run begins with."""
+    """Return the beginning of a run's id."""
     repeat = f"repeat_{spec.repeat}" if spec.repeat > 1 else ""
     return "autoplan", short(spec.env.name), spec.kind, spec.variant, repeat
 

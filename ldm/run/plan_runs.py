@@ -32,10 +32,10 @@ def check(
     sources: AbstractSet[str],
     runtime: Runtime,
 ) -> PlanEvaluation:
-    """Return the evaluation with its split and tasks settled, before anything is paid for.
+    """Return the evaluation with its split and tasks, before anything is paid for.
 
     sources: of the tasks that plans will be made from.
-    Raises LdmError where there is no such split or task, LeakageError where a task is a source.
+    Raises LdmError if there is no such split or task, LeakageError if a task is a source.
     """
     from ldm.run.selection import check_leakage, select
 
@@ -53,7 +53,7 @@ def check(
 
 
 def episodes(evaluation: PlanEvaluation, specs: Sequence[OptimisePlan]) -> int:
-    """Return how many tasks all plans together are evaluated on."""
+    """Return the number of episodes of the evaluation of all plans."""
     return evaluation.tasks * len(set(_planned(evaluation, specs).values()))
 
 
@@ -71,7 +71,7 @@ def evaluate_plans(
     """Evaluate the plans of finished optimisations, now or as recorded.
 
     run: the first of the optimisations, which remembers the evaluation's runs.
-    Raises what an evaluation raises; what stops it says how to go on with the optimisation.
+    Raises the errors of an evaluation; those that stop it name the command of the optimisation.
     """
     planned = _planned(evaluation, specs)
     distinct = list(dict.fromkeys(planned.values()))
@@ -102,7 +102,7 @@ def _begun(run: Run, models: Section, runtime: Runtime) -> evaluations.Evaluatio
         return None
     name = _first_run(path)
     directory = run.directory.parent / name
-    if not name or not directory.is_dir():  # nothing came of it, and it was removed
+    if not name or not directory.is_dir():  # it was removed without results
         return None
     return evaluations.resume(str(directory), models, runtime)
 
@@ -113,7 +113,7 @@ def evaluated_plans(
     """Yield (setting, run, spec) of the evaluations of optimised plans, by setting and iteration.
 
     name: the first of the optimisations. The empty plan's evaluation is of every setting.
-    Raises LdmError where the plans were not evaluated.
+    Raises LdmError if the plans were not evaluated.
     """
     run, spec = recorded_spec(name, OptimisePlan, folder, trust=trust)
     evaluation, path = recorded_evaluation(run), run.directory / EVALUATED
@@ -132,7 +132,7 @@ def evaluated_plans(
 
 
 def _plan(spec: Evaluate) -> tuple[str, str]:
-    """Return which plan an evaluation is of: the folder of its optimisation, and the iteration."""
+    """Return the plan of an evaluation: the folder of its optimisation, and the iteration."""
     return spec.agent.text("plans"), spec.agent.text("iteration")
 
 
@@ -148,7 +148,7 @@ def _planned(
 ) -> dict[tuple[str, int, int], Evaluate]:
     """Return (setting, repeat, iteration) → the evaluation of these plans, of all kinds together.
 
-    The empty plan X_0 is the same for all repeats, and evaluated once for what is shown alike.
+    The empty plan X_0 is the same for all repeats, and evaluated once for equal options.
     """
     from ldm.agents.autoplan import AutoPlanAgent
 
@@ -178,7 +178,7 @@ def _planned(
 
 
 def _kinds(specs: Sequence[OptimisePlan]) -> tuple[str, ...]:
-    """Return the kinds of task that there are plans for; () for all."""
+    """Return the kinds of task of the plans; () for all."""
     from ldm.agents.autoplan.plans import ALL
 
     kinds = tuple(dict.fromkeys(spec.kind for spec in specs))

@@ -1,4 +1,4 @@
-"""Refinements: training goals are explored, and what was done better joins the memory."""
+"""Refinements: training goals are explored, and better decisions join the memory."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """The outcome of a refinement.
+    """Hold the outcome of a refinement.
 
-    generation: None where nothing was added: not yet, or because there is nothing to add (`idle`).
+    generation: None if nothing was added: not yet, or because there is nothing to add (`idle`).
     """
 
     spec: Refine
@@ -53,7 +53,7 @@ class Refined:
     generation: Generation | None
 
     def __str__(self) -> str:
-        """Return a line: how many goals were improved, and what was added where."""
+        """Return a line on the improved goals and the new generation."""
         from ldm.explore.report import totals
 
         total, added = totals(self.explored), self.generation
@@ -66,13 +66,13 @@ class Refined:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing was learnt that the memory would be better with."""
+        """Return whether nothing is worth adding to the memory."""
         return not self.verdict.rows
 
     def gain(self) -> tuple[float, float, float] | None:
         """Return the mean difference that the gate measured, with its 95 % interval.
 
-        None where it played none.
+        None if it played none.
         """
         return gain_of(self.verdict, self.spec.seed)
 
@@ -82,7 +82,7 @@ class Refined:
 
 
 def gain_of(verdict: Verdict, seed: int) -> tuple[float, float, float] | None:
-    """See `Refined.gain`."""
+    """Return the gain of a verdict, see `Refined.gain`."""
     return _interval(verdict.gains, seed) if verdict.gains else None
 
 
@@ -99,12 +99,12 @@ def _interval(values: Sequence[float], seed: int) -> tuple[float, float, float]:
 
 
 def refine(spec: Refine, *, runtime: Runtime | None = None, dry_run: bool = False) -> Refined:
-    """Explore training goals; what was done better becomes the memory's next generation.
+    """Explore training goals; better decisions become the memory's next generation.
 
-    Where nothing was, the memory stays as it is.
+    Without any, the memory stays as it is.
 
     spec.env: "" takes the memory's only environment. dry_run: explore, and add nothing yet.
-    Raises LdmError where a name, an option, data or the memory does not fit, and Interrupted,
+    Raises LdmError if a name, an option, data or the memory does not fit, and Interrupted,
     WorkerDied or RunStopped, after which `ldm refine --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
@@ -114,7 +114,7 @@ def refine(spec: Refine, *, runtime: Runtime | None = None, dry_run: bool = Fals
 
 
 def rounds(refinement: Refinement, runtime: Runtime, *, dry_run: bool = False) -> Iterator[Refined]:
-    """Explore the goals, and again with the memory that this made, as often as `spec.rounds` says.
+    """Explore the goals `spec.rounds` times, each time with the memory of the round before.
 
     Each round is a run of its own, which names the next one when it is resumed.
     """
@@ -166,7 +166,7 @@ def _follower(runs: Path, spec: Refine, base: Generation) -> bool:
 
 
 def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
-    """Write a new run, with its goals chosen. Nothing is written where something does not fit."""
+    """Choose the goals and write a new run, or nothing if something does not fit."""
     from ldm.memory import inspect
 
     spec = _resolved(spec, runtime)
@@ -195,12 +195,12 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
 
 
 def _subject(spec: Refine) -> tuple[str, ...]:
-    """Return what the id of a run begins with."""
+    """Return the beginning of a run's id."""
     return "refine", short(spec.env.name), spec.split
 
 
 def resume(name: str, models: Section, runtime: Runtime) -> Refinement:
-    """Return a recorded refinement, to go on with. models: changes to the recorded options.
+    """Return a recorded refinement, to be carried on. models: changes to the recorded options.
 
     Raises LdmError as `engine.resumed`.
     """
@@ -210,7 +210,7 @@ def resume(name: str, models: Section, runtime: Runtime) -> Refinement:
 
 @dataclass(frozen=True)
 class Refinement(Experiment[Refine, Refined, Refined]):
-    """The exploration of goals with one generation of a memory, and the judgement on it.
+    """Explore goals with one generation of a memory, judge the result and extend the memory.
 
     dry_run: judge, and add nothing yet.
     """
@@ -223,7 +223,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     file = TREES
 
     def items(self, member: Member[Refine], session: Session) -> Sequence[tuple[int, Task]]:
-        """Return the goals that are explored: all that were chosen, or the hardest of them."""
+        """Return the goals to explore: all chosen ones, or the hardest of them."""
         from ldm.explore.goals import hardest
         from ldm.explore.trials import Trials
 
@@ -265,7 +265,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
 
     @contextmanager
     def at_work(self, member: Member[Refine]) -> Iterator[Session]:
-        """Yield what works on the goals, and say in the end how usable a model's replies were."""
+        """Yield a session, and report in the end how usable a model's replies were."""
         from ldm.run.results import describe_replies
 
         with super().at_work(member) as session:
@@ -293,7 +293,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
             )
 
     def _interrupted(self, member: Member[Refine], explored: Sequence[ExploredGoal]) -> Interrupted:
-        """Return the error of a refinement that the user stops while the memory is written."""
+        """Return the error of an interruption while the memory is written."""
         from ldm.memory import generations
 
         memory = member.spec.memory
@@ -312,7 +312,7 @@ def _extended(
     verdict: Verdict,
     runtime: Runtime,
 ) -> Generation:
-    """Add what was learnt to the memory, as its next generation."""
+    """Add the verdict's tuples to the memory, as its next generation."""
     from ldm.explore.report import gate_settings, totals
     from ldm.memory import extend, generations
 
@@ -348,7 +348,7 @@ def _extended(
 
 
 def _resolved(spec: Refine, runtime: Runtime) -> Refine:
-    """Fill in environment, data, training split and the memory's full place."""
+    """Return the spec with environment, data, training split and the memory's full place."""
     from ldm.envs import load_env
 
     memory = full_location(spec.memory)
@@ -367,7 +367,7 @@ def _resolved(spec: Refine, runtime: Runtime) -> Refine:
 
 
 def _with_method(spec: Refine) -> Refine:
-    """Return the spec with what is not given: when a model is asked, and the explorer.
+    """Return the spec with its defaults: when a model is asked, and the explorer.
 
     That is the paper's tree where the paper is wanted, or where each decision costs a model call; a
     best-first search takes many more decisions, and finds more.
@@ -382,7 +382,7 @@ def _with_method(spec: Refine) -> Refine:
 
 
 def _check(spec: Refine, runtime: Runtime) -> Member[Refine]:
-    """Return the goals of a recorded refinement, and the memory's digest as it is now."""
+    """Return a recorded refinement with its goals and the memory's present digest."""
     from ldm.memory import generations
 
     checked = checked_again(spec, spec.tasks, runtime)
@@ -392,7 +392,7 @@ def _check(spec: Refine, runtime: Runtime) -> Member[Refine]:
 
 
 def _check_newest(memory: str, base: Generation) -> None:
-    """Raise LdmError where `base` is not the newest generation, which alone can be added to."""
+    """Raise LdmError if `base` is not the newest generation, which alone can be extended."""
     from ldm.memory import generations
 
     newest = generations(memory, base.env)[-1]

@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ldm import records
 from ldm.agents.reporting import Findings, Measure, Reporting, reporting_on
 from ldm.errors import LdmError
-from ldm.memory import inspect
 from ldm.reason import TYPES_BY_FALLBACK
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL, REASONS
 from ldm.run.columns import COLUMNS, Column
 from ldm.run.conditions import Conditions
-from ldm.run.repeats import Spread, pass_at, spread
 from ldm.run.runner import TRAJECTORIES
 from ldm.run.statistics import (
     Difference,
@@ -33,6 +31,9 @@ from ldm.run.statistics import (
 )
 from ldm.runs import Run
 from ldm.types import EpisodeResult, Trajectory
+
+if TYPE_CHECKING:
+    from ldm.run.repeats import Spread
 
 HEADINGS = (
     *("kind", "episodes", "success", "95 % interval"),
@@ -131,6 +132,8 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def _repeats_as_json(report: Report) -> dict[str, Any]:
+    from ldm.run.repeats import pass_at
+
     return {
         "runs": list(map(str, report.directories)),
         "success_rate": asdict(_spread(report)),
@@ -139,6 +142,8 @@ def _repeats_as_json(report: Report) -> dict[str, Any]:
 
 
 def _spread(report: Report) -> Spread:
+    from ldm.run.repeats import spread
+
     return spread([summarize(results).overall.success_rate or 0.0 for results in report.repeats])
 
 
@@ -242,6 +247,8 @@ def _had(report: Report) -> str:
 
 def _repeats_in_words(report: Report) -> str:
     """Return what became of the repeats of each task."""
+    from ldm.run.repeats import pass_at
+
     figures = _spread(report)
     rates = ", ".join(percent(rate) for rate in figures.rates)
     chances = ", ".join(
@@ -410,6 +417,8 @@ def refined_lines(
     run: Run, memory: str, env: str, generation: int | None, oldest: int
 ) -> list[str]:
     """Return how often a run with a memory's `generation` recalled what came after `oldest`."""
+    from ldm.memory import inspect
+
     rows = inspect(memory, env, generation).rows
     added = {row.tuple.id: row.tuple for row in rows.after(oldest)}
     if not added:  # the generations between hide tuples, or learnt what they are worth

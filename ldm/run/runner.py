@@ -27,7 +27,7 @@ REOPENED = "reopened.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A line of a part file: a task's place, its result and its trajectories, trials in order.
+    """Hold a line of a part file: a task's place, its result and its trajectories, trials in order.
 
     attempt: from 1; an episode that ends in an error is played again.
     """
@@ -41,12 +41,12 @@ class Played:
 
     @property
     def to_repeat(self) -> bool:
-        """Whether it ended in an error and is to be played again."""
+        """Return whether the episode ended in an error and is to be played again."""
         return self.result.end == "error" and self.attempt < ATTEMPTS
 
 
 class Player:
-    """Plays tasks; the worker of an evaluation."""
+    """Play tasks; the worker of an evaluation."""
 
     def __init__(self, setup: tuple[Environment, Agent]) -> None:
         self._env, self._agent = setup
@@ -66,7 +66,7 @@ def agent_of(run: Run) -> str:
 
 
 def results(run: Run) -> list[EpisodeResult]:
-    """Return the results of a finished run. Raises LdmError where it is unfinished."""
+    """Return the results of a finished run. Raises LdmError if it is unfinished."""
     if not finished(run):
         raise LdmError(f"{run.directory} is unfinished.", f"Resume with `{run.resume_command}`.")
     return records.read(run.directory / EPISODES, EpisodeResult)
@@ -86,7 +86,7 @@ def trials(run: Run) -> dict[str, list[Trajectory]]:
 
 
 def merge(run: Run, played: Sequence[Played]) -> None:
-    """Write the episodes of all tasks, in their order, which makes a run a finished one."""
+    """Write the episodes of all tasks, in order, which finishes the run."""
     with writing(run.directory):
         trajectories = (trial for one in played for trial in one.trajectories)
         records.write(run.directory / TRAJECTORIES, trajectories)
@@ -94,7 +94,7 @@ def merge(run: Run, played: Sequence[Played]) -> None:
 
 
 def reopen(run: Run) -> None:
-    """Make a finished run with errors one that has still to play these; others stay recorded."""
+    """Make a finished run with errors unfinished; the other episodes stay recorded."""
     if not finished(run):
         return
     episodes = results(run)
@@ -113,7 +113,7 @@ def reopen(run: Run) -> None:
 
 
 def write_summary(run: Run, results: Sequence[EpisodeResult]) -> None:
-    """Write summary.json, which is derived: it can be deleted and comes back with `--resume`."""
+    """Write summary.json, which is derived from the results."""
     seed, agent = run.manifest.seeds.get("seed", 0), agent_of(run)
     reporting = reporting_named(agent) if agent else None
     summary = summarize(results, seed=seed, reporting=reporting)

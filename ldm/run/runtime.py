@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from ldm import registry
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 DEFAULT_RUNS = Path("runs")
 BackendName = Literal["processes", "threads", "ray"]
+#: Entry points of backends other than this machine's processes and threads.
+BACKENDS = "ldm.backends"
 
 
 class Advance(Protocol):
@@ -142,9 +145,8 @@ class Runtime:
         """Return where workers work that call no model."""
         if self.backend != "ray":
             return self.backend or "processes"
-        from ldm.cluster import RayCluster
-
-        return RayCluster(self.ray_address)
+        backend: Backend = registry.load(self.backend, {}, BACKENDS, "backend")(self.ray_address)
+        return backend
 
     def workers_for(self, in_flight: int | None) -> int:
         """Return how many items to work on at a time; 0 for as many as a cluster has room for.

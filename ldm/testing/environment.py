@@ -35,8 +35,8 @@ class EnvironmentContract:
     """Define the environment's registered name (or module:Class), and how to test it.
 
     options: settings, as JSON values. split: the split whose first `tasks` tasks are played.
-    actions: the actions to use if no admissible ones are listed; they must not end a task.
-    invalid: an action that is never possible.
+    actions: the actions to use if none are listed; they must not end a task. invalid: an action
+    that is never possible.
     """
 
     name: ClassVar[str]

@@ -23,7 +23,8 @@ GUESS = "nobody knows"
 def known() -> dict[str, Question]:
     """Question → what there is to know of it."""
     env = HotpotQA()
-    return {one.text.strip(): one for split in OWN_SPLITS for one in env._listed(split).values()}
+    listed = [one for split in OWN_SPLITS for _, one in env._listing(split).values()]
+    return {one.text.strip(): one for one in listed}
 
 
 def answer(contents: Sequence[str]) -> str:

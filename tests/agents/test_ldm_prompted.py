@@ -19,7 +19,8 @@ from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import LLM
 from ldm.memory import FormationOptions, Memory, build
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+from ldm.reason.prompted import PromptedReasoner
+from ldm.reason.prompting import PromptedOptions
 from ldm.testing import AgentContract
 from ldm.types import Card, EpisodeResult, Step, TimeStep, Trajectory, Usage
 from tests.agents.loop_contract import SPLITS

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldm import registry
 from ldm.agents.replies import LONGEST_ACTION, LONGEST_THOUGHT, Reply, read, verbs_of
-from ldm.envs import ENVS, load_env
+from ldm.envs import ENVS, GROUP, load_env
 from tests.toy import ToyEnv, expert_trajectories
 
 VERBS = frozenset({"go", "take", "look", "search", "click", "put", "open"})
@@ -158,7 +159,7 @@ def test_no_text_breaks_the_reading(text: str) -> None:
     assert reply.dropped >= 0
 
 
-@pytest.mark.parametrize("name", ENVS)
+@pytest.mark.parametrize("name", registry.names(ENVS, GROUP))
 def test_the_verbs_of_an_environment_come_from_its_card(name: str) -> None:
     env_class = load_env(name)
     verbs = verbs_of(env_class(env_class.Options()).card)

@@ -40,7 +40,9 @@ def test_help_shows_examples_as_they_are_written(run: Run) -> None:
     assert "\n    ldm doctor " in outcome.out
 
 
-@pytest.mark.parametrize("args", [["nope"], ["validate"], ["schema", "nope"], ["--nope"]])
+@pytest.mark.parametrize(
+    "args", [["nope"], ["validate"], ["validate", "--schema", "nope"], ["--nope"]]
+)
 def test_wrong_usage_has_status_2(run: Run, args: list[str]) -> None:
     outcome = run(*args)
     assert outcome.code == 2
@@ -111,7 +113,7 @@ def test_a_closed_pipe_is_quiet() -> None:
     os.close(reader)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "ldm.cli", "schema", "tuple"],
+            [sys.executable, "-m", "ldm.cli", "validate", "--schema", "tuple"],
             stdout=writer,
             stderr=subprocess.PIPE,
             text=True,
@@ -127,7 +129,7 @@ def test_a_closed_pipe_is_quiet() -> None:
 def test_a_full_disk_behind_standard_output_is_reported() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "ldm.cli", "schema", "tuple"],
+            [sys.executable, "-m", "ldm.cli", "validate", "--schema", "tuple"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -94,6 +94,7 @@ def test_environments_are_listed_with_their_defaults(
 
 def test_the_list_reads_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(envs, "ENVS", {"toy": "tests.toy:ToyEnv"})
+    monkeypatch.setattr(envs, "GROUP", "none")
     out = run("envs").out
     assert out.startswith("toy")
     assert "  default split: test\n" in out

@@ -168,9 +168,7 @@ class TestCredit:
         (place / finished / "episodes.jsonl").unlink()
         assert "is unfinished" in run("memory", "credit", finished).err
 
-    def test_a_run_that_does_not_record_following_is_refused(
-        self, run: Run, place: Path
-    ) -> None:
+    def test_a_run_that_does_not_record_following_is_refused(self, run: Run, place: Path) -> None:
         directory = evaluated(run, *TRAINING)
         path = place / directory / "trajectories.jsonl"
         path.write_text(re.sub(r',"followed":\[[0-9,]*\]', "", path.read_text()))

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from ldm import records
-from ldm.cli.app import app
 from ldm.types import Task, TimeStep
 from tests.agents import cook
 from tests.cli.transcript import Golden, Transcript, run_command
+from tests.cli.tree import command_tree
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.llm.server import Behaviour, FakeServer
@@ -123,15 +122,8 @@ def interrupt_at(patch: pytest.MonkeyPatch, task_id: str) -> None:
     patch.setattr(ToyEnv, "reset", interrupted)
 
 
-def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The words of every command and group below `command`, itself included."""
-    yield path
-    for name, below in getattr(command, "commands", {}).items():
-        yield from commands(below, (*path, name))
-
-
 def test_help(transcript: Transcript) -> None:
-    for path in commands(typer.main.get_command(app)):
+    for path in command_tree():
         transcript.ldm(*path, "--help")
     transcript.check()
 

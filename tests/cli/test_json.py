@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
 from ldm import records
-from ldm.cli.app import app
 from tests.cli.conftest import Run
+from tests.cli.tree import leaves
 from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories
 
@@ -39,7 +37,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "doctor": (),
     "presets list": (),
     "presets show": ("adapt-table2",),
-    "data check": ("textcraft",),
+    "data": ("textcraft",),
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
 ELSEWHERE = {
@@ -48,21 +46,17 @@ ELSEWHERE = {
 }
 
 
-def commands(group: Any = None, before: str = "") -> list[str]:
+def commands() -> set[str]:
     """Return the names of all commands that have --json."""
-    group = group or typer.main.get_command(app)
-    names = []
-    for name, command in group.commands.items():
-        full = f"{before}{name}"
-        if hasattr(command, "commands"):
-            names += commands(command, f"{full} ")
-        elif any("--json" in parameter.opts for parameter in command.params):
-            names.append(full)
-    return names
+    return {
+        " ".join(path)
+        for path, command in leaves().items()
+        if any("--json" in parameter.opts for parameter in command.params)
+    }
 
 
 def test_every_command_is_asked_here_or_elsewhere() -> None:
-    assert set(commands()) == set(CALLS) | ELSEWHERE
+    assert commands() == set(CALLS) | ELSEWHERE
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.envs import formats
+from ldm.envs import download, formats
 from ldm.memory import generations
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ldm.agents.reporting import Findings, Measure, Reporting, TaskTree
-from ldm.envs.metadata import DataSource, Extra, Fetched, Metadata, ShippedSplits
+from ldm.envs.download import RemoteFile
+from ldm.envs.metadata import DataReport, DataSource, Extra, Metadata, ShippedSplits
 from ldm.errors import LdmError
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
 
@@ -37,7 +38,10 @@ class Depot:
 
     card = Card("depot", "Fetch the crate.", ("fetch",), published={"clerk": {"patience": 7}})
     metadata = Metadata(
-        data=DataSource(__name__, "DEPOT_DATA", "crates.txt", "Buy some crates.", ("few", "many")),
+        data=DataSource(
+            __name__, "DEPOT_DATA", "crates.txt", "Buy some crates.",
+            {"few": "2 crates", "many": "4 crates"},
+        ),
         shipped=ShippedSplits("demo_learn", "demo_try"),
         batch_size=2,
         formats={"depot-slips": __name__},
@@ -75,31 +79,17 @@ class Depot:
         pass
 
 
-class Report:
-    problems = ()
-
-    def __init__(self, path):
-        self.count = len((path / "crates.txt").read_text().split())
-
-    def lines(self):
-        yield f"{self.count} crates"
-
-    def as_json(self):
-        return {"crates": self.count}
+FILES = {"few": (RemoteFile("http://depot.example/few", "crates.txt"),)}
 
 
 def check(path):
-    return Report(path)
+    crates = (path / "crates.txt").read_text().split()
+    return DataReport("depot", path, facts={"crates": len(crates)})
 
 
-def summary(path):
-    return f"crates in {path.name}"
-
-
-def fetch(destination, *, size, url, sha256, progress):
-    destination.mkdir(parents=True)
-    (destination / "crates.txt").write_text("a b" if size == "few" else "a b c d")
-    return [Fetched("0" * 64, False, "crates.txt")]
+def stack(count: int = 1):
+    """Stack crates."""
+    print("crate " * count)
 
 
 def detect(line):
@@ -148,12 +138,18 @@ broken_depot = depot_outside:Nothing
 
 [ldm.agents]
 clerk = depot_outside:Clerk
+
+[ldm.commands]
+stack = depot_outside:stack
+runs.stack = depot_outside:stack
+eval = depot_outside:stack
+broken = depot_outside:nothing
 """
 
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed package that announces an environment and an agent."""
+    """An installed package that announces an environment, an agent and commands."""
     site = tmp_path / "site"
     info = site / "depot_outside-1.0.dist-info"
     info.mkdir(parents=True)
@@ -183,6 +179,19 @@ def test_they_are_listed(run: Run) -> None:
     assert clerk["published patience"] == {"depot": 7}
 
 
+def test_its_commands_are_part_of_the_command_line(run: Run) -> None:
+    listed = run("--help").out
+    assert "  stack " in listed
+    assert "Stack crates." in listed
+    assert "Stack crates." in run("runs", "--help").out
+    assert run("stack", "--count", "2").out == "crate crate \n"
+    assert run("runs", "stack").out == "crate \n"
+    assert "Evaluate" in run("eval", "--help").out  # no plug-in replaces a command
+    broken = run("broken")
+    assert (broken.code, "cannot be imported" in broken.err) == (1, True)
+    assert run("nothing").code == 2
+
+
 def test_doctor_looks_at_its_data_and_packages(
     run: Run, crates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,21 +207,27 @@ def test_doctor_looks_at_its_data_and_packages(
     assert results["crane-driver"]["remedy"] == "`pip install crane-driver`"
     assert "cannot be imported" in results["environment broken_depot"]["detail"]
     monkeypatch.setenv("DEPOT_DATA", str(crates))
-    assert checks()["DEPOT_DATA"]["detail"] == "crates in crates"
+    assert checks()["DEPOT_DATA"]["detail"] == str(crates)
 
 
 @pytest.mark.parametrize("name", ["depot", "depot_outside:Depot"])
 def test_its_data_are_checked_and_downloaded(
-    run: Run, crates: Path, tmp_path: Path, name: str
+    run: Run, crates: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run("data", "check", name, crates).out == "3 crates\n0 problems\n"
-    assert "DEPOT_DATA is not set" in run("data", "check", name).err
-    got = run("data", "get", name, "--size", "many")
-    assert (got.code, "4 crates" in got.out) == (0, True)
-    place = tmp_path / "home" / ".cache" / name.rpartition(":")[2]
-    assert f"export DEPOT_DATA={place}" in got.out
-    assert "choose from few, many" in " ".join(run("data", "get", name, "--size", "x").err.split())
-    assert "2 crates" in run("data", "get", name, "--to", tmp_path / "small").out
+    assert run("data", name, crates).out == f"depot in {crates}\n  crates: 3\n0 problems\n"
+    assert "DEPOT_DATA is not set" in run("data", name).err
+    wrong = run("data", name, "--to", "x", "--size", "x").err
+    assert "choose from few (2 crates), many (4 crates)" in " ".join(wrong.split())
+
+    def fetch(url: str, file: Path, **_: object) -> str:
+        file.parent.mkdir(parents=True)
+        file.write_text("a b")
+        return "0" * 64
+
+    monkeypatch.setattr(download, "fetch", fetch)
+    got = run("data", name, "--to", tmp_path / "few")
+    assert (got.code, "crates: 2" in got.out) == (0, True)
+    assert f"export DEPOT_DATA={tmp_path / 'few'}" in got.out
 
 
 @pytest.mark.slow

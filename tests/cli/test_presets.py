@@ -202,7 +202,7 @@ class TestWhatIsMissing:
             "The preset autoplan-table3-alfworld cannot be evaluated yet:",
             "- The agent react needs an LLM, and none is configured. Name one with",
             "- ALFWorld's split 'valid_unseen' needs the official games",
-            "ldm data get alfworld",
+            "ldm data alfworld",
             "- There are no plans in ",
             "`ldm presets autoplan-table3-alfworld`",
         ):

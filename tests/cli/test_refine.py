@@ -161,7 +161,16 @@ class TestNothingToAdd:
         assert len(json.loads(run("memory", "log", "--json").out)["generations"]) == 1
 
     def test_ends_the_rounds(self, run: Run, place: Path) -> None:
-        arguments = ("--tasks", "2", "--gate.solved", "false", "--env.shelves", "3", "--rounds", "2")
+        arguments = (
+            "--tasks",
+            "2",
+            "--gate.solved",
+            "false",
+            "--env.shelves",
+            "3",
+            "--rounds",
+            "2",
+        )
         assert run(*REFINE, *arguments).code == 0
         assert len(list((place / "runs").glob("refine-*"))) == 1
         once = run(*EVAL, "--generation", "0,newest", "--limit", "2", "--json")
@@ -378,9 +387,7 @@ class TestLookingAtIt:
             shutil.copytree(place, shelf)
         return the_run(place)
 
-    def test_a_tree_shows_what_was_pruned_and_the_key_step(
-        self, run: Run, refined: Path
-    ) -> None:
+    def test_a_tree_shows_what_was_pruned_and_the_key_step(self, run: Run, refined: Path) -> None:
         listing = run("runs", "tree", refined).out
         task = next(
             line.split()[0] for line in listing.splitlines() if line.strip().endswith("yes")

@@ -1,9 +1,8 @@
-"""`ldm report`, `ldm view` and `ldm runs show` as users meet them."""
+"""`ldm runs show` as users meet it."""
 
 from __future__ import annotations
 
 import json
-import webbrowser
 from pathlib import Path
 
 import pytest
@@ -18,49 +17,6 @@ __all__ = ["recorded"]
 
 def trials(run: Path) -> list[Trajectory]:
     return records.read(run / "trajectories.jsonl", Trajectory)
-
-
-class TestReport:
-    def test_runs_are_named_by_id_and_the_file_is_said(
-        self, run: Run, recorded: Recorded, tmp_path: Path
-    ) -> None:
-        file = tmp_path / "r.html"
-        names = [recorded.earlier.name, recorded.control.name]
-        outcome = run("report", *names, "-o", file, "--runs", recorded.earlier.parent)
-        assert outcome.code == 0, outcome.err
-        assert outcome.out.startswith(f"Report: {file} (")
-        assert file.read_text("utf-8").startswith("<!doctype html>")
-
-    def test_without_a_run_there_is_no_report(self, run: Run, tmp_path: Path) -> None:
-        outcome = run("report", "none", "-o", tmp_path / "r.html", "--runs", tmp_path)
-        assert (outcome.code, "none is not a run" in outcome.err) == (1, True)
-        assert not list(tmp_path.iterdir())
-
-
-class TestView:
-    def test_the_report_lies_in_the_run_and_is_opened(
-        self, run: Run, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        urls: list[str] = []
-
-        def opened(url: str) -> bool:
-            urls.append(url)
-            return True
-
-        monkeypatch.setattr(webbrowser, "open", opened)
-        outcome = run("view", recorded.control)
-        file = recorded.control / "report.html"
-        assert outcome.out == f"Report: {file}\n"
-        assert urls == [file.as_uri()]
-        run("view", recorded.control, "--no-open")
-        assert len(urls) == 1
-
-    def test_where_no_browser_opens_the_file_is_named(
-        self, run: Run, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(webbrowser, "open", lambda url: False)
-        outcome = run("view", recorded.control)
-        assert (outcome.code, "No browser could be opened" in outcome.err) == (0, True)
 
 
 class TestShow:

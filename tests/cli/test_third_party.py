@@ -92,18 +92,18 @@ def test_doctor_looks_at_the_data(run: Run, place: Path, monkeypatch: pytest.Mon
     assert (missing["status"], missing["remedy"][:10]) == ("missing", "Write one:")
     monkeypatch.setenv("POST_OFFICE_DATA", str(place))
     present = check()
-    assert (present["status"], present["detail"]) == ("ok", f"3 letters in {place}")
+    assert (present["status"], present["detail"]) == ("ok", f"{place}: 1 file, 0.0 MB")
 
 
 def test_its_data_are_checked(run: Run, place: Path) -> None:
-    outcome = run("data", "check", "post_office", place)
+    outcome = run("data", "post_office", place)
     assert outcome.code == 0
-    assert outcome.out.startswith("Post office: 3 letters\n  attic: 2\n  cellar: 1\n")
+    assert "  letters: attic 2, cellar 1\n0 problems\n" in outcome.out
     (place / "letters.jsonl").write_text(LETTERS + '{"person": "Mr Nobody"}\n')
-    outcome = run("data", "check", "post_office", place)
+    outcome = run("data", "post_office", place)
     assert outcome.code == 1
     assert "letters.jsonl:4" in outcome.out
-    assert "cannot be downloaded" in run("data", "get", "post_office").err
+    assert "nothing to download" in run("data", "post_office", "--to", place).err
 
 
 def test_a_memory_is_formed_refined_and_evaluated(run: Run, episodes: Path) -> None:

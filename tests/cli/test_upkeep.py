@@ -152,7 +152,9 @@ class TestVerify:
         reply = run("memory", "verify", "--memory", place)
         assert "left over: .purging" in reply.out
         one = inspect(place, "toy").rows[0].tuple.trajectory_id
-        assert run("memory", "forget", "--memory", place, "--trajectories", one, "--purge").code == 0
+        assert (
+            run("memory", "forget", "--memory", place, "--trajectories", one, "--purge").code == 0
+        )
         assert run("memory", "verify", "--memory", place).code == 0
 
 

@@ -1,4 +1,4 @@
-"""`ldm validate` names every problem as file:line:field; `ldm schema` prints what it checks by."""
+"""`ldm validate` names every problem as file:line:field; with --schema it prints one."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_line_that_is_no_json_is_named(run: Run, file: Path) -> None:
 
 
 def test_the_type_can_be_given(run: Run, file: Path) -> None:
-    outcome = run("validate", "--type", "task", file)
+    outcome = run("validate", "--schema", "task", file)
     assert outcome.code == 1
     assert f"{file}:1:goal: Field required" in outcome.out
 
@@ -94,7 +94,7 @@ def test_something_else_is_not_guessed(run: Run, tmp_path: Path, content: str) -
     outcome = run("validate", path)
     assert outcome.code == 1
     assert "does not look like" in outcome.out
-    assert "--type" in outcome.out
+    assert "--schema" in outcome.out
 
 
 def test_binary_content_is_reported(run: Run, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_report_can_be_read_by_a_program(run: Run, file: Path) -> None:
 
 
 def test_records_fit_the_published_schema(run: Run, trajectories: list[Trajectory]) -> None:
-    schema = json.loads(run("schema", "trajectory").out)
+    schema = json.loads(run("validate", "--schema", "trajectory").out)
     for trajectory in trajectories:
         jsonschema.validate(json.loads(records.dumps(trajectory)), schema)
     with pytest.raises(jsonschema.ValidationError):
@@ -127,8 +127,8 @@ def test_records_fit_the_published_schema(run: Run, trajectories: list[Trajector
 
 @pytest.mark.parametrize("name", records.SCHEMAS)
 def test_the_schemas_in_the_documentation_are_current(run: Run, name: str) -> None:
-    printed = run("schema", name).out
-    assert (DOCS / f"{name}.json").read_text() == printed, f"run `ldm schema {name}` again"
+    printed = run("validate", "--schema", name).out
+    assert (DOCS / f"{name}.json").read_text() == printed, "run `ldm validate --schema` again"
 
 
 def test_no_schema_is_left_over() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ldm.cluster import RayCluster
-from ldm.config import Evaluate
+from ldm.config import Evaluate, Section
 from ldm.embed import load_embedder
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
@@ -68,11 +68,10 @@ def test_threads_without_a_model_play_the_same(run: Run, place: Path) -> None:
 
 
 def test_a_machine_without_the_memory_gets_it_with_the_builder(tmp_path: Path) -> None:
-    embedder, options = load_embedder(), (("tasks", "6"),)
+    embedder = load_embedder()
     build(str(tmp_path / "memory"), expert_trajectories(), embedder, OfflineReasoner)
-    spec = Evaluate(
-        {"name": "tests.toy:ToyEnv", **options}, "test", "ldm", memory=str(tmp_path / "memory")
-    )
+    env = Section("tests.toy:ToyEnv", (("tasks", 6),))
+    spec = Evaluate(env, "test", memory=str(tmp_path / "memory"))
     builder = PlayerBuilder(spec)
     sent = pickle.dumps(builder.carrying())
 

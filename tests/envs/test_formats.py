@@ -28,7 +28,7 @@ def test_files_below_folders_are_found_sorted_and_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("none", "does not exist"), ("a.txt", "not a JSONL")]
+    ("name", "message"), [("none", "does not exist"), ("a.txt", "not a trajectory file")]
 )
 def test_a_path_that_is_no_such_file_is_refused(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")

@@ -17,11 +17,11 @@ from ldm.agents.deps.horizon import HorizonModel
 from ldm.agents.replies import read as read_reply
 from ldm.envs import formats
 from ldm.envs.download import unpack
+from ldm.envs.formats import Assumed
 from ldm.envs.textcraft.recipes import load_book
 from ldm.envs.textcraft.tasks import read_list
 from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.explore.refine import ExploredGoal, Tree
-from ldm.interchange.foreign import Assumed
 from ldm.llm import Message
 from ldm.llm.calls import Call, Request
 from ldm.llm.capabilities import CapabilityStore
@@ -98,7 +98,7 @@ def _foreign(folder: Path) -> list[Subject]:
     def reading(name: str) -> Callable[[Path], Iterable[object]]:
         def read(path: Path) -> Iterable[object]:
             formats.format_of(path)  # whatever it is taken for
-            return formats.read(path, name, None, Assumed(env="kitchen"))
+            return formats.read(path, name, Assumed(env="kitchen"))
 
         return read
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ldm import records
 from ldm.embed.disk import FILE, VectorFile
-from ldm.envs.compiled import open_compiled, value_at
+from ldm.envs.cache import open_compiled, value_at
 from ldm.memory import generations, snapshot
 from ldm.memory.building import StagedEmbedder
 from ldm.memory.directory import additions_of

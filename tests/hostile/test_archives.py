@@ -80,7 +80,7 @@ def test_a_bad_download_does_not_block_the_next(
 
     monkeypatch.setattr(download, "fetch", fetched)
     with pytest.raises(LdmError, match="is damaged") as refused:
-        data.fetch(tmp_path, url="http://host/games.zip")
+        download.fetch_all(data.FILES[""], tmp_path)
     assert not any(tmp_path.iterdir())
     assert "emove" not in refused.value.remedy  # it is gone already
 

@@ -39,10 +39,10 @@ COMMANDS = {
     "eval --env textcraft --agent autoplan --llm m --agent.plans FOLDER": ("textcraft.json",),
     "eval --resume FOLDER": ("run.json",),
     "compare FOLDER FOLDER": ("run.json",),
-    "runs tree FOLDER": ("run.json",),
+    "runs show FOLDER": ("run.json",),
     "memory credit FOLDER": ("run.json",),
-    "data check webshop FOLDER": ("items_shuffle.json",),
-    "data check hotpotqa FOLDER": ("hotpot_dev_distractor_v1.json",),
+    "data webshop FOLDER": ("items_shuffle.json",),
+    "data hotpotqa FOLDER": ("hotpot_dev_distractor_v1.json",),
 }
 CASES = [(command, name) for command, names in COMMANDS.items() for name in names]
 
@@ -113,7 +113,7 @@ def test_what_the_shell_hands_over_is_read(tmp_path: Path) -> None:
         )
         assert "2 trajectory records, ok" in done.stdout
     endless = subprocess.run(
-        ["bash", "-c", f"{ldm} --type trajectory /dev/stdin < /dev/zero"],
+        ["bash", "-c", f"{ldm} --schema trajectory /dev/stdin < /dev/zero"],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,

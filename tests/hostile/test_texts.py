@@ -1,4 +1,4 @@
-"""Foreign text reaches the terminal and pictures in one way only, which makes it harmless."""
+"""Foreign text reaches the terminal in one way only, which makes it harmless."""
 
 from __future__ import annotations
 

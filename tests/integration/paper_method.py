@@ -14,7 +14,8 @@ from ldm.explore.refine import Explorer
 from ldm.memory import FormationOptions, Memory, build, extend
 from ldm.policy import Policy
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+from ldm.reason.prompted import PromptedReasoner
+from ldm.reason.prompting import PromptedOptions
 from ldm.run.builders import Knowledge, policy_options, search_options
 from ldm.run.presets import Preset, preset
 from ldm.types import Trajectory

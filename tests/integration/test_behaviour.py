@@ -47,7 +47,7 @@ GOLDEN = CHECKOUT / "tests" / "golden" / "behaviour.json"
 WORKERS = f"--workers {os.environ.get('LDM_BEHAVIOUR_WORKERS', '1')}"
 HOUSE = f"--env alfworld --split demo_test {WORKERS}"
 EXPLORE = f"refine --env alfworld --split demo_explore {WORKERS}"
-SHED = f"--env tests.toy:ToyEnv --set env.tasks=6 --set env.shelves=8 --limit 4 {WORKERS}"
+SHED = f"--env tests.toy:ToyEnv --env.tasks 6 --env.shelves 8 --limit 4 {WORKERS}"
 #: Every command line, by name. {file}, {env}, {run} and {other} are filled in.
 COMMANDS = {
     "build": f"build-memory {DATA}/alfworld {DATA}/hotpotqa {DATA}/webshop --per-kind 2",
@@ -55,39 +55,39 @@ COMMANDS = {
     "export": "memory export {file} --env {env}",
     "search": "memory search --env {env} --json",
     "house": f"eval {HOUSE} --limit 6 --control random",
-    "house by batch": f"eval {HOUSE} --limit 3 --decision per-batch --k 20",
+    "house by batch": f"eval {HOUSE} --limit 3 --agent.decision per-batch --k 20",
     "shop": f"eval --env webshop --split demo_test --limit 3 {WORKERS}",
     "wiki": f"eval --env hotpotqa --split demo_test --limit 4 {WORKERS}",
-    "react": f"eval {SHED} --agent react --set budget=8 --llm m",
-    "always": f"eval {SHED} --consult always --set budget=8 --llm m",
-    "unsure": f"eval {SHED} --consult unsure --set budget=20 --llm m",
-    "react again": f"eval {SHED} --agent react --set budget=8 --replay {{run}}",
-    "always again": f"eval {SHED} --consult always --set budget=8 --replay {{run}}",
-    "unsure again": f"eval {SHED} --consult unsure --set budget=20 --replay {{run}}",
-    "explore": f"{EXPLORE} --tasks 4 --seed 1 --gate off",
-    "explore with the gate": f"{EXPLORE} --tasks 6",
+    "react": f"eval {SHED} --agent react --agent.budget 8 --llm m",
+    "always": f"eval {SHED} --agent.consult always --agent.budget 8 --llm m",
+    "unsure": f"eval {SHED} --agent.consult unsure --agent.budget 20 --llm m",
+    "react again": f"eval {SHED} --agent react --agent.budget 8 --replay {{run}}",
+    "always again": f"eval {SHED} --agent.consult always --agent.budget 8 --replay {{run}}",
+    "unsure again": f"eval {SHED} --agent.consult unsure --agent.budget 20 --replay {{run}}",
+    "explore": f"{EXPLORE} --limit 4 --seed 1 --gate off",
+    "explore with the gate": f"{EXPLORE} --limit 6",
     "autoplan": (
-        "autoplan --env alfworld --kind heat --iterations 2 --batch 1 --pool 2 --steps 50"
+        "autoplan --env alfworld --kind heat --iterations 2 --batch 1 --plan.pool 2 --plan.steps 50"
         f" --llm m {WORKERS}"
     ),
     "planned": (
-        f"eval {HOUSE} --kinds heat --limit 1 --agent autoplan --plans plans --set budget=50"
-        " --llm m"
+        f"eval {HOUSE} --kinds heat --limit 1 --agent autoplan --agent.plans plans"
+        " --agent.budget 50 --llm m"
     ),
     "adapt": f"eval {SHED} --agent adapt --llm m",
     "deps": (
         "eval --env minecraft --tasks test/wooden_pickaxe/0,test/stone_sword/0 --agent deps"
-        f" --set rounds=3 --llm m {WORKERS}"
+        f" --agent.rounds 3 --llm m {WORKERS}"
     ),
     "mortal": (
-        "eval --env tests.integration.test_behaviour:Mortal --set env.tasks=8 --agent random"
-        f" --set budget=10 {WORKERS}"
+        "eval --env tests.integration.test_behaviour:Mortal --env.tasks 8 --agent random"
+        f" --agent.budget 10 {WORKERS}"
     ),
     "resume": f"eval --resume {{run}} --trust {WORKERS}",
     "compare": "compare {run} {other} --json",
     "show": "runs show {run} --json",
     "report": "report {run} {other} --out page.html",
-    "post, explored": f"refine --env post_office --tasks 2 {WORKERS}",
+    "post, explored": f"refine --env post_office --limit 2 {WORKERS}",
     "post": f"eval --env post_office {WORKERS}",
     "post, room by room": f"eval --env post_office --agent postman {WORKERS}",
 }

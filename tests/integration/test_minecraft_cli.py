@@ -29,13 +29,6 @@ def remember(run: Run, episodes: list[Trajectory]) -> None:
     assert run("build-memory", "some.jsonl").code == 0
 
 
-def test_the_check_counts_what_comes_with_the_package(run: Run) -> None:
-    done = run("data", "check", "minecraft")
-    assert done.code == 0
-    assert "36 raw items, 258 items made of them" in done.out
-    assert "quartz_block is not: quartz_block needs quartz" in done.out
-
-
 def test_it_is_played_from_a_memory_with_and_without_the_control(run: Run) -> None:
     remember(run, list(records.read(SHIPPED, Trajectory))[:6])
     done = run("eval", "--env", "minecraft", "--agent", "ldm", "--control", "random",

@@ -1,4 +1,4 @@
-"""The tabletop from the command line: checks, the memory, its control, leakage, refinement."""
+"""The tabletop from the command line: the memory, its control, leakage, refinement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from ldm import records
 from ldm.types import Trajectory
-from ldm.worlds.tabletop.data import Report
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
@@ -31,28 +30,6 @@ def remember(run: Run, place: Path, episodes: int) -> None:
     """Build a memory from the first of the shipped episodes, which are of all kinds in turn."""
     records.write(place / "some.jsonl", records.read(SHIPPED, Trajectory)[:episodes])
     assert run("build-memory", "some.jsonl").code == 0
-
-
-@pytest.mark.slow
-def test_what_can_be_played_is_counted(run: Run) -> None:
-    report = json.loads(run("data", "check", "tabletop", "--json").out)
-    assert {split: sum(kinds.values()) for split, kinds in report["splits"].items()} == {
-        "train": 200,
-        "test": 25,
-        "test100": 100,
-    }
-    assert report["problems"] == []
-    text = "\n".join(Report("3.0", 285, report["splits"], ()).lines())
-    assert "train: 200 tasks (assembling_kits 40," in text
-
-
-def test_there_is_nothing_to_download_and_no_folder_to_check(run: Run, place: Path) -> None:
-    download = run("data", "get", "tabletop")
-    assert download.code == 1
-    assert "ldm-memory[tabletop]" in download.err
-    checked = run("data", "check", "tabletop", place)
-    assert checked.code == 1
-    assert "no data" in checked.err
 
 
 def test_the_memory_solves_new_scenes_that_a_random_one_does_not(run: Run, place: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ldm.envs import formats
+from ldm.envs.formats import Assumed
 from ldm.errors import LdmError
 from ldm.interchange import atif
-from ldm.interchange.foreign import Assumed
 from ldm.records import Problem
 from ldm.types import Step, Trajectory
 from tests.test_types import TRAJECTORY
@@ -141,7 +141,7 @@ class TestFiles:
         assert isinstance(result, Problem)
 
     def test_a_file_that_cannot_be_opened_is_named(self, tmp_path: Path) -> None:
-        for call_of in (atif.detect_file, lambda path: list(atif.read(path))):
+        for call_of in (formats.format_of, lambda path: list(atif.read(path))):
             with pytest.raises(LdmError, match=r"none\.json cannot be read"):
                 call_of(tmp_path / "none.json")
 

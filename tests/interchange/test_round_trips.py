@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import ldm
 from ldm.envs import formats
+from ldm.envs.formats import Assumed
 from ldm.errors import LdmError
-from ldm.interchange.foreign import Assumed
 from ldm.records import Problem
 from ldm.types import Origin, Step, Task, Trajectory
 from tests.test_types import TRAJECTORY
@@ -158,7 +158,7 @@ def test_hostile_lines_are_problems_and_lose_no_others(
     formats.write(path, [TRAJECTORY], kind)
     path.write_text(f"{start}{value}\n{path.read_text()}")
     formats.format_of(path)  # no traceback, whatever it is taken for
-    bad, good = formats.read(path, kind, None, Assumed(env="kitchen"))
+    bad, good = formats.read(path, kind, Assumed(env="kitchen"))
     assert isinstance(bad, Problem)
     assert (bad.file, bad.line, good) == (str(path), 1, TRAJECTORY)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ldm.envs import formats
+from ldm.envs.formats import Assumed
 from ldm.interchange import sharegpt
-from ldm.interchange.foreign import Assumed
 from ldm.records import Problem
 from ldm.types import Step, Trajectory
 

@@ -11,7 +11,8 @@ import pytest
 from ldm.reason import Agreement, Notes, State
 from ldm.reason.consulting import REASONS, Consulting, Reason
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+from ldm.reason.prompted import PromptedReasoner
+from ldm.reason.prompting import PromptedOptions
 from ldm.types import Card, History, Recall, StateActionTuple
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Reply, Scripted

@@ -32,7 +32,8 @@ from ldm.reason.forms import (
 )
 from ldm.reason.indexing import CHUNK, SAMPLE
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.prompted import PromptedOptions, PromptedReasoner
+from ldm.reason.prompted import PromptedReasoner
+from ldm.reason.prompting import PromptedOptions
 from ldm.reason.replies import match_action
 from ldm.types import FULL_OUTCOME, Card, History, Outcome, Past, Recall, StateActionTuple
 from tests.conftest import Golden
@@ -1239,7 +1240,7 @@ def test_what_the_vote_suggests_stays_in_its_fence(
     state = replace(STATE, admissible=admissible)
     reasoner.act(state, [recall(n, action) for n, action in enumerate((FORGED, HIDDEN))])
     question = model(reasoner).prompts[0][-1].content
-    before, _, rest = question.partition("\n<suggestions>\n")
+    _before, _, rest = question.partition("\n<suggestions>\n")
     listed, _, after = rest.partition("\n</suggestions>\n")
     lines = listed.splitlines()
     assert len(lines) >= 2

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
-import ldm
 from ldm import records
 from ldm.errors import LdmError
 from ldm.llm import Message
 from ldm.llm.calls import Call, Request
 from ldm.report import details, write_report
 from ldm.report.page import SCRIPTS, STYLES, Chunks, text_of
-from ldm.report.reading import read_run, tuples_of
 from ldm.run.judged import JUDGED, Judged
+from ldm.run.reading import read_run, tuples_of
 from ldm.runs import Manifest, create
 from ldm.types import Answer, EpisodeResult, Trajectory, Usage
 from tests.report.conftest import Recorded
@@ -46,7 +45,7 @@ def entries(data: dict[str, Any], run: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def written(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return ldm.write_report(recorded.all, tmp_path_factory.mktemp("content") / "r.html", trust=True)
+    return write_report(recorded.all, tmp_path_factory.mktemp("content") / "r.html", trust=True)
 
 
 @pytest.fixture(scope="module")

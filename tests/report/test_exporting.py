@@ -18,8 +18,8 @@ from ldm.errors import LdmError
 from ldm.interchange import atif, chat, parquet
 from ldm.llm.calls import Call
 from ldm.report.exporting import Format, export
-from ldm.report.reading import read_run
 from ldm.report.telemetry import export_spans
+from ldm.run.reading import read_run
 from ldm.types import EpisodeResult, Trajectory
 from tests.cli.conftest import Run, run
 from tests.report.conftest import Recorded
@@ -84,10 +84,9 @@ class TestFiles:
         self, run: Run, recorded: Recorded, tmp_path: Path
     ) -> None:
         file = tmp_path / "log.parquet"
-        command = ("runs", "export", recorded.earlier, "--format")
-        assert run(*command, "parquet", "-o", file).out == f"6 episodes → {file}\n"
-        assert "Name it with --out FILE" in run(*command, "parquet").err
-        assert "Name it with --endpoint URL" in run(*command, "otel").err
+        command = ("runs", "export", recorded.earlier, "-o", file, "--format")
+        assert run(*command, "parquet").out == f"6 episodes → {file}\n"
+        assert "is not a collector's URL" in run(*command, "otel").err
 
 
 def spans_of(directory: Path, *, content: bool = False) -> list[ReadableSpan]:
@@ -180,7 +179,7 @@ def test_spans_reach_a_collector(run: Run, recorded: Recorded) -> None:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        command = ("runs", "export", recorded.earlier, "--format", "otel", "--endpoint")
+        command = ("runs", "export", recorded.earlier, "--format", "otel", "-o")
         outcome = run(*command, f"http://127.0.0.1:{port}")
     finally:
         server.stop(None)

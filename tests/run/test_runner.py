@@ -26,15 +26,13 @@ from ldm.types import EpisodeResult, Task, TimeStep, Trajectory
 from tests.run.recorded import TOY
 from tests.toy import ToyEnv, ToyOptions
 
-SPEC = Evaluate(TOY, "test", {"name": "random", "budget": 20}, seed=1)  # type: ignore[arg-type]
+SPEC = Evaluate(Section(TOY), "test", Section("random", (("budget", 20),)), seed=1)
 TASKS = tuple(ToyEnv().tasks("test"))
 
 
 def begun(place: Path, spec: Evaluate = SPEC, **runtime: Any) -> Evaluation:
-    return evaluate.prepare(
-        [evaluate.resolve(spec, Runtime())],
-        Runtime(place, **{"workers": 1, **runtime}),
-    )
+    around = Runtime(place, **{"workers": 1, **runtime})
+    return evaluate.prepare([evaluate.resolve(spec, around)], around)
 
 
 def resumed(run: Run, **runtime: Any) -> Evaluation:
@@ -142,7 +140,7 @@ def test_a_finished_run_is_read_and_not_played_again(tmp_path: Path) -> None:
 
 
 def test_the_budget_ends_every_episode(tmp_path: Path) -> None:
-    spec = replace(SPEC, agent={"name": SPEC.agent.name, "budget": 3})
+    spec = replace(SPEC, agent=Section.read({"name": "random", "budget": 3}))
     (report,) = begun(tmp_path, spec).play()
     assert all(result.env_steps <= 3 for result in report.results)
     assert any(result.end == "budget" for result in report.results)

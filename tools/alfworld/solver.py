@@ -10,8 +10,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from ldm.envs.alfworld.fast import Operation, State, World
 from ldm.envs.alfworld.games import Game
+from ldm.envs.alfworld.world import Operation, State, World
 from ldm.errors import LdmError
 
 _CHANGES = {

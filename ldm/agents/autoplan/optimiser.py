@@ -27,7 +27,7 @@ ITERATIONS = "iterations.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class AttemptSetup:
-    """The means of attempts. llm: acts. planner: reflects and writes the plan."""
+    """Hold the means of attempts. llm: acts. planner: reflects and writes the plan."""
 
     env: Environment
     llm: LLM
@@ -38,7 +38,7 @@ class AttemptSetup:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An attempt to make: a task and the plan for it."""
+    """Describe an attempt to make."""
 
     index: int
     iteration: int
@@ -54,9 +54,9 @@ def draw(pool: Sequence[Task], settings: AutoPlanSettings, seed: int, iteration:
 
 @dataclass
 class Optimisation:
-    """The state of an optimisation: the plan X_i, and how it came about so far.
+    """Hold the state of an optimisation: the plan X_i and the iterations so far.
 
-    setup: for the rewriting of the plan. count: how many iterations there are.
+    setup: for the rewriting of the plan. count: the number of iterations.
     """
 
     setup: AttemptSetup
@@ -66,13 +66,13 @@ class Optimisation:
     iterations: list[Iteration] = field(default_factory=list)
 
     def __len__(self) -> int:
-        """Return how many attempts there are."""
+        """Return the number of attempts."""
         return self.count * self.setup.settings.batch
 
     def turns(self, done: Mapping[int, Experience]) -> Iterator[Mapping[int, Item]]:
         """Yield each iteration's attempts with X_i (§3.2.1, §3.2.2), then rewrite it (§3.2.3).
 
-        done: receives the experiences. Raises LdmError where all attempts of an iteration failed.
+        done: receives the experiences. Raises LdmError if all attempts of an iteration failed.
         """
         settings, seed = self.setup.settings, self.setup.seed
         with closing(self.setup.env):
@@ -92,7 +92,7 @@ class Optimisation:
         return [*self.iterations, Iteration(self.plan, ())]
 
     def _rewrite(self, batch: tuple[Experience, ...], number: int) -> None:
-        """Rewrite the plan after a batch; keep it where the model gives none."""
+        """Rewrite the plan after a batch; keep it if the model gives none."""
         setup, spent = self.setup, list[Usage]()
         card = prompt_card(setup.env.card, setup.settings.card)
         kinds = {task.kind for task in self.pool}
@@ -115,7 +115,7 @@ def _check(batch: Sequence[Experience], number: int) -> None:
 
 
 class Collector:
-    """Attempts tasks and reflects on it; the worker of an optimisation."""
+    """Attempt tasks and reflect on them; the worker of an optimisation."""
 
     def __init__(self, setup: AttemptSetup) -> None:
         self._setup = setup
@@ -151,9 +151,9 @@ class Collector:
 
 
 def solution_of(env: Environment) -> Callable[[Task], str] | None:
-    """Return the environment's method `solution`; None where it has none.
+    """Return the environment's method `solution`, or None if it has none.
 
-    It says in words what solves a task. Only an optimisation asks, of training tasks.
+    It describes a solution of a task. Only an optimisation asks, of training tasks.
     """
     solution: Callable[[Task], str] | None = getattr(env, "solution", None)
     return solution

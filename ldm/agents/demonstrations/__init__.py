@@ -86,7 +86,7 @@ def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     if not path.is_file():
         raise LdmError(
             f"There are no demonstrations at {path}.",
-            "Name a JSONL file of Trajectory records (their schema: ldm schema trajectory).",
+            "Name a JSONL file of trajectories (`ldm validate --schema trajectory` shows them).",
         )
     fitting = tuple(one for one in _read(path) if one.task.env == env)
     if not fitting:

@@ -5,7 +5,7 @@ from ldm.types import Card
 #: Steps of a trial, thoughts included: ADaPT's 20 of an executor (arXiv 2311.05772, App. A) times
 #: its d_max of 3, as its baselines have them (§4.2).
 _LOOP = {"budget": 60}
-#: What ADaPT's executors have (its App. A), and are shown: atomic skills, heat and look (§4.1).
+#: Options of ADaPT's executors (its App. A); they are shown atomic skills, heat, look (§4.1).
 _EXECUTOR: dict[str, int | str] = {"executor_steps": 20, "strength": "hybrid"}
 
 CARD = Card(

@@ -11,7 +11,7 @@ from typing import Any
 
 from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.games import ENV, kind_of
-from ldm.envs.field_errors import FieldError
+from ldm.envs.fields import FieldError
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory
 

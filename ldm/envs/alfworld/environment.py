@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
+from ldm.envs._base import ListedEnvironment, unknown_split, unknown_task
 from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.card import CARD
 from ldm.envs.alfworld.dialect import DIALECTS, Dialect, translate
 from ldm.envs.alfworld.engine import Engine, EngineState
 from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import (
-    ENV,
     FILE,
     OFFICIAL_SPLITS,
     OWN_SPLITS,
@@ -25,14 +24,11 @@ from ldm.envs.alfworld.games import (
     read_game,
     scan_split,
 )
-from ldm.envs.alfworld.official import OfficialEngine
 from ldm.envs.metadata import DataSource, Extra, Metadata, ShippedSplits
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep, stable_hash
 
-#: Increased when the same game yields different texts than before.
-VERSION = "1"
 Feedback = Literal["plain", "fine", "existence"]
 
 
@@ -57,10 +53,16 @@ class ALFWorldOptions:
     feedback: Feedback = "plain"
 
 
-_ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "official": OfficialEngine}
+def _official() -> Engine:
+    from ldm.envs.alfworld.official import OfficialEngine
+
+    return OfficialEngine()
 
 
-class ALFWorld:
+_ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "official": _official}
+
+
+class ALFWorld(ListedEnvironment[tuple[str, str]]):
     """Household tasks in text (Shridhar et al., arXiv 2010.03768).
 
     Texts are those of the published runners: without the banner, and without the sentence on
@@ -69,16 +71,18 @@ class ALFWorld:
 
     card: Card = CARD
     paper: ClassVar[str] = "ALFWorld, arXiv 2010.03768"
-    needs: ClassVar[str] = "nothing for the demo splits; else the games (ldm data get alfworld)"
+    needs: ClassVar[str] = "nothing for the demo splits; else the games (ldm data alfworld)"
     default_split: ClassVar[str] = "valid_seen"
     train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_explore", "demo_train")
+    splits: ClassVar[tuple[str, ...]] = (*OFFICIAL_SPLITS, *OWN_SPLITS)
     metadata: ClassVar[Metadata] = Metadata(
         data=DataSource(
             "ldm.envs.alfworld.data",
             variable="ALFWORLD_DATA",
             holds="json_2.1.1",
             remedy=(
-                "Set it to the folder that holds json_2.1.1; `ldm data get alfworld` downloads it."
+                "Set it to the folder that holds json_2.1.1; `ldm data alfworld --to FOLDER` "
+                "downloads it."
             ),
         ),
         shipped=ShippedSplits(explore="demo_explore", test="demo_test"),
@@ -93,6 +97,7 @@ class ALFWorld:
 
     def __init__(self, options: ALFWorldOptions | None = None) -> None:
         """Create the environment; raise LdmError if an option has an invalid value."""
+        super().__init__()
         self.options = options or ALFWorldOptions()
         if self.options.dialect not in ("game", *DIALECTS):
             raise LdmError(
@@ -113,41 +118,16 @@ class ALFWorld:
                 "Use the fast engine, or feedback=plain.",
             )
         self._engine = _ENGINES[self.options.engine]()
-        self._own: dict[str, Game] = {}
-        self._listed: dict[str, tuple[Task, ...]] = {}
-        self._digests: dict[str, str] = {}
-        self._game: Game | None = None
+        self._own: dict[str, dict[str, Game]] = {}
+        self._playing: Game | None = None
         self._now: EngineState | None = None
-
-    def protocol(self) -> Mapping[str, Any]:
-        """Return what makes scores comparable: texts, dialect, contents of the splits used."""
-        return {
-            "environment": ENV,
-            "version": VERSION,
-            "observation": "text",
-            "dialect": self.options.dialect,
-            "admissible": self.options.admissible,
-            "feedback": self.options.feedback,
-            "data": dict(sorted(self._digests.items())),
-        }
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        """Return the tasks of a split, sorted by id, without those not in the published set.
-
-        Raise LdmError for an unknown split, missing data or a damaged game file.
-        """
-        if split not in self._listed:
-            games = list(self._own_split(split) if split in OWN_SPLITS else self._official(split))
-            self._listed[split] = tuple(task for task, _ in games)
-            self._digests[split] = stable_hash([(task.id, digest) for task, digest in games])
-        return self._listed[split]
 
     def reset(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the room and, on the next line, the task."""
         self._now = None
-        if self._game is None or self._game.id != task.id:
-            self._game = self._find(task)
-        self._now = self._engine.start(self._game)
+        if self._playing is None or self._playing.id != task.id:
+            self._playing = self._find(task)
+        self._now = self._engine.start(self._playing)
         return self._answer(texts.opening(self._now.feedback))
 
     def step(self, action: str) -> TimeStep:
@@ -155,9 +135,9 @@ class ALFWorld:
 
         With fine feedback, a sentence with the reason may follow.
         """
-        if self._game is None or self._now is None or self._now.won:
+        if self._playing is None or self._now is None or self._now.won:
             raise RuntimeError("no task is running: call reset first")
-        command = translate(action.strip(), self._game.dialect)
+        command = translate(action.strip(), self._playing.dialect)
         if command not in self._now.commands:
             return self._answer(f"{texts.NOTHING} {self._why_not(command)}".strip(), valid=False)
         self._now = self._engine.step(command)
@@ -168,20 +148,20 @@ class ALFWorld:
         dialect = self._dialect()
         return translate(text, dialect) if dialect else text
 
-    def fork(self) -> ALFWorld:
+    def fork(self) -> Self:
         """Return a copy in the same state. Raise ForkUnsupported with the official engine."""
-        twin = copy.copy(self)
+        twin = super().fork()
         twin._engine = self._engine.fork()
         return twin
 
     def close(self) -> None:
         self._engine.close()
-        self._game = self._now = None
+        self._playing = self._now = None
 
     def _dialect(self) -> Dialect | None:
         if self.options.dialect != "game":
             return self.options.dialect
-        return self._game.dialect if self._game else None
+        return self._playing.dialect if self._playing else None
 
     def _answer(self, observation: str, *, valid: bool = True) -> TimeStep:
         assert self._now is not None  # noqa: S101 - set by both callers
@@ -207,36 +187,52 @@ class ALFWorld:
             return commands
         return tuple(self.localize(command) for command in commands)
 
-    def _own_split(self, split: str) -> list[tuple[Task, str]]:
-        games = own_games(split)
-        self._own.update((game.id, game) for game in games)
-        return [(game.task, game.digest) for game in games]
+    def _games(self, split: str) -> Iterator[tuple[Task, tuple[str, str]]]:
+        """Yield the tasks of a split by id, without those not in the published set.
 
-    def _official(self, split: str) -> list[tuple[Task, str]]:
-        root = self._root(split)
-        games = []
+        Each has its digest beside it: the texts of all games together would fill the memory.
+        """
+        games = self._own_games(split).values() if split in OWN_SPLITS else self._official(split)
+        return ((game.task, (game.id, game.digest)) for game in games)
+
+    def _digest(self, games: list[tuple[str, str]]) -> str:
+        return stable_hash(games)
+
+    def _conditions(self) -> Mapping[str, Any]:
+        return {
+            "observation": "text",
+            "dialect": self.options.dialect,
+            "admissible": self.options.admissible,
+            "feedback": self.options.feedback,
+        }
+
+    def _own_games(self, split: str) -> dict[str, Game]:
+        if split not in self._own:
+            self._own[split] = {game.id: game for game in own_games(split)}
+        return self._own[split]
+
+    def _official(self, split: str) -> Iterator[Game]:
+        root, games = self._root(split), 0
         for game in scan_split(root, split):
             if isinstance(game, Problem):
                 raise _damaged(game)
-            if not isinstance(game, Skipped):
-                games.append((game.task, game.digest))
+            if isinstance(game, Game):
+                games += 1
+                yield game
         if not games:
             raise LdmError(
                 f"{root / split} holds no game that can be played.",
-                "Check the folder with: ldm data check alfworld PATH.",
+                "Check the folder with: ldm data alfworld PATH.",
             )
-        return games
 
     def _find(self, task: Task) -> Game:
         split = task.id.split("/", 1)[0]
+        if split not in self.splits:
+            raise unknown_split("ALFWorld", split, self.splits)
         if split in OWN_SPLITS:
-            if task.id not in self._own:
-                self._own_split(split)
-            if task.id not in self._own:
-                raise LdmError(
-                    f"ALFWorld has no task {task.id!r}.", f"Use a task of the split {split}."
-                )
-            return self._own[task.id]
+            if task.id not in self._own_games(split):
+                raise unknown_task("ALFWorld", task)
+            return self._own_games(split)[task.id]
         file = self._root(split) / task.id / FILE
         if not file.is_file():
             raise LdmError(
@@ -250,17 +246,14 @@ class ALFWorld:
         return game
 
     def _root(self, split: str) -> Path:
-        if split not in OFFICIAL_SPLITS:
-            known = ", ".join((*OFFICIAL_SPLITS, *OWN_SPLITS))
-            raise LdmError(f"ALFWorld has no split {split!r}.", f"Known splits: {known}.")
         if not self.options.data:
             raise LdmError(
                 f"ALFWorld's split {split!r} needs the official games, and no data path is set.",
                 "Set ALFWORLD_DATA to the folder that holds json_2.1.1 (download it with: ldm data "
-                "get alfworld), or use the split demo_test, which ships with the package.",
+                "alfworld --to FOLDER), or use the split demo_test, which ships with the package.",
             )
         return data_root(Path(self.options.data))
 
 
 def _damaged(problem: Problem) -> LdmError:
-    return LdmError(f"{problem}.", "List all such files with: ldm data check alfworld PATH.")
+    return LdmError(f"{problem}.", "List all such files with: ldm data alfworld PATH.")

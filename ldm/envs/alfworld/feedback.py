@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ldm.envs.alfworld.fast import State, World
+from ldm.envs.alfworld.world import State, World
 
 KINDS = (
     "missing index",
@@ -49,10 +47,10 @@ Reason = tuple[str, str]
 
 
 def reason(world: World, state: State, command: str, *, existence: bool = False) -> Reason | None:
-    """Return which of the seven kinds explains why `command` is not admissible, and a sentence.
+    """Return the kind of reason why `command` is not admissible, and a sentence.
 
-    existence: say also, before what concerns them, which objects do not exist at all.
-    None if none of them does, as for a command of unknown form.
+    existence: include the kind of objects that do not exist, before other reasons about them.
+    Return None if no kind applies, as for a command of unknown form.
     """
     for form in _FORMS:
         match = form.fullmatch(" ".join(command.lower().split()))
@@ -95,7 +93,7 @@ class _Room:
         return self._slice(*names) if verb == "slice" else self._examine(names[0])
 
     def _absent(self, *names: str) -> Reason | None:
-        """Return that an object does not exist, if that is said and one of these does not."""
+        """Return the reason that one of these objects does not exist, if that kind is included."""
         for name in names if self._existence else ():
             if name not in self._ids:
                 return EXISTENCE, f"There is no {name} in this household."

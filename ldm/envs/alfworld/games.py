@@ -2,7 +2,7 @@
 
 An official game is `<data>/json_2.1.1/<split>/<task>/<trial>/game.tw-pddl`, a JSON object with the
 keys pddl_domain, grammar, pddl_problem and solvable. Our own are lines of `demo/<split>.jsonl.gz`,
-which hold only what differs between them: all follow the rules of ALFWorld's new grammar.
+which hold only their differences: all follow the rules of ALFWorld's new grammar.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Skipped:
 
 
 def kind_of(game_id: str) -> str:
-    """Return the kind of a game from its task folder's name; "" if it is none of the six."""
+    """Return the kind of a game from its task folder's name, "" if it is unknown."""
     folder = game_id.split("/")[1] if "/" in game_id else game_id
     return KINDS.get(folder.split("-", 1)[0], "")
 
@@ -102,12 +102,12 @@ def data_root(path: Path) -> Path:
     problem = "has no" if path.is_dir() else "does not exist, so there is no"
     raise LdmError(
         f"{path} {problem} {FOLDER}/train, valid_seen or valid_unseen.",
-        "Name the folder that holds json_2.1.1, or download the games: ldm data get alfworld.",
+        "Name the folder that holds json_2.1.1, or download it: ldm data alfworld --to FOLDER.",
     )
 
 
 def scan_split(root: Path, split: str) -> Iterator[Game | Skipped | Problem]:
-    """Yield each game file of an official split, by name, as a game or the reason it is not one."""
+    """Yield each game file of an official split, by name: a game, or why it is not one."""
     for file in sorted((root / split).glob(f"*/*/{FILE}")):
         game_id = file.parent.relative_to(root).as_posix()
         yield read_game(file, game_id)

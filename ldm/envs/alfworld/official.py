@@ -19,7 +19,7 @@ from ldm.envs.alfworld.pddl import grammar_flaw
 from ldm.envs.alfworld.texts import entity_names
 from ldm.errors import ForkUnsupported, LdmError
 
-#: What the engine is made of.
+#: The packages of the engine.
 PACKAGES = ("alfworld", "textworld", "fast_downward")
 INSTALL = 'Install the engine: pip install "ldm-memory[alfworld]", or play with the fast one.'
 _UNKNOWN_GOAL = "UNKNOWN GOAL."
@@ -53,7 +53,7 @@ class OfficialEngine:
             except Exception as error:  # the engine's parsers raise exceptions of many types
                 raise LdmError(
                     f"The engine cannot load the game {game.id}: {type(error).__name__}: {error}",
-                    "Find damaged files with: ldm data check alfworld PATH.",
+                    "Find damaged files with: ldm data alfworld PATH.",
                 ) from error
         return _state(state)
 
@@ -110,7 +110,7 @@ def as_data(game: Game) -> dict[str, str]:
     """Return a game in the form that the official engine reads.
 
     Our own games need the package alfworld. Raise LdmError if it is missing, or if the grammar
-    holds code: the engine evaluates what stands in its braces.
+    holds code: the engine evaluates the contents of its braces.
     """
     domain, grammar = game.domain, game.grammar
     if not domain:
@@ -120,7 +120,7 @@ def as_data(game: Game) -> dict[str, str]:
     if flaw := grammar_flaw(grammar):
         raise LdmError(
             f"The game {game.id} is not played: {flaw}.",
-            "Download the games: ldm data get alfworld.",
+            "Download the games: ldm data alfworld --to FOLDER.",
         )
     return {"pddl_domain": domain, "grammar": grammar, "pddl_problem": game.problem}
 

@@ -23,7 +23,7 @@ Fact: TypeAlias = tuple[str, ...]
 
 _TOKEN = re.compile(r"[()]|[^\s();]+|;[^\n]*")
 _TASK_LINE = re.compile(rf'"{TASK}((?:[^"\\]|\\.)*)"')
-#: What a task may hold; all else could be one of the grammar's expressions, which are Python.
+#: A plain task; other characters could form one of the grammar's expressions, which are Python.
 _PLAIN = re.compile(r"[\w ,.:;!?'()/-]*")
 
 #: Digests of the actions as `_pattern` writes them; `help` came with the new grammar.
@@ -176,7 +176,7 @@ def read_rules(domain: str, grammar: str) -> Rules:
 def grammar_flaw(grammar: str) -> str:
     """Return why a grammar must not be used, "" if it is one of ALFWorld's two with a plain task.
 
-    The official engine evaluates what stands in braces as Python code.
+    The official engine evaluates the contents of braces as Python code.
     """
     for task in _TASK_LINE.findall(grammar):
         if not _PLAIN.fullmatch(task):

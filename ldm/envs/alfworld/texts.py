@@ -46,7 +46,7 @@ def observation(feedback: str) -> str:
 
 
 def goal_of(text: str) -> str:
-    """Return the text after "Your task is to: " on its line; "" if there is none."""
+    """Return the text after "Your task is to: " on its line, or ""."""
     _, marker, rest = text.partition(TASK)
     return rest.split("\n", 1)[0].strip() if marker else ""
 

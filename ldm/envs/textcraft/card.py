@@ -5,7 +5,7 @@ from ldm.types import Card
 #: Steps of a trial, thoughts included: 3 times ADaPT's 20 of an executor (arXiv 2311.05772,
 #: App. A). Its baselines have d_max times as many (§4.2), which would be 80 here.
 _LOOP = {"budget": 60}
-#: What ADaPT's executors have, and are shown: atomic skills and one whole task (its App. A).
+#: Options of ADaPT's executors; they are shown atomic skills and one whole task (its App. A).
 _EXECUTOR: dict[str, int | str] = {"executor_steps": 20, "strength": "hybrid"}
 
 CARD = Card(

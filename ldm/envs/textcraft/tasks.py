@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.field_errors import FieldError, line_object, text_in
+from ldm.envs.fields import FieldError, line_object, text_in
 from ldm.envs.textcraft.recipes import Book, Recipe, name_of, words
 from ldm.errors import LdmError
 from ldm.records import Problem

@@ -7,7 +7,7 @@ KIND = "buy"
 #: Steps of a trial, thoughts included: ADaPT's 15 of an executor (arXiv 2311.05772, App. A) times
 #: its d_max of 3, as its baselines have them (§4.2).
 _LOOP = {"budget": 45}
-#: What ADaPT's executors have, and are shown: atomic skills (its App. A).
+#: Options of ADaPT's executors; they are shown atomic skills (its App. A).
 _EXECUTOR: dict[str, int | str] = {"executor_steps": 15, "strength": "skills"}
 
 CARD = Card(

@@ -26,7 +26,7 @@ NO_PRICE = 100.0
 NO_ATTRIBUTE = "DUMMY_ATTR"
 LONGEST_ASIN = 10
 
-#: Characters read at a time: what follows a product in them is copied for each.
+#: Bytes read at a time; the rest of them is copied for each product.
 _CHUNK = 1 << 16
 #: Bytes of the largest object in a file of its own: attributes and instructions of all products.
 _MOST = 4 * 2**30
@@ -36,7 +36,7 @@ _NOT_NUMERIC = re.compile(r"[^\d.]")
 _PRODUCTS = ("items_shuffle*.json", "items_shuffle*.json.gz")
 _ATTRIBUTES = ("items_ins_v2*.json", "items_ins_v2*.json.gz")
 _HUMAN = ("items_human_ins*.json", "items_human_ins*.json.gz")
-_DOWNLOAD = "Download the official files with: ldm data get webshop."
+_DOWNLOAD = "Download the official files with: ldm data webshop --to FOLDER."
 
 #: Option name → its values, in page order.
 Options = tuple[tuple[str, tuple[str, ...]], ...]
@@ -60,7 +60,7 @@ class Product:
     """One product as the site shows it.
 
     prices: one, or the two ends of a range, in dollars.
-    instructions: what its goals ask for; empty if it has no goal.
+    instructions: those of its goals; empty if it has no goal.
     nouns: the lower-case noun tokens of the title if the file has them, else None.
     """
 
@@ -228,8 +228,8 @@ def stream_array(path: Path) -> Iterator[tuple[int, Any | Problem]]:
             buffer, start = buffer[start:] + chunk, 0
 
 
-def _end_of(text: str, start: int) -> int:
-    """Return where the element that begins at `start` ends, by its brackets; `start` if nowhere."""
+def _end_of(text: bytes, start: int) -> int:
+    """Return the end of the element that begins at `start`, by its brackets; else `start`."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         if token[0] in "[{":

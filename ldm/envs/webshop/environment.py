@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, get_args, overload
 
 import numpy as np
 
+from ldm.envs._base import unknown_split, unknown_task
 from ldm.envs.metadata import DataSource, Extra, Metadata, ShippedSplits
 from ldm.envs.webshop import pages
 from ldm.envs.webshop.card import CARD, KIND
@@ -27,9 +28,9 @@ from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep
 
 ENV = "webshop"
-Range = tuple[int, int | None]
-#: Increased when the same catalogue yields different texts, rewards or splits than before.
+#: Increased when the same catalogue yields other texts, rewards or splits.
 VERSION = "1"
+Range = tuple[int, int | None]
 #: Session numbers of the splits, as in the official baselines; None is the end.
 OFFICIAL_SPLITS: dict[str, Range] = {"test": (0, 500), "dev": (500, 1500), "train": (1500, None)}
 #: The same for the small catalogue that ships with the package.
@@ -81,16 +82,18 @@ class WebShop:
 
     card: Card = CARD
     paper: ClassVar[str] = "WebShop, arXiv 2207.01206"
-    needs: ClassVar[str] = "nothing for the demo splits; else the products (ldm data get webshop)"
+    needs: ClassVar[str] = "nothing for the demo splits; else the products (ldm data webshop)"
     default_split: ClassVar[str] = "test"
     train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_train")
+    splits: ClassVar[tuple[str, ...]] = (*OFFICIAL_SPLITS, *OWN_SPLITS)
     metadata: ClassVar[Metadata] = Metadata(
         data=DataSource(
             "ldm.envs.webshop.data",
             variable="WEBSHOP_DATA",
             holds="items_shuffle*.json",
             remedy=(
-                "Set it to the folder of items_shuffle*.json; `ldm data get webshop` downloads it."
+                "Set it to the folder of items_shuffle*.json; `ldm data webshop --to FOLDER` "
+                "downloads it."
             ),
             sizes={"small": "1000 products", "all": "1.18 million products (5 GB)"},
         ),
@@ -120,7 +123,7 @@ class WebShop:
         self._there: Mapping[str, Node] = {}
 
     def protocol(self) -> Mapping[str, Any]:
-        """Return what makes scores comparable: goals, prices, caps, observations, reward."""
+        """Return the conditions of scores: goals, prices, caps, observations, reward."""
         options = self.options
         own = {split in OWN_SPLITS for split in self._listed}
         worlds = {name: self._open(name) for name in sorted(own)}
@@ -144,10 +147,9 @@ class WebShop:
         Raise LdmError for an unknown split and for missing or damaged data.
         """
         if split not in self._listed:
+            if split not in self.splits:
+                raise unknown_split("WebShop", split, self.splits)
             splits = OWN_SPLITS if split in OWN_SPLITS else OFFICIAL_SPLITS
-            if split not in splits:
-                known = ", ".join((*OFFICIAL_SPLITS, *OWN_SPLITS))
-                raise LdmError(f"WebShop has no split {split!r}.", f"Known splits: {known}.")
             world = self._open(split in OWN_SPLITS)
             numbers = _numbers(world.goals.sources(), splits, split)
             if not len(numbers):
@@ -165,7 +167,7 @@ class WebShop:
         split, _, number = task.id.partition("/")
         self._world = self._open(split in OWN_SPLITS)
         if not number.isdecimal() or int(number) >= len(self._world.goals):
-            raise LdmError(f"WebShop has no task {task.id!r}.", f"Use a task of the split {split}.")
+            raise unknown_task("WebShop", task)
         self._session = self._world.start(int(number))
         return self._answer(self._session)
 
@@ -187,14 +189,14 @@ class WebShop:
         return copy.copy(self)
 
     def prepare(self) -> None:
-        """Load what a purchase compares titles with: rapidfuzz and, where need be, spaCy's model.
+        """Load rapidfuzz and, for official data, spaCy's model, which purchases need.
 
         Loaded beside threads that receive replies, spaCy breaks them: it imports `httpx`, which the
-        `openai` package looks for among the modules, half-imported as it may be.
+        `openai` package looks up among the modules, even if it is half-imported.
         """
         alike("", "")
         if self.options.data:
-            with suppress(LdmError):  # the purchase that needs it says what is missing
+            with suppress(LdmError):  # the purchase that needs it raises the error
                 load_parser()
 
     def close(self) -> None:
@@ -217,8 +219,8 @@ class WebShop:
                 raise LdmError(
                     "WebShop's official splits need the official files, and no data path is set.",
                     "Set WEBSHOP_DATA to the folder that holds items_shuffle.json (download it "
-                    "with: ldm data get webshop), or use the split demo_test, which ships with the "
-                    "package.",
+                    "with: ldm data webshop --to FOLDER), or use the split demo_test, which ships "
+                    "with the package.",
                 )
             folder = OWN_DATA if own else Path(str(options.data))
             human = options.goals == "human"

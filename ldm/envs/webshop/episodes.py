@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ldm.envs.field_errors import FieldError, number_in, text_in
+from ldm.envs.fields import FieldError, number_in, text_in
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.render import INVALID
 from ldm.envs.webshop.sessions import ENV, SPLIT

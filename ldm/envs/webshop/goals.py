@@ -1,4 +1,4 @@
-"""Goals: what to buy, created from the products' instructions as in the official code.
+"""Goals, created from the products' instructions as in the official code.
 
 Prices within a range and price caps are drawn from our own generator, which is seeded before the
 first draw. The official server seeds only before it shuffles the goals, so that its prices differ
@@ -37,7 +37,7 @@ class Products(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What to buy.
+    """A purchase to make.
 
     product: the one that fits exactly. price_cap: in dollars, NO_CAP if any price is acceptable.
     """

@@ -1,4 +1,4 @@
-"""The site: the contents of a page, what can be clicked on it, and the effect of a click.
+"""The site: the contents of a page, its clickable elements, and the effect of a click.
 
 Everything here is a pure function of an immutable `Session`. The official environment renders HTML
 and parses it again; its texts, and the quirks of its clicks, are reproduced without that step.
@@ -34,7 +34,7 @@ _PAGES: tuple[Page, ...] = ("search_results", "item_page", "item_sub_page", "don
 
 
 class Shop(Protocol):
-    """What pages need beyond the session."""
+    """The parts of a shop that pages need."""
 
     def product(self, asin: str) -> Product: ...
 
@@ -45,7 +45,7 @@ class Shop(Protocol):
         ...
 
     def reward(self, session: Session) -> float:
-        """Return what buying the session's product with its options earns."""
+        """Return the reward of buying the session's product with its options."""
         ...
 
 
@@ -65,7 +65,7 @@ class Session:
     query, results, at: the last search, its products' positions, the open result page, from 1.
     asin, options: the open product, and the options chosen, in the order of choosing.
     visited: products opened since the search page was last left. sub: the open sub-page.
-    score: what buying earned.
+    score: the reward of the purchase.
     """
 
     number: int

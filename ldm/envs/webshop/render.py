@@ -24,7 +24,7 @@ def text(session: Session, page: Iterable[Node]) -> str:
 
 
 def text_rich(session: Session, page: Iterable[Node]) -> str:
-    """Return the texts of the page, one per line, marking what can be clicked and what was."""
+    """Return the texts of the page, one per line, with marks for clickable and clicked ones."""
     url = session.url
     lines, clicked = [], []
     for node in page:

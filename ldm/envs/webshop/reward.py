@@ -131,7 +131,7 @@ def _has(product: Product, attribute: str) -> bool:
 
 
 def _met(request: RequestedOption, options: Mapping[str, str]) -> bool:
-    """Return whether any chosen value resembles the requested option, whatever its name."""
+    """Return whether any chosen value resembles the requested option, under any name."""
     if isinstance(request, str):
         text = color(request)
     else:

@@ -1,27 +1,29 @@
 """The official logs of people shopping: one page event per line, in the order of each session.
 
-An event records which page was opened, not what was clicked, so the clicks are inferred: they are
-those that lead from one page to the next on our site. A page is rebuilt if the catalogue holds its
+An event records the page that was opened, not the click, so clicks are inferred: they are those
+that lead from one page to the next on our site. A page is rebuilt if the catalogue holds its
 products; otherwise the observation is "".
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ldm.envs.field_errors import FieldError, line_object, number_in, text_in
+from ldm.envs.fields import FieldError, line_object, number_in, text_in
+from ldm.envs.formats import Assumed
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.catalogue import Files, Product
 from ldm.envs.webshop.pages import Layout, Page, Session, nodes
 from ldm.envs.webshop.render import bracket
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.records import Problem
+from ldm.text import text_lines
 from ldm.types import Step, Task, Trajectory
 
 ENV = "webshop"
@@ -41,7 +43,7 @@ _SUB_AT = 5
 class Event:
     """A page that was opened. view: the state of a session of our site that shows this page.
 
-    listed: the products on a result page. reward: what the purchase earned, on the page after it.
+    listed: the products on a result page. reward: that of the purchase, on the page after it.
     """
 
     line: int
@@ -57,19 +59,18 @@ def detect(line: Mapping[str, Any]) -> bool:
     return line.get("page") in _PAGES and "url" in line and "goal" in line
 
 
-def scan(
-    lines: Iterable[tuple[int, str]], file: str, data: str | None = None
-) -> Iterator[Trajectory | Problem]:
+def read(path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:
     """Yield a problem for each invalid line of a log, and its sessions by their first events.
 
-    A session with an invalid line is left out, as its clicks cannot be inferred.
-    data: the folder with the product files, to rebuild pages from.
+    A session with an invalid line is left out, as its clicks cannot be inferred. Pages are rebuilt
+    from the product files in `assumed.data`.
     """
-    catalogue = _catalogue(data) if data else None
+    catalogue = _catalogue(assumed.data) if assumed.data else None
+    file = str(path)
     sessions: dict[str, list[Event]] = {}
     bad: set[str] = set()
     present = ""
-    for number, text in lines:
+    for number, text in text_lines(path):
         entry = line_object(text, file, number)
         if not isinstance(entry, Problem):
             try:

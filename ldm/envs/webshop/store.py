@@ -1,7 +1,6 @@
 """A compiled catalogue: products, prices, goals and search index as arrays and one text.
 
-It is compiled once for each set of files and settings. A cache folder stores it, written
-atomically and memory-mapped, so that it opens instantly and worker processes share its memory.
+It is compiled once for each set of files and settings, see `ldm.envs.cache`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ldm.envs.compiled import Compiled, open_compiled, value_at
+from ldm.envs.cache import Compiled, open_compiled, value_at
 from ldm.envs.lucene.search import Index, Indexer
 from ldm.envs.webshop.catalogue import Files, Product, read_products
 from ldm.envs.webshop.goals import SEED, Drawer, Goals, Prices, shuffled
@@ -119,7 +118,7 @@ def open_catalogue(
     """
 
     def compile_files(text: IO[bytes]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        # What is cached serves both settings of strict.
+        # A cached catalogue serves both settings of strict.
         entries = read_products(files, limit=settings.limit, strict=strict and cache is None)
         return compile_products(entries, settings.seed, text)
 

@@ -46,7 +46,7 @@ class Titles:
 
 
 def parser_version() -> str:
-    """Return name and version of the installed spaCy model, "none" if there is none."""
+    """Return name and version of the installed spaCy model, or "none"."""
     model = _installed()
     if model is None or model.dist is None:
         return "none"
@@ -54,7 +54,7 @@ def parser_version() -> str:
 
 
 def check_parser() -> EntryPoint:
-    """Return the installed model. Raise LdmError if there is none."""
+    """Return the installed model; raise LdmError if there is none."""
     model = _installed()
     if model is None:
         raise LdmError(
@@ -74,7 +74,7 @@ def _installed() -> EntryPoint | None:
 
 @cache
 def load_parser() -> Any:
-    """Return spaCy's model, loaded once a process. Raise LdmError where it cannot be."""
+    """Return spaCy's model, loaded once a process; raise LdmError if it cannot be loaded."""
     model = check_parser()
     try:
         import spacy

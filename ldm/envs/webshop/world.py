@@ -1,4 +1,4 @@
-"""The shop: a catalogue as pages need it, and what a purchase earns."""
+"""The shop: a catalogue for pages, and the rewards of purchases."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ class World:
         return positions
 
     def reward(self, session: Session) -> float:
-        """Return what buying the session's product with the options chosen earns, in [0, 1]."""
+        """Return the reward of buying the session's product with its options, in [0, 1]."""
         return self.verdict(session).total
 
     def verdict(self, session: Session) -> Reward:
-        """Return the reward with all that it is made of."""
+        """Return the reward with its components."""
         product = self.product(session.asin)
         position = self.catalogue.position(session.asin)
         price = float(self.catalogue.amounts[position])

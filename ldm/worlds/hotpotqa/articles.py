@@ -1,6 +1,6 @@
-"""The collection of articles: which one a title opens, and which titles are similar.
+"""The collection of articles: the one that a title opens, and similar titles.
 
-It stands in for Wikipedia's search; `docs/decisions/hotpotqa.md` says how and where it differs.
+It replaces Wikipedia's search; `docs/decisions/hotpotqa.md` lists the differences.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from html import unescape
 
 import numpy as np
 
-from ldm.envs.compiled import Compiled, value_at
+from ldm.envs.cache import Compiled, value_at
 from ldm.envs.lucene.search import Index, Indexer
 from ldm.worlds.hotpotqa.questions import Article
 from ldm.worlds.hotpotqa.world import MAY_REFER, SHOWN, Ambiguous, Page, Similar
 
-#: A title counts as often as so many mentions in the text.
+#: A title counts as this many mentions in the text.
 TITLE_WEIGHT = 10
 #: With one of these no title matches, as on Wikipedia.
 _NO_TITLE = re.compile(r"[\[\]{}<>|]")
@@ -49,7 +49,7 @@ def _without_punctuation(title: str) -> str:
     return " ".join("".join(c if c.isalnum() else " " for c in text).split())
 
 
-#: What two titles have in common to be the same, the strictest first.
+#: Normal forms in which equal titles are the same, the strictest first.
 STAGES: tuple[Callable[[str], str], ...] = (
     _typed,
     _without_case,
@@ -149,7 +149,7 @@ class Collection:
         return Similar(self._with_similar((), query))
 
     def place(self, query: str) -> int | None:
-        """Return the number of the article that a query opens; None if there is none."""
+        """Return the number of the article that a query opens, or None."""
         if _NO_TITLE.search(query):
             return None
         for text in _unquoted(query):

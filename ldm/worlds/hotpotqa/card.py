@@ -45,7 +45,7 @@ CARD = Card(
     repeatable=("lookup",),
     final=("finish[",),
     outline="You answer a question by looking it up in a collection of articles.",
-    # What the three actions do belongs to AutoPlan's task description (§4.1).
+    # AutoPlan's task description includes the effects of the three actions (§4.1).
     bare_actions=(
         "search[TITLE]: open the article with this title, which shows its first five sentences; "
         "without such an article, list five titles that are similar",

@@ -14,8 +14,8 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from ldm.envs.compiled import Compiled, open_compiled
-from ldm.envs.field_errors import FieldError, line_object
+from ldm.envs.cache import Compiled, open_compiled
+from ldm.envs.fields import FieldError, line_object
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import check_file, lines_of
@@ -52,7 +52,7 @@ class Sources:
 
     @classmethod
     def find(cls, folder: Path, collection: Articles) -> Sources:
-        """Return what is in `folder`; raise LdmError if there are no questions or no archive."""
+        """Return the files in `folder`; raise LdmError without questions, or without an archive."""
         questions = find_files(folder, OWN_FILES if folder == OWN_DATA else FILES)
         abstracts = collection == "abstracts"
         listed = sorted(folder.glob(ABSTRACTS)) if abstracts else files_like(folder, _MORE_ARTICLES)
@@ -60,7 +60,7 @@ class Sources:
         if collection == "abstracts" and not articles:
             raise LdmError(
                 f"{folder} holds no archive of abstracts ({ABSTRACTS}).",
-                "Download it: ldm data get hotpotqa --size abstracts.",
+                "Download it: ldm data hotpotqa --size abstracts --to FOLDER.",
             )
         return cls(folder, questions, articles, collection)
 

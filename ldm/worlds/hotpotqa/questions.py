@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.field_errors import FieldError, text_in
+from ldm.envs.fields import FieldError, text_in
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import read_json
@@ -31,7 +31,7 @@ FILES = {
     TRAIN: ("hotpot_train*.json", "train*.json"),
 }
 OWN_FILES = {DEMO_TRAIN: ("demo_train.json.gz",), DEMO_TEST: ("demo_test.json.gz",)}
-#: Twice what the official training file needs, which has 566 MB.
+#: Bytes of the largest file; the official training file has 566 MB.
 MOST_BYTES = 1 << 31
 #: ReAct's 500 questions: the first ones of these numbers in this order.
 _REACT_SEED, _REACT_OF, _REACT_COUNT = 233, 7_405, 500
@@ -53,7 +53,7 @@ class Question:
 
     @property
     def source(self) -> str:
-        """What a memory and an evaluation must not share: the two articles."""
+        """The two articles, which a memory and an evaluation must not share."""
         return " | ".join(self.titles)
 
     @property
@@ -61,7 +61,7 @@ class Question:
         return f"Question: {self.text}"
 
     def task(self, split: str) -> Task:
-        """Return the task; no answer, title or level is part of what an agent sees."""
+        """Return the task; agents see no answer, title or level."""
         return Task(
             f"{split}/{self.id}", ENV, split, self.text.strip(), self.kind, source=self.source
         )
@@ -85,7 +85,7 @@ def find_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Pa
         names_of_files = " or ".join(_example(patterns) for patterns in names.values())
         raise LdmError(
             f"{folder} holds no questions of HotpotQA ({names_of_files}).",
-            "Use the folder that holds them, or download them: ldm data get hotpotqa.",
+            "Use the folder that holds them, or download them: ldm data hotpotqa --to FOLDER.",
         )
     return files
 
@@ -125,7 +125,7 @@ def read_questions(path: Path) -> Iterator[tuple[Question, tuple[Article, ...]] 
 
 
 def read_articles(path: Path) -> Iterator[Article | Problem]:
-    """Yield the articles of a JSON object, title → sentences. Raise LdmError if it is none."""
+    """Yield the articles of a JSON object, title → sentences; raise LdmError for other JSON."""
     entries = read_json(path, most=MOST_BYTES)
     if not isinstance(entries, dict):
         raise LdmError(f"{path} is not an object of titles and sentences.", "Use another file.")
@@ -137,7 +137,7 @@ def read_articles(path: Path) -> Iterator[Article | Problem]:
 
 
 def article(title: object, sentences: object, field: str) -> Article:
-    """Return an article with its title decoded; raise FieldError if it is none."""
+    """Return an article with its title decoded; raise FieldError if it is invalid."""
     if not isinstance(title, str) or not title.strip():
         raise FieldError(field, "its title is missing, empty or not a text")
     if not isinstance(sentences, list) or not all(isinstance(s, str) for s in sentences):
@@ -154,7 +154,7 @@ def select(split: str, questions: Mapping[str, Sequence[Question]]) -> tuple[lis
     if source not in questions:
         raise LdmError(
             f"HotpotQA's split {split} needs a file that is not in the data folder.",
-            f"Put {_example(FILES[source])} there: ldm data get hotpotqa --size all.",
+            f"Put {_example(FILES[source])} there: ldm data hotpotqa --size all --to FOLDER.",
         )
     chosen = list(questions[source])
     if split == REACT_500:
@@ -180,7 +180,7 @@ def _react_500(questions: Sequence[Question]) -> list[Question]:
         raise LdmError(
             f"The split {REACT_500} numbers the {_REACT_OF:,} official questions; "
             f"this file has {len(questions):,}.",
-            "Download the official one: ldm data get hotpotqa.",
+            "Download the official one: ldm data hotpotqa --to FOLDER.",
         )
     order = list(range(_REACT_OF))
     random.Random(_REACT_SEED).shuffle(order)

@@ -50,7 +50,7 @@ def precision_recall_f1(answer: str, gold: str) -> tuple[float, float, float]:
 
 
 def reward(answer: str, gold: str, *, partial: bool) -> float:
-    """Return what an answer earns: 1 for an exact match.
+    """Return the reward of an answer: 1 for an exact match.
 
     partial: another answer earns its F1, at most MOST_PARTIAL; without it, 0.
     """

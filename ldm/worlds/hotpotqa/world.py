@@ -1,4 +1,4 @@
-"""What search, lookup and finish answer, word for word as ReAct's environment (Yao et al., 2023).
+"""The answers of search, lookup and finish, word for word as in ReAct (Yao et al., 2023).
 
 The quirks (n) are numbered in `docs/decisions/hotpotqa.md`, which also lists the differences.
 """
@@ -29,7 +29,7 @@ class Page:
         """Return the page with these paragraphs, divided into sentences as officially (5, 6)."""
         sentences = []
         for paragraph in paragraphs:
-            # Words are counted by single blanks, whatever else divides them.
+            # Only single blanks separate words here.
             if len(paragraph.split(" ")) < _FEWEST_WORDS:
                 continue
             for line in paragraph.split("\n"):
@@ -62,7 +62,7 @@ class Wiki(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is open, and how far lookups have come; never modified, only replaced.
+    """The state of reading; never modified, only replaced.
 
     page: the open article. keyword: of the last lookup. matches: the sentences that contain it.
     following: the index of the match that the same lookup shows next.
@@ -78,8 +78,8 @@ class Reading:
 class Reply:
     """The answer to an action.
 
-    reading: the state after it. valid: whether it was an action at all (3). answer: what `finish`
-    was given; None for another action.
+    reading: the state after it. valid: whether it was an action at all (3). answer: the argument of
+    `finish`; None for another action.
     """
 
     text: str
@@ -115,7 +115,7 @@ def _argument(action: str, verb: str) -> str | None:
 
 
 def _search(title: str, reading: Reading, wiki: Wiki) -> Reply:
-    """Open an article; where there is none, what was open stays open (8)."""
+    """Open an article; if there is none, the open one stays open (8)."""
     match wiki.ask(title):
         case Page() as page:
             return Reply(" ".join(page.sentences[:SHOWN]), Reading(page))

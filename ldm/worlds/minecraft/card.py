@@ -9,7 +9,7 @@ from ldm.worlds.minecraft.commands import DIRECTIONS
 from ldm.worlds.minecraft.rules import MOBS, load_rules
 from ldm.worlds.minecraft.sources import RAW
 
-#: Where a thing is → the sorts of tools for it.
+#: Place of a source → the sorts of tools for it.
 _TOOLS: Mapping[str, tuple[str, ...]] = {
     "tree": ("axe", "shears"),
     "animal": ("sword", "axe"),
@@ -20,13 +20,13 @@ _TOOLS: Mapping[str, tuple[str, ...]] = {
 
 
 def _patience() -> Mapping[str, int]:
-    """Return the lengths of DEPS' Table 18; what it lacks and lies in veins has that of iron."""
+    """Return the lengths of DEPS' Table 18; other things in veins have that of iron."""
     rare = [item for item, source in RAW.items() if source.where == "vein" and item != "coal"]
     return {"": 600, **dict.fromkeys((f"mine {i}" for i in rare), 3000), "mine diamond": 12000}
 
 
 def _reading() -> Reading:
-    """Return how observations tell what came of a goal, in the words of `texts`."""
+    """Return the patterns by which observations tell the result of a goal, see `texts`."""
     rules = load_rules("vanilla")
     words = {goal.rpartition(" ")[2] for goal in _goals()}
     families = {word: rules.members(word) for word in sorted(words)}

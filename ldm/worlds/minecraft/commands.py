@@ -1,4 +1,4 @@
-"""Actions: how they are read, what stands in their way, and which are possible now."""
+"""Parse actions, and decide which are possible."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PLURAL = {"cows": "cow", "pigs": "pig", "chickens": "chicken"}
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An action that was understood.
+    """A parsed action.
 
-    word: what it names, as it was written. items: what that stands for (`Rules.members`), the mob
-    for `kill`, the direction for `explore`. tool: what stands after "with", "" for nothing.
+    word: its object as written. items: the items of the word (`Rules.members`), the mob for `kill`,
+    the direction for `explore`. tool: the words after "with", or "".
     """
 
     verb: Verb
@@ -40,7 +40,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an action is not possible. material: only for want of something to craft or smelt."""
+    """The reason why an action is not possible. material: only ingredients or a station lack."""
 
     reason: str
     material: bool = False
@@ -48,7 +48,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a command is carried out: with this tool, by this recipe, from this ingredient."""
+    """The tool, recipe and ingredient with which a command is carried out."""
 
     tool: str = ""
     item: str = ""
@@ -57,7 +57,7 @@ class Way:
 
 
 def parse(action: str, rules: Rules) -> Command | Refusal:
-    """Return the command that an action says, or why it says none."""
+    """Return the command of an action, or why it is not one."""
     text = " ".join(action.strip().lower().split())
     if text == "inventory":
         return Command("inventory")
@@ -75,7 +75,7 @@ def parse(action: str, rules: Rules) -> Command | Refusal:
 
 
 def way(command: Command, state: State, rules: Rules, tools: Tools) -> Way | Refusal:
-    """Return how a command can be carried out in a state, or what stands in its way."""
+    """Return how a command can be carried out in a state, or why it cannot."""
     tool = _tool(command.tool, state, rules)
     if isinstance(tool, Refusal):
         return tool
@@ -95,9 +95,9 @@ def way(command: Command, state: State, rules: Rules, tools: Tools) -> Way | Ref
 
 
 def possible(state: State, rules: Rules, tools: Tools) -> Iterator[str]:
-    """Yield the actions that can be carried out in a state, gathering one unit at a time."""
+    """Yield the possible actions of a state, gathering one unit at a time."""
     if "log" not in rules.sources:
-        yield "mine 1 log"  # of whatever wood is nearest
+        yield "mine 1 log"  # of the nearest wood
     for item in sorted(rules.sources):
         needed = rules.fit(item)
         held = [tool for tool in needed if state.held(tool)]
@@ -127,8 +127,8 @@ def fuel_for(
 ) -> Iterator[str]:
     """Yield the units of fuel that smelting `count` of an item burns, in their order.
 
-    Fewer are yielded where what is held does not suffice. Neither the product is burnt nor, of the
-    ingredient, the first `count + reserve`.
+    Fewer are yielded if the held fuel does not suffice. The product is not burnt, nor are the first
+    `count + reserve` of the ingredient.
     """
     missing = count * rules.smelt_ticks - state.burning if rules.burns else 0
     for fuel, ticks in rules.fuels:
@@ -209,7 +209,7 @@ def _smelting(
 
 
 def _smelter(item: str, count: int, state: State, rules: Rules) -> Way | Refusal:
-    """Return from what to smelt an item; a refusal without enough of it, or of fuel."""
+    """Return the ingredient to smelt an item from, or a refusal if it or fuel lacks."""
     parts = [part for part in rules.smelting[item] if state.held(part) >= count]
     if not parts:
         return Refusal(f"To smelt {count} {item} takes {count} {rules.smelting[item][0]}.", True)
@@ -222,7 +222,7 @@ def _smelter(item: str, count: int, state: State, rules: Rules) -> Way | Refusal
 
 
 def _tool(word: str, state: State, rules: Rules) -> str | Refusal:
-    """Return the held tool or station that stands after "with"; "" where nothing does."""
+    """Return the held tool or station of the words after "with", "" without them."""
     if not word or word in ("hand", "hands", "null", "none"):
         return ""
     if word in _KINDS:

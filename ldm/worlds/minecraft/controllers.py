@@ -1,7 +1,7 @@
 """Controllers, which carry out one unit of an action at a time.
 
-`Recipes` knows recipes and tools only, `Oracle` lives in a map and does what can be done, `Paper`
-does it as often, and takes as long, as the controller of DEPS did (arXiv 2302.01560, Table 18).
+`Recipes` knows recipes and tools only. `Oracle` acts in a map and always succeeds. `Paper` succeeds
+as often, and takes as long, as the controller of DEPS did (arXiv 2302.01560, Table 18).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ ControllerName = Literal["oracle", "paper", "none"]
 
 
 class Controller(Protocol):
-    """What an environment asks of a controller."""
+    """The interface of a controller to the environment."""
 
     def start(self, given: tuple[str, ...]) -> State:
-        """Return the state at the start, with what is given."""
+        """Return the initial state with the given items."""
         ...
 
     def unit(self, command: Command, way: Way, state: State, left: int) -> Unit:
-        """Return what the next unit of a command comes to; left: how many are still wanted."""
+        """Return the next unit of a command. left: how many are still wanted."""
         ...
 
     def finish(self, state: State) -> Unit:
-        """Return the state after clearing away what a finished action has left standing."""
+        """Return the state after picking up the station of a finished action."""
         ...
 
 
@@ -79,7 +79,7 @@ class Recipes:
 
 
 class Oracle:
-    """Does what can be done in a world, in the time that it takes.
+    """A controller that always succeeds, in the time that an action takes.
 
     stated: whether only a named tool is used.
     """
@@ -128,7 +128,7 @@ class Oracle:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A row of Table 18: the rate of success within so many ticks, for so many units at once."""
+    """A row of Table 18: the success rate within a time, for a number of units at once."""
 
     success: float
     ticks: int
@@ -140,8 +140,8 @@ class Rate:
         return math.ceil(self.ticks * math.log(1 - share) / math.log(1 - self.success))
 
 
-#: Item or animal → its rows, of most units first. Some rows stand for what the table lacks: rock
-#: for coal and other stones, dirt for what is dug by hand, diamond for what takes an iron pickaxe.
+#: Item or animal → its rows, of most units first. Items that the table lacks have the row of a
+#: similar one: rock for coal and other stones, dirt if dug by hand, diamond if by an iron pickaxe.
 _OAK, _OTHER_WOOD, _ROCK = Rate(0.39, 600), Rate(0.29, 600), Rate(0.95, 600)
 _DIRT, _SEED, _DEEP = Rate(0.54, 600), Rate(0.18, 600), Rate(0.35, 12000)
 RATES: dict[str, tuple[Rate, ...]] = {
@@ -158,7 +158,7 @@ RATES: dict[str, tuple[Rate, ...]] = {
 }  # fmt: skip
 #: The rates of an attempt to craft with a table and to smelt; without a table all succeed.
 CRAFT_AT_TABLE, SMELT = 0.9, 0.8
-#: Ticks of trying after which it is looked whether the skill has succeeded.
+#: Ticks between two checks whether the skill has succeeded.
 _TRIAL = 150
 
 
@@ -189,7 +189,7 @@ class Paper:
         return unit
 
     def _gathered(self, command: Command, unit: Unit, state: State, left: int) -> Unit:
-        """Return the unit once the time drawn for it is over, until then some time of trying."""
+        """Return the unit once the time drawn for it is over, before that a stretch of trying."""
         what = self._skill(command, unit, state)
         spent, free = state.owed.get(command.items[0], (0, 0))
         time = unit.after.tick - state.tick
@@ -208,7 +208,7 @@ class Paper:
         return _owing(Unit(after), command.items[0], spent + trial, 0)
 
     def _skill(self, command: Command, unit: Unit, state: State) -> str:
-        """Return the row that a unit falls under: the animal, or the item that it yields."""
+        """Return the key of a unit's row: the animal, or the item that it yields."""
         item = command.items[0]
         if item in MOBS:
             return item

@@ -1,4 +1,4 @@
-"""What a dug block or a killed animal yields, by the world and the number of the draw."""
+"""The drops of blocks and animals, drawn by the world and the number of the draw."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ldm.worlds.minecraft.state import State
 
 
 def dig_up(item: str, state: State, rules: Rules, world: int) -> State:
-    """Return the state with what one unit of a raw item's source yields; it may be something else.
+    """Return the state after digging one unit of a raw item's source, which may yield others.
 
     Gravel is flint now and then, and most grass holds no seeds.
     """
@@ -31,7 +31,7 @@ def dig_up(item: str, state: State, rules: Rules, world: int) -> State:
 
 
 def slaughter(mob: str, state: State, world: int) -> State:
-    """Return the state with all that a killed animal leaves."""
+    """Return the state with the drops of a killed animal."""
     number, state = state.drawn(mob)
     rng = _rng(world, mob, number)
     for item, least, most in MOBS[mob].drops:

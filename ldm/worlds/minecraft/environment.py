@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
+from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import DataSource, Metadata
-from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep
 from ldm.worlds.minecraft import texts, ticks
 from ldm.worlds.minecraft.card import CARD
@@ -25,7 +24,6 @@ from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import Rules, RuleSet, load_rules
 from ldm.worlds.minecraft.state import State
 from ldm.worlds.minecraft.tasks import (
-    ENV,
     SPLITS,
     TEST,
     TRAIN,
@@ -38,9 +36,7 @@ from ldm.worlds.minecraft.tasks import (
     games,
 )
 
-#: Increased when the same task yields other texts, rewards or times than before.
-VERSION = "1"
-#: Actions of an episode where only recipes count.
+#: Actions of an episode without a map.
 ACTIONS = 100
 
 
@@ -86,7 +82,7 @@ class MinecraftOptions:
                 raise ValueError(f"{name} is at least 1")
 
 
-class Minecraft:
+class Minecraft(ListedEnvironment[Game]):
     """Gather, craft and smelt an item in a seeded world (Wang et al., arXiv 2302.01560).
 
     The reward is 1 when the target is held, which ends the task; of several targets each earns its
@@ -98,52 +94,31 @@ class Minecraft:
     needs: ClassVar[str] = "nothing"
     default_split: ClassVar[str] = TEST
     train_splits: ClassVar[tuple[str, ...]] = (TRAIN, TRAIN_WORLDS)
+    splits: ClassVar[tuple[str, ...]] = SPLITS
     metadata: ClassVar[Metadata] = Metadata(
         data=DataSource(
             "ldm.worlds.minecraft.data",
             holds="nothing: its rules come with ldm",
-            remedy="Play at once: ldm eval --env minecraft --agent random.",
-            no_download="Minecraft has nothing to download: its rules come with ldm.",
+            remedy="Its rules come with ldm: ldm eval --env minecraft --agent random.",
         ),
     )
     Options = MinecraftOptions
 
     def __init__(self, options: MinecraftOptions | None = None) -> None:
+        super().__init__()
         self.options = options or MinecraftOptions()
         self.rules: Rules = load_rules(self.options.rules)
-        self._games: dict[str, dict[str, Game]] = {}
-        self._digests: dict[str, str] = {}
-        self._game: Game | None = None
+        self._playing: Game | None = None
         self._controller: Controller = Recipes(self.rules, 0)
         self._world: World | None = None
         self._state = State()
         self._done = False
 
-    def protocol(self) -> Mapping[str, Any]:
-        """Return what makes scores comparable: all options, the rules, and the splits listed."""
-        return {
-            "environment": ENV,
-            "version": VERSION,
-            **asdict(self.options),
-            "recipes": self.rules.digest,
-            "data": dict(sorted(self._digests.items())),
-        }
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        """Return the tasks of a split. Raise LdmError for an unknown split."""
-        listed = self._listed(split)
-        self._digests[split] = digest(list(listed.values()))
-        return tuple(game.task for game in listed.values())
-
     def reset(self, task: Task) -> TimeStep:
-        """Start `task`; the observation is the goal, the limit and what there is."""
-        self._game = None
-        game = self._listed(task.id.partition("/")[0]).get(task.id)
-        if game is None:
-            raise LdmError(
-                f"Minecraft has no task {task.id!r}.", f"Use a task of the split {task.split}."
-            )
-        self._game, self._done = game, False
+        """Start `task`; the observation is the goal, the limit and the surroundings."""
+        self._playing = None
+        self._playing = game = self._game(task)
+        self._done = False
         self._controller = self._control(game)
         self._state = self._controller.start(
             () if self.options.given == "none" else ("diamond_axe",)
@@ -153,7 +128,7 @@ class Minecraft:
 
     def step(self, action: str) -> TimeStep:
         """Carry out an action until it is done, its slice is over, a tool breaks or time is up."""
-        if self._game is None:
+        if self._playing is None:
             raise RuntimeError("no task is running: call reset first")
         if self._done:
             return TimeStep(texts.TIME_UP, done=True)
@@ -167,16 +142,8 @@ class Minecraft:
             return self._refused(how)
         return self._carry_out(command, how)
 
-    def localize(self, text: str) -> str:
-        """Return `text`, as Minecraft has only one dialect."""
-        return text
-
-    def fork(self) -> Minecraft:
-        """Return a copy in the same state, which is never modified, only replaced."""
-        return copy.copy(self)
-
     def close(self) -> None:
-        self._game = None
+        self._playing = None
 
     @property
     def state(self) -> State:
@@ -190,7 +157,7 @@ class Minecraft:
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """What the running task asks for."""
+        """The targets of the running task."""
         return self._running.targets
 
     @property
@@ -203,9 +170,9 @@ class Minecraft:
 
     @property
     def _running(self) -> Game:
-        if self._game is None:
+        if self._playing is None:
             raise RuntimeError("no task is running: call reset first")
-        return self._game
+        return self._playing
 
     def _control(self, game: Game) -> Controller:
         self._world = None
@@ -217,7 +184,7 @@ class Minecraft:
         return Paper(oracle) if self.options.controller == "paper" else oracle
 
     def _carry_out(self, command: Command, how: Way) -> TimeStep:
-        """Return the answer after as many units as the action gets to."""
+        """Return the answer after the units that fit into the slice and the time limit."""
         start, gained, broken = self._state, 0, ""
         reward = 0.0
         while True:
@@ -242,7 +209,7 @@ class Minecraft:
             self._state = unit.after
 
     def _over(self, after: State) -> bool:
-        """Return whether a state lies behind the time limit; the time is up then."""
+        """Return whether a state is past the time limit, and if so end the task."""
         if self._without_map or after.tick <= self._limit:
             return False
         self._state = replace(self._state, tick=self._limit)
@@ -272,7 +239,7 @@ class Minecraft:
         return f"{texts.NOTHING} {refusal.reason}" if fine else texts.NOTHING
 
     def _pay(self) -> float:
-        """Return what targets that are held for the first time earn; end a task that is done."""
+        """Return the reward of targets held for the first time; end the task with the last one."""
         targets, paid = self._running.targets, self._state.paid
         now = {str(target) for target in targets if self._meets(target)} - paid
         if not now:
@@ -305,7 +272,7 @@ class Minecraft:
             yield self._horizons(state)
 
     def _horizons(self, state: State) -> str:
-        """Return the line with the true horizons of what can be gathered for the targets."""
+        """Return the line with the true horizons of the goals that the targets need."""
         known = {
             goal[0]: horizon(
                 goal, self._controller, state, self.rules, self.options.tools, limit=self._limit
@@ -314,11 +281,12 @@ class Minecraft:
         }
         return texts.horizons({word: ticks for word, ticks in known.items() if ticks is not None})
 
-    def _listed(self, split: str) -> dict[str, Game]:
-        if split not in self._games:
-            if split not in SPLITS:
-                known = ", ".join(SPLITS)
-                raise LdmError(f"Minecraft has no split {split!r}.", f"Known splits: {known}.")
-            chosen = games(split, self.rules, self.options.task_set, self.options.worlds)
-            self._games[split] = {game.task.id: game for game in chosen}
-        return self._games[split]
+    def _games(self, split: str) -> Iterator[tuple[Task, Game]]:
+        chosen = games(split, self.rules, self.options.task_set, self.options.worlds)
+        return ((game.task, game) for game in chosen)
+
+    def _digest(self, games: list[Game]) -> str:
+        return digest(games)
+
+    def _conditions(self) -> Mapping[str, Any]:
+        return {**asdict(self.options), "recipes": self.rules.digest}

@@ -1,7 +1,7 @@
-"""How long each thing would really take: played ahead on a state that nobody keeps.
+"""The true horizons of goals, played ahead on a copy of the state.
 
-DEPS calls the ticks until a goal is done its horizon (arXiv 2302.01560, §3.3) and predicts it; what
-is true bounds what a prediction can gain.
+DEPS predicts the ticks until a goal is done, its horizon (arXiv 2302.01560, §3.3); the true ones
+bound the gain of any prediction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ldm.worlds.minecraft.tasks import Target
 
 
 def goals(targets: Sequence[Target], state: State, rules: Rules) -> Iterator[tuple[str, int]]:
-    """Yield (word, count) of what has to be gathered: raw targets, and the parts of a plan."""
+    """Yield (word, count) of the things to gather: raw targets, and the parts of a plan."""
     for target in targets:
         missing = target.count - state.held(*target.items)
         if missing <= 0:
@@ -35,7 +35,7 @@ def horizon(
     goal: tuple[str, int], controller: Controller, state: State, rules: Rules, tools: Tools,
     *, limit: int,
 ) -> int | None:  # fmt: skip
-    """Return the ticks until a goal is done, or until `limit`; None where its tool is lacking."""
+    """Return the ticks until a goal is done, or until `limit`; None if its tool lacks."""
     word, count = goal
     items = tuple(item for item in rules.members(word) if item in rules.sources)
     command = Command("mine", word, items, count)

@@ -82,7 +82,7 @@ class Animal:
 class World:
     """The map of one seed.
 
-    herded: whether animals of all sorts stand near the start. start: where an episode begins.
+    herded: whether animals of all sorts are near the start. start: the first place of an episode.
     """
 
     def __init__(self, seed: int, *, start: str, herded: bool) -> None:
@@ -107,7 +107,7 @@ class World:
         return self._biomes[cell]
 
     def ground(self, cell: Cell) -> Biome:
-        """Return what the biome of a square offers."""
+        """Return the biome of a square with its properties."""
         return BIOMES[self.biome(cell)]
 
     def surface(self, x: int, z: int) -> int:
@@ -143,7 +143,7 @@ class World:
         return self._around[cell]
 
     def position(self, animal: Animal, tick: int) -> tuple[int, int]:
-        """Return where an animal is: it strays round its home, from one turn to the next."""
+        """Return the place of an animal, which strays round its home from one turn to the next."""
         turn, since = divmod(tick, TURN)
         (x0, z0), (x1, z1) = self._turn(animal, turn), self._turn(animal, turn + 1)
         share = since / TURN

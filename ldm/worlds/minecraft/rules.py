@@ -19,10 +19,10 @@ from ldm.worlds.minecraft.sources import MOBS, RAW, TIERS, WOODS, Source
 RuleSet = Literal["vanilla", "paper"]
 RULE_SETS: tuple[RuleSet, ...] = get_args(RuleSet)
 TABLE, FURNACE = "crafting_table", "furnace"
-#: Ticks that a unit of fuel burns; what is burnt first stands first.
+#: Ticks that a unit of fuel burns, in the order of use.
 FUELS: Mapping[str, int] = {"planks": 300, "charcoal": 1600, "coal": 1600, "log": 300, "stick": 100}
 
-#: What the paper's rules ask a table for, besides what does not fit into two by two.
+#: Items that need a table under the paper's rules, though they fit into two by two.
 _PAPER_TABLE = (
     "white_carpet", "iron_nugget", "gold_nugget", "chest_minecart", "furnace_minecart",
     "hopper_minecart", "stone_button", "torch", "lever", "shears", "iron_trapdoor",
@@ -52,7 +52,7 @@ _COVERED = {"stone_stairs": "cobblestone_stairs", "stone_slab": "cobblestone_sla
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What `count` of an item is made of, and whether that needs a crafting table."""
+    """The parts of `count` of an item, and whether they need a crafting table."""
 
     item: str
     count: int
@@ -62,7 +62,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is dug: hardness, material, and the tools that harvest it (none: anything does)."""
+    """A block: hardness, material, and the tools that harvest it (empty: anything does)."""
 
     hardness: float
     material: str
@@ -102,7 +102,7 @@ class Rules:
         self.fuels = tuple(self._fuel_items())
 
     def members(self, word: str) -> tuple[str, ...]:
-        """Return the items that a word stands for, its own first; () if it names none."""
+        """Return the items of a word, the one of that name first; () if it is unknown."""
         word = word.strip().lower().removeprefix("minecraft:").replace(" ", "_")
         word = _SYNONYMS.get(word, word)
         if form := _WORDS.get(word):
@@ -118,14 +118,14 @@ class Rules:
         return tuple(items)
 
     def fit(self, item: str) -> tuple[str, ...]:
-        """Return the tools with which a raw item can be had, () if the hand will do."""
+        """Return the tools that a raw item needs one of, () if the hand will do."""
         return self._fit[item]
 
     def is_tool(self, item: str) -> bool:
         return item in self.uses
 
     def _fitting(self, least: str) -> tuple[str, ...]:
-        """Return the tools that do what `least` does, the weakest first."""
+        """Return the tools that can replace `least`, the weakest first."""
         tier, _, kind = least.rpartition("_")
         if not tier:
             return (least,) if least else ()
@@ -206,7 +206,7 @@ def _grouped(recipes: list[Recipe]) -> dict[str, tuple[Recipe, ...]]:
 
 
 def _wood_order(item: str) -> tuple[int, str]:
-    """Return a key by which what is made of oak comes before the same of other wood."""
+    """Return a key by which oak comes before other kinds of wood."""
     return int(_other_wood(item)), item
 
 

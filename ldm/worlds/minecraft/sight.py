@@ -1,4 +1,4 @@
-"""What is in sight and what is remembered, and the nearest of it."""
+"""Things in sight and remembered things, and the nearest of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ldm.worlds.minecraft.state import Cell, FoundVein, Spot, State
 SIGHT = 32
 #: Beyond this distance of its home no animal is in sight.
 _HOMES = SIGHT + 2 * STRAY
-#: An animal that is not seen this near to where it was remembered has gone.
+#: An animal that is not seen within this distance of its remembered place has gone.
 _GONE = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Something known: its distance on the map, where it is, and when it was last seen.
+    """A known thing: its distance on the map, its place, and when it was last seen.
 
-    name: of the tree or animal; "" for ground. units: what is left of it.
+    name: of the tree or animal; "" for ground. units: the number left.
     """
 
     distance: float

@@ -1,7 +1,7 @@
-"""The oracle's skills: walk to what is known, else search; dig down for stone and ores.
+"""The oracle's skills: walk to known things, else search; dig down for stone and ores.
 
 Each call does one unit: a stretch of search, a block or animal, a level or an advance below the
-ground. What comes next depends on the state alone, never on where an action was interrupted.
+ground. The next unit depends on the state alone, never on where an action was interrupted.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Skills:
         return Unit(replace(after, spot=(x + east, y, z + south)), 1, broken)
 
     def _towards(self, goal: Spot, tool: str, state: State) -> Unit | None:
-        """Return a unit on the way to a vein; None where one is there."""
+        """Return a unit on the way to a vein, or None at the vein."""
         x, y, z = state.spot
         if state.spot == goal:
             return None
@@ -184,12 +184,12 @@ class Skills:
         return Unit(replace(after, spot=(x, y - 1, z)), 1, broken)
 
     def _stone(self, tool: str, state: State, area: int) -> tuple[State, str]:
-        """Return the state with a block of stone more, and with what lies behind it."""
+        """Return the state after digging a block of stone, with the veins behind it."""
         after, broken = self._dig("stone", tool, state)
         return self._exposed(after.plus("cobblestone", 1), area), broken
 
     def _exposed(self, state: State, area: int) -> State:
-        """Return the state after laying bare so much rock, with the veins that it held."""
+        """Return the state after exposing an area of rock, with the veins in it."""
         if not area:
             return state
         y = state.spot[1]
@@ -206,7 +206,7 @@ class Skills:
         return replace(state, hazards=hazards, finds=discovered, veins=veins)
 
     def _sum(self, ore: str, number: int) -> float:
-        """Return the hazard at which a vein is found: the sum of so many draws and one more."""
+        """Return the hazard at which vein `number` is found: the sum of `number` + 1 draws."""
         sums = self._sums.setdefault(ore, [])
         while len(sums) <= number:
             rng = random.Random(stable_seed("ore", self._world.seed, ore, len(sums)))
@@ -214,13 +214,13 @@ class Skills:
         return sums[number]
 
     def _dig(self, block: str, tool: str, state: State) -> tuple[State, str]:
-        """Return the state after digging a block, and the tool that broke over it."""
+        """Return the state after digging a block, and the tool that broke, if any."""
         after = state.later(ticks.digging(block, tool, self._rules))
         after = after.used(tool, self._rules.uses.get(tool, 0))
         return after, _broken(tool, state, after)
 
     def _with(self, tool: str, block: str, state: State) -> str:
-        """Return the tool to dig with: the one that was named, else the best."""
+        """Return the tool to dig with: the named one, else the best."""
         if tool or self._stated:
             return tool
         return ticks.digger(block, state, self._rules)

@@ -1,6 +1,6 @@
 """The shortest plan for an item: fewest different goals, then fewest gathered units, then runs.
 
-Counts add up over the whole plan, tools and stations are made once, what is left over is used, and
+Counts add up over the whole plan, tools and stations are made once, leftovers are used, and
 smelting is fuelled with planks. The search is exact over all choices of recipe and kind of wood.
 Recipes that need their own product, as ingots from blocks of ingots do, are left out.
 """
@@ -15,7 +15,7 @@ from typing import Literal
 from ldm.worlds.minecraft.rules import FURNACE, TABLE, Recipe, Rules, RuleSet, load_rules
 from ldm.worlds.minecraft.sources import WOODS
 
-#: Stands in the order of a search for whatever is burnt; no item has this name.
+#: Represents any fuel in the order of a search; no item has this name.
 _FUEL = "#fuel"
 
 
@@ -69,9 +69,9 @@ def shortest(
 ) -> Plan | None:
     """Return the shortest plan for one of several items, or for all items of a mapping.
 
-    targets: items of which any one will do, or item → how many of each have to be held. held: what
-    there is already; burning: ticks of fire in the furnace. wood: the only kind of wood that is to
-    be had, "" for all. Return None where the world has no way to the targets.
+    targets: items of which any one will do, or item → the number to hold. held: the present
+    inventory. burning: ticks of fire in the furnace. wood: the only available kind of wood, "" for
+    all. Return None if the world has no way to the targets.
     """
     book = _book(rules, wood)
     demands = [targets] if isinstance(targets, Mapping) else [{item: 1} for item in targets]
@@ -83,7 +83,7 @@ def shortest(
 
 
 def reachable(rules: RuleSet) -> frozenset[str]:
-    """Return all items that the world leads to, raw ones included."""
+    """Return all items that can be made in the world, raw ones included."""
     return _book(rules, "").reachable
 
 
@@ -111,7 +111,7 @@ class _Book:
         self.rules = rules
         others = {f"{other}_log" for other in WOODS if wood and other != wood}
         self._raw = rules.sources.keys() - others
-        #: item → its ways with what each needs, those that need the item itself included
+        #: item → its ways with their needs, those that need the item itself included
         self._all = {
             item: [(way, self._needs(item, way)) for way in self._all_ways(item)]
             for item in rules.items
@@ -127,7 +127,7 @@ class _Book:
         self.place = {item: number for number, item in enumerate(self.order)}
 
     def parts(self, item: str) -> list[str] | None:
-        """Return all that the ways to an item are made of; None if there is no way at all."""
+        """Return the needs of all ways to an item, or None if there is no way."""
         ways = self._all.get(item)
         return [part for _, needs in ways for part in needs] if ways else None
 
@@ -137,7 +137,7 @@ class _Book:
         return sorted(planks, key=lambda fuel: _preference(fuel[0]))
 
     def _all_ways(self, item: str) -> Iterator[_Way]:
-        """Yield the ways to an item; what lies about is not made (coal of its block)."""
+        """Yield the ways to an item; raw items are not crafted (coal of its block)."""
         if item in self._raw:
             yield _Way()
             return
@@ -153,7 +153,7 @@ class _Book:
         return list(self.rules.fit(item)[:1])
 
     def _closure(self, without: str) -> frozenset[str]:
-        """Return all that can be had where one item cannot."""
+        """Return all reachable items if one item is unavailable."""
         items: set[str] = set()
         before = -1
         left = {item: ways for item, ways in self._all.items() if item != without}
@@ -169,7 +169,7 @@ class _Book:
         return frozenset(items)
 
     def _circular(self, item: str) -> bool:
-        """Return whether an item is among all that it may be made of or with."""
+        """Return whether an item is among its own direct or indirect needs."""
         queue, visited = [item], set()
         for name in queue:
             for _, needs in self._all[name]:
@@ -229,7 +229,7 @@ class _Search:
         return Plan(tuple(moves))
 
     def _missing(self, demand: Mapping[str, int], item: str) -> int:
-        """Return how many of an item the demand asks for beyond what is held."""
+        """Return how many of an item the demand exceeds the inventory by."""
         return max(0, demand.get(item, 0) - self._held.get(item, 0))
 
     def _from(

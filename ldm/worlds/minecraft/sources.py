@@ -1,6 +1,6 @@
-"""Where raw items come from: trees, animals, ground, rock and veins.
+"""Sources of raw items: trees, animals, ground, rock and veins.
 
-The game's published values where there are any; the rest is this world's own (docs/decisions).
+Values are the game's published ones, if there are any, else this world's own (docs/decisions).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Place = Literal["tree", "animal", "ground", "rock", "vein"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What has to be dug or killed for a raw item.
+    """The source of a raw item, to be dug or killed.
 
-    where: the kind of thing. thing: its name, as observations say it. block: what is dug.
-    tool: the least tool, as "stone_pickaxe"; "" where the hand does. least, most: how many a unit
-    yields. chance: with which a unit yields anything.
+    where: the kind of source. thing: its name in observations. block: the block to dig.
+    tool: the weakest tool, as "stone_pickaxe"; "" for the hand. least, most: the yield of a unit.
+    chance: the probability that a unit yields anything.
     """
 
     where: Place
@@ -110,7 +110,7 @@ _GROUND = {
     "wheat_seeds": Source("ground", "grass", "grass", chance=0.125),
 }
 
-#: Raw item → its source. What `mine` understands is exactly this.
+#: Raw item → its source; exactly these can be mined.
 RAW: Mapping[str, Source] = {
     **{f"{wood}_log": Source("tree", f"{wood} tree", f"{wood}_log") for wood in WOODS},
     **{

@@ -13,7 +13,7 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class FoundVein:
-    """A vein that digging has exposed: where it is, how many blocks are left, when it was seen."""
+    """A vein that digging has exposed: its place, the blocks left, and when it was found."""
 
     ore: str
     spot: Spot
@@ -25,15 +25,14 @@ class FoundVein:
 class State:
     """Everything that changes in an episode. Its mappings are never modified, only replaced.
 
-    tick: twentieths of a second since the start. actions: how many were carried out. spot: where
-    one is. inventory: item → how many are held. worn: what was equipped, the latest last.
-    wear: tool → uses gone of the one in use. sightings: square → when it was last in sight.
-    animals: animal → where and when it was last seen. veins: those that were found.
-    taken: tree or animal → units that are gone. hazards: ore → veins to be expected by what was
-    dug. finds: ore → veins found. legs: stretches walked in search. draws: what chance was asked
-    for → how often. owed: skill → (ticks tried for the present unit, units that come with it).
-    burning: ticks of fire left in the furnace. standing: the station in use, "" for none.
-    paid: targets that were rewarded.
+    tick: twentieths of a second since the start. actions: the number carried out. spot: the agent's
+    place. inventory: item → the number held. worn: equipped items, the latest last.
+    wear: tool → uses of the current one. sightings: square → when it was last in sight.
+    animals: animal → where and when it was last seen. veins: those found. taken: tree or animal →
+    units gone. hazards: ore → expected number of veins in the rock dug. finds: ore → veins found.
+    legs: stretches walked in search. draws: kind of random draw → how often. owed: skill → (ticks
+    tried for the present unit, units that come with it). burning: ticks of fire left in the
+    furnace. standing: the station in use, or "". paid: targets that were rewarded.
     """
 
     tick: int = 0
@@ -60,7 +59,7 @@ class State:
         return sum(self.inventory.get(item, 0) for item in items)
 
     def plus(self, item: str, count: int) -> State:
-        """Return the state with more of an item, or with less where the count is negative."""
+        """Return the state with `count` more of an item, or fewer if it is negative."""
         number = self.inventory.get(item, 0) + count
         rest = {name: n for name, n in self.inventory.items() if name != item}
         inventory = {**self.inventory, item: number} if number else rest

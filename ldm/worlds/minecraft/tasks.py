@@ -23,20 +23,20 @@ TEST, TEST_WORLDS, PARALLEL, TRAIN, TRAIN_WORLDS = SPLITS = (
 TaskSet = Literal["measured69", "listed76"]
 Start = Literal["plains", "any"]
 
-#: Ticks by kind (Table 1); where only recipes count, a number of actions takes their place.
+#: Ticks by kind (Table 1); without a map, a number of actions replaces them.
 LIMITS = {
     "MT1": 3000, "MT2": 3000, "MT3": 6000, "MT4": 3000,
     "MT5": 6000, "MT6": 6000, "MT7": 6000, "MT8": 12000,
     "parallel2": 6000, "parallel3": 6000, "parallel4": 6000,
 }  # fmt: skip
-#: What several goals at once are drawn from, and how many worlds each number of them has.
+#: Goals from which several at once are drawn, and the worlds of each number of them.
 PARALLEL_GOALS = (("log", 3), ("wool", 1), ("beef", 1), ("porkchop", 1), ("chicken", 1))
 PARALLEL_WORLDS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What has to be held: `count` of any of the items that a word stands for."""
+    """Items to hold: `count` of any of the items of a word."""
 
     word: str
     count: int
@@ -50,8 +50,8 @@ class Target:
 class Listed:
     """A task of the paper.
 
-    word: what it calls the item; targets: the items of 1.16 that are meant. skills: the printed
-    number of skills. measured: whether a success rate was published (Table 21).
+    word: its name of the item; targets: the corresponding items of 1.16. skills: the printed number
+    of skills. measured: whether a success rate was published (Table 21).
     """
 
     number: int
@@ -66,7 +66,7 @@ class Listed:
 class Game:
     """A task with its world.
 
-    limit: ticks. start, mobs: where one begins, and whether herds are put there.
+    limit: ticks. start, mobs: the first place, and whether herds are put there.
     """
 
     task: Task
@@ -114,7 +114,7 @@ def digest(listed: list[Game]) -> str:
 
 
 def kind_of(item: str, gathered: Mapping[str, int]) -> str:
-    """Return the kind of an item of ours, by what its shortest plan gathers."""
+    """Return the kind of an item of ours, by the raw items of its shortest plan."""
     tool = item.endswith(("_pickaxe", "_axe", "_shovel", "_hoe", "_sword"))
     raw = set(gathered)
     if raw & {"diamond", "gold_ore", "redstone", "lapis_lazuli"}:

@@ -1,4 +1,4 @@
-"""What the environment says: the answer to an action, and the state in short lines."""
+"""Observations: the answer to an action, and the state in short lines."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NOTHING = "Nothing happens."
 TIME_UP = "Time is up."
 
 _COMPASS = ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest")
-#: Ground that is worth a word; earth and grass are nearly everywhere.
+#: Ground that observations list; earth and grass are nearly everywhere.
 _GROUNDS = ("sand", "clay", "sugar cane", "gravel", "stone")
-#: How near a vein is in sight.
+#: Distance at which a vein is in sight.
 _NEAR = 5
 
 
 def answer(command: Command, gained: int, *, broken: str = "") -> str:
-    """Return what came of an action: what was gained, what is to go, and which tool broke."""
+    """Return the result of an action: the gain, the number to go, and the tool that broke."""
     text = _done(command, gained)
     return f"{text} Your {broken} broke." if broken else text
 
@@ -53,25 +53,25 @@ def opening(goal: str, limit: str) -> str:
 
 
 def inventory(state: State) -> str:
-    """Return the line with what is held, and what of it was equipped."""
+    """Return the line with the held and the equipped items."""
     held = ", ".join(f"{count} {item}" for item, count in sorted(state.inventory.items()))
     worn = f" Equipped: {', '.join(state.worn)}." if state.worn else ""
     return f"Inventory: {held or 'nothing'}.{worn}"
 
 
 def horizons(ticks: Mapping[str, int]) -> str:
-    """Return the line with how long each thing would take; "" for none."""
+    """Return the line with the horizon of each thing, "" without any."""
     entries = ", ".join(f"{word} {number}" for word, number in ticks.items())
     return f"Horizons: {entries}." if entries else ""
 
 
 def lines(*parts: str) -> str:
-    """Return the parts that there are, a line each."""
+    """Return the non-empty parts, a line each."""
     return "\n".join(part for part in parts if part)
 
 
 def place(state: State, world: World) -> str:
-    """Return the line with where one is, seen from the start, and in which biome."""
+    """Return the line with the place relative to the start, and the biome."""
     x, y, z = state.spot
     i, j = world.start
     where = ", ".join(_offset(x - i, z - j)) or "at the start"
@@ -79,9 +79,9 @@ def place(state: State, world: World) -> str:
 
 
 def surroundings(state: State, world: World) -> tuple[str, str]:
-    """Return the lines with what is in sight, and with what else is remembered.
+    """Return the lines with the things in sight, and with other remembered things.
 
-    Of a thing that is in sight nothing more is said: what is remembered of it is further off.
+    Of things in sight, further remembered ones are not listed.
     """
     groups = [*_trees(state, world), *_animals(state), *_grounds(state, world)]
     groups += _veins(state)
@@ -94,7 +94,7 @@ def surroundings(state: State, world: World) -> tuple[str, str]:
 
 
 def heading(x: int, z: int) -> str:
-    """Return the nearest of eight directions to a way of so many blocks east and south."""
+    """Return the nearest of eight directions to a way of blocks east (x) and south (z)."""
     return _COMPASS[round(math.atan2(x, -z) / (math.pi / 4)) % 8]
 
 
@@ -154,7 +154,7 @@ def _veins(state: State) -> Iterator[_Group]:
 
 
 def _split(state: State) -> Iterator[tuple[bool, dict[Cell, int]]]:
-    """Yield the squares in sight, and then those that were seen before."""
+    """Yield the squares in sight, and then those seen before."""
     for now in (True, False):
         yield (
             now,

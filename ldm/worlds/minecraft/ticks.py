@@ -1,4 +1,4 @@
-"""How long things take, in ticks of a twentieth of a second; each part is rounded up.
+"""Durations in ticks of a twentieth of a second; each part is rounded up.
 
 Speeds, damage and intervals are the game's published values; hardness and tools are its data.
 """
@@ -17,7 +17,7 @@ CLIMB, CHASE, PLACE = 12, 40, 5
 #: A craft: each call, and each run of the recipe.
 CALL, RUN = 20, 2
 EQUIP = 5
-#: What an impossible attempt costs under the rules of the paper.
+#: Ticks of an impossible attempt under the rules of the paper.
 VAIN = {"craft": 150, "smelt": 200}
 
 #: Weapon → damage, and ticks between two blows; the hand is "".
@@ -32,7 +32,7 @@ _PAUSE = 6
 
 
 def walking(blocks: float) -> int:
-    """Return the ticks of walking so many blocks."""
+    """Return the ticks of walking a distance."""
     return math.ceil(20 * blocks / SPEED)
 
 
@@ -47,7 +47,7 @@ def digging(block: str, tool: str, rules: Rules) -> int:
 
 
 def digger(block: str, state: State, rules: Rules) -> str:
-    """Return the held tool that digs a block quickest; the hand where no tool is quicker."""
+    """Return the held tool that digs a block quickest, "" for the hand."""
     held = ["", *(tool for tool in sorted(rules.uses) if state.held(tool))]
     return min(held, key=lambda tool: (digging(block, tool, rules), tool))
 
@@ -60,6 +60,6 @@ def killing(mob: str, tool: str) -> tuple[int, int]:
 
 
 def weapon(mob: str, state: State) -> str:
-    """Return the held tool that kills an animal quickest; the hand where none is quicker."""
+    """Return the held tool that kills an animal quickest, "" for the hand."""
     held = ["", *(tool for tool in _WEAPONS if tool and state.held(tool))]
     return min(held, key=lambda tool: (killing(mob, tool)[0], tool))

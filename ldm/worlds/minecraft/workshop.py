@@ -1,4 +1,4 @@
-"""Crafting, smelting and equipping: what happens at a table and in a furnace."""
+"""Crafting, smelting and equipping."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ldm.worlds.minecraft.ticks import CALL, EQUIP, PLACE, RUN, digger, digging
 class Unit:
     """One indivisible piece of an action.
 
-    gained: how much of what the action is for. broken: the tool that broke. failed: the attempt
-    came to nothing, which ends the action.
+    gained: units of the action's item. broken: the tool that broke. failed: the attempt failed,
+    which ends the action.
     """
 
     after: State
@@ -62,18 +62,18 @@ def equip(way: Way, state: State, *, timed: bool) -> Unit:
 
 
 def put_down(station: str, state: State) -> State:
-    """Return the state with a station in use; it costs time unless it stands there already."""
+    """Return the state with a station in use; putting a new one down costs time."""
     if not station or state.standing == station:
         return state
     return replace(state.later(PLACE), standing=station)
 
 
 def pick_up(state: State, rules: Rules) -> tuple[State, str]:
-    """Return the state after digging up the station in use, and the tool that broke over it."""
+    """Return the state after digging up the station in use, and the tool that broke, if any."""
     if not state.standing:
         return state, ""
     tool = digger(state.standing, state, rules)
-    # By hand a furnace is lost in the game; whoever has one has a pickaxe, or had.
+    # In the game, a furnace dug by hand is lost; an agent with one has, or had, a pickaxe.
     after = state.later(digging(state.standing, tool, rules))
     after = replace(after.used(tool, rules.uses.get(tool, 0)), standing="")
     return after, tool if tool and after.held(tool) < state.held(tool) else ""

@@ -1,4 +1,4 @@
-"""What an action comes to: one pick-and-place, or the reason why it is impossible."""
+"""Results of parsing an action: one pick-and-place, or the reason why it is impossible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One pick-and-place. thing: its number. target: of its centre. goal: where to, in words."""
+    """One pick-and-place. thing: its number. target: of its centre. goal: the place in words."""
 
     thing: int
     target: Pose
@@ -37,10 +37,10 @@ def normal(action: str) -> str:
 
 
 def pattern(form: str) -> re.Pattern[str]:
-    """Return what matches a form of the grammar, as "put the COLOR block in the PLACE".
+    """Return the pattern of a form of the grammar, as "put the COLOR block in the PLACE".
 
-    Words in capitals stand for some words, whose groups have their names in lower case. Articles
-    and plurals do not count.
+    Words in capitals match any words, in groups with their names in lower case. Articles and
+    plurals do not count.
     """
     words = []
     for word in form.split():

@@ -5,7 +5,7 @@ from ldm.worlds.tabletop.kinds import KINDS
 
 #: Moves until a task is over: k of DEPS, arXiv 2302.01560, App. A.2.
 LIMIT = 15
-#: What LLM-based planners and executors have there; the paper has one step a goal.
+#: Options of LLM-based planners and executors; the paper has one step per goal.
 _LOOP = {"budget": LIMIT}
 
 CARD = Card(

@@ -1,4 +1,4 @@
-"""Controllers: how exactly the hand does what an action says."""
+"""Controllers: how exactly the hand carries out an action."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Controller = Literal["exact", "noisy"]
 
 
 def noisy_target(target: Pose, *, noise: float, miss: float, source: str, move: int) -> Pose | None:
-    """Return where a noisy hand puts a thing; None if it does not get hold of it.
+    """Return the place at which a noisy hand puts a thing, or None if it misses the thing.
 
     noise: standard deviation in x and in y, in metres. miss: the probability of a missed pick.
     source, move: of the task, and how many moves came before; the draws depend on both.

@@ -1,73 +1,32 @@
-"""Check what can be played: that MuJoCo is there, and the tasks of all splits."""
+"""Check that MuJoCo is installed, and that the scene of every task rests."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ldm.errors import LdmError
+from ldm.envs.metadata import DataReport
 from ldm.records import Problem
 from ldm.worlds.tabletop.card import CARD
 from ldm.worlds.tabletop.physics import World, version
 from ldm.worlds.tabletop.tasks import ENV, SPLITS, Game, games
 
-#: Metres by which a thing that rests may have moved when its scene is laid out.
+#: Metres by which a thing that rests may move when its scene is laid out.
 _MOVED = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What can be played.
+def check(path: Path | None = None) -> DataReport:
+    """Count the tasks, and name those whose things do not rest where they were laid out.
 
-    mujoco: its version. goals: how many actions there are. splits: tasks by kind.
-    problems: tasks whose things do not lie where they were laid out.
+    path: ignored, as scenes are drawn. Raise LdmError if MuJoCo is not installed.
     """
-
-    mujoco: str
-    goals: int
-    splits: Mapping[str, Mapping[str, int]]
-    problems: tuple[Problem, ...]
-
-    def lines(self) -> Iterator[str]:
-        """Yield the report as lines of text."""
-        yield f"Tabletop: MuJoCo {self.mujoco}, {self.goals} different actions; no data needed"
-        for split, counts in self.splits.items():
-            kinds = ", ".join(f"{kind} {count}" for kind, count in counts.items())
-            yield f"  {split}: {sum(counts.values())} tasks ({kinds})"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return {
-            "env": ENV,
-            "mujoco": self.mujoco,
-            "goals": self.goals,
-            "splits": {split: dict(counts) for split, counts in self.splits.items()},
-            "problems": [
-                {"file": p.file, "line": p.line, "field": p.field, "message": p.message}
-                for p in self.problems
-            ],
-        }
-
-
-def check(path: Path | None = None) -> Report:
-    """Lay out the scene of every task, and look whether it rests.
-
-    Raise LdmError if MuJoCo is not installed, or a path is given: there are no data to check.
-    """
-    if path is not None:
-        raise LdmError(
-            f"The tabletop has no data, so {path} cannot be checked.", "Leave the path out."
-        )
     listed = {split: games(split) for split in SPLITS}
-    return Report(
-        mujoco=version(),
-        goals=len(CARD.goals),
+    return DataReport(
+        ENV,
         splits={
             split: dict(Counter(game.task.kind for game in own)) for split, own in listed.items()
         },
+        facts={"mujoco": version(), "actions": len(CARD.goals)},
         problems=tuple(
             Problem(split, number, game.task.id, "does not rest as it was laid out")
             for split, own in listed.items()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Self, get_args
 
+from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import DataSource, Extra, Metadata
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep
@@ -17,10 +18,7 @@ from ldm.worlds.tabletop.card import CARD, LIMIT
 from ldm.worlds.tabletop.controller import Controller, noisy_target
 from ldm.worlds.tabletop.physics import INSTALL, PACKAGE, State, World, version
 from ldm.worlds.tabletop.scene import Poses
-from ldm.worlds.tabletop.tasks import ENV, TEST, TRAIN, Game, digest, game_of, games
-
-#: Increased when the same task yields other texts, scenes or rewards than before.
-VERSION = "1"
+from ldm.worlds.tabletop.tasks import SPLITS, TEST, TRAIN, Game, digest, game_of, games
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +51,10 @@ class TabletopOptions:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """A task under way; never modified, only replaced.
+    """The state of a task; never modified, only replaced.
 
-    state: of the physics. share: of the targets that are met. actions: how many were possible.
-    moves: how many of them reached for a thing.
+    state: of the physics. share: the share of targets met. actions: the number of possible actions
+    so far. moves: those among them that reached for a thing.
     """
 
     game: Game
@@ -71,11 +69,11 @@ class Play:
         return self.share >= 1.0 or self.actions >= LIMIT
 
 
-class Tabletop:
+class Tabletop(ListedEnvironment[Game]):
     """Five tasks of rearranging things on a table, with real physics (DEPS, App. A.2).
 
-    An episode's score is the share of targets that are met when it ends: with all of them, or after
-    15 actions. What is undone again is a negative reward.
+    An episode ends when all targets are met, or after 15 actions; its score is the share of targets
+    that are met then. Undoing one is a negative reward.
     """
 
     card: Card = CARD
@@ -83,53 +81,27 @@ class Tabletop:
     needs: ClassVar[str] = f"its physics: {INSTALL.replace(chr(34), chr(39))}"
     default_split: ClassVar[str] = TEST
     train_splits: ClassVar[tuple[str, ...]] = (TRAIN,)
+    splits: ClassVar[tuple[str, ...]] = tuple(SPLITS)
     metadata: ClassVar[Metadata] = Metadata(
         data=DataSource(
             "ldm.worlds.tabletop.data",
             holds="nothing: there are no data",
-            remedy=f"Install its physics: {INSTALL}.",
-            no_download="The tabletop has nothing to download: its scenes are drawn.",
+            remedy=f"Its scenes are drawn; install its physics: {INSTALL}.",
         ),
         extra=Extra((PACKAGE,), purpose="the tabletop, whose physics it is", install=INSTALL),
     )
     Options = TabletopOptions
 
     def __init__(self, options: TabletopOptions | None = None) -> None:
+        super().__init__()
         self.options = options or TabletopOptions()
-        self._digests: dict[str, str] = {}
         self._play: Play | None = None
         self._folder = Path(self.options.render) if self.options.render else None
 
-    def protocol(self) -> Mapping[str, Any]:
-        """Return what makes scores comparable: physics, controller, and the tasks of the splits.
-
-        Raise LdmError if MuJoCo is not installed.
-        """
-        options = self.options
-        exact = options.controller == "exact"
-        return {
-            "environment": ENV,
-            "version": VERSION,
-            "mujoco": version(),
-            "controller": options.controller,
-            "noise": 0.0 if exact else options.noise,
-            "miss": 0.0 if exact else options.miss,
-            "poses": options.poses,
-            "limit": LIMIT,
-            "admissible": options.admissible,
-            "data": dict(sorted(self._digests.items())),
-        }
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        """Return the tasks of a split. Raise LdmError if there is no such split."""
-        listed = games(split)
-        self._digests[split] = digest(listed)
-        return tuple(game.task for game in listed)
-
     def reset(self, task: Task) -> TimeStep:
-        """Start `task`; the observation says what there is, what is where, and the task."""
+        """Start `task`; the observation names the things, their places, and the task."""
         self._play = None
-        game = game_of(task)
+        game = self._game(task)
         world = World(game.scene)
         self._play = play = Play(game, world, world.start())
         self._draw(play)
@@ -153,20 +125,15 @@ class Tabletop:
             return TimeStep(move.reason, admissible=self._admissible(play), valid=False)
         return self._carry_out(move, play)
 
-    def localize(self, text: str) -> str:
-        """Return `text`, as the tabletop has only one dialect."""
-        return text
-
-    def fork(self) -> Tabletop:
-        """Return a copy in the same state, which draws no pictures. A state is never modified."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
+    def fork(self) -> Self:
+        """Return a copy in the same state, which draws no pictures."""
+        twin = super().fork()
         twin._folder = None
         return twin
 
     def prepare(self) -> None:
-        """Load MuJoCo now: what is imported beside working threads may disturb them."""
-        with suppress(LdmError):  # the first reset says what is missing
+        """Load MuJoCo now, before threads run: importing it beside them may disturb them."""
+        with suppress(LdmError):  # the first reset raises it
             version()
 
     def close(self) -> None:
@@ -174,7 +141,7 @@ class Tabletop:
 
     @property
     def poses(self) -> Poses:
-        """Where the things are now, in the order of the scene."""
+        """The present poses of the things, in the order of the scene."""
         return self._play.state.poses if self._play else ()
 
     def _carry_out(self, move: Move, play: Play) -> TimeStep:
@@ -201,7 +168,7 @@ class Tabletop:
         return self._proceed(play, after, report)
 
     def _proceed(self, before: Play, after: Play, report: str) -> TimeStep:
-        """Take over what an action led to, and answer it."""
+        """Store the state after an action, and return its answer."""
         earned = after.share - before.share
         self._play = after
         self._draw(after)
@@ -217,10 +184,32 @@ class Tabletop:
             pictures.save(self._folder, play.game.task.id, play.actions, picture)
 
     def _admissible(self, play: Play) -> tuple[str, ...] | None:
-        """Return what is possible, in an order that says nothing about the solution."""
+        """Return the possible actions, in an order that does not reveal the solution."""
         if not self.options.admissible:
             return None
         if play.over:
             return ()
         commands = play.game.kind.commands(play.game.scene, play.state.poses)
         return tuple(sorted((*commands, LOOK)))
+
+    def _games(self, split: str) -> Iterator[tuple[Task, Game]]:
+        return ((game.task, game) for game in games(split))
+
+    def _game(self, task: Task) -> Game:
+        return game_of(task)  # also one that no split lists
+
+    def _digest(self, games: list[Game]) -> str:
+        return digest(games)
+
+    def _conditions(self) -> Mapping[str, Any]:
+        options = self.options
+        exact = options.controller == "exact"
+        return {
+            "mujoco": version(),
+            "controller": options.controller,
+            "noise": 0.0 if exact else options.noise,
+            "miss": 0.0 if exact else options.miss,
+            "poses": options.poses,
+            "limit": LIMIT,
+            "admissible": options.admissible,
+        }

@@ -25,9 +25,9 @@ _RGB = {
 }
 _WOOD = {"lightest": "0.87 0.72 0.53", "middle": "0.65 0.46 0.29", "darkest": "0.36 0.23 0.13"}
 _HOLE = "0.13 0.12 0.12"
-#: Sides of what is round.
+#: Sides of round shapes.
 _SIDES = 24
-#: Thickness of what only looks like a board, and how far a mark is above it.
+#: Thickness of boards that do not collide, and the height of marks above them.
 _BOARD, _ABOVE = 0.006, 0.0006
 _LOOKS = 'contype="0" conaffinity="0" group="1" mass="0"'
 _HIDDEN = 'group="3"'
@@ -77,7 +77,7 @@ _VISUAL = f"""<visual><global offwidth="{WIDTH}" offheight="{HEIGHT}"/>
 _ASSETS = """<texture type="skybox" builtin="flat" rgb1="0.62 0.67 0.73"
 rgb2="0.62 0.67 0.73" width="8" height="48"/>
 <material name="top" rgba="0.93 0.92 0.89 1" specular="0.05" shininess="0.1"/>"""
-#: The table's top is what collides; its edges only look.
+#: Only the table's top collides.
 _TABLE = f"""<light pos="0.1 -0.5 1.5" dir="0.27 0.33 -0.9" directional="true"
 diffuse="0.45 0.45 0.45" specular="0.1 0.1 0.1"/>
 <camera name="front" fovy="36" pos="1.18 0 0.78" xyaxes="0 1 0 -0.736 0 0.677"/>
@@ -236,7 +236,7 @@ def _bowl(fixture: Fixture, meshes: list[str]) -> Iterator[str]:
         place = _numbers(
             pose.x + middle * math.cos(angle), pose.y + middle * math.sin(angle), height / 2
         )
-        # Turned about the vertical, and then outwards about what is then the y-axis.
+        # Turned about the vertical, and then outwards about the new y-axis.
         cos, sin = math.cos(tilt), math.sin(tilt)
         axes = _numbers(
             cos * math.cos(angle), cos * math.sin(angle), -sin, -math.sin(angle), math.cos(angle), 0

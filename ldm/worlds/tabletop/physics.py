@@ -1,7 +1,7 @@
 """The simulation: MuJoCo moves the things of a scene, and nothing else here imports it.
 
 A hand without an arm holds a thing by a weld, lifts it, turns it, carries it, lowers it until it
-touches something, and lets go. What happens then is up to the physics.
+touches something, and lets go. The rest is up to the physics.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LIFTED = 0.3
 _SPEED, _SLOW, _STRETCH = 1.0, 0.1, 0.02
 #: Radians a second.
 _TURNING = 6.0
-#: Simulated steps: the weld comes to rest, and a thing that was let go.
+#: Simulated steps until the weld rests, and until a released thing rests.
 _HOLD, _REST = 25, 50
-#: After a fall: at most so many times _REST, until nothing is faster than this (m/s, rad/s).
+#: After a fall: the most times of _REST, until nothing is faster than this (m/s, rad/s).
 _RESTS, _QUIET = 20, 0.02
 #: Lowering stops this far above the target, so that nothing is pressed.
 _CLEARANCE = 0.0005
@@ -80,7 +80,7 @@ class World:
         return self._state(data)
 
     def carry(self, state: State, thing: int, target: Pose) -> State:
-        """Return the state after the hand has put a thing at a place, or above what is there."""
+        """Return the state after the hand has put a thing at a place, or on things there."""
         data = self._loaded(state)
         held = data.qpos[7 * thing : 7 * thing + 7].copy()
         spot, turn = held[:3], held[3:]
@@ -101,9 +101,9 @@ class World:
         return self._state(data)
 
     def picture(self, state: State) -> NDArray[np.uint8]:
-        """Return what a camera sees, as rows of red, green and blue.
+        """Return the camera's picture as rows of red, green and blue.
 
-        Raise LdmError where nothing can draw.
+        Raise LdmError if nothing can draw.
         """
         data = self._loaded(state)
         self._mujoco.mj_forward(self._model, data)
@@ -137,7 +137,7 @@ class World:
         way: Iterator[tuple[Vector, Vector]],
         until: Callable[[Any], bool] | None = None,
     ) -> None:
-        """Lead the hand along a way, until something is so."""
+        """Lead the hand along a way, until a condition holds."""
         for position, turn in way:
             data.mocap_pos[self._hand], data.mocap_quat[self._hand] = position, turn
             self._mujoco.mj_step(self._model, data)
@@ -200,7 +200,7 @@ def _line(
 
 
 def _draw(mujoco: ModuleType, model: Any, data: Any) -> NDArray[np.uint8]:
-    """Draw in a context of its own, so that any thread can. Raise LdmError where it cannot."""
+    """Draw in a context of its own, so that any thread can; raise LdmError if that fails."""
     picture = np.empty((HEIGHT, WIDTH, 3), np.uint8)
     try:
         context = _context(mujoco)
@@ -239,7 +239,7 @@ def _context(mujoco: ModuleType) -> Any:
 
 
 def _drawing_errors(mujoco: ModuleType) -> tuple[type[Exception], ...]:
-    """Return what drawing can raise. PyOpenGL settles on a library when it is imported: late."""
+    """Return the exceptions of drawing. PyOpenGL is imported late, as it then picks a library."""
     from OpenGL.error import Error
 
     return ImportError, AttributeError, RuntimeError, OSError, Error, mujoco.FatalError

@@ -1,4 +1,4 @@
-"""What stands on the table: things that can be moved, fixtures, and where they lie.
+"""The contents of the table: movable things, fixtures, and their places.
 
 Lengths are in metres, angles in radians. Names, sizes and thresholds are those of Ravens and
 CLIPort (Shridhar et al., 2022); the shapes are drawn here.
@@ -19,7 +19,7 @@ COLOURS = ("blue", "red", "green", "yellow", "brown", "gray", "cyan")
 FLAT = 0.02
 #: The edge of a block.
 BLOCK = 0.04
-#: Between the outlines of what is laid out, at least.
+#: The least gap between outlines.
 _GAP = 0.015
 _ATTEMPTS = 2000
 #: Side by side between two samples of an outline.
@@ -30,7 +30,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Pose:
-    """Where a thing is: its centre, and by how much it is turned about the vertical.
+    """The pose of a thing: its centre, and its turn about the vertical.
 
     upright: whether it lies flat, as it was laid out.
     """
@@ -59,7 +59,7 @@ class Pose:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A convex part of an outline: a polygon, or a disc about the origin where it has a radius."""
+    """A convex part of an outline: a polygon, or a disc about the origin if it has a radius."""
 
     corners: tuple[Point, ...] = ()
     radius: float = 0.0
@@ -76,9 +76,8 @@ class Part:
 class Form:
     """The outline of a flat thing as convex parts.
 
-    turn: the angle by which it can be turned and looks the same; 0 where any angle does.
-    hole: the radius of a ring's hole. radius: within which all of it lies. samples: points that lie
-    evenly in it.
+    turn: the angle of its symmetry; 0 for any angle. hole: the radius of a ring's hole. radius: of
+    the enclosing circle. samples: points evenly distributed in it.
     """
 
     name: str
@@ -151,7 +150,7 @@ def ring(radius: float) -> Form:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """A thing that can be moved. noun: what it is called after its colour."""
+    """A movable thing. noun: its name after its colour."""
 
     colour: str
     noun: str
@@ -169,7 +168,7 @@ FixtureName = Literal["kit", "stand", "bowl", "box", "base"]
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """Something that stays where it is. colour: of a bowl."""
+    """A thing that cannot be moved. colour: of a bowl."""
 
     name: FixtureName
     pose: Pose
@@ -182,7 +181,7 @@ class Fixture:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A hole of a kit: the shape that fits, and where it is."""
+    """A hole of a kit: the shape that fits, and its pose."""
 
     form: Form
     pose: Pose
@@ -190,14 +189,14 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is on the table at the start. holes: those of a kit."""
+    """The things on the table at the start. holes: those of a kit."""
 
     things: tuple[Thing, ...]
     fixtures: tuple[Fixture, ...]
     holes: tuple[Hole, ...] = ()
 
 
-#: Where all things are now, in the order of `Scene.things`.
+#: The present poses of all things, in the order of `Scene.things`.
 Poses = Sequence[Pose]
 
 
@@ -209,7 +208,7 @@ class Layout:
         self._taken: list[tuple[Pose, float]] = []
 
     def spot(self, radius: float, height: float = 0.0, *, turned: bool = True) -> Pose:
-        """Return a free place for something of this radius, and remember that it is taken.
+        """Return a free place for a thing of this radius, and mark it as taken.
 
         height: of its centre. turned: whether it is turned by any angle.
         """
@@ -233,7 +232,7 @@ class Layout:
 
 
 def covered_by(scene: Scene, poses: Poses, number: int) -> Thing | None:
-    """Return a thing that lies on another one, so that the hand cannot reach that; None if free."""
+    """Return a thing that lies on another one and so blocks the hand, or None."""
     lower, here = scene.things[number], poses[number]
     for other, thing in enumerate(scene.things):
         there = poses[other]
@@ -249,6 +248,6 @@ def _half_width(thing: Thing) -> float:
 
 
 def mean(values: Iterable[bool]) -> float:
-    """Return the share of those that are true."""
+    """Return the share of true values."""
     counted = list(values)
     return sum(counted) / len(counted)

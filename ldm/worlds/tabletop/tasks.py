@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ldm.errors import LdmError
+from ldm.envs._base import unknown_task
 from ldm.types import Task, stable_hash, stable_seed
 from ldm.worlds.tabletop.kinds import KINDS, Kind
 from ldm.worlds.tabletop.scene import Pose, Scene
@@ -27,18 +27,12 @@ class Game:
 
 
 def games(split: str) -> list[Game]:
-    """Return a split's games: each number in all kinds, then the next.
-
-    Raise LdmError if there is no such split.
-    """
-    if split not in SPLITS:
-        known = ", ".join(SPLITS)
-        raise LdmError(f"The tabletop has no split {split!r}.", f"Known splits: {known}.")
+    """Return the games of one of SPLITS: each number in all kinds, then the next number."""
     return [game(split, kind, number) for number in SPLITS[split] for kind in KINDS]
 
 
 def game(split: str, kind: str, number: int) -> Game:
-    """Return the game of a kind with a number, which may be one that no split lists."""
+    """Return the game of a kind with any number, also one that no split lists."""
     rules = KINDS[kind]
     source = f"{kind}:{number}"
     task = Task(f"{split}/{kind}/{number}", ENV, split, rules.instruction, kind, source)
@@ -46,13 +40,13 @@ def game(split: str, kind: str, number: int) -> Game:
 
 
 def game_of(task: Task) -> Game:
-    """Return the game of a task. Raise LdmError if it is none of this environment."""
+    """Return the game of a task; raise LdmError if it is not this environment's."""
     kind, _, number = task.source.rpartition(":")
     if kind in KINDS and number.isdecimal() and len(number) < 10:
         played = game(task.split, kind, int(number))
         if played.task == task:
             return played
-    raise LdmError(f"The tabletop has no task {task.id!r}.", "Use a task of a split of its own.")
+    raise unknown_task("Tabletop", task)
 
 
 def digest(listed: list[Game]) -> str:

@@ -1,4 +1,4 @@
-"""What the environment says: what there is, what was done, and what is where now."""
+"""Observations: the things, the effect of an action, and the present places."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ldm.worlds.tabletop.scene import Pose, Poses, Scene
 
 
 def opening(kind: Kind, scene: Scene, poses: Poses, *, coordinates: bool) -> str:
-    """Return the first observation: what there is, what is where, and the task."""
+    """Return the first observation: the things, their places, and the task."""
     lines = [kind.opening(scene)]
     if coordinates:
         lines.append(" ".join(f"The {f.title} is at {_at(f.pose)}." for f in scene.fixtures))
@@ -17,7 +17,7 @@ def opening(kind: Kind, scene: Scene, poses: Poses, *, coordinates: bool) -> str
 
 
 def whereabouts(kind: Kind, scene: Scene, poses: Poses, *, coordinates: bool) -> str:
-    """Return what is where, a sentence for each thing."""
+    """Return the place of each thing, in a sentence."""
     sentences = []
     for thing, pose, place in zip(scene.things, poses, kind.whereabouts(scene, poses), strict=True):
         where = f"{place}, at {_at(pose)}" if coordinates else place
@@ -26,7 +26,7 @@ def whereabouts(kind: Kind, scene: Scene, poses: Poses, *, coordinates: bool) ->
 
 
 def carried(scene: Scene, move: Move, *, missed: bool) -> str:
-    """Return what the hand did."""
+    """Return the effect of a move, in a sentence."""
     name = scene.things[move.thing].name
     if missed:
         return f"You reach for the {name}, but the gripper does not get hold of it."

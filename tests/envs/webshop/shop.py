@@ -66,3 +66,11 @@ def small_shop(folder: Path, number: int = 30) -> Path:
     """A shop of `number` products, all with instructions."""
     products = [raw(i) for i in range(number)]
     return write_shop(folder, products, {p["asin"]: annotation(i) for i, p in enumerate(products)})
+
+
+def damaged_shop(folder: Path) -> Path:
+    """Four products, one of them damaged, and one human instruction."""
+    products = [raw(i) for i in range(3)] + [raw(3, pricing="free")]
+    human = {"instruction": "a chair", "instruction_attributes": ["x"], "instruction_options": []}
+    attributes = {p["asin"]: annotation(i) for i, p in enumerate(products)}
+    return write_shop(folder, products, attributes, {"B000000001": [human]})

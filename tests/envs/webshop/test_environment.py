@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import json
-import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,31 +17,8 @@ from ldm.envs.webshop.render import INVALID
 from ldm.envs.webshop.world import World
 from ldm.episode import run_episode
 from ldm.errors import LdmError
-from ldm.testing import EnvironmentContract
 from ldm.types import Task
 from tests.envs.webshop.shop import annotation, raw, write_shop
-
-
-class TestBracket(EnvironmentContract):
-    name = "webshop"
-    split = "test"
-    options: ClassVar[dict[str, Any]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _data(self, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(type(self), "options", {"data": str(small)})
-
-
-class TestTextRich(EnvironmentContract):
-    name = "webshop"
-    split = "test"
-    tasks = 1
-    options: ClassVar[dict[str, Any]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _data(self, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        options = {"data": str(small), "observation": "text_rich", "page_size": 3}
-        monkeypatch.setattr(type(self), "options", options)
 
 
 @pytest.fixture
@@ -233,12 +209,6 @@ def test_human_goals_are_another_protocol(tmp_path: Path) -> None:
     assert empty.value.remedy
 
 
-def test_without_data_the_remedy_is_named() -> None:
-    with pytest.raises(LdmError, match="no data path") as missing:
-        WebShop().tasks("test")
-    assert "WEBSHOP_DATA" in missing.value.remedy
-
-
 def test_a_missing_title_parser_is_told_before_anything_is_played(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,16 +263,3 @@ def test_our_own_splits_are_looked_for_in_the_package(
     sources = {task.source for task in tasks}
     assert sources.isdisjoint(task.source for task in env.tasks("demo_train"))
     assert "own" in env.protocol()["data"]
-
-
-def test_seeded_shoppers_do_the_same_again(env: WebShop) -> None:
-    def walk() -> list[str]:
-        rng = random.Random(0)
-        now = env.reset(env.tasks("test")[3])
-        observations = []
-        while not now.done:
-            now = env.step(rng.choice(now.admissible or ("",)))
-            observations.append(now.observation)
-        return observations
-
-    assert walk() == walk()

@@ -12,6 +12,7 @@ import pytest
 
 from ldm import records
 from ldm.envs import formats
+from ldm.envs.formats import Assumed
 from ldm.envs.webshop.environment import OWN_DATA
 from ldm.envs.webshop.pages import SUB_PAGES
 from ldm.records import Problem
@@ -58,7 +59,7 @@ def log(folder: Path, *events: Any, name: str = "log.jsonl") -> Path:
 
 def read(path: Path, data: str | None = None) -> list[Trajectory | Problem]:
     assert formats.format_of(path) == "webshop-sessions"
-    return list(formats.read(path, "webshop-sessions", data))
+    return list(formats.read(path, "webshop-sessions", Assumed(data=data)))
 
 
 def actions(trajectory: Trajectory | Problem) -> list[str]:

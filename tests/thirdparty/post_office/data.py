@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ldm.envs.metadata import DataReport
 from ldm.errors import LdmError
 from ldm.records import Problem
+
+FILE = "letters.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,47 +23,28 @@ class Letter:
     room: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """How many letters there are for each room, and which lines are none."""
-
-    letters: tuple[Letter, ...]
-    problems: tuple[Problem, ...]
-
-    def lines(self) -> Iterator[str]:
-        rooms = Counter(letter.room for letter in self.letters)
-        yield f"Post office: {len(self.letters)} letters"
-        for room, count in sorted(rooms.items()):
-            yield f"  {room}: {count}"
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "letters": len(self.letters),
-            "problems": [asdict(problem) for problem in self.problems],
-        }
-
-
-def check(path: Path | None) -> Report:
-    """Read all letters in the folder `path`."""
+def check(path: Path | None) -> DataReport:
+    """Read all letters in the folder `path`, and count those for each room."""
     entries = list(_entries(path or Path()))
-    letters = tuple(entry for entry in entries if isinstance(entry, Letter))
-    return Report(letters, tuple(entry for entry in entries if isinstance(entry, Problem)))
+    rooms = Counter(entry.room for entry in entries if isinstance(entry, Letter))
+    problems = tuple(entry for entry in entries if isinstance(entry, Problem))
+    return DataReport("post_office", path, facts={"letters": dict(rooms)}, problems=problems)
 
 
-def summary(path: Path) -> str:
-    """Say in a line how many letters there are."""
-    return f"{len(read(path))} letters in {path}"
+def files(path: Path) -> list[Path]:
+    """Return the one file. Raise LdmError if it is missing."""
+    if not (path / FILE).is_file():
+        raise LdmError(f"There is no {path / FILE}.", f"Name the folder with {FILE}.")
+    return [path / FILE]
 
 
 def read(path: Path) -> tuple[Letter, ...]:
-    """Return the letters in the folder `path`. Raises LdmError where there are none."""
-    return check(path).letters
+    """Return the letters in the folder `path`. Raise LdmError if the file is missing."""
+    return tuple(entry for entry in _entries(path) if isinstance(entry, Letter))
 
 
 def _entries(folder: Path) -> Iterator[Letter | Problem]:
-    file = folder / "letters.jsonl"
-    if not file.is_file():
-        raise LdmError(f"There is no {file}.", "Name the folder with letters.jsonl.")
+    (file,) = files(folder)
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         fields = json.loads(line)
         if set(fields) == {"person", "room"}:

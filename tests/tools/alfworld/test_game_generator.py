@@ -78,7 +78,8 @@ def test_an_expert_that_fails_says_so() -> None:
     _, folder, trial = task.id.split("/")
     kind, _, none, target, number = folder.split("-")
     wrong = f"demo_train/{kind}-Newspaper-{none}-{target}-{number}/{trial}"
-    env._own[wrong] = replace(env._own[task.id], id=wrong)
+    games = env._own_games("demo_train")
+    games[wrong] = replace(games[task.id], id=wrong)
     with pytest.raises(LdmError, match="found no newspaper"):
         solve(env, replace(task, id=wrong), seed=0)
     env.close()

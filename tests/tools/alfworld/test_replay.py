@@ -45,8 +45,8 @@ def test_they_do_in_the_official_engine(shared_data: Path, recorded: list[Trajec
 def test_all_real_games_are_read(shared_data: Path) -> None:
     report = check(shared_data / "alfworld")
     assert report.problems == ()
-    assert report.total("train") == 180
-    assert report.total("valid_seen") == 140
+    counts = {split: sum(kinds.values()) for split, kinds in report.splits.items()}
+    assert counts == {"train": 180, "valid_seen": 140}
 
 
 def test_a_replay_tells_where_it_departs() -> None:

@@ -165,7 +165,7 @@ def test_a_file_that_is_no_list_is_refused(folder: Path, text: str) -> None:
 def test_a_folder_without_questions_is_refused_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(LdmError, match="no questions") as refused:
         Sources.find(tmp_path, "context")
-    assert "ldm data get hotpotqa" in refused.value.remedy
+    assert "ldm data hotpotqa" in refused.value.remedy
 
 
 @pytest.mark.slow

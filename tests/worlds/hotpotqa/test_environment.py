@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 
 from ldm.errors import LdmError
-from ldm.testing import EnvironmentContract
 from ldm.types import Answer, Step, Trajectory, stable_seed
 from ldm.worlds.hotpotqa import HotpotQA, HotpotQAOptions
 from ldm.worlds.hotpotqa.environment import LICENCE
@@ -19,30 +16,6 @@ from ldm.worlds.hotpotqa.scoring import MOST_PARTIAL
 from tests.worlds.hotpotqa.test_articles import question
 
 ACTIONS = ("search[Ada Ray]", "search[the]", "lookup[the]", "lookup[a]", "think[Well.]")
-
-
-class TestOwnQuestions(EnvironmentContract):
-    name = "hotpotqa"
-    split = "demo_test"
-    actions = ACTIONS
-
-
-class TestOfficialQuestions(EnvironmentContract):
-    name = "hotpotqa"
-    split = "dev_hard"
-    tasks = 2
-    actions = ("search[Mercury]", "search[Ricky Rubio]", "lookup[the]", "lookup[born]")
-    options: ClassVar[dict[str, Any]] = {}
-
-    @pytest.fixture(autouse=True)
-    def _data(
-        self,
-        official: Path,
-        tmp_path_factory: pytest.TempPathFactory,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        cache = tmp_path_factory.getbasetemp() / "hotpotqa"
-        monkeypatch.setattr(type(self), "options", {"data": str(official), "cache": str(cache)})
 
 
 @pytest.fixture
@@ -60,7 +33,7 @@ def answered(env: HotpotQA, answer: str) -> float:
 
 def test_an_exact_match_earns_everything_and_shared_words_a_part(env: HotpotQA) -> None:
     task = env.tasks("demo_test")[0]
-    gold = env._questions["demo_test"][task.id].answer
+    gold = env._game(task).answer
     assert answered(env, gold) == 1
     assert answered(env, f" the {gold.upper()}!") == 1
     assert 0 < answered(env, f"{gold} river") < 1
@@ -79,7 +52,7 @@ def test_after_the_answer_nothing_earns_anything(env: HotpotQA) -> None:
 
 def test_no_answer_title_or_level_reaches_an_agent(env: HotpotQA) -> None:
     for task in env.tasks("demo_test"):
-        record = env._questions["demo_test"][task.id]
+        record = env._game(task)
         opening = env.reset(task).observation
         assert opening == f"Question: {task.goal}"
         if record.kind == "bridge":
@@ -89,7 +62,7 @@ def test_no_answer_title_or_level_reaches_an_agent(env: HotpotQA) -> None:
 
 def test_the_solution_is_told_of_training_tasks_alone(env: HotpotQA) -> None:
     task = env.tasks("demo_train")[0]
-    question = env._listed("demo_train")[task.id]
+    question = env._game(task)
     solution = env.solution(task)
     assert f'The answer is "{question.answer}".' in solution
     assert all(title in solution for title in question.titles)
@@ -112,7 +85,7 @@ def test_a_judge_compares_the_answer_that_was_given(
     env: HotpotQA, actions: tuple[str, ...], given: str | None
 ) -> None:
     task = env.tasks("demo_test")[0]
-    question = env._listed("demo_test")[task.id]
+    question = env._game(task)
     steps = tuple(Step(action, "") for action in actions)
     answer = env.answer(Trajectory(task, question.opening, steps, 0.0, False, "agent"))
     assert answer == (None if given is None else Answer(question.text, question.answer, given))
@@ -120,7 +93,7 @@ def test_a_judge_compares_the_answer_that_was_given(
 
 def test_the_own_splits_share_no_article(env: HotpotQA) -> None:
     titles = [
-        {title for one in env._listed(split).values() for title in one.titles}
+        {title for _, one in env._listing(split).values() for title in one.titles}
         for split in ("demo_train", "demo_test")
     ]
     assert not titles[0] & titles[1]
@@ -148,7 +121,7 @@ def test_training_leaves_out_what_shares_an_article_with_a_test_question(tmp_pat
     assert env.protocol()["licence"] == LICENCE
     with pytest.raises(LdmError, match="7,405") as refused:
         env.tasks("react_500")
-    assert "ldm data get hotpotqa" in refused.value.remedy
+    assert "ldm data hotpotqa" in refused.value.remedy
 
 
 def test_a_split_without_its_file_says_which_is_missing(tmp_path: Path) -> None:
@@ -158,13 +131,6 @@ def test_a_split_without_its_file_says_which_is_missing(tmp_path: Path) -> None:
     with pytest.raises(LdmError, match="train_hard needs a file") as refused:
         env.tasks("train_hard")
     assert "hotpot_train" in refused.value.remedy
-
-
-def test_without_data_the_official_splits_say_what_to_do(env: HotpotQA) -> None:
-    with pytest.raises(LdmError, match="no folder is set") as refused:
-        env.tasks("dev_hard")
-    assert "HOTPOTQA_DATA" in refused.value.remedy
-    assert env.tasks("demo_test")
 
 
 def test_a_larger_collection_is_another_protocol(tmp_path: Path) -> None:
@@ -183,12 +149,6 @@ def test_a_larger_collection_is_another_protocol(tmp_path: Path) -> None:
 def test_options_that_do_not_exist_are_refused() -> None:
     with pytest.raises(ValueError, match="score is one of f1, em"):
         HotpotQAOptions(score="f2")  # type: ignore[arg-type]
-
-
-def test_a_task_of_another_file_is_refused(env: HotpotQA) -> None:
-    task = env.tasks("demo_test")[0]
-    with pytest.raises(LdmError, match="no task"):
-        env.reset(replace(task, id="demo_test/none"))
 
 
 def test_ten_thousand_random_actions_raise_nothing(env: HotpotQA) -> None:
@@ -217,7 +177,7 @@ def test_every_official_question_can_be_answered_from_its_two_articles(official:
     count = 0
     for split in ("dev_hard", "train"):
         for task in env.tasks(split):
-            record = env._questions[split][task.id]
+            record = env._game(task)
             env.reset(task)
             for title in record.titles:
                 assert not env.step(f"search[{title}]").observation.startswith("Could not find")

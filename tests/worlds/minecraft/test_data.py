@@ -1,13 +1,10 @@
-"""Splits, leak keys, shipped episodes and what `ldm data check` says."""
+"""Splits, leak keys, shipped episodes and what `ldm data` says."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from ldm import records
-from ldm.errors import LdmError
 from ldm.types import Trajectory
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
 from ldm.worlds.minecraft.data import check
@@ -41,7 +38,7 @@ def test_a_memory_of_the_same_items_is_refused_on_test_and_not_on_test_worlds() 
 def test_training_and_test_worlds_differ() -> None:
     env = Minecraft()
     worlds = [
-        {game.task.source.partition("@")[0]: game.world for game in env._listed(split).values()}
+        {task.source.partition("@")[0]: game.world for task, game in env._listing(split).values()}
         for split in ("test", "test_worlds", "train_worlds")
     ]
     assert worlds[0] == worlds[1]
@@ -102,19 +99,11 @@ def test_the_list_of_training_items_is_that_of_the_solver_less_what_is_not_made_
 
 def test_the_check_counts_and_says_what_is_impossible() -> None:
     report = check()
-    assert report.impossible["paper"] == {}
-    assert list(report.impossible["vanilla"]) == ["quartz_block"]
-    text = "\n".join(report.lines())
-    assert "36 raw items" in text
-    assert "nothing in this world yields nether_quartz_ore" in text
-    assert report.as_json()["problems"] == []
-
-
-def test_there_is_nothing_to_download() -> None:
-    source = Minecraft.metadata.data
-    assert source is not None
-    with pytest.raises(LdmError, match="nothing to download"):
-        source.fetch(Path("anywhere"))
+    impossible = report.facts["impossible"]
+    assert impossible["paper"] == {}
+    assert list(impossible["vanilla"]) == ["quartz_block"]
+    assert "nothing in this world yields nether_quartz_ore" in impossible["vanilla"]["quartz_block"]
+    assert report.facts["raw items"] == 36
 
 
 def test_every_goal_on_the_card_is_an_action_of_the_grammar() -> None:

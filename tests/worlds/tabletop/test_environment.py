@@ -6,12 +6,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from ldm.errors import LdmError
-from ldm.testing import EnvironmentContract
 from ldm.types import Task
 from ldm.worlds.tabletop import Tabletop, TabletopOptions, physics
 from ldm.worlds.tabletop.card import LIMIT
@@ -34,30 +33,6 @@ for task in env.tasks("test")[:5]:
             now = env.step(now.admissible[number % len(now.admissible)])
 print(seen.hexdigest())
 """
-
-
-@PHYSICS
-class TestExact(EnvironmentContract):
-    name = "tabletop"
-    split = "test"
-    tasks = 5
-
-
-@PHYSICS
-class TestWithoutAList(EnvironmentContract):
-    name = "tabletop"
-    split = "test"
-    actions = ("look",)
-    options: ClassVar[dict[str, Any]] = {"admissible": False}
-
-
-@PHYSICS
-@pytest.mark.slow
-class TestNoisy(EnvironmentContract):
-    name = "tabletop"
-    split = "train"
-    tasks = 5
-    options: ClassVar[dict[str, Any]] = {"controller": "noisy", "poses": True}
 
 
 def task_of(env: Tabletop, kind: str, split: str = "test") -> Task:
@@ -190,11 +165,6 @@ class TestPlaying:
         assert noisy.protocol()["noise"] == 0.008
         drawn = Tabletop(TabletopOptions(noise=0.05, render="pictures"))
         assert drawn.protocol() == exact.protocol()
-
-
-def test_stepping_before_a_reset_is_a_mistake(env: Tabletop) -> None:
-    with pytest.raises(RuntimeError, match="reset"):
-        env.step("look")
 
 
 @pytest.mark.parametrize("change", [{"source": "juggling:1"}, {"id": "test/x"}, {"source": "a:-1"}])

@@ -1,4 +1,4 @@
-"""What every kind of task defines: its scene, its words, its actions and its score."""
+"""The interface of a kind of task: its scene, texts, actions and score."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Kind(Protocol):
         ...
 
     def opening(self, scene: Scene) -> str:
-        """Say what there is: numbers, colours, shapes."""
+        """Return the sentences on numbers, colours and shapes."""
         ...
 
     def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Return where each thing is, as "in the red bowl", in the order of the scene."""
+        """Return the place of each thing, as "in the red bowl", in the order of the scene."""
         ...
 
     def commands(self, scene: Scene, poses: Poses) -> list[str]:
-        """Return the actions that are possible and bring a thing to where it is not yet."""
+        """Return the possible actions that bring a thing to another place."""
         ...
 
     def understand(self, action: str, scene: Scene, poses: Poses) -> Move | Refusal:
-        """Return what a normal action comes to."""
+        """Return the move of a normalized action, or why it is impossible."""
         ...
 
     def share(self, scene: Scene, poses: Poses) -> float:

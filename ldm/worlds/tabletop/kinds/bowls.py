@@ -46,7 +46,7 @@ class Bowls:
         )
 
     def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Say in which bowls the blocks are."""
+        """Return the bowl that each block is in."""
         bowls = [self._bowl(scene, pose) for pose in poses]
         return ["on the table" if b is None else f"in the {b.colour} bowl" for b in bowls]
 
@@ -76,7 +76,7 @@ class Bowls:
         return reachable(scene, poses, number) or Move(number, target, f"the {bowl.colour} bowl")
 
     def share(self, scene: Scene, poses: Poses) -> float:
-        """Return the share of pairs that are met, less what lies in bowls of other colours."""
+        """Return the share of pairs met, less blocks in bowls of other colours."""
         colours = {bowl.colour for bowl in scene.fixtures}
         pairs = sum(block.colour in colours for block in scene.things)
         met = stray = 0

@@ -58,7 +58,7 @@ class Hanoi:
         return f"There is a stand with three places: {places}. There are 3 rings: {listing(rings)}."
 
     def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Say on which place each ring is, and on which ring."""
+        """Return the place of each ring, and the ring below it."""
         places = []
         for number, pose in enumerate(poses):
             place = self._place(scene, pose)
@@ -82,7 +82,7 @@ class Hanoi:
         ]
 
     def understand(self, action: str, scene: Scene, poses: Poses) -> Move | Refusal:
-        """Put a ring on a place, on what is there."""
+        """Put a ring on a place, on the rings there."""
         match = _FORM.fullmatch(action)
         if match is None:
             return NO_ACTION

@@ -20,7 +20,7 @@ from ldm.worlds.tabletop.scene import (
     mean,
 )
 
-#: Edges of the kit, and where its holes are (Ravens).
+#: Edges of the kit, and the places of its holes (Ravens).
 SIZE = (0.28, 0.2)
 _SPOTS = ((-0.09, 0.045), (0.0, 0.045), (0.09, 0.045), (-0.045, -0.045), (0.045, -0.045))
 #: An object is in its hole within this distance and angle (Ravens).
@@ -61,7 +61,7 @@ class Kits:
         )
 
     def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Say which objects are in their holes."""
+        """Return whether each object is in its hole."""
         places = []
         for number, pose in enumerate(poses):
             hole = self._hole(scene, number)

@@ -22,9 +22,9 @@ from ldm.worlds.tabletop.scene import (
 
 #: Inner edges, height and thickness of the box.
 SIZE, HEIGHT, THICKNESS = (0.26, 0.18), 0.04, 0.004
-#: The share of an outline that has to be in the box (Ravens: sampled points).
+#: The share of an outline that must be in the box (Ravens: sampled points).
 INSIDE = 0.99
-#: Where the controller puts things, in the frame of the box.
+#: Places for things, in the frame of the box.
 _CELLS = tuple((x, y) for y in (0.045, -0.045) for x in (-0.085, 0.0, 0.085))
 #: A cell is free if nothing is nearer to its middle than this.
 _FREE = 0.06
@@ -52,7 +52,7 @@ class Packing:
         return f"There is a brown box. There are {len(scene.things)} objects: {objects}."
 
     def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Say what is in the box."""
+        """Return whether each object is in the box."""
         places = []
         for thing, pose in zip(scene.things, poses, strict=True):
             inside = self._inside(scene, thing, pose)
@@ -70,7 +70,7 @@ class Packing:
         ]
 
     def understand(self, action: str, scene: Scene, poses: Poses) -> Move | Refusal:
-        """Put an object where there is room in the box."""
+        """Put an object into a free place of the box."""
         match = _FORM.fullmatch(action)
         if match is None:
             return NO_ACTION

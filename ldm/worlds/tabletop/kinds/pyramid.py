@@ -59,7 +59,7 @@ class Pyramid:
         )
 
     def whereabouts(self, scene: Scene, poses: Poses) -> list[str]:
-        """Say what each block is on."""
+        """Return the support of each block."""
         places = []
         for number, pose in enumerate(poses):
             below = self._below(scene, poses, number)
@@ -69,7 +69,7 @@ class Pyramid:
         return places
 
     def commands(self, scene: Scene, poses: Poses) -> list[str]:
-        """List each free block with each place where it can be put and is not yet."""
+        """List each free block with each other place that it can be put on."""
         colours = [block.colour for block in scene.things]
         places = [f"the {shade} brown block" for shade in BASE]
         places += [f"the {one} and {other} blocks" for one, other in combinations(colours, 2)]
@@ -130,7 +130,7 @@ class Pyramid:
         return _together(pose, target(scene, place), NEAR, NEAR)
 
     def _below(self, scene: Scene, poses: Poses, number: int) -> str:
-        """Return what a block is on."""
+        """Return the support of a block."""
         pose = poses[number]
         for shade, along in BASE.items():
             if _together(pose, target(scene, (along, 0)), _ON):
@@ -146,7 +146,7 @@ class Pyramid:
 
 
 def target(scene: Scene, place: tuple[float, int]) -> Pose:
-    """Return where the centre of a block belongs."""
+    """Return the target of a block's centre."""
     along, level = place
     spot = scene.fixtures[0].pose.place(0.0, along)
     return Pose(spot.x, spot.y, BASE_HEIGHT + BLOCK * (level + 0.5), spot.yaw)
@@ -158,7 +158,7 @@ def _side_by_side(one: Pose, other: Pose) -> bool:
 
 
 def _between(one: Pose, other: Pose) -> Pose:
-    """Return where the centre of a block on two others is."""
+    """Return the centre of a block on two others."""
     height = max(one.z, other.z) + BLOCK
     return Pose((one.x + other.x) / 2, (one.y + other.y) / 2, height, one.yaw)
 

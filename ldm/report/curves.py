@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ldm.errors import LdmError
-from ldm.run.drawing import svg
+from ldm.report.drawing import svg
 from ldm.run.repeats import spread
 from ldm.run.statistics import Interval, bootstrap, by_task, frame, rate_interval
 from ldm.types import EpisodeResult
@@ -26,11 +26,10 @@ SVG, CSV, JSON = ".svg", ".csv", ".json"
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """What runs with one value came to.
+    """The result of runs with one value.
 
-    series: the line that it is on. at: the value of what the curve is over. rate: of success, or
-    the mean score, over all episodes; interval: over tasks. runs: how many. deviation: of their
-    rates, None of a single one.
+    series: its line. at: the value. rate: of success, or the mean score, over all episodes.
+    interval: over tasks. runs: their number. deviation: of their rates, None for a single run.
     """
 
     series: str
@@ -44,7 +43,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points by series and value, and what they are."""
+    """Points by series and value. over: the name of the values. measure: that of the rates."""
 
     title: str
     over: str
@@ -70,7 +69,7 @@ class Curve:
         return svg(lines, self.title, self.measure, ticks, self.over)
 
     def frame(self) -> pl.DataFrame:
-        """Return a row a point."""
+        """Return a row per point."""
         import polars as pl
 
         rows = []
@@ -88,7 +87,7 @@ class Curve:
     def write(self, path: Path) -> None:
         """Write the curve in the format of the file's ending.
 
-        Raises LdmError where it names none, or where the file cannot be written.
+        Raise LdmError if it names none, or if the file cannot be written.
         """
         from ldm.records import replacing
         from ldm.runs import writing
@@ -105,7 +104,7 @@ class Curve:
 
 
 def check_curve(path: Path) -> None:
-    """Raise LdmError where a file's ending names no format of curves."""
+    """Raise LdmError if a file's ending names no format of curves."""
     if path.suffix not in (SVG, CSV, JSON):
         raise LdmError(
             f"{path} does not end in {SVG}, {CSV} or {JSON}.", "Choose a name that does."
@@ -115,7 +114,7 @@ def check_curve(path: Path) -> None:
 def point(
     series: str, at: float, runs: Sequence[Sequence[EpisodeResult]], measure: Measure, seed: int
 ) -> CurvePoint:
-    """Return the point of runs with one value; seed: of the interval."""
+    """Return the point of runs with one value. seed: of the interval."""
     tables = [frame(results) for results in runs]
     together = by_task(frame([result for results in runs for result in results]))
     values = together[measure].to_numpy()

@@ -1,6 +1,6 @@
-"""Compiled data: arrays, one text and metadata that are made once from files and memory-mapped.
+"""A cache of compiled data: arrays, one text and metadata, made once from files.
 
-A cache folder holds them, written atomically, so that they open instantly and worker processes
+They are written atomically and memory-mapped, so that they open instantly and worker processes
 share their memory.
 """
 
@@ -31,7 +31,7 @@ from ldm.types import stable_hash
 _META, _TEXT = "meta.json", "text.jsonl"
 #: Bytes of a file that are read for its checksum: all of it, unless opening would take long.
 _SUMMED = 64 * 2**20
-#: What a damaged cache may raise.
+#: Exceptions that a damaged cache may raise.
 DAMAGE = (
     OSError,
     EOFError,
@@ -49,7 +49,7 @@ Compile = Callable[[IO[bytes]], tuple[dict[str, np.ndarray], dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """Arrays by name, a text (mapped memory where it comes from a cache), and metadata."""
+    """Arrays by name, a text (mapped memory if it comes from a cache), and metadata."""
 
     arrays: Mapping[str, np.ndarray]
     text: bytes | mmap.mmap
@@ -59,11 +59,11 @@ class Compiled:
 def open_compiled(
     compile_files: Compile, files: Iterable[Path], settings: object, cache: Path | None
 ) -> Compiled:
-    """Return what `compile_files` makes of `files`, from the cache if it has been made before.
+    """Return the result of `compile_files` for `files`, from the cache if it is there.
 
     settings: JSON values that the result depends on in addition to the files, the version of its
     format among them. cache: None compiles without storing.
-    Raise LdmError if the cache cannot be used, and whatever `compile_files` raises.
+    Raise LdmError if the cache cannot be used, and any exception of `compile_files`.
     """
     if cache is None:
         text = io.BytesIO()
@@ -132,7 +132,7 @@ def _open(folder: Path) -> Compiled:
     try:
         check_file(folder / _META)
         meta = json.loads((folder / _META).read_text(encoding="utf-8"))
-        for name, known in meta.get("sums", {}).items():  # none where an earlier version wrote it
+        for name, known in meta["sums"].items():
             check_file(folder / name)
             if _sum(folder / name) != known:
                 raise ValueError(f"{name} is not as it was written")

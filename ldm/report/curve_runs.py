@@ -1,4 +1,4 @@
-"""Curves of recorded runs: which value each run has, and which runs are one line."""
+"""Curves of recorded runs: the value of each run, and the runs of each line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ldm.config import Evaluate, OptimisePlan
 from ldm.errors import LdmError
+from ldm.report.curves import Curve, Measure, point
 from ldm.run.conditions import conditions_of
-from ldm.run.curves import Curve, Measure, point
 from ldm.run.engine import recorded_spec, together
 from ldm.run.grid import options_of
 from ldm.run.plan_runs import evaluated_plans
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from ldm.runs import Run
     from ldm.types import EpisodeResult
 
-#: Facts of memories, beside options: what a curve may be over.
+#: Facts of memories that a curve may be over, beside options.
 EPISODES, EXPLORED, BATCHES, GENERATION = "episodes", "explored", "batches", "generation"
-#: What differs between repeats, and makes no other line.
+#: Options that may differ on one line.
 _NO_SETTINGS = ("data", "cache")
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A finished evaluation. facts: name → value of all that may differ from others."""
+    """A finished evaluation. facts: name → value of everything that may differ from others."""
 
     run: Run
     spec: Evaluate
@@ -36,7 +36,7 @@ class _Entry:
     facts: Mapping[str, str]
 
     def number(self, name: str) -> float | None:
-        """Return the value of a fact, None where it is no number."""
+        """Return the value of a fact, or None if it is not a number."""
         try:
             return float(self.facts[name])
         except (KeyError, ValueError):
@@ -54,11 +54,11 @@ def curve(
 ) -> Curve:
     """Return the curve of finished evaluations, by directory or id below `folder`.
 
-    runs: an optimisation of plans stands for the evaluations of its plans, and a run for those that
+    runs: an optimisation of plans represents the evaluations of its plans, and a run those that
     were started with it. over: an option of the agent, "env.NAME", or of the memory "episodes"
-    (recorded ones), "explored", "batches" or "generation"; "" for what differs between the runs.
-    trust: as in `compare`. Raises LdmError where runs have no such number, or play different tasks
-    on one line.
+    (recorded ones), "explored", "batches" or "generation"; "" for the one that differs.
+    trust: as in `compare`. Raise LdmError if runs have no such number, or play different tasks on
+    one line.
     """
     entries: dict[tuple[Path, str], _Entry] = {}
     for name in runs:
@@ -89,7 +89,7 @@ def curve(
 
 
 def _entries(name: str, folder: Path, *, trust: bool) -> Iterator[_Entry]:
-    """Yield the evaluations that a run stands for: itself, and those that were started with it."""
+    """Yield the evaluations of a run: itself, and those that were started with it."""
     from ldm.run.runner import results
     from ldm.runs import open_run
 
@@ -108,7 +108,7 @@ def _iteration(spec: Evaluate) -> dict[str, str]:
 
 
 def _facts(spec: Evaluate, run: Run) -> dict[str, str]:
-    """Return all that a curve may be over, or that may tell lines apart."""
+    """Return the facts that a curve may be over, or that distinguish lines."""
     had = conditions_of(spec, run)
     facts = {"agent": short(spec.agent.name), "env": short(spec.env.name), "model": had.model}
     if had.memory is not None:
@@ -126,7 +126,7 @@ def _facts(spec: Evaluate, run: Run) -> dict[str, str]:
 
 
 def _differing(entries: Sequence[_Entry]) -> str:
-    """Return the one number that differs between the runs. Raises LdmError where it is not one."""
+    """Return the one number that differs between the runs; raise LdmError if there are more."""
     names = _numbers(entries)
     options = [name for name in names if name not in (EPISODES, EXPLORED, BATCHES, GENERATION)]
     if len(names) != 1 and len(options) != 1:
@@ -153,7 +153,7 @@ def _numbers(entries: Sequence[_Entry]) -> list[str]:
 
 
 def _series(entries: Sequence[_Entry], over: str) -> list[str]:
-    """Return the name of each entry's line: what else differs between the runs."""
+    """Return the name of each entry's line: the other differences between the runs."""
     memory = (EPISODES, EXPLORED, BATCHES, GENERATION)
     left_out = {over, *(memory if over in memory else ())}
     known = dict.fromkeys(name for entry in entries for name in entry.facts if name not in left_out)
@@ -171,7 +171,7 @@ def _series(entries: Sequence[_Entry], over: str) -> list[str]:
 
 
 def _check_tasks(groups: Mapping[tuple[str, float], Sequence[_Entry]], over: str) -> None:
-    """Raise LdmError where runs on one line are not comparable."""
+    """Raise LdmError if runs on one line are not comparable."""
     from ldm.runs import differences
 
     first: dict[str, _Entry] = {}

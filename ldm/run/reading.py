@@ -1,7 +1,6 @@
-"""What is read of recorded runs, for reports and the terminal: episodes, explored goals, tuples.
+"""Read recorded runs: episodes, explored goals and recalled tuples.
 
-Runs of every version are read: what an older one did not record is empty. A run that is not
-finished shows what it has.
+An unfinished run has its records so far.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ if TYPE_CHECKING:
     from ldm.run.judged import Judged
 
 Spec = Evaluate | Refine | OptimisePlan
-#: What the id of a tuple looks like; records may hold anything.
+#: The form of a tuple's id; records may hold anything.
 _ID = re.compile(r"[0-9a-f]{16}\Z")
 SPECS: Mapping[str, type[Spec]] = {one.command: one for one in (Evaluate, Refine, OptimisePlan)}
 
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """How the recalls of one step voted.
+    """The vote of one step's recalls.
 
-    shares: the actions with most votes, each with its share. reason: why a model decided; "" where
-    the vote did. known: whether the run recorded it.
+    shares: the actions with most votes, each with its share. reason: why a model decided; "" if the
+    vote did. known: whether the run recorded it.
     """
 
     shares: tuple[tuple[str, float], ...] = ()
@@ -51,9 +50,9 @@ class Votes:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEpisode:
-    """An episode with all its trials. group: what it was part of, as "iteration 2"; often "".
+    """An episode with all its trials. group: its part of the run, as "iteration 2", or "".
 
-    texts: name → text that was written about it, such as a reflection.
+    texts: name → text about it, such as a reflection.
     """
 
     result: EpisodeResult
@@ -63,17 +62,17 @@ class RecordedEpisode:
 
     @property
     def outcome(self) -> str:
-        """How it ended, in a word: solved, failed or error."""
+        """The outcome: solved, failed or error."""
         return "error" if self.result.error else "solved" if self.result.success else "failed"
 
     @property
     def complaint(self) -> str:
-        """The last line of the error that it ended in, which says what went wrong; "" for none."""
+        """The last line of its error, or ""."""
         lines = self.result.error.strip().splitlines()
         return lines[-1] if lines else ""
 
     def votes(self, trial: int) -> list[Votes]:
-        """Return how the recalls voted in a trial, a value each environment step."""
+        """Return the votes of a trial, one per environment step."""
         shares, reasons = self._noted(VOTES, trial, "steps"), self._noted(CONSULTED, trial, "steps")
         return [
             Votes(_shares(votes), why if isinstance(why, str) else "", votes is not None)
@@ -81,7 +80,7 @@ class RecordedEpisode:
         ]
 
     def calls(self, trial: int) -> dict[int, list[str]]:
-        """Return step → keys of the model calls that were made for it."""
+        """Return step → keys of its model calls."""
         made: dict[int, list[str]] = {}
         for call in self._noted(CALLS, trial, "calls"):
             match call:
@@ -90,7 +89,7 @@ class RecordedEpisode:
         return made
 
     def _noted(self, kind: str, trial: int, name: str) -> list[Any]:
-        """Return a list in the note of a kind; [] where there is none, or another agent's."""
+        """Return a list in the note of a kind, [] if it is missing or another agent's."""
         for note in self.result.notes:
             if note.kind == kind and note.trial == trial:
                 value = note.data.get(name)
@@ -110,7 +109,7 @@ def _shares(votes: Any) -> tuple[tuple[str, float], ...]:
 
 @dataclass(frozen=True)
 class ReadRun:
-    """A recorded run and what it was asked to do. label: what tells it from those beside it."""
+    """A recorded run and its spec."""
 
     run: Run
     spec: Spec
@@ -125,12 +124,12 @@ class ReadRun:
 
     @cached_property
     def reporting(self) -> Reporting:
-        """What the agent's class tells of its episodes."""
+        """The reporting of the agent's class."""
         return reporting_named(self.agent) if self.agent else Reporting()
 
     @cached_property
     def is_finished(self) -> bool:
-        """Whether nothing is left to be played."""
+        """Whether the run is complete."""
         from ldm.agents.autoplan.optimiser import ITERATIONS
         from ldm.explore.refine import TREES
         from ldm.run.runner import finished
@@ -162,7 +161,7 @@ class ReadRun:
         return read_explored_goals(self.run)
 
     def iterations(self) -> list[Iteration]:
-        """Return the iterations of an optimisation; the last one holds the plan it ended with."""
+        """Return the iterations of an optimisation; the last one has its final plan."""
         from ldm.agents.autoplan.optimiser import ITERATIONS
         from ldm.agents.autoplan.plans import Iteration
 
@@ -170,7 +169,7 @@ class ReadRun:
         return records.read(path, Iteration) if path.is_file() else []
 
     def verdicts(self) -> dict[str, Judged]:
-        """Return what a model judge said of the episodes, by task; {} where none was asked."""
+        """Return the verdicts of a model judge by task, {} without one."""
         from ldm.run.judged import JUDGED, Judged
 
         path = self.run.directory / JUDGED
@@ -189,8 +188,8 @@ class ReadRun:
 def read_run(name: str | Path, folder: Path, *, trust: bool = False) -> ReadRun:
     """Return a recorded run, by its directory or its id below `folder`.
 
-    trust: import the module that it names as its agent, for what its class tells of episodes.
-    Raises LdmError where there is none, or where its run.json holds something else.
+    trust: import the module of its agent, for the reporting of its class.
+    Raise LdmError if there is no such run, or its run.json is invalid.
     """
     from ldm.agents import load_agent
 
@@ -198,8 +197,7 @@ def read_run(name: str | Path, folder: Path, *, trust: bool = False) -> ReadRun:
     spec_type = SPECS.get(run.manifest.command)
     if spec_type is None:
         raise LdmError(
-            f"{run.directory} was recorded by `ldm {run.manifest.command}`, of which there is no "
-            "report.",
+            f"{run.directory} was recorded by `ldm {run.manifest.command}`, which has no report.",
             f"Name runs of {', '.join(SPECS)}.",
         )
     one = ReadRun(run, run.spec(spec_type))
@@ -213,9 +211,8 @@ def tuples_of(
 ) -> dict[str, StateActionTuple | None]:
     """Return the recalled tuples by id, in the order in which they were first recalled.
 
-    They are read from the memory that the run recalled from. An id is a hash of what it names, so
-    that a memory which has grown since tells the same. None where it no longer holds a tuple, or is
-    gone.
+    They are read from the run's memory; as an id is a hash of its tuple, a grown memory has the
+    same ones. None for tuples that the memory no longer holds.
     """
     from ldm.memory import inspect
 

@@ -1,4 +1,4 @@
-"""Helpers for all importers: parse a line as JSON, and report the field that is invalid."""
+"""Parse a line as a JSON object, and take typed fields from it; errors name the field."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 
 from ldm.text import Problem, parse_json
 
-#: No number in a recording is larger; an integer of a thousand digits is no float.
+#: The largest number in a recording: an integer of a thousand digits is no float.
 MOST = 1e300
 
 
 class FieldError(Exception):
-    """A field whose type or value its format does not allow.
-
-    field: its path within the line, such as "goal" or "steps.3.action".
-    """
+    """A field of the wrong type or value. field: its path, such as "goal" or "steps.3.action"."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -33,7 +30,7 @@ def line_object(text: str | bytes, file: str, number: int) -> Mapping[str, Any] 
 def text_in(line: Mapping[str, Any], name: str, path: str = "") -> str:
     """Return the text in field `name`; raise FieldError if it is missing, blank or not a text.
 
-    path: how the error names the field; "" for `name`.
+    path: the field's path in the error; "" for `name`.
     """
     value = line.get(name)
     if not isinstance(value, str) or not value.strip():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ldm.report.reading import RecordedEpisode
-from ldm.report.text import Bounds, episode_lines, tuple_uses
+from ldm.run.episode_text import Bounds, episode_lines, tuple_uses
+from ldm.run.reading import RecordedEpisode
 from ldm.types import EpisodeResult, Note, Step, Task, Trajectory, Usage
 
 TASK = Task("test/1", "toy", "test", "put the fig in the basket", "fetch")

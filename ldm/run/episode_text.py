@@ -1,4 +1,4 @@
-"""Episodes as lines for a terminal: what was done, what was recalled as text, how the vote went.
+"""Print episodes as lines: actions, recalled tuples as text, and votes.
 
 Everything is bounded: a record may hold megabytes.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.reason.consulting import REASONS
-from ldm.report.reading import RecordedEpisode, Votes
+from ldm.run.reading import RecordedEpisode, Votes
 from ldm.types import StateActionTuple, Step, Trajectory
 
 EPISODE_COLUMNS = ("task", "goal", "outcome", "score", "steps", "invalid", "calls")
@@ -23,7 +23,7 @@ Tuples = Mapping[str, StateActionTuple | None]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is shown. text: characters of a text. recalls: tuples of a step, the nearest.
+    """Bounds of the output. text: characters of a text. recalls: nearest tuples of a step.
 
     steps: of a trial.
     """
@@ -34,13 +34,13 @@ class Bounds:
 
 
 def short(text: str, most: int) -> str:
-    """Return a text on one line, cut where it is longer."""
+    """Return a text on one line, cut if it is longer."""
     line = " ".join(text[: most * 4].split())
     return line if len(line) <= most and len(text) <= most * 4 else f"{line[:most]}…"
 
 
 def episode_row(episode: RecordedEpisode) -> tuple[str, ...]:
-    """Return what a list shows of an episode, by EPISODE_COLUMNS."""
+    """Return the row of an episode, by EPISODE_COLUMNS."""
     result = episode.result
     return (
         result.task.id,
@@ -58,7 +58,7 @@ def episode_lines(
 ) -> Iterator[str]:
     """Yield an episode step by step. trial: from 0; None is the one that counts.
 
-    tuples: by id, those that were recalled; None where the memory no longer holds one.
+    tuples: the recalled ones by id; None for those that the memory no longer holds.
     """
     result = episode.result
     yield result.task.id
@@ -151,9 +151,10 @@ def _tuple_line(tuple_id: str, one: StateActionTuple | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TupleUse:
-    """How often a tuple was recalled in a run, and how those episodes ended.
+    """The uses of a tuple in a run, and the outcomes of those episodes.
 
-    recalled, followed: steps. recalled_in, followed_in: episodes, of which so many were solved.
+    recalled, followed: steps. recalled_in, followed_in: episodes; solved, followed_solved: those of
+    them that were solved.
     """
 
     tuple_id: str
@@ -201,10 +202,7 @@ def _rate(part: int, whole: int) -> str:
 
 
 def tuple_uses(episodes: Sequence[RecordedEpisode], tuples: Tuples) -> list[TupleUse]:
-    """Return how often each tuple was recalled, the most recalled first.
-
-    Episodes that ended in an error are left out: they say nothing of a tuple.
-    """
+    """Return the uses of each tuple, the most recalled first, without episodes with errors."""
     counts = {name: Counter[str]() for name in ("recalled", "followed")}
     within = {name: Counter[str]() for name in counts}
     solved = {name: Counter[str]() for name in counts}

@@ -1,4 +1,4 @@
-"""A tree of decision processes as text."""
+"""Print a tree of decision processes as text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ldm.explore.refine import Tree
 from ldm.explore.tree import TreeNode, path_to
 
-#: Fates that no decision process passes through.
+#: Fates of nodes outside all decision processes.
 NO_PROCESS = ("pruned", "invalid", "merged")
-#: How fates are shown; inner nodes need no word.
+#: Fate → its name; "" for inner nodes.
 FATES = {
     "grown": "",
     "pruned": "pruned",
@@ -20,15 +20,15 @@ FATES = {
     "invalid": "refused",
     "merged": "seen before",
 }
-#: The number of pruned siblings named; the others are counted.
+#: Pruned siblings that are listed; the others are counted.
 NAMED_SIBLINGS = 3
 
 
 def text(tree: Tree, *, observations: bool = False) -> Iterator[str]:
     """Yield the tree in lines: a path goes straight down, and each further branch is indented.
 
-    `*` marks P*. A line shows the action, its confidence if that is below 1, that of the path, and
-    the node's fate.
+    `*` marks P*. A line shows the action, its confidence and that of the path if below 1, and the
+    node's fate.
     """
     if not tree.nodes:
         yield f"The first try has the full score ({tree.ground.score:.2f}): no tree was grown."

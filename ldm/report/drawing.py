@@ -9,9 +9,9 @@ from ldm.text import printable
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 56, 190, 40, 56
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f")
-#: Characters of a line's name that there is room for.
+#: Characters of a line's name that fit.
 NAME = 30
-#: Where on the axis, the value in [0, 1], and the ends of its interval.
+#: Place on the axis, value in [0, 1], and the ends of its interval.
 Point = tuple[float, float, float, float]
 Scale = Callable[[float], float]
 
@@ -23,7 +23,7 @@ def svg(
     ticks: Mapping[float, str],
     axis: str = "",
 ) -> str:
-    """Return the picture. measure: what the values are. ticks: place on the axis → its label."""
+    """Return the picture. measure: name of the values. ticks: place on the axis → its label."""
     values = [end for points in lines.values() for point in points for end in point[1:]]
     low = max(0.0, min(values, default=0.0) - 0.05)
     high = min(1.0, max(values, default=1.0) + 0.05)
@@ -65,7 +65,7 @@ def svg(
 
 
 def _line(name: str, points: Sequence[Point], number: int, x: Scale, y: Scale) -> list[str]:
-    """Return the marks of one line. x, y: where a place and a value are."""
+    """Return the marks of one line. x, y: the scales of places and values."""
     colour = COLOURS[number % len(COLOURS)]
     way = " ".join(f"{x(place):.1f},{y(value):.1f}" for place, value, _, _ in points)
     parts = [f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="2"/>']

@@ -1,0 +1,151 @@
+"""`ldm report`, `ldm curve` and `ldm runs export`: entry points of the group `ldm.commands`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ldm.cli import output
+from ldm.cli.options import AsJson, RunsAt, Trust
+from ldm.errors import LdmError
+from ldm.run.runtime import DEFAULT_RUNS
+from ldm.text import counted
+
+Names = Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")]
+#: The variable by which instrumentations for generative AI record texts in spans.
+CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+
+def report(
+    names: Names,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")] = Path("report.html"),
+    opens: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    runs: RunsAt = DEFAULT_RUNS,
+    trust: Trust = False,
+) -> None:
+    """Write one page on recorded runs.
+
+    It shows tables, charts and every episode step by step, and needs no network and no other file.
+    Evaluations, refinements and plan optimisations may be mixed; an unfinished run shows what is
+    recorded so far.
+
+    \b
+    Examples:
+      ldm report runs/RUN --open
+      ldm report runs/RUN runs/OTHER -o report.html
+    """
+    import webbrowser
+
+    from ldm.report.writing import write_report
+
+    path = write_report(names, out, folder=runs, trust=trust)
+    output.say(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)", error=False)
+    if opens and not webbrowser.open(path.resolve().as_uri()):
+        output.say("No browser could be opened: open that file in one.")
+
+
+def curve(
+    names: Names,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write it to this .svg, .csv or .json.")
+    ] = None,
+    over: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="An agent option, env.NAME, episodes, batches or generation of the memory. "
+            "Default: what differs between the runs.",
+        ),
+    ] = "",
+    measure: Annotated[
+        Literal["success", "score"], typer.Option(help="Success rate, or mean score.")
+    ] = "success",
+    runs: RunsAt = DEFAULT_RUNS,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Plot success against a number in which runs differ.
+
+    Points have 95 % intervals; repeats are one point, and runs that differ in anything else are
+    separate lines. The first of several runs that one command started stands for all of them, and a
+    run of `ldm autoplan --eval SPLIT --curve` for the evaluations of its plans.
+
+    \b
+    Examples:
+      ldm curve RUN --out depth.svg
+      ldm curve RUN OTHER THIRD --over episodes -o learning.csv
+    """
+    from ldm.report import curve_runs
+    from ldm.report.curves import check_curve
+    from ldm.run.results import number, percent, span
+
+    if out is not None:
+        check_curve(out)
+    drawn = curve_runs.curve(names, over=over, measure=measure, folder=runs, trust=trust)
+    columns = ("line", drawn.over, drawn.measure, "95 % interval", "± of runs", "runs", "tasks")
+    rows = [
+        (
+            point.series,
+            f"{point.at:g}",
+            percent(point.rate),
+            span(point.interval),
+            number(None if point.deviation is None else 100 * point.deviation),
+            point.runs,
+            point.tasks,
+        )
+        for point in drawn.points
+    ]
+    output.print_table(drawn.title, columns, rows, error=as_json)
+    if as_json:
+        output.print_json(drawn.as_json())
+    if out is not None:
+        drawn.write(out)
+        output.say(f"Curve: {out}")
+
+
+def export(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="Directory or id.")],
+    *,
+    form: Annotated[
+        Literal["inspect", "atif", "openai", "parquet", "otel"],
+        typer.Option("--format", help="Output format; otel sends OpenTelemetry spans."),
+    ],
+    out: Annotated[
+        str,
+        typer.Option("--out", "-o", help="Output file; for otel the collector's URL."),
+    ],
+    runs: RunsAt = DEFAULT_RUNS,
+) -> None:
+    """Write episodes as logs of other tools.
+
+    Of each episode, the trial that counts is written. inspect: a log of Inspect. atif: Harbor's.
+    openai: chat messages, for fine-tuning. parquet: a row per step. otel: OpenTelemetry spans by
+    the conventions for generative AI; it needs the extra otel, and includes texts if
+    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is true.
+
+    \b
+    Examples:
+      ldm runs export RUN --format inspect -o run.json
+      ldm runs export RUN --format otel -o http://localhost:4317
+    """
+    from ldm.run.reading import read_run
+
+    run = read_run(name, runs)
+    if form != "otel":
+        from ldm.report import exporting
+
+        count = exporting.export(run, Path(out), form)
+        output.say(f"{counted(count, 'episode')} → {out}", error=False)
+        return
+    from ldm.report.telemetry import export_spans, otlp_exporter
+
+    if not out.startswith(("http://", "https://")):
+        raise LdmError(f"{out} is not a collector's URL.", "Name it with --out http://HOST:4317.")
+    content = os.environ.get(CONTENT, "").lower() == "true"
+    spans = export_spans(run, otlp_exporter(out), content=content)
+    output.say(f"{counted(spans, 'span')} → {out}", error=False)

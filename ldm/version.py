@@ -1,0 +1,3 @@
+"""The package's version, in a module that imports nothing."""
+
+__version__ = "0.2.0"
