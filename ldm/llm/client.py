@@ -25,7 +25,7 @@ from ldm.errors import (
     ReplayMiss,
     RunStopped,
 )
-from ldm.llm import GREEDY, Completion, Message, Wanted
+from ldm.llm import GREEDY, CallOptions, Completion, Message
 from ldm.llm.calls import Call, Request, ServerReply
 from ldm.llm.capabilities import MODES, Capabilities, CapabilityStore, Probe, probe_request
 from ldm.llm.concurrency import ConcurrencyLimiter
@@ -361,17 +361,17 @@ class Model:
         """Return the context length of the model in tokens, or None if unknown."""
         return self._client.context(self.name)
 
-    def complete(self, messages: Sequence[Message], **wanted: Unpack[Wanted]) -> Completion:
+    def complete(self, messages: Sequence[Message], **options: Unpack[CallOptions]) -> Completion:
         """Complete as `LLM.complete`; request a reply that does not fit the schema once more."""
-        schema = wanted.get("schema")
+        schema = options.get("schema")
         form = None if schema is None else form_of(schema)
         request = Request(
             model=self.name,
             messages=tuple(messages),
             schema=None if form is None else form.schema,
-            sampling=wanted.get("sampling", GREEDY),
-            max_tokens=wanted.get("max_tokens"),
-            stop=tuple(wanted.get("stop", ())),
+            sampling=options.get("sampling", GREEDY),
+            max_tokens=options.get("max_tokens"),
+            stop=tuple(options.get("stop", ())),
         )
         call = self._client.call(self.role, request)
         if form is None:

@@ -31,10 +31,11 @@ GRACE = 2.0
 class ModelOptions:
     """The models to call, and their limits; run.json holds it.
 
-    llm: the model that agents use. planner_llm, reasoner_llm: for planning and for LDM²'s reasoner,
-    where they differ. cache: folder of recorded calls that runs share. replay: answer from this
-    recording or run only. concurrency: requests in flight at most. max_usd, max_tokens, max_calls:
-    what the run may cost. prices: a file that adds to the known prices. timeout: in seconds.
+    llm: the model of agents. planner_llm, reasoner_llm: the models for planning and for LDM²'s
+    reasoner, if they differ. cache: folder of recorded calls that runs share. replay: answer from
+    this recording or run only. concurrency: maximum requests in flight. max_usd, max_tokens,
+    max_calls: maximum cost of the run. prices: a file that adds to the known prices. timeout: of a
+    request, in seconds.
     """
 
     llm: Annotated[str | None, Option("Language model of agents.", MODEL)] = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from ldm.errors import ContextTooLong
-from ldm.llm import GREEDY, Completion, Message, Sampling, Wanted
+from ldm.llm import GREEDY, CallOptions, Completion, Message, Sampling
 from ldm.llm.structured import form_of
 from ldm.types import Usage
 
@@ -49,18 +49,18 @@ class ScriptedModel:
         self.requests: list[tuple[Sequence[Message], Sampling]] = []
         self.schemas: list[type[Any] | None] = []
 
-    def complete(self, messages: Sequence[Message], **wanted: Unpack[Wanted]) -> Completion:
+    def complete(self, messages: Sequence[Message], **options: Unpack[CallOptions]) -> Completion:
         """Return the scripted reply; a token is four characters."""
         size = sum(len(message.content) for message in messages)
         if self._room is not None and size > self._room:
             raise ContextTooLong("There is no room for the request.", "Shorten it.")
-        schema, sampling = wanted.get("schema"), wanted.get("sampling", GREEDY)
+        schema, sampling = options.get("schema"), options.get("sampling", GREEDY)
         self.requests.append((messages, sampling))
         self.schemas.append(schema)
         reply = self._reply(messages, sampling)
         assert reply is not None, "the script has no further reply"
         text = reply if isinstance(reply, str) else json.dumps(reply)
-        for mark in wanted.get("stop", ()):
+        for mark in options.get("stop", ()):
             text = text.partition(mark)[0]
         usage = Usage(1, size // 4, 0, len(text) // 4)
         if schema is None:

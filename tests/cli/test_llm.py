@@ -71,7 +71,7 @@ def test_doctor_says_what_the_server_can_do(run: Run, server: FakeServer) -> Non
         (("eval", *ASKING, "--replay", "nowhere"), "no recording at"),
         (("eval", *ASKING), "needs an LLM, and none is configured"),
         (("eval", *ASKING, "--llm", "m", "--max-usd", "1"), "price of m is unknown"),
-        (("eval", *ASKING, "--llm", "m", "--prices", "none.json"), "cannot be read"),
+        (("eval", *ASKING, "--llm", "m", "--models.prices", "none.json"), "cannot be read"),
     ],
 )
 def test_what_is_missing_is_said_and_nothing_is_left(
@@ -150,12 +150,12 @@ def test_what_is_under_way_when_a_run_stops_is_waited_for_and_recorded(
 def test_an_evaluation_stops_at_its_limit_and_goes_on_without_paying_twice(
     run: Run, server: FakeServer, surroundings: Path
 ) -> None:
-    limited = run("eval", *ASKING, "--llm", "m", "--planner-llm", "p", "--max-calls", "30")
+    limited = run("eval", *ASKING, "--llm", "m", "--planner-llm", "p", "--models.max-calls", "30")
     assert limited.code == 1
     assert "of --max-calls 30" in limited.err
     assert server.outcomes["answered"] <= 30
     (place,) = surroundings.glob("runs/*")
-    done = run("eval", "--resume", str(place), "--max-calls", "500", "--json")
+    done = run("eval", "--resume", str(place), "--models.max-calls", "500", "--json")
     assert done.code == 0, done.err
     assert "Usage: planner (p): " in run("runs", "show", str(place)).out
     assert max(server.answered.values()) == 1

@@ -97,7 +97,7 @@ def test_damaged_staged_vectors_are_named(tmp_path: Path) -> None:
     flipped = bytearray(whole)
     flipped[-8] ^= 1  # the last bit of a number: as good a vector as any other
     file.write_bytes(flipped)
-    with pytest.raises(MemoryStoreError, match="not as it was written"):
+    with pytest.raises(MemoryStoreError, match="checksum is wrong"):
         StagedEmbedder(BagOfWords(), tmp_path).prepare(texts, lambda *_: None)
 
 

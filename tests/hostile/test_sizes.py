@@ -20,6 +20,12 @@ def test_a_sound_trajectory_of_ten_thousand_steps_is_read() -> None:
     assert isinstance(records.parse(line, Trajectory, "a", 1), Trajectory)
 
 
+def test_a_list_names_its_first_bad_item_with_all_of_its_fields() -> None:
+    line = {**json.loads(SOUND), "steps": [{"action": "a", "observation": "b"}, {}, {}]}
+    problems = records.check_line(json.dumps(line), Trajectory)
+    assert [one.field for one in problems] == ["steps.1.action", "steps.1.observation"]
+
+
 @pytest.mark.parametrize(
     ("unknown", "listed"), [(3, 3), (MOST_LISTED + 5, MOST_LISTED + 1), (MOST_TOLD + 1, 1)]
 )
