@@ -108,3 +108,10 @@ def _parsed(name: str, text: str, hint: Any, owner: str) -> Any:
         raise LdmError(
             f"{name}={text} does not fit the {owner}: {message}.", f"Change --set {name}=…."
         ) from error
+
+
+def at_least(minimum: float, **values: float | None) -> None:
+    """Raise ValueError if one of the values is below the minimum; None is no value."""
+    for name, value in values.items():
+        if value is not None and value < minimum:
+            raise ValueError(f"{name} must be at least {minimum:g}, not {value:g}")

@@ -30,7 +30,7 @@ AGENTS = {
     "random": "ldm.agents.random:RandomAgent",
     "react": "ldm.agents.react:ReactAgent",
     "reflexion": "ldm.agents.reflexion:ReflexionAgent",
-    "standard": "ldm.agents.standard:StandardAgent",
+    "standard": "ldm.agents.act:ActAgent",
     "try_again": "ldm.agents.try_again:TryAgainAgent",
 }
 GROUP = "ldm.agents"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ldm.agents.executor import run
 from ldm.agents.exemplars import ExemplarAgent
 from ldm.episode import Episode
 
@@ -16,7 +15,5 @@ class ReactAgent(ExemplarAgent):
     paper: ClassVar[str] = "ReAct, arXiv 2210.03629"
 
     def solve(self, episode: Episode) -> None:
-        """Start one trial."""
-        llm = self._resources.model(episode)
-        with episode.trial():
-            run(episode, llm, self.work(episode), self.options)
+        """Play one trial."""
+        self.attempt(episode)

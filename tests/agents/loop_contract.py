@@ -10,7 +10,7 @@ from ldm.agents import AgentClass, Resources, load_agent
 from ldm.episode import Agent
 from tests.agents.scripted import Scripted
 
-LOOP_AGENTS = ("act", "standard", "react", "reflexion", "try_again", "plan_hint")
+LOOP_AGENTS = ("act", "react", "reflexion", "try_again", "plan_hint")
 #: Environment → a split of it that needs no data.
 SPLITS = {
     "toy": "test",

@@ -15,10 +15,19 @@ import pytest
 
 from ldm import records
 from ldm.agents import Resources
-from ldm.agents.lats import DEPTH, SIMULATIONS, LatsAgent
-from ldm.agents.lats.findings import NOTE, data_of
+from ldm.agents.lats import SIMULATIONS, LatsAgent
 from ldm.agents.lats.search import LatsOptions, score_in
-from ldm.agents.lats.tree import Node, as_data, backup, best, select, uct, unfinished
+from ldm.agents.lats.tree import (
+    NOTE,
+    Node,
+    as_data,
+    backup,
+    best,
+    data_of,
+    select,
+    uct,
+    unfinished,
+)
 from ldm.envs import load_env
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
@@ -589,7 +598,7 @@ def test_the_published_numbers_stand_on_the_cards() -> None:
         card = load_env(name).card  # type: ignore[attr-defined]
         assert agent.budget(card) == depth
         assert agent.setting(card, "simulations", SIMULATIONS) == simulations
-    assert agent.budget(ToyEnv().card) == DEPTH
+    assert agent.budget(ToyEnv().card) == LatsAgent.default_budget
 
 
 def test_it_declares_that_it_sees_rewards() -> None:
@@ -604,7 +613,7 @@ def test_it_declares_that_it_sees_rewards() -> None:
     ],
 )  # fmt: skip
 def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"or more|between 0 and 1"):
+    with pytest.raises(ValueError, match=r"at least|at most 1"):
         LatsOptions(**wrong)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ldm.agents.executor import Hint, LoopOptions, Work, examples, run
+from ldm.agents.executor import ExecutorOptions, examples
+from ldm.agents.loop import Hint, Loop, Work
 from ldm.envs import load_env
 from ldm.episode import Episode, run_episode
 from ldm.llm import Message
@@ -122,11 +123,11 @@ def executor_part() -> list[Message]:
 
         def solve(self, episode: Episode) -> None:
             with episode.trial():
-                options = LoopOptions(shots=1, admissible=True)
+                options = ExecutorOptions(shots=1, admissible=True)
                 hint = Hint("What you hold", "inventory", "nothing")
                 shots = examples(episode, options)
                 work = Work("find a mug", shots, (hint,), "You stand there.", judged=True)
-                run(episode, llm, work, options)
+                Loop(episode, llm, work, options).run()
 
     env_class = load_env("alfworld")
     env = env_class(env_class.Options())

@@ -188,7 +188,7 @@ def test_evaluated_tasks_are_not_learnt_from(run: Run, place: Path, server: Fake
         (("--kind", "heat"), "Name both: --env and --kind"),
         (("--env", "alfworld", "--kind", "bake"), "no kind 'bake'"),
         (("--env", "alfworld", "--kind", "heat", "--split", "demo_test"), "not a training split"),
-        (("--env", "alfworld", "--kind", "heat", "--batch", "0"), "batch is 1 or more"),
+        (("--env", "alfworld", "--kind", "heat", "--batch", "0"), "batch must be at least 1"),
         (("--env", "alfworld", "--kind", "heat", "--set", "speed=1"), "no option 'speed'"),
         (("--resume", "nowhere"), "nowhere is not a run"),
     ],

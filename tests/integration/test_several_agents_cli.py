@@ -146,7 +146,7 @@ def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
         (("--agent", "react,random", "--set", "k=3"), "None of the agents react, random has an"),
         (("--agent", "react,random", "--control", "none"), "These agents recall no tuples"),
         (("--agent", "react", "--set", "demonstrations=none.jsonl"), "no demonstrations at"),
-        (("--agent", "try_again", "--set", "trials=0"), "trials is 1 or more"),
+        (("--agent", "try_again", "--set", "trials=0"), "trials must be at least 1"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_leaves_nothing(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ldm.agents import Resources
 from ldm.agents.deps.findings import REPORTING as ROUNDS
 from ldm.agents.lats import LatsAgent
-from ldm.agents.lats.findings import REPORTING as SEARCH
+from ldm.agents.lats.tree import REPORTING as SEARCH
 from ldm.agents.lats.search import LatsOptions
 from ldm.agents.reporting import Branch
 from ldm.episode import run_episode

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ldm.agents.decomposition.logic import Plan, written
-from ldm.agents.reporting import Branch, BranchState
+from ldm.agents.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
 from ldm.types import EpisodeResult
 
 #: The field with the tree in the note of an agent that divides tasks; its kind is the agent's name.
@@ -192,3 +192,56 @@ def planned(results: Sequence[EpisodeResult]) -> tuple[int, int]:
     trees = [tree for result in results if (tree := tree_of(result)) is not None]
     nodes = [node for tree in trees for node in tree.walk() if node.plan or node.flaw]
     return len(nodes), sum(bool(node.flaw) for node in nodes)
+
+
+#: Words for how a controller's judgement of its tasks compares with the truth: (tasks, solved).
+_JUDGED = {
+    "success": "of {} tasks that it held to be done {} are",
+    "failure": "of {} that it gave up {} are done",
+    "ended": "of {} that the environment ended {} are solved",
+    "stopped": "of {} that were stopped {} are solved",
+}
+
+
+def _depth(result: EpisodeResult) -> float | None:
+    root = tree_of(result)
+    return None if root is None else float(root.k_max)
+
+
+def _findings(results: Sequence[EpisodeResult]) -> Findings:
+    if not any(tree_of(result) for result in results if result.end != "error"):
+        return Findings()
+    judgements = judged(results)
+    parts = [_JUDGED[one.said].format(one.episodes, one.right) for one in judgements]
+    plans, flawed = planned(results)
+    return Findings(
+        (
+            f"Self-judged and true success: {'; '.join(parts)}.",
+            f"Plans: {plans}; {flawed} of them without a usable order "
+            "(And over their steps, if any).",
+        ),
+        {
+            "self_judged": [asdict(one) for one in judgements],
+            "plans": plans,
+            "flawed_plans": flawed,
+        },
+    )
+
+
+def _tree(result: EpisodeResult) -> TaskTree | None:
+    root = tree_of(result)
+    if root is None:
+        return None
+    return TaskTree(
+        {
+            "k_max": str(root.k_max),
+            "parts": str(sum(1 for _ in root.walk())),
+            "held to be": {True: "done", False: "failed", None: "open"}[root.success],
+        },
+        f"k_max {root.k_max}",
+        tuple(lines(root)),
+        tuple(branches(root)),
+    )
+
+
+REPORTING = Reporting((Measure("k_max", "the greatest depth used", _depth),), _findings, _tree)

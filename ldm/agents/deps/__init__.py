@@ -8,11 +8,11 @@ runs programs, `horizon` predicts times, and `findings` is what reports say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from ldm.agents import demonstrations
 from ldm.agents.deps.controllers import Controller, Executor, OwnController
 from ldm.agents.deps.findings import NOTE, REPORTING
 from ldm.agents.deps.goals import Parser
@@ -22,7 +22,7 @@ from ldm.agents.deps.options import Arm, DepsOptions, check_horizon
 from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest, true_times
 from ldm.agents.deps.styles import examples
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary
-from ldm.agents.executor import LoopAgent, LoopOptions
+from ldm.agents.executor import ExecutorAgent, ExecutorOptions
 from ldm.agents.reporting import Reporting
 from ldm.embed import Embedder
 from ldm.episode import Episode
@@ -35,7 +35,7 @@ from ldm.types import Card
 _PROGRAMS = ("program", "policy")
 
 
-class DepsAgent(LoopAgent):
+class DepsAgent(ExecutorAgent):
     """Plans, and plans anew from a description and an explanation of what failed."""
 
     name = "deps"
@@ -43,15 +43,15 @@ class DepsAgent(LoopAgent):
     reporting: ClassVar[Reporting] = REPORTING
     Options: ClassVar[type[DepsOptions]] = DepsOptions
     options: DepsOptions
+    divides = True
+    default_strength = "skills"
 
-    @staticmethod
-    def sources(options: LoopOptions, env: str) -> Iterable[str]:
+    @classmethod
+    def sources(cls, options: ExecutorOptions, env: str) -> Iterable[str]:
         """Return the sources of what planner and executors may be shown."""
-        place = options.demonstrations
-        demonstrations.check(place, options.demonstrations_digest)
         if isinstance(options, DepsOptions):
             check_horizon(options)
-        return demonstrations.sources(env, place, options.shots, with_skills=True, with_plans=True)
+        return super().sources(options, env)
 
     @staticmethod
     def check_card(options: DepsOptions, card: Card) -> None:
@@ -84,9 +84,10 @@ class DepsAgent(LoopAgent):
             episode.env_name, options.demonstrations, episode.kind, options.shots, vocabulary
         )
         selector = self._selector(episode)
+        strength = self.strength(episode.card)
         with episode.trial():
             controller: Controller = (
-                Executor(episode, llm, options, options.goal_steps)
+                Executor(episode, llm, replace(options, strength=strength), options.goal_steps)
                 if vocabulary.free
                 else OwnController(episode, vocabulary)
             )

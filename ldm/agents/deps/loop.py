@@ -21,7 +21,8 @@ from ldm.agents.deps.plans import Goal, Plan
 from ldm.agents.deps.policies import Malformed, Policy, Unmet
 from ldm.agents.deps.select import Selector, candidates
 from ldm.agents.deps.styles import Example, text_of
-from ldm.agents.transcript import View, ask, without_goal
+from ldm.agents.loop import View, ask
+from ldm.agents.transcript import without_goal
 from ldm.episode import Episode
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened

@@ -328,5 +328,5 @@ class TestPlans:
     "wrong", [{"top_p": 0}, {"temperature": -1}, {"reply": 0}, {"iteration": -1}]
 )
 def test_options_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"more|above"):
+    with pytest.raises(ValueError, match=r"at least|above"):
         AutoPlanOptions(**wrong)
