@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ldm.agents import Resources
-    from ldm.episode import Agent, Environment, Episode
+    from ldm.episode import Agent, Environment, EnvironmentBase, Episode
     from ldm.errors import LdmError
     from ldm.interchange.foreign import Assumed
     from ldm.llm.models import ModelOptions
@@ -81,6 +81,7 @@ __all__ = [
     "Credited",
     "Curve",
     "Environment",
+    "EnvironmentBase",
     "Episode",
     "EvaluationSpec",
     "Goals",
@@ -145,6 +146,7 @@ _MODULES = {
     "Credited": "ldm.run.crediting",
     "Curve": "ldm.run.curves",
     "Environment": "ldm.episode",
+    "EnvironmentBase": "ldm.episode",
     "Episode": "ldm.episode",
     "EvaluationSpec": "ldm.run.specs",
     "Goals": "ldm.run.goal_choice",

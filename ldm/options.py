@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import PurePath
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from ldm.errors import LdmError
 
@@ -50,22 +49,15 @@ def normalise(options: Any) -> None:
         object.__setattr__(options, field.name, value)
 
 
-def sentences(options: type[Any]) -> dict[str, str]:
-    """Return what the docstrings of a dataclass of options say of each: name → sentences.
-
-    They have the form "name: sentences. other, third: sentences." A class says it anew where it
-    differs from what its bases say. Options of which nothing is said are left out.
-    """
-    known = [field.name for field in fields(options)]
-    one = "|".join(map(re.escape, known)) or "(?!)"
-    start = re.compile(rf"(?:^|(?<=[.!?] ))((?:{one})(?:, (?:{one}))*): ")
-    meanings: dict[str, str] = {}
-    for owner in reversed(options.__mro__):
-        text = " ".join((vars(owner).get("__doc__") or "").split())
-        _, *parts = start.split(text)
-        for names, sentence in zip(parts[::2], parts[1::2], strict=True):
-            meanings |= dict.fromkeys(names.split(", "), sentence.strip())
-    return {name: meanings[name] for name in known if name in meanings}
+def descriptions(options: type[Any]) -> dict[str, str]:
+    """Return field → description of a dataclass of options: the text of its `Annotated` type."""
+    hints = get_type_hints(options, include_extras=True)
+    return {
+        field.name: text
+        for field in fields(options)
+        for text in get_args(hints[field.name])[1:]
+        if get_origin(hints[field.name]) is Annotated and isinstance(text, str)
+    }
 
 
 def override(options: type[Any], values: Mapping[str, str], owner: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ldm.errors import LdmError
 from ldm.memory import Memory
@@ -42,47 +42,35 @@ Control = Literal["", "random", "none"]
 class PolicyOptions:
     """How a decision is made.
 
-    k: tuples recalled; 0 for as many as the reasoner wants (60 offline, 20 for a prompt that shows
-    5 as in the paper's Table 5). history: what of h_τ the decision sees (Eq. 6): assessment and
-    summary ("summary"), past steps beside them ("full") or alone ("actions"), or nothing ("none").
-    batches: batch memories of the goal's kind that may be searched, 0 for all (Fig. 3). control:
-    "random" recalls tuples at random, "none" recalls nothing; both measure the value of memory
-    (ours). index: what classifies a state (Eq. 3), the nearest centroid ("embedding", ours) or the
-    reasoner ("llm"). rank_history: rank recalls by the similarity of their histories, too (ours).
-    candidates: "vote" recalls as many tuples as a vote needs and shows a model what they vote for,
-    with k of them (ours); without a model k has no effect then. recall: what ranks tuples, their
-    similarity alone or also the utility that the memory has learnt of them (ours).
-    outcomes: whether the outcomes of recalled tuples count, in a vote and in prompts (ours).
-    share: tuples that a refinement added give way to others once they were recalled in more than
-    this share of the steps that a process has taken; 1 for no bound (ours).
-    prompt_tokens: maximum tokens of a model's prompt, 0 for what its context has room for; what a
-    decision refers to is cut last (ours).
-    thought: whether a model thinks in a sentence or two before it decides (ours).
-    histories: whether a model notes things as it decides (ours), or is asked for an assessment and
-    a summary before each decision ("paper", Eq. 6).
-    consult: when decisions ask a model: "always", where memory is "unsure", or "never" (ours).
-    certainty: the minimum share of the votes for memory to count as sure (ours). near: the
-    minimum similarity of the nearest recall for that (ours). consult_share: the most steps of a
-    process, as a share, at which a model is asked where memory is unsure; 1 for no bound (ours).
+    k: 0 is 60 offline, and 20 for a prompt, which shows 5 as in the paper's Table 5. history
+    (Eq. 6): assessment and summary ("summary"), past steps besides ("full") or alone ("actions").
+    batches: Fig. 3. control: measures the value of memory (ours). index: what classifies a state
+    (Eq. 3), the nearest centroid ("embedding", ours) or the reasoner. candidates: "vote" recalls as
+    many tuples as a vote needs; without a model k has no effect then. share: 1 for no bound.
+    prompt_tokens: 0 for the model's context; what a decision refers to is cut last. histories:
+    "paper" asks for an assessment and a summary before each decision (Eq. 6). Ours: rank_history,
+    candidates, recall, outcomes, share, prompt_tokens, thought, histories and all after them.
     """
 
-    k: int = 0
-    history: HistoryMode = "full"
-    batches: int = 0
-    control: Control = ""
-    index: Literal["embedding", "llm"] = "embedding"
-    rank_history: bool = False
-    candidates: Candidates = "none"
-    recall: Literal["similarity", "utility"] = "similarity"
-    outcomes: bool = True
-    share: float = 0.5
-    prompt_tokens: int = 0
-    thought: Thought = "none"
-    histories: Histories = "combined"
-    consult: Consult = "always"
-    certainty: float = CERTAINTY
-    near: float = NEAR
-    consult_share: float = SHARE
+    k: Annotated[int, "Tuples recalled; 0 for as many as the reasoner wants"] = 0
+    history: Annotated[HistoryMode, "Parts of the history that a decision sees"] = "full"
+    batches: Annotated[int, "Batch memories of the goal's kind to search; 0 for all"] = 0
+    control: Annotated[Control, "Recall tuples at random, or none, as a control"] = ""
+    index: Annotated[Literal["embedding", "llm"], "Classifier of states"] = "embedding"
+    rank_history: Annotated[bool, "Rank recalls by the similarity of histories, too"] = False
+    candidates: Annotated[Candidates, "Show a model what the recalls vote for"] = "none"
+    recall: Annotated[
+        Literal["similarity", "utility"], "Rank tuples by similarity, or also by utility"
+    ] = "similarity"
+    outcomes: Annotated[bool, "Let outcomes count in votes and prompts"] = True
+    share: Annotated[float, "Share of steps that may recall one tuple added by refinement"] = 0.5
+    prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0 for the model's context"] = 0
+    thought: Annotated[Thought, "Let a model think before it decides"] = "none"
+    histories: Annotated[Histories, "Note histories with a decision, or ask first"] = "combined"
+    consult: Annotated[Consult, "When a decision asks a model"] = "always"
+    certainty: Annotated[float, "Minimum share of votes for memory to count as sure"] = CERTAINTY
+    near: Annotated[float, "Minimum similarity of the nearest recall for that"] = NEAR
+    consult_share: Annotated[float, "Maximum share of steps that ask a model if unsure"] = SHARE
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:

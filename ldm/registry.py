@@ -22,10 +22,24 @@ from ldm.errors import LdmError
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What a class outside this package must have. tests: the ones that say more of it."""
+    """The members of a registered class: those of `base`, which has defaults, and `required`.
 
-    members: tuple[str, ...] = ()
+    tests: the test class that states what each member does.
+    """
+
+    base: type
+    required: tuple[str, ...] = ()
     tests: str = ""
+
+    def lacking(self, named: Any) -> list[str]:
+        """Return the members that `named` lacks or leaves abstract."""
+        public = (member for member in dir(self.base) if not member.startswith("_"))
+        abstract = getattr(named, "__abstractmethods__", ())
+        return [
+            member
+            for member in dict.fromkeys((*self.required, *public))
+            if not hasattr(named, member) or member in abstract
+        ]
 
 
 #: The "package.module:Class" names that the user of this process gave.
@@ -45,16 +59,15 @@ def load(
     group: str,
     what: str,
     *,
-    contract: Contract = Contract(),
+    contract: Contract | None = None,
     recorded: bool = False,
 ) -> Any:
     """Return the object that `name` stands for; messages call it `what`, e.g. "environment".
 
-    contract: what the object must have.
-    recorded: the name comes from a file. A module that it names is imported only where it is
-    registered, or where the user of this process named it before.
-    Raises LdmError where that is not so, where the name is unknown, where its module or attribute
-    cannot be imported, or where it lacks something of the contract.
+    recorded: the name comes from a file. A module that it names is imported only if it is
+    registered, or if the user of this process named it before.
+    Raise LdmError if that is not so, if the name is unknown or cannot be imported, or if the object
+    does not keep the contract.
     """
     if recorded and ":" in name and name not in {*_named, *names(builtin, group).values()}:
         raise LdmError(
@@ -86,10 +99,12 @@ def load(
             f"The {what} {name!r} ({target}) cannot be imported: {error}.",
             "Check the spelling and that its package is installed in this environment.",
         ) from error
-    if lacking := [member for member in contract.members if not hasattr(named, member)]:
+    if contract is not None and (lacking := contract.lacking(named)):
+        base = f"{contract.base.__module__}.{contract.base.__qualname__}"
         raise LdmError(
             f"The {what} {name!r} is incomplete: it lacks {', '.join(lacking)}.",
-            f"Add that to the class; {contract.tests} says what each has to do.",
+            f"Derive the class from {base}, which has defaults for most members; "
+            f"{contract.tests} states what each has to do.",
         )
     return named
 

@@ -6,8 +6,6 @@ own Standard is a question answered at once: `cot` without a thought.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ldm.agents.react import ReactAgent
 
 
@@ -15,5 +13,5 @@ class ActAgent(ReactAgent):
     """Acts and observes as the demonstrations do, without a thought."""
 
     name = "act"
-    paper: ClassVar[str] = "Act, ReAct, arXiv 2210.03629, §3.2; Standard, LDM², arXiv 2312.08402"
+    paper = "Act, ReAct, arXiv 2210.03629, §3.2; Standard, LDM², arXiv 2312.08402"
     thinking = False

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
 from ldm.agents.decomposition.tree import REPORTING
-from ldm.agents.reporting import Reporting
 from ldm.options import at_least
 from ldm.types import Card
 
@@ -30,9 +29,9 @@ class AdaptAgent(DividingAgent):
     """Tries the task; decomposes it, as deep as needed, where its executor fails."""
 
     name = "adapt"
-    paper: ClassVar[str] = "ADaPT, arXiv 2311.05772"
-    reporting: ClassVar[Reporting] = REPORTING
-    Options: ClassVar[type[AdaptOptions]] = AdaptOptions
+    paper = "ADaPT, arXiv 2311.05772"
+    reporting = REPORTING
+    Options = AdaptOptions
     options: AdaptOptions
 
     def depth(self, card: Card) -> int:

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar
 
-from ldm.agents import Resources, demonstrations, replies
+from ldm.agents import demonstrations, replies
 from ldm.agents.loop import Loop, LoopOptions, View, Work
 from ldm.agents.replies import THINK, Form, Reply
-from ldm.agents.reporting import Measure, Reporting
-from ldm.episode import NO_ACTION, Episode
+from ldm.episode import NO_ACTION, Agent, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import GREEDY, LLM, Message, Sampling
 from ldm.options import at_least
 from ldm.prompts import render
+from ldm.reporting import Measure, Reporting
 from ldm.types import Card, EpisodeResult, Trajectory
 
 #: How the line of the answer is labelled, and what stands for it in `Card.answer`.
@@ -41,11 +40,6 @@ class CotOptions:
     Without a thought it is Standard of ReAct (§3.2). A single sample is greedy; 21 samples at 0.7
     are ReAct's CoT-SC. Six shots are ReAct's on HotpotQA; none is zero-shot (arXiv 2205.11916).
     """
-
-    #: As in `ldm.agents.executor.ExecutorOptions`.
-    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
-        "demonstrations": ("demonstrations_digest", demonstrations.digest)
-    }
 
     thought: Annotated[bool, "Reason before answering"] = True
     samples: Annotated[int, "Replies drawn, of which the most frequent answer is taken"] = 1
@@ -79,38 +73,33 @@ def _agreement(result: EpisodeResult) -> float | None:
     return None
 
 
-class CotAgent:
+class CotAgent(Agent):
     """Answers from what the model knows, by reasoning alone; several samples vote."""
 
     name = "cot"
-    sees_reward = False
-    sees_actions: ClassVar[bool] = False  # it answers, and chooses among nothing
-    needs: ClassVar[Sequence[str]] = ("llm",)
-    paper: ClassVar[str] = "CoT, arXiv 2201.11903, and CoT-SC, as in ReAct, arXiv 2210.03629, §3.2"
-    reporting: ClassVar[Reporting] = Reporting(
+    sees_actions = False  # it answers, and chooses among nothing
+    needs = ("llm",)
+    paper = "CoT, arXiv 2201.11903, and CoT-SC, as in ReAct, arXiv 2210.03629, §3.2"
+    reporting = Reporting(
         (Measure("agreement", "per cent of its samples that gave the chosen answer", _agreement),)
     )
-    Options: ClassVar[type[CotOptions]] = CotOptions
+    Options = CotOptions
+    options: CotOptions
+    digests: ClassVar[Digests] = {
+        "demonstrations": ("demonstrations_digest", demonstrations.digest)
+    }
 
-    def __init__(self, options: CotOptions, resources: Resources) -> None:
-        self.options = options
-        self._resources = resources
-
-    @staticmethod
-    def sources(options: CotOptions, env: str) -> Iterable[str]:
-        """Return the sources of the demonstrations, which may not be evaluated.
-
-        Raise LdmError if the demonstrations have changed since the run began.
-        """
-        demonstrations.check(options.demonstrations, options.demonstrations_digest)
+    @classmethod
+    def sources(cls, options: CotOptions, env: str) -> Collection[str]:
+        """Return the sources of the demonstrations, which may not be evaluated."""
         return demonstrations.sources(env, options.demonstrations, options.shots)
 
-    @staticmethod
-    def check_card(options: CotOptions, card: Card) -> None:
+    @classmethod
+    def check(cls, card: Card, options: CotOptions) -> None:
         """Raise LdmError if no single action answers a task."""
         if PLACE not in card.answer:
             raise LdmError(
-                f"The agent {CotAgent.name} answers questions, and a task of {card.name} is none: "
+                f"The agent {cls.name} answers questions, and a task of {card.name} is none: "
                 "no single action answers it (`Card.answer`).",
                 "Use an environment of questions, or an agent that acts, such as act or react.",
             )
@@ -121,7 +110,7 @@ class CotAgent:
 
     def solve(self, episode: Episode) -> None:
         """Play one trial. Raise LdmError if no single action answers a task."""
-        self.check_card(self.options, episode.card)
+        self.check(episode.card, self.options)
         with episode.trial():
             _Answering(episode, self._resources.model(episode), self.options).run()
 

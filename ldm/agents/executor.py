@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ldm.agents import demonstrations
 from ldm.agents.loop import Hint, LoopAgent, LoopOptions, Work
 from ldm.agents.transcript import localized
-from ldm.episode import Episode
+from ldm.episode import Digests, Episode
 from ldm.llm import GREEDY, Sampling
 from ldm.options import at_least
 from ldm.types import Card, Trajectory
@@ -30,11 +29,6 @@ class ExecutorOptions(LoopOptions):
     Without shots it is shown no skills and no plans either.
     """
 
-    #: Option that names a file → the option with its digest, and the function that computes it.
-    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
-        "demonstrations": ("demonstrations_digest", demonstrations.digest)
-    }
-
     shots: Annotated[int, "Demonstrations of whole tasks in a prompt"] = 2
     strength: Annotated[Strength | None, "Demonstrations of an executor that judges itself"] = None
     demonstrations: Annotated[str | None, "File of trajectories to show instead"] = None
@@ -49,21 +43,20 @@ class ExecutorOptions(LoopOptions):
 class ExecutorAgent(LoopAgent):
     """Base of agents that are shown demonstrations."""
 
-    Options: ClassVar[type[ExecutorOptions]] = ExecutorOptions
+    Options = ExecutorOptions
     options: ExecutorOptions
+    digests: ClassVar[Digests] = {
+        "demonstrations": ("demonstrations_digest", demonstrations.digest)
+    }
     #: Whether it is also shown skills and plans whatever its strength.
     divides: ClassVar[bool] = False
     #: The strength if neither the options nor the environment's card name one.
     default_strength: ClassVar[Strength | None] = None
 
     @classmethod
-    def sources(cls, options: ExecutorOptions, env: str) -> Iterable[str]:
-        """Return the sources of the demonstrations, which may not be evaluated.
-
-        Raise LdmError if the demonstrations have changed since the run began.
-        """
+    def sources(cls, options: Any, env: str) -> Collection[str]:
+        """Return the sources of the demonstrations, which may not be evaluated."""
         place, shots = options.demonstrations, options.shots
-        demonstrations.check(place, options.demonstrations_digest)
         skills = cls.divides or options.strength in ("hybrid", "skills")
         return demonstrations.sources(env, place, shots, with_skills=skills, with_plans=cls.divides)
 

@@ -6,9 +6,9 @@ the prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ldm.agents import Resources
 from ldm.agents.executor import ExecutorAgent, ExecutorOptions, task_work
@@ -43,7 +43,7 @@ class ExemplarOptions(ExecutorOptions):
 class ExemplarAgent(ExecutorAgent):
     """Base of agents that work at whole tasks and may be shown a memory's trajectories."""
 
-    Options: ClassVar[type[ExemplarOptions]] = ExemplarOptions
+    Options = ExemplarOptions
     options: ExemplarOptions
     #: Whether the model is asked for thoughts.
     thinking: ClassVar[bool] = True
@@ -57,17 +57,15 @@ class ExemplarAgent(ExecutorAgent):
                 "Make one with `ldm build-memory`, or leave out exemplars.",
             )
 
-    @staticmethod
-    def also_needs(options: ExemplarOptions) -> Sequence[str]:
+    @classmethod
+    def also_needs(cls, options: Any) -> Sequence[str]:
         """Return ("memory",) if exemplars are shown."""
         return ("memory",) if options.exemplars else ()
 
     @classmethod
-    def sources(cls, options: ExecutorOptions, env: str) -> Iterable[str]:
+    def sources(cls, options: Any, env: str) -> Collection[str]:
         """Return the sources of the demonstrations; a memory knows its own."""
-        if isinstance(options, ExemplarOptions) and options.exemplars:
-            return frozenset()
-        return super().sources(options, env)
+        return () if options.exemplars else super().sources(options, env)
 
     def attempt(self, episode: Episode, *hints: Hint, sampling: Sampling = GREEDY) -> None:
         """Play one trial of the whole task. hints: shown besides the skills."""

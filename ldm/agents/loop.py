@@ -8,14 +8,14 @@ by saying that they have completed their task or failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from ldm.agents import Resources, replies
 from ldm.agents.replies import Reply, Verdict
 from ldm.agents.transcript import example_texts, transcript_text
-from ldm.episode import NO_ACTION, Episode
+from ldm.episode import NO_ACTION, Agent, Episode
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
 from ldm.options import at_least
@@ -33,9 +33,7 @@ class LoopOptions:
     """Options of every loop. The papers show no admissible actions; both lengths are ours."""
 
     budget: Annotated[int | None, "Steps of a trial, thoughts included; none: as published"] = None
-    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = (
-        False
-    )
+    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
     reply: Annotated[int, "Maximum tokens of a reply"] = 120
     observation: Annotated[int, "Maximum characters shown of an observation"] = 4000
 
@@ -268,19 +266,14 @@ class Loop:
         self.episode.note("replies", **note)
 
 
-class LoopAgent:
+class LoopAgent(Agent):
     """Base of agents that work in the loop; each adds its name, its paper and `solve`."""
 
-    name: str
-    sees_reward = False
-    needs: ClassVar[Sequence[str]] = ("llm",)
-    Options: ClassVar[type[LoopOptions]] = LoopOptions
+    needs = ("llm",)
+    Options = LoopOptions
+    _resources: Resources
     #: Steps of a trial if neither the options nor the environment's card name a number.
     default_budget: ClassVar[int] = 60
-
-    def __init__(self, options: LoopOptions, resources: Resources) -> None:
-        self.options = options
-        self._resources = resources
 
     def budget(self, card: Card) -> int:
         """Return the steps of a trial, thoughts included."""

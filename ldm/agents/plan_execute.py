@@ -8,11 +8,10 @@ no step at all, the task itself goes to an executor.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
 from ldm.agents.decomposition.tree import REPORTING
-from ldm.agents.reporting import Reporting
 from ldm.types import Card
 
 #: The whole task, and its sub-tasks.
@@ -30,9 +29,9 @@ class PlanExecuteAgent(DividingAgent):
     """Plans once, in detail; executors do the sub-tasks one after the other by the plan's logic."""
 
     name = "plan_execute"
-    paper: ClassVar[str] = "Plan-and-Execute, ADaPT, arXiv 2311.05772, §4.2, App. B"
-    reporting: ClassVar[Reporting] = replace(REPORTING, measures=())
-    Options: ClassVar[type[PlanExecuteOptions]] = PlanExecuteOptions
+    paper = "Plan-and-Execute, ADaPT, arXiv 2311.05772, §4.2, App. B"
+    reporting = replace(REPORTING, measures=())
+    Options = PlanExecuteOptions
     plan_first = True
 
     def depth(self, card: Card) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from ldm.agents.executor import ExecutorAgent, ExecutorOptions, examples, task_work
 from ldm.agents.loop import Hint, Loop, View, ask
@@ -35,8 +35,8 @@ class PlanHintAgent(ExecutorAgent):
     """A planner writes one detailed plan with AND and OR; a single run is shown it throughout."""
 
     name = "plan_hint"
-    paper: ClassVar[str] = "ours, after Plan-and-Execute in ADaPT, arXiv 2311.05772, §4.2"
-    Options: ClassVar[type[PlanHintOptions]] = PlanHintOptions
+    paper = "ours, after Plan-and-Execute in ADaPT, arXiv 2311.05772, §4.2"
+    Options = PlanHintOptions
     options: PlanHintOptions
 
     def solve(self, episode: Episode) -> None:

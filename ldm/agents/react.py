@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ldm.agents.exemplars import ExemplarAgent
 from ldm.episode import Episode
 
@@ -12,7 +10,7 @@ class ReactAgent(ExemplarAgent):
     """Thinks where it helps, acts and observes."""
 
     name = "react"
-    paper: ClassVar[str] = "ReAct, arXiv 2210.03629"
+    paper = "ReAct, arXiv 2210.03629"
 
     def solve(self, episode: Episode) -> None:
         """Play one trial."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from ldm.agents.exemplars import ExemplarAgent, ExemplarOptions
 from ldm.agents.loop import Hint, View, ask
@@ -43,8 +43,8 @@ class ReflexionAgent(ExemplarAgent):
 
     name = "reflexion"
     sees_reward = True
-    paper: ClassVar[str] = "Reflexion, arXiv 2303.11366"
-    Options: ClassVar[type[ReflexionOptions]] = ReflexionOptions
+    paper = "Reflexion, arXiv 2303.11366"
+    Options = ReflexionOptions
     options: ReflexionOptions
 
     def solve(self, episode: Episode) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from ldm.agents.exemplars import ExemplarAgent, ExemplarOptions
 from ldm.episode import Episode
@@ -32,8 +32,8 @@ class TryAgainAgent(ExemplarAgent):
 
     name = "try_again"
     sees_reward = True
-    paper: ClassVar[str] = "Try Again, ADaPT, arXiv 2311.05772, §4.2"
-    Options: ClassVar[type[TryAgainOptions]] = TryAgainOptions
+    paper = "Try Again, ADaPT, arXiv 2311.05772, §4.2"
+    Options = TryAgainOptions
     options: TryAgainOptions
 
     def solve(self, episode: Episode) -> None:

@@ -128,8 +128,7 @@ def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
 
 def _print_divided(run: Run, task: str, *, trust: bool) -> None:
     """Print how an agent divided or searched its tasks: all in a table, or one task's tree."""
-    from ldm.agents import load_agent
-    from ldm.agents.reporting import reporting_named
+    from ldm.agents import load_agent, reporting_named
     from ldm.run.runner import agent_of, results
 
     if trust and ":" in agent_of(run):

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ldm.agents.reporting import Branch, Reporting
 from ldm.episode import CALLS
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.consulting import REASONS
 from ldm.report.reading import RecordedEpisode
+from ldm.reporting import Branch, Reporting
 from ldm.types import StateActionTuple, Step, Trajectory
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ldm.agents.reporting import Reporting
 from ldm.errors import LdmError
 from ldm.report.reading import ReadRun, RecordedEpisode
+from ldm.reporting import Reporting
 from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
 from ldm.types import EpisodeResult
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm import records
-from ldm.agents.reporting import Reporting, reporting_named
 from ldm.episode import CALLS
 from ldm.errors import LdmError
 from ldm.policy import CONSULTED, VOTES
+from ldm.reporting import Reporting
 from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
 from ldm.runs import MANIFEST, Run, open_run
 from ldm.types import EpisodeResult, StateActionTuple, Trajectory
@@ -129,6 +129,8 @@ class ReadRun:
     @cached_property
     def reporting(self) -> Reporting:
         """What the agent's class tells of its episodes."""
+        from ldm.agents import reporting_named
+
         return reporting_named(self.agent) if self.agent else Reporting()
 
     @cached_property

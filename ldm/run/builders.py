@@ -15,10 +15,9 @@ from ldm.options import Settings, override
 from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec, S
 
 if TYPE_CHECKING:
-    from ldm.agents import AgentClass
     from ldm.agents.autoplan.optimiser import AttemptSetup
     from ldm.embed import Embedder
-    from ldm.episode import Agent, Environment
+    from ldm.episode import Agent, Environment, EnvironmentBase
     from ldm.explore import ExplorationSetup
     from ldm.llm import LLM
     from ldm.llm.models import Models
@@ -75,7 +74,7 @@ class Builder(Generic[S, T_co]):
         """Which of "memory" and "reasoner" are needed."""
         return ()
 
-    def environment(self) -> Environment:
+    def environment(self) -> EnvironmentBase:
         """Build the environment."""
         return build_environment(self.spec.env, self.spec.env_options, self.cache)
 
@@ -112,7 +111,7 @@ class Builder(Generic[S, T_co]):
 
     def prepare(self, built: Any) -> None:
         """Let the environment that was built load what it otherwise would at first use."""
-        prepare(built[0] if isinstance(built, tuple) else built.env)
+        (built[0] if isinstance(built, tuple) else built.env).prepare()
 
 
 @dataclass(frozen=True)
@@ -251,17 +250,7 @@ class OptimiserBuilder(Builder[PlanSpec, "AttemptSetup"]):
         return AttemptSetup(self.environment(), models.get("llm"), models.get("planner"))
 
 
-def prepare(env: Environment) -> None:
-    """Call the environment's method `prepare`, where it has one.
-
-    It loads what would be loaded at first use, so that nothing is imported beside working threads.
-    """
-    hook: Callable[[], None] | None = getattr(env, "prepare", None)
-    if hook is not None:
-        hook()
-
-
-def agent_of(spec: EvaluationSpec) -> AgentClass:
+def agent_of(spec: EvaluationSpec) -> type[Agent]:
     """Return the agent's class: what it needs, and whether it sees rewards."""
     from ldm.agents import load_agent
 
@@ -292,7 +281,7 @@ def no_model(spec: EvaluationSpec) -> LdmError:
     return LdmError(f"The agent {spec.agent} needs an LLM, and none is configured.", NO_MODEL)
 
 
-def build_environment(name: str, options: Settings, cache: Path | None = None) -> Environment:
+def build_environment(name: str, options: Settings, cache: Path | None = None) -> EnvironmentBase:
     """Return the environment called `name` with these options as written.
 
     cache: where environments keep what they made of their data, each in a folder of its own.

@@ -30,14 +30,11 @@ from ldm.run.lifecycle import (
     Group,
     Recorded,
     check_backend,
-    check_method,
     discard,
     discarding,
-    method_then,
     recorded_spec,
     reopen,
     reopen_all,
-    revision,
     shared,
     short,
     start_all,
@@ -129,13 +126,7 @@ def compare(
     ]
     firsts = [recorded[group[0]] for group in groups]
     labels = labelled([spec for _, spec in firsts], reports)
-    named = [
-        replace(report, label=f"{report.label} (formerly)") if of_before else report
-        for report, of_before in zip(
-            labels, (method_then(run, agent_of(spec)) for run, spec in firsts), strict=True
-        )
-    ]
-    return Comparison(tuple(named), tuple(gains(named)))
+    return Comparison(tuple(labels), tuple(gains(labels)))
 
 
 class Evaluation(Group[EvaluationSpec]):
@@ -388,9 +379,8 @@ def started(
         {
             "companion": "",
             **({"preset": records.plain(presets[place])} if presets else {}),
-            **revision(agent_of(one.spec)),
         }
-        for place, one in enumerate(checked)
+        for place in range(len(checked))
     ]
     return Evaluation(start_all(checked, subject, models, runtime, more), runtime)
 
@@ -398,12 +388,10 @@ def started(
 def resume(run: Run, spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -> Evaluation:
     """Return a recorded evaluation, and those that it is compared with, to be played on.
 
-    models: changes to the recorded model options. Raises LdmError as `lifecycle.reopen`, and where
-    an agent's name has come to stand for another method since.
+    models: changes to the recorded model options. Raises LdmError as `lifecycle.reopen`.
     """
 
     def reopened(run: Run, spec: EvaluationSpec) -> Recorded[EvaluationSpec]:
-        check_method(run, agent_of(spec))
         return reopen(run, spec, lambda spec: check(spec, runtime), models)
 
     members = reopen_all(run, spec, reopened, runtime)
@@ -420,12 +408,12 @@ def check(spec: EvaluationSpec, runtime: Runtime) -> Checked[EvaluationSpec]:
     """
     from ldm.memory import inspect
     from ldm.run.runner import protocol
-    from ldm.run.selection import check_card, check_examples, check_leakage, select
+    from ldm.run.selection import check_examples, check_leakage, select
 
     agent_options(spec)
     facts: dict[str, Any] = {}
     with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
-        check_card(agent_of(spec), agent_options(spec), env.card)
+        agent_of(spec).check(env.card, agent_options(spec))
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
         tasks = in_shard(tasks, spec.shard)
         check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
@@ -468,7 +456,7 @@ def _check_hidden(spec: EvaluationSpec, contents: Contents) -> None:
 def with_digests(spec: EvaluationSpec) -> EvaluationSpec:
     """Return the spec with full paths of the files that agent options name, and their digests."""
     options = dict(spec.agent_options)
-    for name, (digest_name, digest) in getattr(agent_of(spec).Options, "digests", {}).items():
+    for name, (digest_name, digest) in agent_of(spec).digests.items():
         if name in options:
             path = Path(options[name]).expanduser().absolute()
             options |= {name: str(path), digest_name: digest(path)}
@@ -477,11 +465,11 @@ def with_digests(spec: EvaluationSpec) -> EvaluationSpec:
 
 def with_model_options(spec: EvaluationSpec, models: ModelOptions) -> EvaluationSpec:
     """Return the spec with the options that its agent takes where a model is configured."""
-    defaults = getattr(agent_of(spec).Options, "with_model", None)
-    if defaults is None or not own_models(spec, models).configured:
+    if not own_models(spec, models).configured:
         return spec
     options = dict(spec.agent_options)
-    return replace(spec, agent_options=sorted_settings(options | defaults(options)))
+    more = agent_of(spec).with_model(options)
+    return replace(spec, agent_options=sorted_settings({**options, **more}))
 
 
 def preset_record(run: Run) -> PresetRecord:
@@ -500,9 +488,8 @@ def check_models(spec: EvaluationSpec, models: ModelOptions, runtime: Runtime) -
     agent = agent_of(spec)
     needs = agent.needs
     called = spec.roles(models)
-    notice = getattr(agent, "notice", None)
-    if notice is not None and (line := notice(agent_options(spec))):
-        runtime.message(line)
+    if notice := agent.notice(agent_options(spec)):
+        runtime.message(notice)
     if not called:
         if "reasoner" in needs:
             runtime.once("No LLM configured; using the offline reasoner.")

@@ -106,6 +106,7 @@ def _answers(name: str, runtime: Runtime) -> tuple[Run, list[tuple[EpisodeResult
     Raises LdmError where there is none, or where its environment asks no questions.
     """
     from ldm import records
+    from ldm.episode import EnvironmentBase
     from ldm.run.runner import TRAJECTORIES, results
     from ldm.types import Trajectory
 
@@ -115,8 +116,7 @@ def _answers(name: str, runtime: Runtime) -> tuple[Run, list[tuple[EpisodeResult
     for trajectory in records.read(run.directory / TRAJECTORIES, Trajectory):
         trials.setdefault(trajectory.task.id, []).append(trajectory)
     with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
-        answer = getattr(env, "answer", None)
-        if answer is None:
+        if type(env).answer is EnvironmentBase.answer:
             raise LdmError(
                 f"{run.directory} has no answers to judge: tasks of {spec.env} are no questions.",
                 "A model judge is for environments with a method answer(trajectory).",
@@ -127,7 +127,7 @@ def _answers(name: str, runtime: Runtime) -> tuple[Run, list[tuple[EpisodeResult
                 episode,
                 None
                 if not 0 <= episode.submitted < len(known)
-                else answer(known[episode.submitted]),
+                else env.answer(known[episode.submitted]),
             )
             for episode in episodes
             for known in [trials.get(episode.task.id, [])]

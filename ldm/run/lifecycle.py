@@ -18,7 +18,6 @@ from ldm.run.builders import Builder, Carried, Shared, build_environment
 from ldm.run.specs import S, own_models
 
 if TYPE_CHECKING:
-    from ldm.agents import AgentClass
     from ldm.parallel import Backend
     from ldm.run.runtime import Runtime
     from ldm.runs import Run
@@ -301,31 +300,3 @@ def check_backend(runtime: Runtime) -> None:
 def short(name: str) -> str:
     """Return a name without its module, for ids and progress bars."""
     return name.rpartition(":")[2]
-
-
-def revision(agent: AgentClass) -> dict[str, Any]:
-    """Return what run.json says of the method that the agent's name stands for; {} of the first."""
-    from ldm.agents import formerly
-
-    number = len(formerly(agent))
-    return {"revision": number} if number else {}
-
-
-def method_then(run: Run, agent: AgentClass) -> str:
-    """Return what the agent's name stood for when the run was recorded; "" for what it does now."""
-    from ldm.agents import formerly
-
-    former = formerly(agent)
-    recorded = run.manifest.arguments.get("revision", 0)
-    if recorded == len(former):
-        return ""
-    return former[recorded] if recorded in range(len(former)) else "did what a later version does"
-
-
-def check_method(run: Run, agent: AgentClass) -> None:
-    """Raise LdmError where the agent's name stood for another method when the run was recorded."""
-    if then := method_then(run, agent):
-        raise LdmError(
-            f"{run.directory} cannot be resumed. When it was recorded, {agent.name} {then}.",
-            "Start a new run.",
-        )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ldm.errors import LdmError
 from ldm.llm.estimate import cost_lines
@@ -19,11 +19,9 @@ from ldm.run.lifecycle import (
     Checked,
     Group,
     Recorded,
-    check_method,
     checked_again,
     reopen,
     reopen_all,
-    revision,
     shared,
     short,
     start_all,
@@ -202,9 +200,6 @@ def prepare(
 
     Nothing is written where something does not fit. Raises LdmError as `optimize_plans`.
     """
-    from ldm.agents import load_agent
-    from ldm.agents.autoplan import AutoPlanAgent
-
     called = models.of(spec.roles(models))
     spec = _resolved(spec, runtime)
     with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
@@ -218,9 +213,9 @@ def prepare(
         server = runtime.connection().display_url
         runtime.message(f"Models at {server}: {listed(called)}{places}.")
     say_limits(specs, models, runtime)
-    more = [revision(load_agent(AutoPlanAgent.name)) for _ in checked]
+    more: list[dict[str, Any]] = [{} for _ in checked]
     if evaluation is not None:
-        more[0] = {"evaluation": asdict(evaluation), **more[0]}
+        more[0] = {"evaluation": asdict(evaluation)}
     members = start_all(checked, lambda spec: _subject(spec, grid), models, runtime, more)
     return Optimisation(members, runtime, evaluation)
 
@@ -228,16 +223,10 @@ def prepare(
 def resume(run: Run, spec: PlanSpec, models: ModelOptions, runtime: Runtime) -> Optimisation:
     """Return a recorded optimisation, and those that were started with it, to go on with.
 
-    models: changes to the recorded options. Raises LdmError as `lifecycle.reopen`, and where one
-    that is not finished was begun by another method.
+    models: changes to the recorded options. Raises LdmError as `lifecycle.reopen`.
     """
-    from ldm.agents import load_agent
-    from ldm.agents.autoplan import AutoPlanAgent
-    from ldm.agents.autoplan.optimiser import ITERATIONS
 
     def reopened(run: Run, spec: PlanSpec) -> Recorded[PlanSpec]:
-        if not (run.directory / ITERATIONS).is_file():  # of a finished one nothing is played
-            check_method(run, load_agent(AutoPlanAgent.name))
         return reopen(run, spec, lambda one: checked_again(one, one.pool, runtime), models)
 
     return Optimisation(reopen_all(run, spec, reopened, runtime), runtime, recorded_evaluation(run))
@@ -399,11 +388,11 @@ def _written(
 ) -> OptimisedPlan:
     """Write the plan files."""
     from ldm.agents.autoplan.plans import PlanFile, write_all
-    from ldm.envs import load_env
+    from ldm.envs import EnvironmentBase, load_env
     from ldm.runs import writing
 
     spec, manifest, tasks = recorded.spec, recorded.run.manifest, recorded.tasks
-    settings = spec.settings()
+    settings, env = spec.settings(), load_env(spec.env)
     plan = PlanFile(
         env=tasks[0].env,
         kind=spec.kind,
@@ -419,7 +408,7 @@ def _written(
         seed=spec.seed,
         run=manifest.id,
         iterations=tuple(iterations),
-        solutions=settings.solution and hasattr(load_env(spec.env), "solution"),
+        solutions=settings.solution and env.solution is not EnvironmentBase.solution,
     )
     with writing(Path(spec.out)):
         path = write_all(Path(spec.out), plan)

@@ -20,12 +20,11 @@ def report_of(
     runs: Sequence[tuple[Run, EvaluationSpec]], outcomes: Sequence[Sequence[EpisodeResult]]
 ) -> Report:
     """Return what is shown of finished runs that are repeats of the same."""
-    from ldm.agents.reporting import reporting_of
     from ldm.run.results import Report
     from ldm.run.statistics import summarize
 
     run, spec = runs[0]
-    reporting = reporting_of(agent_of(spec))
+    reporting = agent_of(spec).reporting
     results = [result for outcome in outcomes for result in outcome]
     return Report(
         env=spec.env,

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ldm import records
-from ldm.agents.reporting import Findings, Measure, Reporting, reporting_on
+from ldm.agents import reporting_on
 from ldm.errors import LdmError
 from ldm.memory import inspect
 from ldm.reason import TYPES_BY_FALLBACK
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL, REASONS
+from ldm.reporting import Findings, Measure, Reporting
 from ldm.run.conditions import Conditions
 from ldm.run.repeats import Spread, pass_at, spread
 from ldm.run.runner import TRAJECTORIES

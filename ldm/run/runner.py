@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from ldm import records
-from ldm.agents.reporting import reporting_named
+from ldm.agents import reporting_named
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.parallel import Backend

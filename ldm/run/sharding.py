@@ -89,7 +89,7 @@ def _with_companions(name: str, folder: Path, trust: bool) -> list[Recorded]:
 
 def _alike(spec: EvaluationSpec) -> EvaluationSpec:
     """Return a spec that is the same for all shards, wherever memory, data and files lie."""
-    digests = getattr(agent_of(spec).Options, "digests", {})
+    digests = agent_of(spec).digests
     agent = {k: v for k, v in dict(spec.agent_options).items() if k not in digests}
     env = {k: v for k, v in dict(spec.env_options).items() if k != "data"}
     return replace(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldm.agents.reporting import Measure, Reporting, reporting_on
+from ldm.agents import reporting_on
 from ldm.errors import LdmError
+from ldm.reporting import Measure, Reporting
 from ldm.types import EpisodeResult
 
 if TYPE_CHECKING:

@@ -595,7 +595,7 @@ def test_a_model_that_knows_the_way_needs_one_simulation() -> None:
 def test_the_published_numbers_stand_on_the_cards() -> None:
     agent = LatsAgent(LatsOptions(), Resources(llm=always("")))
     for name, depth, simulations in (("hotpotqa", 7, 50), ("webshop", 15, 30)):
-        card = load_env(name).card  # type: ignore[attr-defined]
+        card = load_env(name).card
         assert agent.budget(card) == depth
         assert agent.setting(card, "simulations", SIMULATIONS) == simulations
     assert agent.budget(ToyEnv().card) == LatsAgent.default_budget

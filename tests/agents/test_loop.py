@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from ldm.agents.react import ReactAgent
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
 from ldm.envs.webshop.card import CARD as WEBSHOP
-from ldm.episode import Episode, run_episode
+from ldm.episode import Agent, Episode, run_episode
 from ldm.types import Card, EpisodeResult, Trajectory
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert, expert_trajectories
@@ -22,18 +22,19 @@ from tests.toy import ToyEnv, expert, expert_trajectories
 SHELVES = ("Act: go to shelf 1", "Act: go to shelf 2", "Act: go to shelf 3")
 
 
-class Doing:
+@dataclass
+class Doing(Agent):
     """An agent that does what a test says."""
 
+    script: Callable[[Episode], None]
+    steps: int = 40
     name = "doing"
-    sees_reward = False
-
-    def __init__(self, solve: Callable[[Episode], None], budget: int = 40) -> None:
-        self.solve = solve
-        self._budget = budget
 
     def budget(self, card: Card) -> int:
-        return self._budget
+        return self.steps
+
+    def solve(self, episode: Episode) -> None:
+        self.script(episode)
 
 
 def play(

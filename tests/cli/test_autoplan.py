@@ -89,7 +89,7 @@ def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer)
     file.write_text(file.read_text().replace("Find", "Look for"))
     outcome = run("eval", "--resume", evaluated)
     assert outcome.code == 1
-    assert "have changed since the run began" in outcome.err
+    assert "has changed since the run began" in outcome.err
     lacking = ("--kinds", "heat,cool,look", "--plans", "plans", "--llm", "cook")
     outcome = run(*command, *lacking, "--runs", "others")
     assert outcome.code == 1

@@ -21,9 +21,10 @@ MODULE = '''
 from dataclasses import dataclass
 from pathlib import Path
 
-from ldm.agents.reporting import Findings, Measure, Reporting, TaskTree
 from ldm.envs.metadata import DataSource, Extra, Fetched, Metadata, ShippedSplits
+from ldm.episode import Agent, EnvironmentBase
 from ldm.errors import LdmError
+from ldm.reporting import Findings, Measure, Reporting, TaskTree
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
 
 
@@ -32,7 +33,7 @@ class DepotOptions:
     data: str | None = None
 
 
-class Depot:
+class Depot(EnvironmentBase):
     """Fetching crates."""
 
     card = Card("depot", "Fetch the crate.", ("fetch",), published={"clerk": {"patience": 7}})
@@ -46,9 +47,6 @@ class Depot:
     default_split = "try"
     train_splits = ("learn", "demo_learn")
     Options = DepotOptions
-
-    def __init__(self, options):
-        self.options = options
 
     def protocol(self):
         return {"environment": "depot"}
@@ -65,14 +63,8 @@ class Depot:
         done = action == "fetch"
         return TimeStep("There.", float(done), done, ("fetch",), valid=done)
 
-    def localize(self, text):
-        return text
-
     def fork(self):
         return Depot(self.options)
-
-    def close(self):
-        pass
 
 
 class Report:
@@ -116,12 +108,10 @@ class ClerkOptions:
     patience: int | None = None
 
 
-class Clerk:
+class Clerk(Agent):
     """Fetches at once."""
 
     name = "clerk"
-    sees_reward = False
-    needs = ()
     paper = "a shop floor"
     Options = ClerkOptions
     reporting = Reporting(

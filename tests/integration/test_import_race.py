@@ -7,13 +7,12 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ldm.envs.webshop.titles import parser_version
-from ldm.run.builders import Shared, prepare
+from ldm.run.builders import Shared
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "import_race.py"
 
@@ -54,10 +53,3 @@ def test_the_first_worker_is_prepared_before_there_is_another() -> None:
     shared()
     shared()
     assert builder.calls == ["load", "build", "prepare built", "build"]
-
-
-def test_environments_need_nothing_to_prepare() -> None:
-    calls: list[str] = []
-    prepare(SimpleNamespace(prepare=lambda: calls.append("prepared")))
-    prepare(SimpleNamespace())
-    assert calls == ["prepared"]

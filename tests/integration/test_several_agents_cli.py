@@ -212,7 +212,7 @@ def test_a_run_does_not_mix_two_sets_of_demonstrations(run: Run, server: FakeSer
     own.write_text(records.dumps(expert_trajectories()[1]) + "\n")
     changed = run("eval", "--resume", recorded)
     assert changed.code == 1
-    assert "have changed since the run began" in changed.err
+    assert "has changed since the run began" in changed.err
 
 
 def test_resuming_with_other_agents_is_refused(run: Run, server: FakeServer) -> None:

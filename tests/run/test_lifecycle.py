@@ -13,7 +13,6 @@ import pytest
 
 import ldm
 from ldm import records
-from ldm.agents.random import RandomAgent
 from ldm.errors import Interrupted, LdmError, LeakageError, RunStopped
 from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
@@ -254,26 +253,6 @@ class TestRefusals:
         for run in (evaluated, explored):
             with pytest.raises(LdmError, match="holds other tuples"):
                 resume(run)
-
-    def test_another_method_under_the_agents_name(
-        self, place: Path, quiet: Runtime, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        first = ldm.evaluate(RANDOM, runtime=quiet)
-        assert "revision" not in manifest(first.directory)["arguments"]
-        monkeypatch.setattr(RandomAgent, "formerly", ("drew with a die", "drew cards"), False)
-        with pytest.raises(LdmError, match="When it was recorded, random drew with a die") as no:
-            resume(first.directory)
-        assert no.value.remedy == "Start a new run."
-        second = ldm.evaluate(RANDOM, runtime=quiet)
-        assert manifest(second.directory)["arguments"]["revision"] == 2
-        (again,) = resume(second.directory)
-        assert again.summary == second.summary
-        comparison = ldm.compare([first.directory, second.directory])  # both are still read
-        assert [one.label for one in comparison.reports] == ["random (formerly)", "random"]
-        assert comparison.lines[0].startswith("random (formerly) − random: ")
-        monkeypatch.setattr(RandomAgent, "formerly", ("drew with a die",), False)
-        with pytest.raises(LdmError, match="random did what a later version does"):
-            resume(second.directory)
 
     def test_another_model(self, place: Path, serve: Serve) -> None:
         server = serve(answer=lambda body: "Act: go to sink")

@@ -7,7 +7,7 @@ wants to do into the environment's grammar.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -18,7 +18,7 @@ from ldm.agents.formaliser import formalise
 from ldm.agents.loop import STOP, Loop, LoopAgent, LoopOptions, View, Work
 from ldm.agents.replies import Reply
 from ldm.agents.transcript import transcript_text
-from ldm.episode import NO_ACTION, Episode
+from ldm.episode import NO_ACTION, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
 from ldm.options import at_least
@@ -47,11 +47,6 @@ class AutoPlanOptions(LoopOptions):
     (§3.2.1) and replies are greedy (§4.2); a full card, admissible and joined are our variants.
     """
 
-    #: As in `ldm.agents.executor.ExecutorOptions`.
-    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
-        "plans": ("digest", plans.digest)
-    }
-
     plans: Annotated[str | None, "Folder with the plan files"] = None
     digest: Annotated[str | None, "Digest of that folder; set by ldm"] = None
     iteration: Annotated[int | None, "Follow the plan of this iteration; none: the last"] = None
@@ -73,31 +68,27 @@ class AutoPlanAgent(LoopAgent):
     """Thinks about where in the plan it is, says what to do, and does it once it is formalised."""
 
     name = "autoplan"
-    paper: ClassVar[str] = "AutoPlan, arXiv 2305.15064"
-    Options: ClassVar[type[AutoPlanOptions]] = AutoPlanOptions
+    paper = "AutoPlan, arXiv 2305.15064"
+    Options = AutoPlanOptions
     options: AutoPlanOptions
     default_budget = 35
+    digests: ClassVar[Digests] = {"plans": ("digest", plans.digest)}
+    shown = ("plans", "name other plans with --plans FOLDER")
 
-    @staticmethod
-    def sources(options: AutoPlanOptions, env: str) -> Iterable[str]:
+    @classmethod
+    def sources(cls, options: AutoPlanOptions, env: str) -> Collection[str]:
         """Return the sources of the tasks that plans were made from, which may not be evaluated.
 
-        Raise LdmError if there are no plans, none of the iteration to follow, or others than when
-        the run began.
+        Raise LdmError if there are no plans, or none of the iteration to follow.
         """
         if options.plans is None:
             return frozenset()
-        if options.digest not in (None, plans.digest(Path(options.plans))):
-            raise LdmError(
-                f"The plans in {options.plans} have changed since the run began.",
-                "Start a new run, or restore the earlier plans.",
-            )
         _followed(options, env)
         known = plans.in_folder(Path(options.plans), env)
         return frozenset(source for plan in known for source in plan.sources)
 
-    @staticmethod
-    def notice(options: AutoPlanOptions) -> str:
+    @classmethod
+    def notice(cls, options: AutoPlanOptions) -> str:
         """Return a notice if no plan is named."""
         if options.plans is not None or options.plan is not None:
             return ""
@@ -106,13 +97,19 @@ class AutoPlanAgent(LoopAgent):
             "`ldm autoplan`, and name their folder with --plans."
         )
 
-    @staticmethod
-    def kinds(options: AutoPlanOptions, env: str) -> frozenset[str] | None:
-        """Return the kinds of task with a plan, or None if any kind has one or none is needed."""
+    @classmethod
+    def check_kinds(cls, options: AutoPlanOptions, env: str, kinds: Collection[str]) -> None:
+        """Raise LdmError if the folder has no plan for one of these kinds of task."""
         if options.plans is None or options.plan is not None:
-            return None
-        kinds = {plan.kind for plan in _followed(options, env)}
-        return None if plans.ALL in kinds else frozenset(kinds)
+            return
+        known = {plan.kind for plan in _followed(options, env)}
+        lacking = sorted({*kinds} - known)
+        if lacking and plans.ALL not in known:
+            raise LdmError(
+                f"There is no plan for {', '.join(lacking)} in {options.plans}.",
+                f"Evaluate the others, --kinds {','.join(sorted(known))}, or make one with "
+                f"`ldm autoplan --env {env} --kind {lacking[0]}`.",
+            )
 
     def solve(self, episode: Episode) -> None:
         """Play one trial. Raise LdmError if there is no plan for the task's kind."""

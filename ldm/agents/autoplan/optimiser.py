@@ -19,7 +19,7 @@ from ldm.agents.autoplan import SAID, AutoPlanAgent, prompt_card
 from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.agents.autoplan.reflection import Attempt, reflect, rewritten
 from ldm.agents.autoplan.settings import AutoPlanSettings
-from ldm.episode import Environment, run_episode
+from ldm.episode import EnvironmentBase, run_episode
 from ldm.errors import Interrupted, LdmError, RunStopped
 from ldm.llm import LLM, ScopedLLM
 from ldm.runs import Run, run_items, writing
@@ -32,7 +32,7 @@ ITERATIONS = "iterations.jsonl"
 class AttemptSetup:
     """What attempts are made with. llm: acts. planner: reflects and writes the plan."""
 
-    env: Environment
+    env: EnvironmentBase
     llm: LLM
     planner: LLM
 
@@ -235,17 +235,7 @@ class _Collector:
         return replace(experience, reflection=reflection, usage=sum(spent, Usage()))
 
     def _solution(self, task: Task) -> str:
-        solution = solution_of(self._place.env) if self._settings.solution else None
-        return "" if solution is None else solution(task)
+        return self._place.env.solution(task) if self._settings.solution else ""
 
     def close(self) -> None:
         self._place.env.close()
-
-
-def solution_of(env: Environment) -> Callable[[Task], str] | None:
-    """Return the environment's method `solution`; None where it has none.
-
-    It says in words what solves a task. Only an optimisation asks, of training tasks.
-    """
-    solution: Callable[[Task], str] | None = getattr(env, "solution", None)
-    return solution

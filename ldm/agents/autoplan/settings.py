@@ -32,9 +32,7 @@ class AutoPlanSettings:
     ] = "full"
     solution: Annotated[bool, "Show reflections the solution if the environment tells it"] = True
     card: Annotated[CardChoice, "Show the grammar alone, or the world's rules too"] = "bare"
-    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = (
-        False
-    )
+    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
     joined: Annotated[bool, "Ask for thought and action in one call"] = False
     steps: Annotated[int | None, "Steps of an attempt; none: as published"] = None
     temperature: Annotated[float, "Sampling temperature of all replies"] = 1.0

@@ -44,7 +44,7 @@ class DividingAgent(ExecutorAgent):
     default_strength = "hybrid"
     #: Whether the task is planned before anyone tries it.
     plan_first: ClassVar[bool] = False
-    Options: ClassVar[type[DividingOptions]] = DividingOptions
+    Options = DividingOptions
     options: DividingOptions
 
     def depth(self, card: Card) -> int:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ldm.agents.decomposition.logic import Plan, written
-from ldm.agents.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
+from ldm.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
 from ldm.types import EpisodeResult
 
 #: The field with the tree in the note of an agent that divides tasks; its kind is the agent's name.

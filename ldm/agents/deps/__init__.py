@@ -7,7 +7,7 @@ runs programs, `horizon` predicts times, and `findings` is what reports say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,14 +18,13 @@ from ldm.agents.deps.findings import NOTE, REPORTING
 from ldm.agents.deps.goals import Parser
 from ldm.agents.deps.horizon import HorizonModel, horizon_model, shipped
 from ldm.agents.deps.loop import PARSED, Loop
-from ldm.agents.deps.options import Arm, DepsOptions, check_horizon
+from ldm.agents.deps.options import Arm, DepsOptions, file_digest
 from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest, true_times
 from ldm.agents.deps.styles import examples
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary
-from ldm.agents.executor import ExecutorAgent, ExecutorOptions
-from ldm.agents.reporting import Reporting
+from ldm.agents.executor import ExecutorAgent
 from ldm.embed import Embedder
-from ldm.episode import Episode
+from ldm.episode import Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM
 from ldm.prompts import render
@@ -39,23 +38,20 @@ class DepsAgent(ExecutorAgent):
     """Plans, and plans anew from a description and an explanation of what failed."""
 
     name = "deps"
-    paper: ClassVar[str] = "DEPS, arXiv 2302.01560"
-    reporting: ClassVar[Reporting] = REPORTING
-    Options: ClassVar[type[DepsOptions]] = DepsOptions
+    paper = "DEPS, arXiv 2302.01560"
+    reporting = REPORTING
+    Options = DepsOptions
     options: DepsOptions
     divides = True
     default_strength = "skills"
+    digests: ClassVar[Digests] = {
+        **ExecutorAgent.digests,
+        "horizon": ("horizon_digest", file_digest),
+    }
 
     @classmethod
-    def sources(cls, options: ExecutorOptions, env: str) -> Iterable[str]:
-        """Return the sources of what planner and executors may be shown."""
-        if isinstance(options, DepsOptions):
-            check_horizon(options)
-        return super().sources(options, env)
-
-    @staticmethod
-    def check_card(options: DepsOptions, card: Card) -> None:
-        """Raise LdmError where the method cannot plan in the environment of this card."""
+    def check(cls, card: Card, options: DepsOptions) -> None:
+        """Raise LdmError if the method cannot plan in the environment of this card."""
         vocabulary = Vocabulary.of(card)
         if options.style.form in _PROGRAMS and not (vocabulary.counted and card.reading.held):
             raise LdmError(
@@ -74,7 +70,7 @@ class DepsAgent(ExecutorAgent):
 
         Raises LdmError where the method cannot work in this environment.
         """
-        self.check_card(self.options, episode.card)
+        self.check(episode.card, self.options)
         options = self.options
         vocabulary = Vocabulary.of(episode.card)
         llm = self._resources.model(episode)

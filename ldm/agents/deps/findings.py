@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ldm.agents.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
+from ldm.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
 from ldm.types import EpisodeResult
 
 #: Kind of the note that holds the rounds of an episode.

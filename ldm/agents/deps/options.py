@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-from ldm.agents import demonstrations
 from ldm.agents.deps.goals import MOST_GOALS
 from ldm.agents.executor import ExecutorOptions
 from ldm.errors import LdmError
@@ -51,16 +50,6 @@ def file_digest(path: Path) -> str:
         ) from error
 
 
-def check_horizon(options: DepsOptions) -> None:
-    """Raise LdmError if the horizon model has changed since the run began."""
-    path, before = options.horizon, options.horizon_digest
-    if path is not None and before not in (None, file_digest(Path(path))):
-        raise LdmError(
-            f"The horizon model in {path} has changed since the run began.",
-            "Start a new run, or restore the earlier one.",
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class DepsOptions(ExecutorOptions):
     """Options of DEPS and the planners that it is compared with.
@@ -79,11 +68,6 @@ class DepsOptions(ExecutorOptions):
     the controller, and 50 steps in all. admissible: App. A.1. strength: of the executor of goals;
     skills unless published. The lengths are ours.
     """
-
-    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
-        "demonstrations": ("demonstrations_digest", demonstrations.digest),
-        "horizon": ("horizon_digest", file_digest),
-    }
 
     method: Annotated[Method, "The planner: DEPS or a baseline of the paper"] = "deps"
     selector: Annotated[Arm | None, "Which of the goals that can be pursued is next"] = None

@@ -19,7 +19,7 @@ from ldm.agents.deps.horizon import HorizonModel, Situation, feature_rows, situa
 from ldm.agents.deps.plans import Goal
 from ldm.agents.deps.select import scaled
 from ldm.agents.deps.vocabulary import Vocabulary
-from ldm.episode import Environment
+from ldm.episode import Environment, EnvironmentBase
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep, stable_seed
 
@@ -236,12 +236,12 @@ def _measured(
     return float(np.abs(predicted - truth).mean()), float(np.abs(np.array(means) - truth).mean())
 
 
-def worlds(env: Environment, split: str, number: int, seed: int) -> list[Task]:
+def worlds(env: EnvironmentBase, split: str, number: int, seed: int) -> list[Task]:
     """Return so many tasks of a training split, drawn by `seed`.
 
     Raises LdmError where the split is none, or has fewer.
     """
-    splits = tuple(getattr(env, "train_splits", ()))
+    splits = env.train_splits
     if split not in splits:
         raise LdmError(
             f"{split!r} is not a training split of {env.card.name}.",

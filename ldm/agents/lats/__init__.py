@@ -6,13 +6,10 @@ states that the search goes on from.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ldm.agents.executor import ExecutorAgent
 from ldm.agents.lats.search import LatsOptions, Search
 from ldm.agents.lats.tree import REPORTING, best
 from ldm.agents.lats.walk import Walk
-from ldm.agents.reporting import Reporting
 from ldm.episode import Episode
 
 #: Trajectories if the environment's card has no published number.
@@ -24,9 +21,9 @@ class LatsAgent(ExecutorAgent):
 
     name = "lats"
     sees_reward = True
-    paper: ClassVar[str] = "LATS, arXiv 2310.04406, §4.2; in ADaPT, arXiv 2311.05772, Table 3"
-    reporting: ClassVar[Reporting] = REPORTING
-    Options: ClassVar[type[LatsOptions]] = LatsOptions
+    paper = "LATS, arXiv 2310.04406, §4.2; in ADaPT, arXiv 2311.05772, Table 3"
+    reporting = REPORTING
+    Options = LatsOptions
     options: LatsOptions
     #: The depth of the tree.
     default_budget = 30

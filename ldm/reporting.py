@@ -1,0 +1,85 @@
+"""Measures, findings and trees that an agent's class declares for reports on its episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ldm.types import EpisodeResult
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure of an episode, or None; summaries and reports show its mean under `name`.
+
+    meaning: in a few words.
+    """
+
+    name: str
+    meaning: str
+    of: Callable[[EpisodeResult], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Further results of a run's episodes, in sentences and as JSON values."""
+
+    lines: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: How a branch ended: well, badly, never begun, given up before it was tried, or unknown.
+BranchState = Literal["", "done", "failed", "open", "pruned"]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A node of any tree in a report.
+
+    depth: 0 for a root; a node comes before those below it. text: the step or task. words: how it
+    ended, in a few words. figures: name → value, such as a confidence. chosen: whether it is on the
+    way that was taken in the end. key: whether it made the difference. texts: name → longer text.
+    """
+
+    depth: int
+    text: str
+    state: BranchState = ""
+    words: str = ""
+    figures: Mapping[str, str] = field(default_factory=dict)
+    chosen: bool = False
+    key: bool = False
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTree:
+    """How an agent divided a task, or searched for a way to do it.
+
+    columns: this tree's cells in a table of many. headline: the same in short. lines: the tree as
+    text. branches: the tree for a report to draw; () if there are only lines. paths: whether
+    branches are alternatives, the first of which goes on from its node, not parts of a whole.
+    """
+
+    columns: Mapping[str, str]
+    headline: str
+    lines: tuple[str, ...]
+    branches: tuple[Branch, ...] = ()
+    paths: bool = False
+
+
+def _no_findings(results: Sequence[EpisodeResult]) -> Findings:
+    return Findings()
+
+
+def _no_tree(result: EpisodeResult) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """The reports of an agent: on all episodes of a run, and a tree of one episode or None."""
+
+    measures: tuple[Measure, ...] = ()
+    findings: Callable[[Sequence[EpisodeResult]], Findings] = _no_findings
+    tree: Callable[[EpisodeResult], TaskTree | None] = _no_tree
