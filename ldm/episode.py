@@ -139,10 +139,10 @@ class Agent(ABC):
     Options: ClassVar[type[Any]] = NoOptions
     #: Options that name files, which are recorded with their digests.
     digests: ClassVar[Digests] = {}
-    #: Name of what `sources` are of, and how to show something else, for messages.
-    shown: ClassVar[tuple[str, str]] = (
-        "demonstrations",
-        "show others with --set demonstrations=FILE, or none with --set shots=0",
+    #: What prompts show of `sources`, and how to show something else, for messages.
+    source_noun: ClassVar[str] = "demonstrations"
+    source_remedy: ClassVar[str] = (
+        "show others with --set demonstrations=FILE, or none with --set shots=0"
     )
     #: Measures, findings and trees for reports.
     reporting: ClassVar[Reporting] = Reporting()

@@ -125,13 +125,13 @@ class _Answering(Loop):
         known = demonstrations.load(episode.env_name, options.demonstrations)
         chosen = demonstrations.chosen(known, episode.kind, options.shots)
         texts = [example(one, episode.card, thinking=options.thought) for one in chosen]
-        shown = [(one, text) for one, text in zip(chosen, texts, strict=True) if text]
-        self.examples = [text for _, text in shown]
+        usable = [(one, text) for one, text in zip(chosen, texts, strict=True) if text]
+        self.examples = [text for _, text in usable]
         self.cot = options
         self.drawn: list[Answer] = []
         self.votes: list[int] = []
         sampling = GREEDY if options.samples == 1 else Sampling(options.temperature)
-        work = Work(episode.goal, tuple(one for one, _ in shown), sampling=sampling)
+        work = Work(episode.goal, tuple(one for one, _ in usable), sampling=sampling)
         # There is no observation to shorten.
         super().__init__(episode, llm, work, LoopOptions(reply=options.reply, observation=1))
 

@@ -26,7 +26,6 @@ from ldm.cli.episodes import export, show
 from ldm.cli.evaluate import compare, evaluate
 from ldm.cli.fold import fold
 from ldm.cli.headings import GroupedCommand
-from ldm.cli.horizon import horizon
 from ldm.cli.judge import judge
 from ldm.cli.llm import llm_app
 from ldm.cli.memory import memory_app
@@ -98,7 +97,6 @@ app.command(
 app.command("autoplan", cls=GroupedCommand, short_help="Optimise a plan for a kind of task.")(
     autoplan
 )
-app.command("horizon", short_help="Train a predictor of how long goals take.")(horizon)
 app.command("eval", cls=GroupedCommand, short_help="Evaluate an agent on the tasks of a split.")(
     evaluate
 )

@@ -89,7 +89,6 @@ def check_examples(agent: type[Agent], options: Any, env: str, tasks: Sequence[T
     """
     check_files(agent, options)
     agent.check_kinds(options, env, {task.kind for task in tasks})
-    noun, remedy = agent.shown
-    what = f"the {noun} of {agent.name}"
-    remedy = f"Evaluate other tasks, {remedy}."
+    what = f"the {agent.source_noun} of {agent.name}"
+    remedy = f"Evaluate other tasks, {agent.source_remedy}."
     check_leakage(agent.sources(options, env), tasks, what=what, remedy=remedy)

@@ -49,7 +49,7 @@ CALLS: dict[str, tuple[str, ...]] = {
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
 ELSEWHERE = {
-    *("autoplan", "curve", "judge", "horizon", "runs merge", "memory prune"),
+    *("autoplan", "curve", "judge", "runs merge", "memory prune"),
     *("llm ask", "llm probe", "llm usage"),
 }
 

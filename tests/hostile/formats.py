@@ -18,8 +18,8 @@ from ldm import records
 from ldm.agents import demonstrations
 from ldm.agents.autoplan import plans
 from ldm.agents.deps import styles
-from ldm.agents.deps.goals import Parser
 from ldm.agents.deps.horizon import HorizonModel
+from ldm.agents.deps.parser import Parser
 from ldm.agents.deps.plans import Goal
 from ldm.agents.deps.policies import Malformed, Policy, Unmet
 from ldm.agents.deps.vocabulary import Vocabulary

@@ -73,7 +73,8 @@ class AutoPlanAgent(LoopAgent):
     options: AutoPlanOptions
     default_budget = 35
     digests: ClassVar[Digests] = {"plans": ("digest", plans.digest)}
-    shown = ("plans", "name other plans with --plans FOLDER")
+    source_noun = "plans"
+    source_remedy = "name other plans with --plans FOLDER"
 
     @classmethod
     def sources(cls, options: AutoPlanOptions, env: str) -> Collection[str]:
@@ -196,7 +197,7 @@ class _Following(Loop):
             task=self.work.task,
             transcript=transcript_text(self.opening, steps, width=view.width, skipped=view.skipped),
             admissible=self.admissible,
-            asked=self.asked,
+            asked=self.form,
         )
 
     def read(self, text: str) -> Reply:
@@ -222,10 +223,10 @@ class _Following(Loop):
     def note(self) -> None:
         self.episode.note(SAID, said=self.intentions, formalised=dict(self.counts), plan=self.plan)
 
-    def _ask_for(self, asked: Literal["thought", "action", "both"], thought: str = "") -> None:
+    def _ask_for(self, form: Literal["thought", "action", "both"], thought: str = "") -> None:
         """Set what the next prompt asks for, given a thought."""
-        self.asked, self.thought = asked, thought
-        self.stop = _THOUGHT_STOP if asked == "thought" else STOP
+        self.form, self.thought = form, thought
+        self.stop = _THOUGHT_STOP if form == "thought" else STOP
 
     def _page(self) -> str:
         """Return the last observation with names for the formaliser: a refusal has none."""

@@ -1,6 +1,6 @@
 """DEPS: describe, explain, plan and select (Wang et al., arXiv 2302.01560), and its baselines.
 
-`loop` is Eq. 1; `describe`, `explain` and `select` are its parts, `goals` reads plans in the words
+`loop` is Eq. 1; `describe`, `explain` and `select` are its parts, `parser` reads plans in the words
 of `vocabulary`, `controllers` pursues goals, `styles` is how each method writes a plan, `policies`
 runs programs, `horizon` predicts times, and `findings` is what reports say.
 """
@@ -15,10 +15,16 @@ from typing import ClassVar
 
 from ldm.agents.deps.controllers import Controller, Executor, OwnController
 from ldm.agents.deps.findings import NOTE, REPORTING
-from ldm.agents.deps.goals import Parser
-from ldm.agents.deps.horizon import HorizonModel, horizon_model, shipped
+from ldm.agents.deps.horizon import (
+    REMEDY,
+    HorizonModel,
+    file_digest,
+    horizon_model,
+    shipped,
+)
 from ldm.agents.deps.loop import PARSED, Loop
-from ldm.agents.deps.options import Arm, DepsOptions, file_digest
+from ldm.agents.deps.options import Arm, DepsOptions
+from ldm.agents.deps.parser import Parser
 from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest, true_times
 from ldm.agents.deps.styles import examples
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary
@@ -138,7 +144,7 @@ class DepsAgent(ExecutorAgent):
         if model.env != card.name:
             raise LdmError(
                 f"The horizon model in {path} is of {model.env}, not of {card.name}.",
-                f"Train one with `ldm horizon --env {card.name} --out FILE`.",
+                REMEDY,
             )
         return model
 
@@ -155,8 +161,7 @@ class DepsAgent(ExecutorAgent):
 def _no_horizon(card: Card) -> LdmError:
     return LdmError(
         f"There is no horizon model for {card.name}.",
-        f"Train one with `ldm horizon --env {card.name} --out FILE`, and name it with "
-        "--set horizon=FILE.",
+        f"{REMEDY} Then name it with --set horizon=FILE.",
     )
 
 

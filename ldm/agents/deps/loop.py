@@ -15,8 +15,8 @@ from typing import Any, Literal
 from ldm.agents.deps.controllers import Controller
 from ldm.agents.deps.describe import amount, answer_line, description, held
 from ldm.agents.deps.explain import cleaned, explain
-from ldm.agents.deps.goals import Parser
 from ldm.agents.deps.options import DepsOptions
+from ldm.agents.deps.parser import Parser
 from ldm.agents.deps.plans import Goal, Plan
 from ldm.agents.deps.policies import Malformed, Policy, Unmet
 from ldm.agents.deps.select import Selector, candidates

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
-from ldm.agents.deps.goals import MOST_GOALS
+from ldm.agents.deps.parser import MOST_GOALS
 from ldm.agents.executor import ExecutorOptions
-from ldm.errors import LdmError
 from ldm.options import at_least
-from ldm.types import stable_hash
 
 Method = Literal["deps", "dep", "gpt", "gpt_rp", "progprompt", "cot", "im", "cap"]
 Arm = Literal["none", "random", "similarity", "horizon", "oracle"]
@@ -37,17 +34,6 @@ STYLES: Mapping[Method, Style] = {
     "im": Style("next"),
     "cap": Style("policy"),
 }
-
-
-def file_digest(path: Path) -> str:
-    """Return a digest of a file. Raise LdmError if it cannot be read."""
-    try:
-        return stable_hash(path.read_bytes().hex())
-    except OSError as error:
-        raise LdmError(
-            f"There is no horizon model at {path}: {error.strerror}.",
-            "Train one with `ldm horizon`, or leave the option out.",
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)
