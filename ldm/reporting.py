@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ldm.types import EpisodeResult
+
+#: Characters of a branch's text in a line.
+LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +59,25 @@ class Branch:
 class TaskTree:
     """How an agent divided a task, or searched for a way to do it.
 
-    columns: this tree's cells in a table of many. headline: the same in short. lines: the tree as
-    text. branches: the tree for a report to draw; () if there are only lines. paths: whether
-    branches are alternatives, the first of which goes on from its node, not parts of a whole.
+    columns: this tree's cells in a table of many. headline: the same in short. branches: the nodes,
+    each before those below it. paths: whether branches are alternatives, the first of which goes on
+    from its node, not parts of a whole.
     """
 
     columns: Mapping[str, str]
     headline: str
-    lines: tuple[str, ...]
-    branches: tuple[Branch, ...] = ()
+    branches: tuple[Branch, ...]
     paths: bool = False
+
+    def lines(self) -> Iterator[str]:
+        """Yield the tree as text: each branch in a line, and its texts below it."""
+        for one in self.branches:
+            indent = "  " * one.depth
+            notes = [*(f"{name} {figure}" for name, figure in one.figures.items()), one.words]
+            ended = ", ".join(note for note in notes if note)
+            yield f"{indent}{one.text}  [{ended}]" if ended else f"{indent}{one.text}"
+            for name, text in one.texts.items():
+                yield f"{indent}  {name}: {' '.join(text.split())[:LONGEST]}"
 
 
 def _no_findings(results: Sequence[EpisodeResult]) -> Findings:

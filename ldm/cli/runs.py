@@ -157,7 +157,7 @@ def _print_divided(run: Run, task: str, *, trust: bool) -> None:
     divided = next(tree for one, tree in trees if one is result)
     solved = "solved" if result.success else f"not solved, score {result.score:.2f}"
     output.say(f"{result.task.id}\n{solved}, {divided.headline}", error=False)
-    for line in divided.lines:
+    for line in divided.lines():
         output.say(line, error=False)
 
 

@@ -102,7 +102,7 @@ def episode_data(
                 "title": tree.headline,
                 "paths": tree.paths,
                 "branches": [*map(_branch, tree.branches)],
-                "lines": [] if tree.branches else list(tree.lines),
+                "lines": [],
             }
         ],
     }

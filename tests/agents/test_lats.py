@@ -270,9 +270,11 @@ class TestATraceByHand:
         tree = LatsAgent.reporting.tree(result)
         assert tree is not None
         assert tree.headline == "3 simulations, 12 nodes, depth 3"
-        assert tree.lines[0] == "0.35 ×4 the task"
-        assert "  0.37 ×2 go a" in tree.lines
-        assert "      0.49 ×2 go a: done, reward 0.40" in tree.lines
+        lines = list(tree.lines())
+        assert lines[0] == "the task  [value 0.35, visits 4]"
+        assert "  go a  [value 0.37, visits 2]" in lines
+        assert "      go a  [value 0.49, visits 2, reward 0.40, done]" in lines
+        assert "        thought: bb goes on." in lines
         measures = {one.name: one.of(result) for one in LatsAgent.reporting.measures}
         assert measures["simulations"] == 3
         assert measures["nodes"] == 12

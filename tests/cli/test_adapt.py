@@ -137,9 +137,9 @@ def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path
     tree = run("runs", "tree", directory, IDS[0]).out
     goal = next(task.goal for task in TASKS.values() if task.id == IDS[0])
     assert "solved, k_max 3" in tree
-    assert f"{goal}  [k=1, executor says failed" in tree
-    assert f"    Step 2: {goal}, end  [k=2, executor says failed" in tree
-    assert f"        Step 1: {goal}, really  [k=3, executor the environment ended" in tree
+    assert f"{goal}  [k 1, executor says failed" in tree
+    assert f"  Step 2: {goal}, end  [k 2, executor says failed" in tree
+    assert f"    Step 1: {goal}, really  [k 3, executor the environment ended" in tree
     outcome = run("runs", "tree", directory, "nothing like it")
     assert outcome.code == 1
     assert "No goal of this run matches" in outcome.err

@@ -24,7 +24,7 @@ from pathlib import Path
 from ldm.envs.metadata import DataSource, Extra, Fetched, Metadata, ShippedSplits
 from ldm.episode import Agent, EnvironmentBase
 from ldm.errors import LdmError
-from ldm.reporting import Findings, Measure, Reporting, TaskTree
+from ldm.reporting import Branch, Findings, Measure, Reporting, TaskTree
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
 
 
@@ -117,7 +117,7 @@ class Clerk(Agent):
     reporting = Reporting(
         (Measure("haste", "how soon it fetched", lambda result: 1 / result.env_steps),),
         lambda results: Findings(("Nobody was hurt.",), {"hurt": 0}),
-        lambda result: TaskTree({"parts": "1"}, "undivided", (result.task.goal,)),
+        lambda result: TaskTree({"parts": "1"}, "undivided", (Branch(0, result.task.goal),)),
     )
 
     def __init__(self, options, resources):

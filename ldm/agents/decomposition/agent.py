@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, ClassVar
 
 from ldm.agents.decomposition.controller import Controller, Counted, Limits
@@ -75,5 +75,5 @@ class DividingAgent(ExecutorAgent):
                 controller.solve()
             finally:
                 root = controller.root
-                record = {TREE: root.as_data()}
+                record = {TREE: asdict(root)}
                 episode.note(self.name, k_max=root.k_max, calls=len(calls), **record)

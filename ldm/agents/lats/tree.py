@@ -153,7 +153,7 @@ def best(root: Node) -> Node | None:
 
 
 def data_of(result: EpisodeResult) -> Mapping[str, Any] | None:
-    """Return the note on an episode's search; None where there is none."""
+    """Return the note on an episode's search, or None."""
     return next((note.data for note in result.notes if note.kind == NOTE), None)
 
 
@@ -174,56 +174,33 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
     data = data_of(result)
     if data is None:
         return None
-    depths: list[int] = []
-    for node in data["tree"]:
-        depths.append(0 if node["parent"] is None else depths[node["parent"]] + 1)
-    simulations, nodes, depth = data["simulations"], len(depths) - 1, max(depths)
+    branches = tuple(_branches(data["tree"]))
+    nodes, depth = len(branches) - 1, max(one.depth for one in branches)
     return TaskTree(
-        {"simulations": str(simulations), "nodes": str(nodes), "depth": str(depth)},
-        f"{simulations} simulations, {nodes} nodes, depth {depth}",
-        tuple(_line(depth, node) for depth, node in zip(depths, data["tree"], strict=True)),
-        _branches(data["tree"]),
+        {"simulations": str(data["simulations"]), "nodes": str(nodes), "depth": str(depth)},
+        f"{data['simulations']} simulations, {nodes} nodes, depth {depth}",
+        branches,
         paths=True,
     )
 
 
-def _branches(tree: Sequence[Mapping[str, Any]]) -> tuple[Branch, ...]:
-    """Return the tree for a report, each node before those below it."""
-    below: dict[int | None, list[int]] = {}
-    for number, node in enumerate(tree):
-        below.setdefault(node["parent"], []).append(number)
-    result: list[Branch] = []
-    stack = [(number, 0) for number in reversed(below.get(None, []))]
-    while stack:
-        number, depth = stack.pop()
-        result.append(_branch(depth, tree[number]))
-        stack += [(child, depth + 1) for child in reversed(below.get(number, []))]
-    return tuple(result)
-
-
-def _branch(depth: int, node: Mapping[str, Any]) -> Branch:
-    """Return a node for a report: the step, its value and visits, and how it ended."""
-    state: BranchState = "" if not node["end"] else "done" if node["reward"] >= 1 else "failed"
-    figures = {"value": f"{node['value']:.2f}", "visits": str(node["visits"])}
-    if node["end"]:
-        figures["reward"] = f"{node['reward']:.2f}"
-    return Branch(
-        depth,
-        node["action"] or ("(thought)" if node["thought"] else "the task"),
-        state if node["valid"] else "failed",
-        node["end"] if node["valid"] else "invalid",
-        figures,
-        texts={"thought": node["thought"]} if node["thought"] else {},
-    )
-
-
-def _line(depth: int, node: Mapping[str, Any]) -> str:
-    """Return a node as a line: value and visits, the step, and how it ended."""
-    figures = f"{node['value']:.2f} ×{node['visits']}"
-    step = node["action"] or (f"({node['thought']})" if node["thought"] else "the task")
-    end = f": {node['end']}, reward {node['reward']:.2f}" if node["end"] else ""
-    mark = "" if node["valid"] else " (invalid)"
-    return f"{'  ' * depth}{figures} {step}{mark}{end}"
+def _branches(tree: Sequence[Mapping[str, Any]]) -> Iterator[Branch]:
+    """Yield the tree for reports; its list has each node before those below it."""
+    depths: list[int] = []
+    for node in tree:
+        depths.append(0 if node["parent"] is None else depths[node["parent"]] + 1)
+        state: BranchState = "" if not node["end"] else "done" if node["reward"] >= 1 else "failed"
+        figures = {"value": f"{node['value']:.2f}", "visits": str(node["visits"])}
+        if node["end"]:
+            figures["reward"] = f"{node['reward']:.2f}"
+        yield Branch(
+            depths[-1],
+            node["action"] or ("(thought)" if node["thought"] else "the task"),
+            state if node["valid"] else "failed",
+            (node["end"] or "") if node["valid"] else "invalid",
+            figures,
+            texts={"thought": node["thought"]} if node["thought"] else {},
+        )
 
 
 REPORTING = Reporting(
