@@ -24,16 +24,15 @@ from typing import Any
 
 import numpy as np
 
+from ldm.config import Evaluate
 from ldm.embed import load_embedder
 from ldm.envs import load_env
 from ldm.memory import Contents, Memory, generations, inspect
 from ldm.memory.access import reading, writing
 from ldm.memory.retrieval import DECIMALS, Query, Retriever
-from ldm.options import settings
 from ldm.reason.offline import OfflineReasoner
 from ldm.run.builders import Knowledge, PlayerBuilder, build_environment
 from ldm.run.selection import select
-from ldm.run.specs import EvaluationSpec
 from ldm.types import Recall
 
 
@@ -141,7 +140,7 @@ def copy(location: str, address: str, env: str) -> None:
             pass
 
 
-def played(spec: EvaluationSpec, knowledge: Knowledge, episodes: int) -> list[Any]:
+def played(spec: Evaluate, knowledge: Knowledge, episodes: int) -> list[Any]:
     """Return what came of each task: result and steps, without times."""
     from ldm.episode import run_episode
 
@@ -166,11 +165,11 @@ def main() -> None:
     parser.add_argument("--memory", default=".ldm/memory")
     parser.add_argument("--episodes", type=int, default=60)
     arguments = parser.parse_args()
-    options = settings(data=arguments.data) if arguments.data else ()
+    options = {"data": arguments.data} if arguments.data else ()
     with closing(build_environment(arguments.env, options)) as env:
         split, name = arguments.split or load_env(arguments.env).default_split, env.card.name
     place = arguments.memory
-    spec = EvaluationSpec(arguments.env, split, "ldm", env_options=options, memory=place)
+    spec = Evaluate({"name": arguments.env, **options}, split, "ldm", memory=place)
     embedder = load_embedder()
     reasoner = OfflineReasoner(embedder)
     with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as address:

@@ -5,9 +5,8 @@
 A server of the tests, in this process, answers every call after --delay seconds and --token-delay
 more for each token of the reply (four bytes): these delays stand for the model's, and are all that
 differs from a server without any. Its replies are scripted and valid. --episodes of the shipped
-trajectories of --env, an even share of each kind, are formed with 1 request at a time, with
---concurrency, and in batches (`--batch-api`, whose batches are answered at once, to count them).
-Prints the seconds, their ratio, and whether the memories are the same bytes.
+trajectories of --env, an even share of each kind, are formed with 1 request at a time and with
+--concurrency. Prints the seconds, their ratio, and whether the memories are the same bytes.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from ldm.memory.exchange import export
 from ldm.run.selection import even
 from ldm.types import Trajectory
 from tests.integration.test_prompted_cli import reply
-from tests.llm.batch_server import BatchServer
-from tests.llm.server import Behaviour
+from tests.llm.server import Behaviour, FakeServer
 
 MODEL = ldm.ModelOptions(reasoner_llm="scripted")
 
@@ -54,12 +52,11 @@ def main() -> None:
     delays = arguments.delay, arguments.token_delay
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        formed(episodes, place / "first", 64, (0.0, 0.0), batched=True)  # embeds all texts
+        formed(episodes, place / "first", 64, (0.0, 0.0))  # embeds all texts
         many = formed(episodes, place / "many", arguments.concurrency, delays)
         one = formed(episodes, place / "one", 1, delays)
-        formed(episodes, place / "batched", arguments.concurrency, (0.0, 0.0), batched=True)
         print(f"{arguments.concurrency} at a time against one: {one / many:.2f} times as fast")
-        contents = {(place / f"{name}.jsonl").read_bytes() for name in ("many", "one", "batched")}
+        contents = {(place / f"{name}.jsonl").read_bytes() for name in ("many", "one")}
         print(f"the same bytes: {'yes' if len(contents) == 1 else 'NO'}")
 
 
@@ -68,8 +65,6 @@ def formed(
     memory: Path,
     concurrency: int,
     delays: tuple[float, float],
-    *,
-    batched: bool = False,
 ) -> float:
     """Form a memory, print how long it took, and return the seconds, without reading files."""
 
@@ -78,11 +73,10 @@ def formed(
         time.sleep(delays[0] + delays[1] * len(text) / 4)
         return text
 
-    with BatchServer(Behaviour(answer=answer)) as server:
+    with FakeServer(Behaviour(answer=answer)) as server:
         (built,) = ldm.build_memory(
             episodes,
             str(memory),
-            ldm.BuildOptions(batch_api=batched),
             models=replace(MODEL, concurrency=concurrency),
             runtime=ldm.Runtime(
                 server=Connection(server.url), embeddings=memory.parent / "embeddings"
@@ -92,15 +86,9 @@ def formed(
     seconds = sum(built.seconds.values())
     if memory.name == "first":
         return seconds
-    how = f"{concurrency} at a time"
-    if batched:
-        sizes = [
-            len(server.files[b["input_file_id"]].splitlines()) for b in server.batches.values()
-        ]
-        how = f"in {len(sizes)} batches of {', '.join(map(str, sizes))} calls, without delays"
     print(
-        f"{how}: {seconds:.1f} s ({len(server.bodies)} direct calls, {server.peak} at a time at "
-        f"most; {built.seconds['form']:.1f} s of it waiting for the model)",
+        f"{concurrency} at a time: {seconds:.1f} s ({len(server.bodies)} calls, {server.peak} at a "
+        f"time at most; {built.seconds['form']:.1f} s of it waiting for the model)",
         flush=True,
     )
     return seconds

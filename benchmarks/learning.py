@@ -80,7 +80,7 @@ SUBJECTS = {
 #: What can be taken away → options of `ldm refine`, and of `ldm eval`. Rounds are taken away by
 #: reading an earlier line of the table.
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "outcome": (("--set", "outcomes=false"), ("--set", "outcomes=false")),
+    "outcome": (("--agent.outcomes", "false"), ("--agent.outcomes", "false")),
     "scope": (("--reach", "0"), ()),
     "credit": (("--siblings", "0"), ()),
     "gate": (("--gate", "open"), ()),

@@ -75,14 +75,13 @@ def main(
     """Evaluate on `limit` games (None: all 60) with a memory of `data` (None: shipped episodes)."""
     memory, runtime = str(folder / "memory"), ldm.Runtime(runs=folder / "runs")
     # Does nothing where the memory holds these episodes already.
-    ldm.build_memory(data, memory, ldm.BuildOptions(env="alfworld"))
+    ldm.build_memory(data, memory, ldm.Build("alfworld"))
     runs = []
     for control in (None, "random"):
-        spec = ldm.EvaluationSpec(
+        spec = ldm.Evaluate(
             "alfworld",
-            split="demo_test",
-            agent="evaluate_your_agent:Imitator",
-            agent_options=ldm.settings(control=control),
+            "demo_test",
+            {"name": "evaluate_your_agent:Imitator", "control": control},
             memory=memory,
             limit=limit,
         )

@@ -23,11 +23,11 @@ def main(
 ) -> ldm.Comparison:
     """Explore `goals` goals with a memory of `data` (None: shipped episodes), evaluate `limit`."""
     memory, runtime = str(folder / "memory"), ldm.Runtime(runs=folder / "runs")
-    options = ldm.BuildOptions(env="alfworld", rebuild=True)
+    options = ldm.Build("alfworld", rebuild=True)
     [built] = ldm.build_memory(data, memory, options)
     print(f"generation 0: {len(built.rows)} tuples from {built.trajectories} episodes")
 
-    exploration = ldm.RefinementSpec("alfworld", split="demo_explore", memory=memory)
+    exploration = ldm.Refine("alfworld", "demo_explore", memory=memory)
     refined = ldm.refine(exploration, ldm.Goals(goals), runtime=runtime)
     improved = sum(bool(explored.added) for explored in refined.explored)
     added = sum(len(explored.added) for explored in refined.explored)
@@ -35,8 +35,8 @@ def main(
 
     runs = []
     for generation in (None, 0):  # None is the newest
-        spec = ldm.EvaluationSpec(
-            "alfworld", split="demo_test", memory=memory, generation=generation, limit=limit
+        spec = ldm.Evaluate(
+            "alfworld", "demo_test", memory=memory, generation=generation, limit=limit
         )
         runs.append(ldm.evaluate(spec, runtime=runtime).directory)
     return ldm.compare(runs)

@@ -40,12 +40,12 @@ def main(
     rows = []
     for size in sizes:
         memory = str(folder / f"memory-{size}")
-        ldm.build_memory(episodes[:size], memory, ldm.BuildOptions(rebuild=True))
-        spec = ldm.EvaluationSpec("alfworld", split="demo_test", memory=memory, limit=limit)
+        ldm.build_memory(episodes[:size], memory, ldm.Build(rebuild=True))
+        spec = ldm.Evaluate("alfworld", "demo_test", memory=memory, limit=limit)
         report = ldm.evaluate(spec, runtime=ldm.Runtime(runs=folder / "runs"))
         overall = report.summary.overall
         low, high = overall.interval or (0.0, 1.0)
-        rows.append((size, overall.success_rate or 0.0, low, high, overall.mean_steps))
+        rows.append((size, overall.success_rate or 0.0, low, high, overall.figures["mean_steps"]))
     return pl.DataFrame(rows, schema=["episodes", "success", "low", "high", "steps"], orient="row")
 
 

@@ -6,8 +6,8 @@
     memory = ldm.Memory.open(".ldm/memory", "alfworld")
     for recall in memory.retrieve("put a hot egg in the fridge", "You see a microwave 1."):
         print(recall.similarity, recall.tuple.action)
-    ldm.refine(ldm.RefinementSpec("alfworld"))
-    report = ldm.evaluate(ldm.EvaluationSpec("alfworld"))
+    ldm.refine(ldm.Refine("alfworld"))
+    report = ldm.evaluate(ldm.Evaluate("alfworld", agent={"name": "ldm", "k": 7}))
 
 The package reads as the method: `ldm.memory` (trajectories become tuples, tuples are recalled),
 `ldm.reason` (what the paper asks a language model for), `ldm.policy` (one decision),
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ldm.agents import Resources
+    from ldm.config import Build, Evaluate, OptimisePlan, Refine, Section
     from ldm.episode import Agent, Environment, EnvironmentBase, Episode
     from ldm.errors import LdmError
     from ldm.interchange.foreign import Assumed
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
     from ldm.memory import Memory
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.recalls import Recalls
-    from ldm.options import settings
     from ldm.report import write_report
     from ldm.run.building import (
-        BuildOptions,
         build_memory,
         read_trajectories,
         write_trajectories,
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from ldm.run.curve_runs import curve
     from ldm.run.curves import Curve
     from ldm.run.evaluate import Comparison, compare, evaluate, evaluate_all
-    from ldm.run.goal_choice import Goals
     from ldm.run.grid import Grid
     from ldm.run.judged import JudgedRun
     from ldm.run.judging import judge_run
@@ -66,7 +64,6 @@ if TYPE_CHECKING:
     from ldm.run.results import Report
     from ldm.run.resuming import resume
     from ldm.run.runtime import Runtime
-    from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
     from ldm.types import Card, Recall, StateActionTuple, Step, Task, TimeStep, Trajectory
 
 __version__ = "0.2.0"
@@ -74,7 +71,7 @@ __version__ = "0.2.0"
 __all__ = [
     "Agent",
     "Assumed",
-    "BuildOptions",
+    "Build",
     "Card",
     "Comparison",
     "Connection",
@@ -83,30 +80,30 @@ __all__ = [
     "Environment",
     "EnvironmentBase",
     "Episode",
-    "EvaluationSpec",
-    "Goals",
+    "Evaluate",
     "Grid",
     "GrowingMemory",
     "JudgedRun",
     "LdmError",
     "Memory",
     "ModelOptions",
+    "OptimisePlan",
     "OptimisedPlan",
     "OptimisedPlans",
     "PlanEvaluation",
     "PlanGrid",
     "PlanScores",
-    "PlanSpec",
     "Preset",
     "Pruned",
     "Recall",
     "Recalls",
+    "Refine",
     "Refined",
-    "RefinementSpec",
     "Report",
     "Reproduction",
     "Resources",
     "Runtime",
+    "Section",
     "StateActionTuple",
     "Step",
     "Task",
@@ -129,7 +126,6 @@ __all__ = [
     "read_trajectories",
     "refine",
     "resume",
-    "settings",
     "write_report",
     "write_trajectories",
 ]
@@ -139,7 +135,7 @@ __all__ = [
 _MODULES = {
     "Agent": "ldm.episode",
     "Assumed": "ldm.interchange.foreign",
-    "BuildOptions": "ldm.run.building",
+    "Build": "ldm.config",
     "Card": "ldm.types",
     "Comparison": "ldm.run.evaluate",
     "Connection": "ldm.llm.service",
@@ -148,30 +144,30 @@ _MODULES = {
     "Environment": "ldm.episode",
     "EnvironmentBase": "ldm.episode",
     "Episode": "ldm.episode",
-    "EvaluationSpec": "ldm.run.specs",
-    "Goals": "ldm.run.goal_choice",
+    "Evaluate": "ldm.config",
     "Grid": "ldm.run.grid",
     "GrowingMemory": "ldm.memory.growing",
     "JudgedRun": "ldm.run.judged",
     "LdmError": "ldm.errors",
     "Memory": "ldm.memory",
     "ModelOptions": "ldm.llm.models",
+    "OptimisePlan": "ldm.config",
     "OptimisedPlan": "ldm.run.plan",
     "OptimisedPlans": "ldm.run.plan",
     "PlanEvaluation": "ldm.run.plan_figures",
     "PlanGrid": "ldm.run.plan",
     "PlanScores": "ldm.run.plan_figures",
-    "PlanSpec": "ldm.run.specs",
     "Preset": "ldm.run.presets",
     "Pruned": "ldm.run.crediting",
     "Recall": "ldm.types",
     "Recalls": "ldm.memory.recalls",
+    "Refine": "ldm.config",
     "Refined": "ldm.run.refine",
-    "RefinementSpec": "ldm.run.specs",
     "Report": "ldm.run.results",
     "Reproduction": "ldm.run.reproducing",
     "Resources": "ldm.agents",
     "Runtime": "ldm.run.runtime",
+    "Section": "ldm.config",
     "StateActionTuple": "ldm.types",
     "Step": "ldm.types",
     "Task": "ldm.types",
@@ -194,7 +190,6 @@ _MODULES = {
     "read_trajectories": "ldm.run.building",
     "refine": "ldm.run.refine",
     "resume": "ldm.run.resuming",
-    "settings": "ldm.options",
     "write_report": "ldm.report",
     "write_trajectories": "ldm.run.building",
 }

@@ -181,7 +181,7 @@ def _embedder() -> Iterator[Check]:
 
 def _service(variables: Mapping[str, str]) -> Iterator[Check]:
     """Look at what names the model service; the key is never shown, nor one within the URL."""
-    from ldm.secrecy import bare_url
+    from ldm.text import bare_url
 
     url, key = variables.get("OPENAI_BASE_URL", ""), variables.get("OPENAI_API_KEY", "")
     without = "Set it to use a language model; without one ldm uses its offline reasoner."
@@ -236,7 +236,7 @@ def _memory(location: str) -> Iterator[Check]:
     """Look at each environment's newest generation, from which agents recall."""
     from ldm.memory import environments, generations
     from ldm.memory.addresses import is_server
-    from ldm.secrecy import bare_url
+    from ldm.text import bare_url
 
     remedy = "`ldm build-memory` makes one of the shipped trajectories."
     try:

@@ -91,10 +91,3 @@ class ModelUnavailable(RunStopped):
 
 class ReplayMiss(RunStopped):
     """A replayed recording does not hold the call."""
-
-
-class Postponed(Exception):
-    """No problem of the user's: a result that is not there yet, whose call waits for others.
-
-    Work that does not depend on it goes on (`ldm.parallel.map_concurrently`).
-    """

@@ -1,22 +1,23 @@
-"""The parallel map: many items, a few workers in processes or threads, results as they arrive."""
+"""Many items for a few workers, in processes or threads; results as they arrive."""
 
 from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, Protocol, TypeVar
 
-from ldm.errors import Postponed, WorkerDied
+from ldm.errors import WorkerDied
 
 #: Seconds between a worker's checks that its parent process is still alive.
 PARENT_POLL_SECONDS = 1.0
@@ -53,14 +54,31 @@ class Worker(Protocol[T_contra, R_co]):
         ...
 
 
-class WorkerFactory(Hashable, Protocol[T_contra, R_co]):
-    """Builds a worker with its expensive context, once per process: a frozen, picklable value."""
+#: Builds a worker with its expensive context, once in a process or thread.
+WorkerFactory = Callable[[], Worker[T, R]]
 
-    def __call__(self) -> Worker[T_contra, R_co]: ...
+
+class Stage(Protocol):
+    """Carries out a stage of an experiment: the engine, bound to a run."""
+
+    def __call__(
+        self,
+        name: str,
+        worker: Callable[[Any], Worker[T, R]],
+        items: Sequence[T],
+        record_type: type[R],
+        on_result: Callable[[R], None] = ...,
+    ) -> list[R]:
+        """Return the records of all `items` in order, from the run's file `name` if it exists.
+
+        worker: makes a worker of what the experiment's builder builds. A record's index is its
+        item's place. on_result: takes every record as it arrives, recorded ones first.
+        """
+        ...
 
 
 class Cluster(Protocol):
-    """Machines on which a parallel map may run: `ldm.cluster.RayCluster`."""
+    """Machines on which items may be processed: `ldm.cluster.RayCluster`."""
 
     def map(
         self,
@@ -70,7 +88,7 @@ class Cluster(Protocol):
         workers: int,
         on_result: Callable[[R], None],
     ) -> None:
-        """Do what `parallel_map` does; a worker's process may write nothing that is to last.
+        """Process items as `map_in_processes` does; a worker may write nothing that is to last.
 
         workers: 0 for as many as there is room for.
         """
@@ -85,21 +103,9 @@ def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency
     """Return `function` of every item, in their order, computed in up to `concurrency` threads.
 
     For functions that mostly wait, such as for a server. Raises what the first failing call raises;
-    calls that have not begun by then are not made. Where calls are `Postponed` all the others are
-    made before that is raised.
+    calls that have not begun by then are not made.
     """
-
-    def outcome(item: T) -> V | Postponed:
-        try:
-            return function(item)
-        except Postponed as postponed:
-            return postponed
-
-    outcomes = list(iterate_concurrently(outcome, items, concurrency))
-    for one in outcomes:
-        if isinstance(one, Postponed):
-            raise one
-    return [one for one in outcomes if not isinstance(one, Postponed)]
+    return list(iterate_concurrently(function, items, concurrency))
 
 
 def both(one: Callable[[], T], other: Callable[[], V], concurrency: int) -> tuple[T, V]:
@@ -127,54 +133,24 @@ def iterate_concurrently(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def parallel_map(
+def map_in_processes(
     build: WorkerFactory[T, R],
     items: Sequence[T],
     *,
     workers: int,
-    threads: bool = False,
     on_result: Callable[[R], None],
 ) -> None:
     """Let `workers` processes process `items`, each one at a time, in no particular order.
 
-    Every process builds its worker once and uses one thread. A single worker, or a single item,
-    runs in this process. on_result is called here with each result as it arrives; SIGTERM is raised
-    as KeyboardInterrupt while the map runs.
-    threads: use threads of this process instead, for workers that mostly wait and share something
-    that lives in this process, such as the client of a model service.
-    Raises what a worker raised, and WorkerDied where a process was killed or ran out of memory.
+    Every process builds its worker once and uses one thread. on_result is called in this process
+    with each result as it arrives. `build` is pickled.
+    Raises the error of a worker, and WorkerDied where a process was killed or ran out of memory.
     """
-    workers = min(workers, len(items))
-    with sigterm_as_interrupt():
-        if workers <= 1:
-            _map_here(build, items, on_result)
-        elif threads:
-            _map_in_threads(build, items, workers, on_result)
-        else:
-            _map_in_processes(build, items, workers, on_result)
-
-
-def _map_here(
-    build: WorkerFactory[T, R], items: Sequence[T], on_result: Callable[[R], None]
-) -> None:
-    if not items:
-        return
-    worker = build()
-    try:
-        with _one_thread():
-            for item in items:
-                on_result(worker(item))
-    finally:
-        worker.close()
-
-
-def _map_in_processes(
-    build: WorkerFactory[T, R], items: Sequence[T], workers: int, on_result: Callable[[R], None]
-) -> None:
     import joblib
+    from joblib.externals.loky.backend.reduction import dumps
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    task = joblib.delayed(_work)
+    task, packed = joblib.delayed(_work), bytes(dumps(build))
     with (
         warnings.catch_warnings(),
         joblib.parallel_config(
@@ -190,7 +166,7 @@ def _map_in_processes(
         warnings.filterwarnings("ignore", message=r"\d+ tasks ")
         pool = joblib.Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
         directory = os.getcwd()
-        results = pool(task(build, item, directory) for item in items)
+        results = pool(task(packed, item, directory) for item in items)
         try:
             for result in results:
                 on_result(result)
@@ -203,10 +179,18 @@ def _map_in_processes(
             results.close()
 
 
-def _map_in_threads(
-    build: WorkerFactory[T, R], items: Sequence[T], workers: int, on_result: Callable[[R], None]
+def map_in_threads(
+    build: WorkerFactory[T, R],
+    items: Sequence[T],
+    *,
+    workers: int,
+    on_result: Callable[[R], None],
 ) -> None:
-    """Use threads that die with the process, so that an interruption waits for no model."""
+    """Let `workers` threads process `items`, as `map_in_processes` does.
+
+    For workers that mostly wait and share something of this process, such as the client of a model
+    service. The threads die with the process, so that an interruption waits for no model.
+    """
     pending: SimpleQueue[T] = SimpleQueue()
     for item in items:
         pending.put(item)
@@ -228,7 +212,7 @@ def _map_in_threads(
 
     pool = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
     try:
-        with _one_thread():
+        with one_thread():
             for thread in pool:
                 thread.start()
             for _ in items:
@@ -265,25 +249,30 @@ def _start_worker(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-@lru_cache(maxsize=1)
-def built_once(build: WorkerFactory[T, R]) -> Worker[T, R]:
-    """Return the worker of this process, built when its first item arrives."""
+def built(build: WorkerFactory[T, R]) -> Worker[T, R]:
+    """Return a worker for a process of its own, which uses one thread."""
     worker = build()
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     return worker
 
 
-def _work(build: WorkerFactory[T, R], item: T, directory: str) -> R:
+@lru_cache(maxsize=1)
+def _unpacked(packed: bytes) -> Worker[Any, Any]:
+    """Return the worker of this process, built when its first item arrives."""
+    return built(pickle.loads(packed))  # noqa: S301 - this program wrote it
+
+
+def _work(packed: bytes, item: Any, directory: str) -> Any:
     """Process `item` in `directory`: a process outlives its pool, and its caller's chdir."""
     if os.getcwd() != directory:
         os.chdir(directory)
-    worker: Worker[T, R] = built_once(build)
+    worker = _unpacked(packed)
     return worker(item)
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Limit torch and numerical libraries to one thread, as in a worker process (same results)."""
     from threadpoolctl import threadpool_limits
 

@@ -27,11 +27,19 @@ from typing import IO, Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
-from ldm import secrecy, untrusted
 from ldm.errors import LdmError, RecordError
+from ldm.text import (
+    MAX_LENGTH,
+    json_fault,
+    kind_of,
+    own_descriptor,
+    parse_json,
+    read_lines,
+    redacted_json,
+    too_long,
+)
+from ldm.text import Problem as Problem  # noqa: PLC0414 - other packages import it here
 from ldm.types import EpisodeResult, StateActionTuple, Task, Trajectory
-from ldm.untrusted import Problem as Problem  # noqa: PLC0414 - other packages import it here
-from ldm.untrusted import own_descriptor
 
 T = TypeVar("T")
 
@@ -86,11 +94,11 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def dumps(record: object) -> str:
-    """Return one line of JSON without a newline and without secrets (`ldm.secrecy`).
+    """Return one line of JSON without a newline and without secrets (`ldm.text`).
 
     Equal records give the same bytes.
     """
-    return secrecy.redacted_json(_adapter(type(record)).dump_json(record).decode())
+    return redacted_json(_adapter(type(record)).dump_json(record).decode())
 
 
 def plain(record: object) -> Any:
@@ -112,8 +120,8 @@ def scan(path: Path, record_type: type[T], *, torn_tail: bool = False) -> Iterat
     Blank lines are skipped. torn_tail: see `read`.
     Raises LdmError where the file itself cannot be read.
     """
-    for number, line in untrusted.lines(path):
-        if torn_tail and not line.endswith(b"\n") and len(line) <= untrusted.MAX_LENGTH:
+    for number, line in read_lines(path):
+        if torn_tail and not line.endswith(b"\n") and len(line) <= MAX_LENGTH:
             break  # a longer line is one that was cut on reading, and others may follow
         yield parse(line, record_type, str(path), number)
 
@@ -134,7 +142,7 @@ def check(path: Path, name: str = "") -> Checked:
     first JSON object.
     Raises LdmError where the file cannot be read or holds nothing that looks like a record.
     """
-    rest = untrusted.lines(path)
+    rest = read_lines(path)
     first: list[tuple[int, bytes]] = []
     name = name or _detected(path, rest, first)
     sound, problems = 0, list[Problem]()
@@ -160,7 +168,7 @@ def _detected(
     damaged = ""
     for number, text in lines:
         first.append((number, text))
-        value = untrusted.json_value(text, str(path), number)
+        value = parse_json(text, str(path), number)
         if isinstance(value, Problem):
             damaged = damaged or f" Line {number}: {value.message}."
         if isinstance(value, dict):
@@ -182,8 +190,8 @@ def read(path: Path, record_type: type[T], *, torn_tail: bool = False) -> list[T
     torn_tail: drop a last line without a newline, which a killed process leaves behind.
     """
     parsed = []
-    for number, line in untrusted.lines(path):
-        if torn_tail and not line.endswith(b"\n") and len(line) <= untrusted.MAX_LENGTH:
+    for number, line in read_lines(path):
+        if torn_tail and not line.endswith(b"\n") and len(line) <= MAX_LENGTH:
             break
         parsed.append(loads(line, record_type, file=str(path), line=number))
     return parsed
@@ -262,7 +270,7 @@ def _stream(path: Path) -> str | int | None:
     if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
         return str(path)
     raise LdmError(
-        f"{path} is {untrusted.kind_of(mode)}: it cannot be written as a file.",
+        f"{path} is {kind_of(mode)}: it cannot be written as a file.",
         "Name a file, which may be a new one.",
     )
 
@@ -290,7 +298,7 @@ def parse(text: str | bytes, record_type: type[T], file: str, line: int) -> T | 
 def _parsed(text: str | bytes, record_type: type[T], file: str, line: int) -> T | list[Problem]:
     """Return the record in `text`, or the problems with it."""
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if excess := untrusted.beyond(content):
+    if excess := too_long(content):
         return [Problem(file, line, "", excess)]
     kind: Any = record_type  # hashable, which mypy does not know
     try:
@@ -309,7 +317,7 @@ def _problems(error: ValidationError, file: str, line: int) -> list[Problem]:
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         field, message = ".".join(str(part) for part in detail["loc"]), detail["msg"]
         if detail["type"] == "json_invalid":
-            message = f"not JSON: {untrusted.json_fault(message.removeprefix('Invalid JSON: '))}"
+            message = f"not JSON: {json_fault(message.removeprefix('Invalid JSON: '))}"
         listed.append(Problem(file, line, field, message))
     if (rest := count - MOST_LISTED) > 0:
         listed[MOST_LISTED:] = [Problem(file, line, "", f"{rest:,} more fields do not fit")]

@@ -1,4 +1,4 @@
-"""Runs: their directories, how they resume, and the parallel processing of their items.
+"""The files of a run.
 
 A run lives in `runs/<id>/`: `run.json` holds all that determines it, workers append one line per
 item to files of their own in `parts/`, and the owner of the run merges them in order once all are
@@ -13,21 +13,21 @@ import re
 import secrets
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from ldm import __version__, records, untrusted
-from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
-from ldm.parallel import Backend, Record, Worker, WorkerFactory, parallel_map
+from ldm import __version__, config, records
+from ldm.errors import LdmError
+from ldm.parallel import Record
+from ldm.text import read_bytes, read_json
 from ldm.types import stable_hash
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST = "run.json"
 PARTS = "parts"
 
@@ -40,8 +40,9 @@ class Manifest:
     """The content of run.json. `create` fills in id, fingerprint, code and started.
 
     command: the command that made the run and can resume it, e.g. "eval".
-    arguments: what that command needs to repeat the run.
+    spec: what determines the experiment, see `Run.spec`.
     protocol: what makes scores comparable; its hash is the fingerprint.
+    arguments: what else is needed to go on: companion, preset, options of models, facts.
     models, seeds: names of the models used, and every seed by its name.
     prompts: prompt → hash of its file, where a model is used.
     code: the version of this package; commit and dirty flag where it runs from a git checkout.
@@ -50,8 +51,9 @@ class Manifest:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     command: str
-    arguments: dict[str, Any]
+    spec: dict[str, Any]
     protocol: dict[str, Any]
+    arguments: dict[str, Any] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     seeds: dict[str, int] = field(default_factory=dict)
     prompts: dict[str, str] = field(default_factory=dict)
@@ -64,13 +66,14 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run on disk."""
+    """A run on disk."""
 
     directory: Path
     manifest: Manifest
 
     @property
     def parts(self) -> Path:
+        """The folder of part files."""
         return self.directory / PARTS
 
     @property
@@ -80,10 +83,37 @@ class Run:
 
     @property
     def resume_command(self) -> str:
-        plan = self.manifest.arguments.get("plan")
-        named = [plan.get("env"), plan.get("agent")] if isinstance(plan, dict) else []
-        trust = " --trust" if any(":" in str(name) for name in named) else ""
+        """The command that goes on with the run."""
+        trust = " --trust" if ":" in self.named("env") + self.named("agent") else ""
         return f"ldm {self.manifest.command} --resume {self.directory}{trust}"
+
+    def spec(self, spec_type: type[T]) -> T:
+        """Return the experiment's spec. Raises LdmError if run.json holds something else."""
+        return config.load(
+            spec_type, self.manifest.spec, where=f"{self.directory / MANIFEST}: spec"
+        )
+
+    def named(self, section: str) -> str:
+        """Return the name of the environment or agent in the spec, "" if it has none."""
+        value = self.manifest.spec.get(section, "")
+        return str(value.get("name", "") if isinstance(value, dict) else value)
+
+    def argument(self, name: str, record_type: type[T]) -> T | None:
+        """Return a typed argument of run.json, or None if it has none of this name.
+
+        Raises RecordError where it is something else.
+        """
+        value = self.manifest.arguments.get(name)
+        return None if value is None else self._read(value, record_type)
+
+    @property
+    def companion(self) -> Path | None:
+        """The directory of the run that was started together with this one and follows it."""
+        name = self.manifest.arguments.get("companion")
+        return self.directory.parent / str(name) if name else None
+
+    def _read(self, value: Any, record_type: type[T]) -> T:
+        return records.loads(json.dumps(value), record_type, file=str(self.directory / MANIFEST))
 
     def recorded(self, record_type: type[R]) -> dict[int, R]:
         """Return the records in the part files, by index. Torn last lines are dropped.
@@ -188,7 +218,7 @@ def create(runs: Path, subject: Sequence[str], manifest: Manifest) -> Run:
 def open_run(name: str, runs: Path) -> Run:
     """Return the run in directory `name`, or with the id `name` below `runs`.
 
-    Raises LdmError where there is none, or where a later version of the package made it.
+    Raises LdmError where there is none, or where it has another format.
     """
     directory = Path(name)
     if not (directory / MANIFEST).is_file() and (runs / name / MANIFEST).is_file():
@@ -204,11 +234,14 @@ def open_run(name: str, runs: Path) -> Run:
                 f"Did you mean {runs / close[0]}?" if close else f"The newest: {runs / names[-1]}."
             )
         raise LdmError(f"{name} is not a run: it has no {MANIFEST}.", remedy)
-    content = untrusted.json_file(path)
+    content = read_json(path)
     version = content.get("schema_version") if isinstance(content, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise LdmError(f"{path} was written by a later version of ldm.", "Upgrade ldm.")
-    text = untrusted.file_bytes(path)
+    if isinstance(version, int) and version != SCHEMA_VERSION:
+        raise LdmError(
+            f"{path} has the format {version}; this version of ldm reads {SCHEMA_VERSION}.",
+            "Use the version of ldm that recorded it, or start a new run.",
+        )
+    text = read_bytes(path)
     return Run(directory, records.loads(text, Manifest, file=str(path)))
 
 
@@ -244,7 +277,7 @@ def fingerprint(protocol: Mapping[str, Any]) -> str:
 
 
 def differences(first: Any, second: Any, where: str = "") -> list[str]:
-    """Return where two protocols differ, a line each, by dotted path; [] where they are equal."""
+    """Return the differences of two protocols, a line each, by dotted path."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         lines = []
         for key in sorted({*first, *second}):
@@ -281,132 +314,3 @@ def code_version() -> dict[str, Any]:
         version["commit"] = git("rev-parse", "HEAD")
         version["dirty"] = bool(git("status", "--porcelain", "--untracked-files=no"))
     return version
-
-
-def run_items(  # noqa: PLR0913 - passed by name in every call
-    run: Run,
-    build: WorkerFactory[T, R],
-    items: Sequence[T],
-    record_type: type[R],
-    *,
-    workers: int,
-    backend: Backend = "processes",
-    is_due: Callable[[int, R | None], bool] = lambda _, record: record is None,
-    on_result: Callable[[R], None] = lambda _: None,
-) -> list[R]:
-    """Process the `items` that are not recorded yet; return all records, in the items' order.
-
-    A record's index must be its item's place in `items`. Hold `run.lock()` while calling this.
-    workers: see `parallel_map`. backend: threads for workers that share the client of a model; what
-    a cluster returns is recorded by this process. is_due: whether to process an item, by its index
-    and its record, if there is one; by default all without a record. What is not due is returned as
-    recorded.
-    on_result: called in this process with every record, old ones first.
-    Raises Interrupted (Ctrl-C, SIGTERM), WorkerDied and RunStopped with how to resume.
-    """
-    with writing(run.parts):
-        run.parts.mkdir(exist_ok=True)
-    finished = {i: r for i, r in run.recorded(record_type).items() if i < len(items)}
-    pending = [i for i in range(len(items)) if is_due(i, finished.get(i))]
-    for index in sorted({*finished} - {*pending}):
-        on_result(finished[index])
-
-    def take(record: R) -> None:
-        finished[record.index] = record
-        on_result(record)
-
-    todo = [items[i] for i in pending]
-    with _naming_how_to_resume(run, record_type, len(items)):
-        if isinstance(backend, str):
-            parallel_map(
-                _RecordingFactory(build, run.parts),
-                todo,
-                workers=workers,
-                threads=backend == "threads",
-                on_result=take,
-            )
-        else:
-            part = _Part(run.parts)
-
-            def record_and_take(record: R) -> None:
-                part.append(record)
-                take(record)
-
-            backend.map(build, todo, workers=workers, on_result=record_and_take)
-    return [finished[index] for index in sorted(finished)]
-
-
-@contextmanager
-def _naming_how_to_resume(run: Run, record_type: type[Record], total: int) -> Iterator[None]:
-    """Say in errors that stop the work how many of `total` items are recorded, and how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        raise Interrupted(
-            f"Stopped: {len(run.recorded(record_type))} of {total} are recorded in "
-            f"{run.directory}.",
-            f"Resume with `{run.resume_command}`.",
-        ) from stop
-    except WorkerDied as error:
-        raise WorkerDied(
-            f"{error.message} {len(run.recorded(record_type))} of {total} are recorded in "
-            f"{run.directory}.",
-            f"Resume with `{run.resume_command}`, with fewer --workers if memory was short.",
-        ) from error
-    except RunStopped as error:
-        raise type(error)(
-            f"{error.message} {len(run.recorded(record_type))} of {total} are recorded in "
-            f"{run.directory}, and so are the calls of those under way.",
-            f"{error.remedy} Resume with `{run.resume_command}`.",
-        ) from error
-    except LdmError as error:  # a full disk, for example
-        recorded = len(run.recorded(record_type))
-        if not recorded:
-            raise
-        raise LdmError(
-            error.message,
-            f"{error.remedy} Then resume with `{run.resume_command}`: {recorded} of {total} "
-            "are recorded.",
-        ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class _RecordingFactory(Generic[T, R]):
-    """Builds a worker that writes each record into its own part file before it returns it."""
-
-    build: WorkerFactory[T, R]
-    parts: Path
-
-    def __call__(self) -> _RecordingWorker[T, R]:
-        return _RecordingWorker(self.build(), self.parts)
-
-
-class _RecordingWorker(Generic[T, R]):
-    def __init__(self, worker: Worker[T, R], parts: Path) -> None:
-        self._worker = worker
-        self._part = _Part(parts)
-
-    def __call__(self, item: T) -> R:
-        record = self._worker(item)
-        self._part.append(record)
-        return record
-
-    def close(self) -> None:
-        self._worker.close()
-
-
-class _Part:
-    """The part file of one process, or after a failed write the next one."""
-
-    def __init__(self, parts: Path) -> None:
-        self._parts = parts
-        self._path = self._new_path()
-
-    def append(self, record: Record) -> None:
-        path, self._path = self._path, self._new_path()
-        with writing(path), path.open("a", encoding="utf-8", newline="\n") as file:
-            records.append(file, record)
-        self._path = path  # append only to a file whose last line is whole
-
-    def _new_path(self) -> Path:
-        return self._parts / f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(2)}.jsonl"

@@ -43,11 +43,11 @@ COMMANDS: dict[str, Command] = {
     "build-memory": building(str(ROOT / "data" / "trajectories" / "alfworld"), "--batch-size", "4"),
     "eval": evaluation(
         *("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "2"),
-        *("--set", "env.tasks=60", "--set", "env.delay=0.004"),
+        *("--env.tasks", "60", "--env.delay", "0.004"),
     ),
     "comparison": evaluation(
         *("--env", "tests.toy:ToyEnv", "--agent", "random,tests.integration.agents:Adept"),
-        *("--repeat", "2", "--workers", "2", "--set", "env.delay=0.004"),
+        *("--repeat", "2", "--workers", "2", "--env.delay", "0.004"),
         count=4,
     ),
 }
@@ -57,7 +57,7 @@ def refining(place: Path) -> Command:
     """Return a refinement of a memory of four toy episodes, which takes a few seconds."""
     episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     build(str(place / "base"), episodes, BagOfWords(), OfflineReasoner)
-    shed = ("--set", "env.tasks=40", "--set", "env.shelves=8", "--depth", "12", "--workers", "1")
+    shed = ("--env.tasks", "40", "--env.shelves", "8", "--depth", "12", "--workers", "1")
     quick = (sys.executable, "-m", "tests.integration.quick")
     return refinement(place / "base", "--env", "tests.toy:ToyEnv", *shed, program=quick)
 

@@ -22,7 +22,6 @@ import pytest
 import typer
 from numpy.typing import NDArray
 
-from ldm import secrecy
 from ldm.embed import minilm, sentence
 from ldm.llm import Message
 from tests.memory.servers import Servers
@@ -129,7 +128,7 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def secrets_of_a_test_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one test declared a secret is none in the next."""
-    monkeypatch.setattr(secrecy, "_spellings", ())
+    monkeypatch.setattr("ldm.text._spellings", ())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -24,7 +24,7 @@ reveal_type(ldm.build_memory())
 reveal_type(ldm.Memory.open(".ldm/memory", "webshop"))
 reveal_type(growing := ldm.Memory.open("mine", "desk", create=True))
 reveal_type(growing.recall("a goal", "a state", history=[("a state", "an action")])[0])
-reveal_type(report := ldm.evaluate(ldm.EvaluationSpec("webshop", limit=6)))
+reveal_type(report := ldm.evaluate(ldm.Evaluate("webshop", limit=6)))
 reveal_type(report.summary.overall.success_rate)
 """
 #: These packages are typed, but take minutes to read.

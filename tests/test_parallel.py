@@ -1,4 +1,4 @@
-"""The parallel map in threads of one process; `tests/test_runs.py` has it in processes."""
+"""Many items in threads of one process; `tests/run/test_engine.py` has them in processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from ldm.errors import BudgetSpent, LdmError, Postponed
-from ldm.parallel import both, iterate_concurrently, map_concurrently, parallel_map
+from ldm.parallel import (
+    both,
+    iterate_concurrently,
+    map_concurrently,
+    map_in_threads,
+    sigterm_as_interrupt,
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class Work:
 
 def mapped(build: Build, items: int = 20, workers: int = 4) -> list[Done]:
     result: list[Done] = []
-    parallel_map(build, range(items), workers=workers, threads=True, on_result=result.append)
+    map_in_threads(build, range(items), workers=workers, on_result=result.append)
     return result
 
 
@@ -86,26 +92,13 @@ def test_every_item_is_done_once_by_as_many_threads_as_asked_for() -> None:
 
 def test_results_come_to_the_calling_thread() -> None:
     callers: set[str] = set()
-    parallel_map(
+    map_in_threads(
         Build(Log()),
         range(8),
         workers=3,
-        threads=True,
         on_result=lambda _: callers.add(threading.current_thread().name),
     )
     assert callers == {threading.current_thread().name}
-
-
-def test_a_single_worker_works_in_the_calling_thread() -> None:
-    log = Log()
-    mapped(Build(log), workers=1)
-    assert log.built == log.closed == [threading.current_thread().name]
-
-
-def test_no_item_needs_no_worker() -> None:
-    log = Log()
-    assert mapped(Build(log), items=0) == []
-    assert log.built == []
 
 
 @pytest.mark.parametrize("error", [LdmError("Five is refused."), BudgetSpent("All is spent.")])
@@ -147,8 +140,8 @@ def test_an_interrupt_does_not_wait_for_a_thread_that_hangs(
 
     started = time.monotonic()
     try:
-        with pytest.raises(KeyboardInterrupt):
-            parallel_map(Hangs(), range(9), workers=2, threads=True, on_result=lambda _: None)
+        with sigterm_as_interrupt(), pytest.raises(KeyboardInterrupt):
+            map_in_threads(Hangs(), range(9), workers=2, on_result=lambda _: None)
         assert time.monotonic() - started < 15
     finally:
         release.set()

@@ -1,82 +1,24 @@
-"""Runs: what is on disk after creating, killing, resuming and merging."""
+"""The files of a run: what is created, opened, locked and compared."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
-import time
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
 import pytest
 
-from ldm import records, runs
-from ldm.errors import Interrupted, LdmError, RecordError, WorkerDied
-from ldm.runs import Manifest, Run, create, differences, fingerprint, open_run, run_items
-
-
-@dataclass(frozen=True, slots=True)
-class Square:
-    """index, and the square of what came in; `made_by` is the process."""
-
-    index: int
-    value: int
-    made_by: int
-
-
-@dataclass(frozen=True, slots=True)
-class Squarer:
-    """Builds a worker. die_at, raise_at, stop_at: what happens at the item with that index."""
-
-    log: str = ""
-    die_at: int = -1
-    raise_at: int = -1
-    stop_at: int = -1
-
-    def __call__(self) -> SquareWorker:
-        if self.log:
-            with Path(self.log).open("a") as file:
-                file.write(f"{os.getpid()}\n")
-        return SquareWorker(self)
-
-
-class SquareWorker:
-    def __init__(self, build: Squarer) -> None:
-        self.build = build
-        self.closed = False
-
-    def __call__(self, item: tuple[int, int]) -> Square:
-        index, number = item
-        if index == self.build.die_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if index == self.build.raise_at:
-            raise LdmError("Seven is refused.", "Use eight.")
-        if index == self.build.stop_at:
-            signal.raise_signal(signal.SIGTERM)
-        time.sleep(0.002)
-        return Square(index, number * number, os.getpid())
-
-    def close(self) -> None:
-        self.closed = True
-
-
-ITEMS = [(index, index + 10) for index in range(12)]
-SQUARES = [(index + 10) ** 2 for index in range(12)]
+from ldm import runs
+from ldm.errors import LdmError, RecordError
+from ldm.runs import Manifest, Run, create, differences, fingerprint, open_run
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    manifest = Manifest(command="eval", arguments={"k": 5}, protocol={"dialect": "put"})
+    manifest = Manifest("eval", {"k": 5}, {"dialect": "put"})
     return create(tmp_path / "runs", ("alfworld", "valid seen/ö", "ldm"), manifest)
-
-
-def values(squares: list[Square]) -> list[int]:
-    return [square.value for square in squares]
 
 
 class TestTheDirectory:
@@ -114,10 +56,12 @@ class TestTheDirectory:
         with pytest.raises(LdmError, match="The newest"):
             open_run("?", run.directory.parent)
 
-    def test_a_run_of_a_later_version_is_refused(self, run: Run) -> None:
+    @pytest.mark.parametrize("version", [1, 99])
+    def test_a_run_of_another_format_is_refused(self, version: int, run: Run) -> None:
         path = run.directory / "run.json"
-        path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 99'))
-        with pytest.raises(LdmError, match="later version"):
+        own = f'"schema_version": {runs.SCHEMA_VERSION}'
+        path.write_text(path.read_text().replace(own, f'"schema_version": {version}'))
+        with pytest.raises(LdmError, match=f"has the format {version}; this version of ldm"):
             open_run(str(run.directory), Path())
 
     def test_a_damaged_run_json_is_named(self, run: Run) -> None:
@@ -163,143 +107,6 @@ class TestTheLock:
         (run.directory / ".episodes.jsonl.123.tmp").write_text("half")
         with run.lock():
             assert not list(run.directory.glob(".*.tmp"))
-
-
-class TestTheMap:
-    @pytest.mark.parametrize("workers", [1, 2, 3])
-    def test_any_number_of_workers_gives_the_same_in_the_same_order(
-        self, workers: int, run: Run
-    ) -> None:
-        squares: list[int] = []
-        result = run_items(
-            run,
-            Squarer(),
-            ITEMS,
-            Square,
-            workers=workers,
-            on_result=lambda square: squares.append(square.index),
-        )
-        assert values(result) == SQUARES
-        assert sorted(squares) == list(range(12))
-        assert values(list(run.recorded(Square).values())) != []
-
-    def test_each_process_builds_its_worker_once(self, run: Run, tmp_path: Path) -> None:
-        log = tmp_path / "built"
-        result = run_items(run, Squarer(str(log)), ITEMS, Square, workers=2)
-        built = log.read_text().split()
-        assert len(built) == len(set(built)) <= 2
-        assert {str(square.made_by) for square in result} <= set(built)
-        assert str(os.getpid()) not in built
-
-    def test_processes_that_outlive_a_map_go_where_the_next_one_is(
-        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for name in ("first", "second"):
-            (place := tmp_path / name).mkdir()
-            monkeypatch.chdir(place)
-            (place / "run").mkdir()
-            here = replace(run, directory=Path("run"))
-            assert values(run_items(here, Squarer(), ITEMS, Square, workers=2)) == SQUARES
-            assert len(here.recorded(Square)) == 12
-
-    def test_no_item_needs_no_worker(self, run: Run, tmp_path: Path) -> None:
-        log = tmp_path / "built"
-        assert run_items(run, Squarer(str(log)), [], Square, workers=2) == []
-        assert not log.exists()
-
-    def test_it_works_outside_the_main_thread(self, run: Run) -> None:
-        result: list[Square] = []
-        thread = threading.Thread(
-            target=lambda: result.extend(run_items(run, Squarer(), ITEMS, Square, workers=1))
-        )
-        thread.start()
-        thread.join()
-        assert values(result) == SQUARES
-
-    @pytest.mark.parametrize("workers", [1, 2])
-    def test_what_a_worker_raises_reaches_the_caller(self, workers: int, run: Run) -> None:
-        with pytest.raises(LdmError, match=r"Seven is refused\. Use eight\."):
-            run_items(run, Squarer(raise_at=7), ITEMS, Square, workers=workers)
-
-    def test_a_killed_worker_is_reported_with_the_way_to_go_on(self, run: Run) -> None:
-        with pytest.raises(WorkerDied, match="died") as caught:
-            run_items(run, Squarer(die_at=6), ITEMS, Square, workers=2)
-        assert f"ldm eval --resume {run.directory}" in caught.value.remedy
-        assert values(run_items(run, Squarer(), ITEMS, Square, workers=2)) == SQUARES
-
-    def test_sigterm_keeps_what_is_recorded_and_says_how_to_go_on(self, run: Run) -> None:
-        before = signal.getsignal(signal.SIGTERM)
-        with pytest.raises(Interrupted, match="5 of 12 are recorded") as caught:
-            run_items(run, Squarer(stop_at=5), ITEMS, Square, workers=1)
-        assert "--resume" in caught.value.remedy
-        assert signal.getsignal(signal.SIGTERM) == before
-        assert sorted(run.recorded(Square)) == [0, 1, 2, 3, 4]
-
-    def test_an_interrupt_stops_the_workers_too(self, run: Run) -> None:
-        def stop(square: Square) -> None:
-            raise KeyboardInterrupt
-
-        with pytest.raises(Interrupted):
-            run_items(run, Squarer(), ITEMS, Square, workers=2, on_result=stop)
-        assert values(run_items(run, Squarer(), ITEMS, Square, workers=2)) == SQUARES
-
-    @pytest.mark.parametrize("space", [0, 3])
-    def test_a_full_disk_is_a_clear_message_and_can_be_gone_on_from(
-        self, space: int, run: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        append = records.append
-        written: list[object] = []
-
-        def full(file: IO[str], record: object) -> None:
-            if len(written) == space:
-                file.write('{"torn')
-                raise OSError(28, "No space left on device")
-            written.append(record)
-            append(file, record)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(records, "append", full)
-            with pytest.raises(LdmError, match="No space left on device") as caught:
-                run_items(run, Squarer(), ITEMS, Square, workers=1)
-        assert ("3 of 12 are recorded" in caught.value.remedy) == (space == 3)
-        assert values(run_items(run, Squarer(), ITEMS, Square, workers=1)) == SQUARES
-
-
-class TestResuming:
-    def test_what_is_recorded_is_not_done_again(self, run: Run, tmp_path: Path) -> None:
-        with pytest.raises(LdmError):
-            run_items(run, Squarer(raise_at=7), ITEMS, Square, workers=1)
-        recorded = run.recorded(Square)
-        squares: list[Square] = []
-        result = run_items(run, Squarer(), ITEMS, Square, workers=1, on_result=squares.append)
-        assert values(result) == SQUARES
-        assert [result[index] for index in recorded] == list(recorded.values())
-        assert squares[: len(recorded)] == list(recorded.values())
-        assert len(squares) == 12
-
-    def test_a_torn_line_is_done_again_and_its_file_left_alone(self, run: Run) -> None:
-        run_items(run, Squarer(), ITEMS[:4], Square, workers=1)
-        (part,) = run.parts.glob("*.jsonl")
-        part.write_bytes(part.read_bytes()[:-5])
-        torn = part.read_bytes()
-        assert sorted(run.recorded(Square)) == [0, 1, 2]
-        assert values(run_items(run, Squarer(), ITEMS, Square, workers=1)) == SQUARES
-        assert part.read_bytes() == torn
-        assert sorted(run.recorded(Square)) == list(range(12))
-
-    def test_a_damaged_line_within_a_file_is_named(self, run: Run) -> None:
-        run_items(run, Squarer(), ITEMS[:4], Square, workers=1)
-        (part,) = run.parts.glob("*.jsonl")
-        lines = part.read_text().splitlines()
-        part.write_text("\n".join([lines[0], lines[1][:-3], *lines[2:]]) + "\n")
-        with pytest.raises(RecordError, match=":2"):
-            run_items(run, Squarer(), ITEMS, Square, workers=1)
-
-    def test_a_line_recorded_twice_counts_once(self, run: Run) -> None:
-        run_items(run, Squarer(), ITEMS, Square, workers=1)
-        (part,) = run.parts.glob("*.jsonl")
-        (run.parts / "orphan.jsonl").write_text(part.read_text())
-        assert len(run_items(run, Squarer(), ITEMS, Square, workers=1)) == 12
 
 
 class TestFingerprints:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from ldm.text import value_in
 from ldm.types import Card, Trajectory
-from ldm.untrusted import value_within, whole_characters
 
 #: How lines are labelled in prompts, and are to be in replies.
 THINK, ACT, SEEN = "Think:", "Act:", "Observation:"
@@ -208,7 +208,7 @@ def _from_json(text: str, judged: bool) -> Reply | None:
     start = text.find("{")
     if start < 0:
         return None
-    leading = value_within(whole_characters(text[start:]).encode("utf-8", "surrogatepass"), 0)
+    leading = value_in(text, start)
     if leading is None or not isinstance(value := leading[0], dict):
         return None
     fields = {str(key).casefold(): item for key, item in value.items()}

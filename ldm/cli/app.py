@@ -7,54 +7,115 @@ completion answer at once.
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
 import traceback
-from typing import Annotated
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ldm.cli import output
-from ldm.cli.autoplan import autoplan
-from ldm.cli.build import build_memory, import_files
-from ldm.cli.catalog import agents, envs
-from ldm.cli.curve import curve
-from ldm.cli.data import data_app
-from ldm.cli.demo import demo
-from ldm.cli.doctor import doctor
-from ldm.cli.episodes import export, show
-from ldm.cli.evaluate import compare, evaluate
-from ldm.cli.fold import fold
-from ldm.cli.headings import GroupedCommand
-from ldm.cli.judge import judge
-from ldm.cli.llm import llm_app
-from ldm.cli.memory import memory_app
-from ldm.cli.merging import diff, merge
-from ldm.cli.presets import presets_app
-from ldm.cli.refine import refine
-from ldm.cli.report import report, view
-from ldm.cli.runs import runs_app
-from ldm.cli.upkeep import compact, forget, migrate, verify
-from ldm.cli.validate import schema, validate
-from ldm.diagnosis import module_clash
+from ldm.cli.options import SpecCommand
 from ldm.errors import Interrupted, LdmError
 from ldm.parallel import collect_seldom, sigterm_as_interrupt
 
 INTERRUPTED = 130
+#: Commands that other packages, and our plug-ins, add: name → function or Typer.
+GROUP = "ldm.commands"
+#: Command → where it is defined, and its line in `ldm --help`. A Typer is a group of commands.
+COMMANDS = {
+    "demo": ("ldm.cli.demo:demo", "Build, refine and evaluate on what ships with ldm."),
+    "build-memory": ("ldm.cli.build:build_memory", "Form a memory from trajectories."),
+    "import": ("ldm.cli.build:import_files", "Convert trajectories from and to other formats."),
+    "memory": ("ldm.cli.memory:memory_app", "Inspect, search, prune and move a memory."),
+    "refine": ("ldm.cli.refine:refine", "Explore training goals and add improvements."),
+    "autoplan": ("ldm.cli.autoplan:autoplan", "Optimise a plan for a kind of task."),
+    "eval": ("ldm.cli.evaluate:evaluate", "Evaluate an agent on the tasks of a split."),
+    "compare": ("ldm.cli.evaluate:compare", "Compare finished evaluations."),
+    "judge": ("ldm.cli.judge:judge", "Let a model judge the answers of a run."),
+    "presets": ("ldm.cli.presets:presets", "List or show published tables to reproduce."),
+    "runs": ("ldm.cli.runs:runs_app", "List, show and delete recorded runs."),
+    "agents": ("ldm.cli.catalog:agents", "List the agents and their options."),
+    "envs": ("ldm.cli.catalog:envs", "List the environments and their options."),
+    "data": ("ldm.cli.data:data", "Check or download the data of an environment."),
+    "llm": ("ldm.cli.llm:llm_app", "Ask a model."),
+    "validate": ("ldm.cli.validate:validate", "Check JSONL files against their schema."),
+    "doctor": ("ldm.cli.doctor:doctor", "Check the installation, data and configuration."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """The commands, each imported when it is used."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*COMMANDS, *(point.name for point in entry_points(group=GROUP))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, imported now; None if there is none of this name."""
+        place, _ = COMMANDS.get(cmd_name, ("", ""))
+        if not place:
+            place = next((p.value for p in entry_points(group=GROUP) if p.name == cmd_name), "")
+        return as_command(cmd_name, place) if place else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a line for each command, importing none of ours."""
+        rows = [(name, line) for name, (_, line) in COMMANDS.items()]
+        rows += [
+            (point.name, (point.load().__doc__ or "").strip().partition("\n")[0])
+            for point in entry_points(group=GROUP)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def as_command(name: str, place: str) -> Any:
+    """Return the function or Typer at "module:attribute" as a command."""
+    module, _, attribute = place.partition(":")
+    target = getattr(importlib.import_module(module), attribute)
+    if not isinstance(target, typer.Typer):
+        single = typer.Typer(add_completion=False, **SETTINGS)
+        kind = {"cls": SpecCommand} if hasattr(target, "owners") else {}
+        single.command(name, **kind)(target)
+        target = single
+    return typer.main.get_command(target)
+
+
+def every_command(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield (words, command) of every command, for documents and tests."""
+    group = typer.main.get_command(app) if group is None else group
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "list_commands"):
+            yield from every_command(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+SETTINGS: dict[str, Any] = {
+    "no_args_is_help": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,  # help and errors as written: brackets are no markup
+    "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 100},
+}
 
 app = typer.Typer(
     name="ldm",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # help and errors as written: brackets are no markup
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    cls=LazyGroup,
     epilog="""\b
 Examples:
+  ldm demo                                      the whole way, in a minute
   ldm doctor                                    check the installation, data and configuration
-  ldm build-memory                              shipped expert episodes → .ldm/memory
+  ldm build-memory                              bundled expert episodes → .ldm/memory
   ldm memory search --env alfworld "heat an egg" "You see a fridge 1."
-  ldm eval --env alfworld --split valid_seen --agent ldm
+  ldm eval --env alfworld --k 7
 """,
+    **{**SETTINGS, "no_args_is_help": True},
 )
 
 
@@ -81,41 +142,6 @@ def ldm(
     agents that do not, are evaluated on the same environments. Set LDM_DEBUG=1 to see the
     traceback of an error.
     """
-
-
-app.command("demo", short_help="Build, refine and evaluate on what ships with ldm.")(demo)
-app.command("build-memory", cls=GroupedCommand, short_help="Form a memory from trajectories.")(
-    build_memory
-)
-app.command("import", short_help="Convert trajectories from and to other formats.")(import_files)
-for command in (diff, merge, fold, forget, verify, compact, migrate):
-    memory_app.command(command.__name__)(command)
-app.add_typer(memory_app, name="memory")
-app.command(
-    "refine", cls=GroupedCommand, short_help="Explore training goals and add improvements."
-)(refine)
-app.command("autoplan", cls=GroupedCommand, short_help="Optimise a plan for a kind of task.")(
-    autoplan
-)
-app.command("eval", cls=GroupedCommand, short_help="Evaluate an agent on the tasks of a split.")(
-    evaluate
-)
-app.command("compare", short_help="Compare finished evaluations.")(compare)
-app.command("curve", short_help="Plot success against an option or memory size.")(curve)
-app.command("judge", short_help="Let a model judge the answers of a run.")(judge)
-app.add_typer(presets_app, name="presets")
-app.command("report", short_help="Write one page on recorded runs.")(report)
-app.command("view", short_help="Build the report on runs, and open it.")(view)
-runs_app.command("show", short_help="Print episodes: what was done, and why.")(show)
-runs_app.command("export", short_help="Write episodes as logs of other tools.")(export)
-app.add_typer(runs_app, name="runs")
-app.command("agents", short_help="List the agents and their options.")(agents)
-app.command("envs", short_help="List the environments and their options.")(envs)
-app.add_typer(data_app, name="data")
-app.add_typer(llm_app, name="llm")
-app.command("validate", short_help="Check JSONL files against their schema.")(validate)
-app.command("schema", short_help="Print the JSON Schema of a record.")(schema)
-app.command("doctor", short_help="Check the installation, data and configuration.")(doctor)
 
 
 def main() -> None:
@@ -150,7 +176,7 @@ def main() -> None:
 
 
 def _explain(error: Exception) -> tuple[str, str]:
-    """Return what went wrong and what to do about it, in words for users."""
+    """Return the error message and its remedy for the user."""
     match error:
         case Interrupted():
             return error.message, error.remedy
@@ -164,6 +190,8 @@ def _explain(error: Exception) -> tuple[str, str]:
         case OSError():
             return f"Error: {error}.", "Check the path and its permissions."
         case ImportError():
+            from ldm.diagnosis import module_clash
+
             remedy = "`ldm doctor` shows what is installed and how to install the rest."
             return f"Error: {error}.", module_clash() or remedy
     kind = type(error).__name__

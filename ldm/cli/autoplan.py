@@ -2,136 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
-from ldm.cli.completing import environments, kinds, splits
-from ldm.cli.headings import PLAN, REPETITION, TASKS
-from ldm.cli.options import (
-    Calls,
-    Data,
-    EstimateFirst,
-    LlmName,
-    PlannerName,
-    PlannerUrl,
-    Recorded,
-    Seed,
-    as_given,
-    expanded,
-    listed_names,
-    option_settings,
-    refuse_with_resume,
-)
+from ldm.cli.options import Given, Models, Recording, listed_names, offers
+from ldm.config import LIMITS, PLAN, TASKS, OptimisePlan, Option, load
 from ldm.errors import LdmError
-from ldm.options import sorted_settings
-from ldm.run.specs import PlanSpec
 
 if TYPE_CHECKING:
-    from ldm.llm.models import ModelOptions
     from ldm.run.plan import Optimisation, OptimisedPlan, OptimisedPlans
     from ldm.run.plan_figures import PlanEvaluation, PlanScores
-    from ldm.run.runtime import Runtime
-
-DEFAULT_OUT = Path("plans")
-
-
-@dataclass(frozen=True)
-class Optimising:
-    """How plans are optimised: fields of `ldm.agents.autoplan.settings.AutoPlanSettings`."""
-
-    heading: ClassVar[str] = PLAN
-
-    iterations: Annotated[int | None, typer.Option(help="Iterations (I). Default: 3.")] = None
-    batch: Annotated[int | None, typer.Option(help="Tasks per batch (B). Default: 4.")] = None
-    pool: Annotated[
-        int | None,
-        typer.Option(help="Tasks to draw batches from. Default: as published, or 24."),
-    ] = None
-    reflection: Annotated[
-        Literal["summary", "full"] | None,
-        typer.Option(help="Summary only, or also flaw and revision. Default: full."),
-    ] = None
-    steps: Annotated[
-        int | None, typer.Option(help="Maximum steps per attempt. Default: as published, or 35.")
-    ] = None
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What plans are for, and how they are optimised."""
-
-    heading: ClassVar[str] = TASKS
-
-    env: Annotated[
-        str | None,
-        typer.Option(
-            help="Environment: a name or package.module:Class.", autocompletion=environments
-        ),
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            help="Task kind, e.g. heat, or heat,cool; each: a plan for every kind; "
-            "all: one plan for all kinds.",
-            autocompletion=kinds,
-        ),
-    ] = None
-    split: Annotated[str | None, typer.Option(help="A training split.", autocompletion=splits)] = (
-        None
-    )
-    options: Optimising = field(default_factory=Optimising)
-    seed: Seed = None
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help=f"Folder for the plan files; default {DEFAULT_OUT}.", rich_help_panel=PLAN
-        ),
-    ] = None
-    assign: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Further setting, or env.NAME=VALUE; repeatable.",
-            rich_help_panel=PLAN,
-        ),
-    ] = None
-    data: Data = None
 
 
 @dataclass(frozen=True)
 class Repetition:
     """How often plans are optimised, with which settings, and on what they are evaluated."""
 
-    heading: ClassVar[str] = REPETITION
-
-    repeats: Annotated[
-        int | None, typer.Option(min=1, help="Independent runs, each with the next seed.")
+    data: Annotated[
+        Path | None,
+        Option("Data folder of the environment; default: its variable.", TASKS, path="env.data"),
     ] = None
+    iterations: Annotated[
+        str | None, Option("Iterations (I); default 3.", PLAN, path="plan.iterations")
+    ] = None
+    batch: Annotated[
+        str | None, Option("Tasks per batch (B); default 4.", PLAN, path="plan.batch")
+    ] = None
+    repeats: Annotated[
+        int, Option("Independent runs, each with the next seed.", PLAN, flags=("--repeat",))
+    ] = 1
     sweep: Annotated[
         str | None,
-        typer.Option(metavar="NAME=A,B,…", help="Optimise with each value of a setting."),
+        Option("Optimise with each value, as in plan.batch=2,4.", PLAN, metavar="PATH=A,B"),
     ] = None
     evaluate: Annotated[
         str | None,
-        typer.Option("--eval", metavar="SPLIT", help="Also evaluate the plans on this split."),
+        Option("Also evaluate the plans on this split.", PLAN, flags=("--eval",), metavar="SPLIT"),
     ] = None
     curve: Annotated[
-        bool,
-        typer.Option(
-            "--curve", help="With --eval: the plan of every iteration, not only the last."
-        ),
+        bool, Option("With --eval: the plan of every iteration, not only the last.", PLAN)
     ] = False
     limit: Annotated[
-        int | None, typer.Option(help="With --eval: maximum number of tasks, balanced over kinds.")
+        int | None, Option("With --eval: number of tasks, balanced over kinds.", PLAN)
     ] = None
+    estimate: Annotated[
+        bool, Option("Run the first iterations, print what all will cost, and stop.", LIMITS)
+    ] = False
 
     def evaluation(self) -> PlanEvaluation | None:
-        """Return on what plans are evaluated. Raises LdmError where options do not fit."""
+        """Return on what plans are evaluated. Raises LdmError for options that do not fit."""
         from ldm.run.plan_figures import PlanEvaluation
 
         if self.evaluate is None:
@@ -141,98 +62,48 @@ class Repetition:
         return PlanEvaluation(self.evaluate, self.limit, self.curve)
 
 
-@dataclass(frozen=True)
-class Execution(Recorded):
-    """How the optimisation runs, and the models that agents call."""
-
-    workers: Annotated[int | None, typer.Option(min=1, help="Attempts in parallel.")] = None
-    llm: LlmName = None
-    planner_llm: PlannerName = None
-    planner_base_url: PlannerUrl = None
-    calls: Calls = field(default_factory=Calls)
-    estimate: EstimateFirst = False
-
-
-@expanded
-def autoplan(subject: Subject, repetition: Repetition, execution: Execution) -> None:
+@offers(OptimisePlan, Repetition, Models, Recording)
+def autoplan(**values: Any) -> None:
     """Optimise plans for kinds of task (AutoPlan), and save them with how they were made.
 
     Starting from an empty plan, each iteration attempts a batch of training tasks, reflects on
-    every attempt and rewrites the plan. `ldm eval --agent autoplan --plans FOLDER` uses it; tasks
-    of the pool can then not be evaluated. --planner-llm reflects and writes, --llm acts. With
+    every attempt and rewrites the plan. `ldm eval --agent autoplan --agent.plans FOLDER` uses it;
+    tasks of the pool can then not be evaluated. --planner-llm reflects and writes, --llm acts. With
     --eval the plans are evaluated at once, over all repeats; --curve shows success by iteration.
-    --estimate runs the first iterations and prints what all will cost; continue with --resume.
 
     \b
     Examples:
       ldm autoplan --env alfworld --kind heat --iterations 3 --batch 4 --out plans/
-      ldm autoplan --env alfworld --kind each --repeats 5 --eval valid_unseen --llm MODEL
-      ldm autoplan --env alfworld --kind heat --sweep batch=2,4,8 --eval valid_unseen --curve
-      ldm autoplan --env alfworld --kind heat --sweep reflection=full,summary --eval valid_seen
+      ldm autoplan --env alfworld --kind each --repeat 5 --eval valid_unseen --llm MODEL
+      ldm autoplan --env alfworld --kind heat --sweep plan.batch=2,4,8 --eval valid_unseen --curve
       ldm autoplan --env hotpotqa --kind all --split train_hard --estimate --llm MODEL
       ldm autoplan --resume runs/autoplan-alfworld-heat-20261121-101530-ab12
     """
-    runtime = execution.runtime(execution.workers)
-    models = execution.calls.options(
-        llm=execution.llm,
-        planner_llm=execution.planner_llm,
-        planner_base_url=execution.planner_base_url,
-    )
-    if execution.resume is not None:
-        optimisation = _resumed(execution.resume, subject, repetition, models, runtime)
-    else:
-        optimisation = _prepared(subject, repetition, models, runtime)
-    if execution.estimate:
+    given = Given(autoplan, values)
+    repetition, recording = given.group(Repetition), given.group(Recording)
+    optimisation = _prepared(given, repetition, recording)
+    if repetition.estimate:
         output.say_all(optimisation.estimate())
         return
-    _show(optimisation.play(), as_json=execution.as_json)
+    _show(optimisation.play(), as_json=recording.as_json)
 
 
-def _prepared(
-    subject: Subject, repetition: Repetition, models: ModelOptions, runtime: Runtime
-) -> Optimisation:
-    from ldm.run.plan import PlanGrid, prepare
+def _prepared(given: Given, repetition: Repetition, recording: Recording) -> Optimisation:
+    """Return the optimisations to carry out: recorded ones, or new ones."""
+    from ldm.run.plan import PlanGrid, prepare, resume
 
-    kinds = listed_names(subject.kind or "")
-    if not subject.env or not kinds:
+    runtime = recording.runtime()
+    if recording.resume is not None:
+        given.refuse_with_resume(OptimisePlan)
+        if repetition.sweep is not None or repetition.evaluate is not None:
+            raise LdmError("--sweep and --eval cannot be added to a recorded run.", "Omit them.")
+        return resume(recording.resume, given.models(), runtime)
+    spec = load(OptimisePlan, given.of(OptimisePlan))
+    kinds = listed_names(spec.kind)
+    if not spec.env.name or not kinds:
         raise LdmError("No environment or task kind is named.", "Name both: --env and --kind.")
-    more, env_options = option_settings(subject.assign, subject.data)
-    spec = PlanSpec(
-        env=subject.env,
-        split=subject.split or "",
-        kind=kinds[0],
-        out=str(subject.out or DEFAULT_OUT),
-        env_options=env_options,
-        options=sorted_settings({**dict(more), **as_given(**asdict(subject.options))}),
-        seed=subject.seed or 0,
-    )
-    grid = PlanGrid(kinds, repetition.repeats or 1, repetition.sweep)
-    return prepare(spec, grid, repetition.evaluation(), models, runtime)
-
-
-def _resumed(
-    name: str, subject: Subject, repetition: Repetition, models: ModelOptions, runtime: Runtime
-) -> Optimisation:
-    """Go on with a recorded optimisation. Raises LdmError where an option is given beside it."""
-    from ldm.run.lifecycle import recorded_spec
-    from ldm.run.plan import resume
-
-    more, env_options = option_settings(subject.assign, subject.data)
-    refuse_with_resume(
-        env=subject.env,
-        kind=subject.kind,
-        split=subject.split,
-        out=subject.out,
-        seed=subject.seed,
-        **{**dict(more), **as_given(**asdict(subject.options)), **dict(env_options)},
-        repeats=repetition.repeats,
-        sweep=repetition.sweep,
-        eval=repetition.evaluate,
-        curve=repetition.curve,
-        limit=repetition.limit,
-    )
-    recorded = recorded_spec(name, PlanSpec, runtime.runs, trust=runtime.trust)
-    return resume(*recorded, models, runtime)
+    grid = PlanGrid(kinds, repetition.repeats, repetition.sweep)
+    return prepare(spec, grid, repetition.evaluation(), runtime)
 
 
 def _show(result: OptimisedPlans, *, as_json: bool) -> None:

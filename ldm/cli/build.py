@@ -3,259 +3,128 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ldm.cli import output
 from ldm.cli.environment import data_of_format
 from ldm.cli.environment import runtime as command_runtime
-from ldm.cli.headings import MEMORY, MODEL, TRAJECTORIES
-from ldm.cli.options import (
-    AsJson,
-    Calls,
-    EmbedderName,
-    EstimateFirst,
-    LlmName,
-    MemoryAt,
-    PresetName,
-    Quiet,
-    ReasonerName,
-    expanded,
-)
+from ldm.cli.options import Given, Models, Output, offers
+from ldm.config import DEFAULT_MEMORY, LIMITS, MEMORY, TRAJECTORIES, Build, Option, load, merge
 from ldm.errors import LdmError
-from ldm.run.building import BuildOptions
-from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.memory import BuildResult
     from ldm.types import Trajectory
 
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first invalid record.")]
-FormatName = Annotated[
-    str, typer.Option("--format", help="Format of the files; auto-detected if omitted.")
-]
-
-
-@dataclass(frozen=True)
-class Options:
-    """Which trajectories become a memory, and how: fields of `ldm.BuildOptions`.
-
-    None is for what a preset may say: the same as the default there, but not asked for.
-    """
-
-    heading: ClassVar[str] = TRAJECTORIES
-
-    env: Annotated[
-        str,
-        typer.Option(
-            help="Only this environment; as package.module:Class the memory remembers it."
-        ),
-    ] = ""
-    batch_size: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Trajectories per batch; 0, the default: as published for the environment.",
-            rich_help_panel=MEMORY,
-        ),
-    ] = None
-    batching: Annotated[
-        Literal["kind", "mixed"],
-        typer.Option(
-            help="Form batches within each task kind, or over all.", rich_help_panel=MEMORY
-        ),
-    ] = "kind"
-    per_kind: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="Trajectories per task kind, drawn with --seed; 0, the default: all."
-        ),
-    ] = None
-    seed: Annotated[
-        int, typer.Option(help="Random seed of --per-kind and of the shuffle into batches.")
-    ] = 0
-    min_reward: Annotated[
-        float, typer.Option(min=0, max=1, help="Skip trajectories with a lower score.")
-    ] = 0.0
-    failures: Annotated[
-        Literal["drop", "keep", "contrast"],
-        typer.Option(
-            help="Trajectories that scored 0: skip, keep like others, or keep as warnings."
-        ),
-    ] = "drop"
-    embedder: EmbedderName = None
-    rebuild: Annotated[
-        bool,
-        typer.Option("--rebuild", help="Delete the memory first.", rich_help_panel=MEMORY),
-    ] = False
-    formation: Annotated[
-        Literal["trajectory", "paper"] | None,
-        typer.Option(
-            help="Model calls for histories: one per 8 steps (the default), or two per step.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None
-
 
 @dataclass(frozen=True)
 class Forming:
-    """What becomes a memory, and how."""
-
-    heading: ClassVar[str] = TRAJECTORIES
+    """Which files become which memory."""
 
     data: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="DATA", help="Folders or files; default: the bundled expert episodes."
-        ),
+        Option("Folders or files; default: the bundled expert episodes.", argument="DATA"),
     ] = None
-    preset: PresetName = None
-    format_name: FormatName = ""
-    strict: Strict = False
-    memory: MemoryAt = DEFAULT_MEMORY
-    options: Options = field(default_factory=Options)
-
-
-@dataclass(frozen=True)
-class FormingModels:
-    """The models that form the memory, and where their calls are recorded."""
-
-    heading: ClassVar[str] = MODEL
-
-    llm: LlmName = None
-    reasoner_llm: ReasonerName = None
-    record: Annotated[
-        Path | None,
-        typer.Option(help="Folder for recorded model calls; default: calls/ in the memory."),
+    preset: Annotated[
+        str | None, Option("Settings of a paper: ldm2, or your own file.", TRAJECTORIES)
     ] = None
-    calls: Calls = field(default_factory=Calls)
-    batch_api: Annotated[
-        bool,
-        typer.Option(
-            "--batch-api", help="Send model calls in batches (/v1/batches): slower, often cheaper."
-        ),
+    memory: Annotated[str, Option("Directory, or http://host:port of a server.", MEMORY)] = (
+        DEFAULT_MEMORY
+    )
+    estimate: Annotated[
+        bool, Option("Form a small sample, print what all will cost, and stop.", LIMITS)
     ] = False
-    estimate: EstimateFirst = False
-    quiet: Quiet = False
 
 
-@expanded
-def build_memory(forming: Forming, models: FormingModels, as_json: AsJson = False) -> None:
+@offers(Forming, Build, Models, Output)
+def build_memory(**values: Any) -> None:
     """Form a memory from every trajectory file below DATA, each environment by itself.
-
-    Without DATA, the bundled expert episodes are used.
-
-    Failures (a score of 0) are skipped unless --failures keeps them, either like all others or as
-    warnings that vote against their actions.
 
     Trajectories that the memory holds already are skipped. New ones become further batches, in a
     new generation. An interrupted build resumes where it stopped.
 
     A model, if one is named, writes the histories and the types; its calls are recorded beside the
-    memory and never paid twice. Otherwise the offline reasoner does. --estimate forms 6
-    trajectories and prints what all will cost.
-
-    With --batch-api, calls that do not depend on one another go to the server together, which may
-    take up to a day to answer them. Interrupted, the same command goes on with the same batch.
+    memory and never paid twice. Otherwise the offline reasoner does.
 
     \b
     Examples:
       ldm build-memory
-      ldm build-memory --llm gpt-4o-mini --estimate
-      ldm build-memory --llm gpt-4o-mini --max-usd 5 --rebuild
-      ldm build-memory --llm gpt-4o-mini --batch-api
-      ldm build-memory --rebuild --replay .ldm/memory/calls
-      ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory data/ --rebuild --seed 1
+      ldm build-memory expert.jsonl --memory /tmp/memory --batch-size 100
       ldm build-memory logs.jsonl --failures contrast --memory /tmp/memory
+      ldm build-memory --llm MODEL --estimate
+      ldm build-memory --llm MODEL --max-usd 5 --rebuild
+      ldm build-memory --rebuild --replay .ldm/memory/calls
     """
     from ldm.run.building import build_each
+    from ldm.run.presets import stage_preset
 
-    options = _options(forming, models)
-    called = models.calls.options(llm=models.llm, reasoner_llm=models.reasoner_llm)
-    runtime = command_runtime(quiet=models.quiet)
-    if models.estimate:
+    given = Given(build_memory, values)
+    forming, shown = given.group(Forming), given.group(Output)
+    asked = given.of(Build)
+    if forming.preset is not None:
+        asked = merge(Build, stage_preset(forming.preset, asked.get("env", ""), "build"), asked)
+    spec, runtime = load(Build, asked), command_runtime(quiet=shown.quiet)
+    if forming.estimate:
         from ldm.run.formation_cost import estimate as cost_of
 
-        lines = cost_of(forming.data, forming.memory, options, called, runtime)
-        output.say_all(lines)
+        output.say_all(cost_of(forming.data, forming.memory, spec, runtime))
         return
     reports = []
-    for built in build_each(forming.data, forming.memory, options, called, runtime):
+    for built in build_each(forming.data, forming.memory, spec, runtime):
         reports.append(_report(built))
-        if not as_json:
-            _show(built, forming)
-    if as_json:
+        if not shown.as_json:
+            _show(built, forming.memory, spec)
+    if shown.as_json:
         output.print_json({"memory": forming.memory, "environments": reports})
 
 
-def _options(forming: Forming, models: FormingModels) -> BuildOptions:
-    """Return how the memory is built, by a preset where one is named."""
-    from ldm.run.preset_memory import build_settings
-
-    own = {name: value for name, value in asdict(forming.options).items() if value is not None}
-    env = own.pop("env")
-    preset = forming.preset
-    published = {"env": env} if preset is None else build_settings(preset, env)
-    return BuildOptions(
-        **{**published, **own},
-        record=models.record,
-        batch_api=models.batch_api,
-        format=forming.format_name,
-        strict=forming.strict,
-    )
-
-
 @dataclass(frozen=True)
-class Selection:
-    """Which trajectories are taken from which files."""
+class Selection(Output):
+    """Which trajectories are taken from which files, and where they go."""
 
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files or folders.")]
+    files: Annotated[list[Path], Option("Files or folders.", argument="FILE...")] = ()  # type: ignore[assignment]
     out: Annotated[
-        Path,
-        typer.Option("--out", help="Output file, for ATIF also a folder; .gz compresses JSONL."),
-    ]
-    format_name: FormatName = ""
+        Path, Option("Output file, for ATIF also a folder; .gz compresses JSONL.", TRAJECTORIES)
+    ] = Path()
+    format: Annotated[
+        str, Option("Format of the files; default: as their lines tell.", TRAJECTORIES)
+    ] = ""
     to: Annotated[
         Literal["ldm", "atif", "chat", "parquet"] | None,
-        typer.Option(help="Output format; default: by the extension of --out."),
+        Option("Output format; default: by the extension of --out.", TRAJECTORIES),
     ] = None
-    min_reward: Annotated[
-        float, typer.Option(min=0, max=1, help="Skip trajectories with a lower score.")
-    ] = 0.0
+    min_reward: Annotated[float, Option("Skip trajectories with a lower score.", TRAJECTORIES)] = (
+        0.0
+    )
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number, balanced over kinds.")
+        int | None, Option("Number of trajectories, balanced over kinds.", TRAJECTORIES)
     ] = None
     data: Annotated[
-        Path | None,
-        typer.Option(help="Data folder of the environment, to rebuild observations."),
+        Path | None, Option("Data folder of the environment, to rebuild observations.")
     ] = None
-    strict: Strict = False
-    quiet: Quiet = False
+    strict: Annotated[bool, Option("Stop at the first invalid record.", TRAJECTORIES)] = False
 
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What is assumed of recordings that do not say it (`ldm.Assumed`)."""
+    """What recordings that do not say it are taken for (`ldm.Assumed`)."""
 
-    env: Annotated[
-        str, typer.Option(help="Environment, for chat messages and ATIF that name none.")
-    ] = ""
-    kind: Annotated[str, typer.Option(help="Task kind of these recordings.")] = ""
-    split: Annotated[str, typer.Option(help="Split of these recordings.")] = "recorded"
+    env: Annotated[str, Option("Environment of recordings that name none.", TRAJECTORIES)] = ""
+    kind: Annotated[str, Option("Task kind of these recordings.", TRAJECTORIES)] = ""
+    split: Annotated[str, Option("Split of these recordings.", TRAJECTORIES)] = "recorded"
     origin: Annotated[
         Literal["human", "expert", "agent", "explored"],
-        typer.Option(help="Who acted in these recordings."),
+        Option("Who acted in these recordings.", TRAJECTORIES),
     ] = "agent"
-    score: Annotated[float, typer.Option(min=0, max=1, help="Score of these recordings.")] = 0.0
+    score: Annotated[float, Option("Score of these recordings.", TRAJECTORIES)] = 0.0
 
 
-@expanded
-def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson = False) -> None:
+@offers(Selection, Assumptions)
+def import_files(**values: Any) -> None:
     """Convert trajectories of other formats to our own JSONL, or ours to others.
 
     An invalid record is reported as file:line:field, and the others are kept. Where logs say only
@@ -279,6 +148,10 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
     from ldm.interchange.foreign import Assumed
     from ldm.run.selection import even
 
+    given = Given(import_files, values)
+    selection, assumptions = given.group(Selection), given.group(Assumptions)
+    if not selection.out.name:
+        raise LdmError("No output file is named.", "Name one with --out FILE.")
     written_as(selection.out, selection.to or "")  # before much is read
     folders: list[str] = []
 
@@ -292,7 +165,7 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
         everything = read_all(
             selection.files,
             output.say,
-            name=selection.format_name,
+            name=selection.format,
             strict=selection.strict,
             data=data,
             assumed=Assumed(**asdict(assumptions)),
@@ -307,7 +180,7 @@ def import_files(selection: Selection, assumptions: Assumptions, as_json: AsJson
         )
     write(selection.out, trajectories, selection.to or "")
     counts = len(everything), len(rewarded)
-    _show_imported(selection, trajectories, counts, folders, as_json=as_json)
+    _show_imported(selection, trajectories, counts, folders)
 
 
 def _show_imported(
@@ -315,8 +188,6 @@ def _show_imported(
     imported: list[Trajectory],
     counts: tuple[int, int],
     folders: list[str],
-    *,
-    as_json: bool,
 ) -> None:
     """Print what was imported.
 
@@ -326,7 +197,7 @@ def _show_imported(
     kinds = Counter(f"{t.task.env} {t.task.kind}".strip() for t in imported)
     # Of those nothing is recorded that followed an action.
     blind = sum(not any(step.observation for step in t.steps) for t in imported)
-    if as_json:
+    if selection.as_json:
         report = {
             "out": str(selection.out),
             "trajectories": len(imported),
@@ -376,21 +247,20 @@ def _report(built: BuildResult) -> dict[str, Any]:
     }
 
 
-def _why(forming: Forming) -> str:
+def _why(spec: Build) -> str:
     """Return why trajectories were left out, and how to keep them."""
-    if forming.options.min_reward:
-        return f"reward below {forming.options.min_reward:g} (--min-reward)"
+    if spec.min_reward:
+        return f"reward below {spec.min_reward:g} (--min-reward)"
     return "they scored 0 (--failures keep takes them, --failures contrast as warnings)"
 
 
-def _show(built: BuildResult, forming: Forming) -> None:
-    memory = forming.memory
+def _show(built: BuildResult, memory: str, spec: Build) -> None:
     from ldm.memory import type_sizes
     from ldm.memory.typical import typical_goals
 
     if built.left_out:
         of = built.trajectories + built.skipped + built.left_out
-        output.say(f"{built.left_out} of {of} trajectories skipped: {_why(forming)}.", error=False)
+        output.say(f"{built.left_out} of {of} trajectories skipped: {_why(spec)}.", error=False)
     if not built.trajectories:
         authors = sorted({batch.reasoner or "an unknown reasoner" for batch in built.batches})
         output.say(

@@ -11,8 +11,7 @@ import typer
 from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
-from ldm.run.lifecycle import short
-from ldm.words import counted
+from ldm.text import counted, short
 
 if TYPE_CHECKING:
     from ldm.envs.metadata import DataReport, DataSource

@@ -14,6 +14,7 @@ from ldm.errors import LdmError
 
 
 def demo(
+    context: typer.Context,
     env: Annotated[
         str, typer.Option("--env", help="An environment that ships games; default: the first.")
     ] = "",
@@ -23,8 +24,9 @@ def demo(
     per_kind: Annotated[
         int, typer.Option("--per-kind", min=1, help="Recorded episodes of each task kind.")
     ] = 2,
-    tasks: Annotated[int, typer.Option("--tasks", min=1, help="Tasks to explore.")] = 60,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Tasks to evaluate.")] = 36,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Tasks to evaluate; goals to explore: 5/3 of it.")
+    ] = 36,
 ) -> None:
     """Build a memory, refine it, and evaluate it before and after: a few minutes.
 
@@ -34,20 +36,16 @@ def demo(
     \b
     Examples:
       ldm demo
-      ldm demo --tasks 12 --limit 12
+      ldm demo --limit 12
     """
-    from typer.main import get_command
-
-    from ldm.cli.app import app
-
-    command = get_command(app)
-    for words in _commands(env or _first(), folder, per_kind, tasks, limit):
+    ldm = context.find_root().command
+    for words in _commands(env or _first(), folder, per_kind, limit):
         output.say(f"\n$ {shlex.join(['ldm', *words])}")
-        if status := command.main(words, prog_name="ldm", standalone_mode=False):
+        if status := ldm.main(words, prog_name="ldm", standalone_mode=False):
             raise typer.Exit(status)
 
 
-def _commands(env: str, folder: Path, per_kind: int, tasks: int, limit: int) -> Iterator[list[str]]:
+def _commands(env: str, folder: Path, per_kind: int, limit: int) -> Iterator[list[str]]:
     from ldm.memory import generations
 
     explore, test = _splits(env)
@@ -61,8 +59,8 @@ def _commands(env: str, folder: Path, per_kind: int, tasks: int, limit: int) -> 
         env,
         "--split",
         explore,
-        "--tasks",
-        str(tasks),
+        "--limit",
+        str(limit * 5 // 3),
         "--rounds",
         "2",
         *places,

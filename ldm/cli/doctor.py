@@ -11,8 +11,8 @@ import typer
 from ldm.cli import output
 from ldm.cli.environment import connection
 from ldm.cli.options import AsJson, LlmName, model_options
+from ldm.config import DEFAULT_MEMORY
 from ldm.diagnosis import Check, diagnose
-from ldm.run.specs import DEFAULT_MEMORY
 
 
 def doctor(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 EMBEDDINGS = "embeddings"
 #: Roles whose models may be at a server of their own, with a key of its own.
 ROLES = ("planner", "reasoner")
+#: Model options with an environment variable of their own, LDM_LLM and so on.
+MODELS = ("llm", "planner_llm", "reasoner_llm")
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
 
 
@@ -80,6 +82,12 @@ def data_of_format(name: str) -> str | None:
 def _folder(variable: str) -> str | None:
     folder = os.environ.get(variable) if variable else None
     return str(Path(folder).expanduser().absolute()) if folder else None
+
+
+def model_names() -> dict[str, str]:
+    """Return the model options that environment variables set."""
+    names = {option: os.environ.get(f"LDM_{option.upper()}", "").strip() for option in MODELS}
+    return {option: name for option, name in names.items() if name}
 
 
 def connection() -> Connection:

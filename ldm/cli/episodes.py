@@ -13,7 +13,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt, expanded
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.report.reading import ReadRun, RecordedEpisode

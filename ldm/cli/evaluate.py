@@ -2,246 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ldm.cli import output
-from ldm.cli.completing import agents, environments, runs_below, splits
-from ldm.cli.headings import AGENT, DECISIONS, MEMORY, TASKS
-from ldm.cli.options import (
-    AsJson,
-    Assignments,
-    BundledEmbedder,
-    Calls,
-    Decisions,
-    EstimateFirst,
-    Kinds,
-    LlmName,
-    Machines,
-    MemoryDefault,
-    PlannerName,
-    PlannerUrl,
-    ReasonerName,
-    ReasonerUrl,
-    Recorded,
-    RunsFrom,
-    Seed,
-    TableFile,
-    distinct,
-    expanded,
-    listed_ids,
-    listed_names,
-    option_settings,
-)
+from ldm.cli.completing import runs_below
+from ldm.cli.options import Given, Models, Recording, listed_names, offers
 from ldm.cli.results import check_output, show_reports, show_side_by_side, write_output
+from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, Section
 from ldm.errors import LdmError
-from ldm.run.specs import DEFAULT_AGENT, DEFAULT_MEMORY, full_location
+from ldm.run.runtime import DEFAULT_RUNS
 
 if TYPE_CHECKING:
-    from ldm.llm.models import ModelOptions
     from ldm.run.evaluate import Evaluation
     from ldm.run.grid import Grid
 
 
 @dataclass(frozen=True)
-class Subject:
-    """On which tasks agents are evaluated."""
-
-    heading: ClassVar[str] = TASKS
+class Variations:
+    """Which evaluations are made of one: further generations, a control, a sweep, repeats."""
 
     preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Published table, or your own file; see `ldm presets list`."
-        ),
+        str | None, Option("Published table, or your own file; see `ldm presets`.", TASKS)
     ] = None
-    env: Annotated[
-        str | None,
-        typer.Option(
-            help="Environment: a name or package.module:Class.", autocompletion=environments
-        ),
-    ] = None
-    split: Annotated[
-        str | None,
-        typer.Option(help="Split; each environment has a default.", autocompletion=splits),
-    ] = None
-    limit: Annotated[
-        int | None, typer.Option(help="Maximum number of tasks, balanced over kinds.")
-    ] = None
-    kinds: Kinds = None
-    tasks: Annotated[
-        str | None,
-        typer.Option(
-            help="Only these task ids: a,b or a file; or a published list of tasks, JSONL."
-        ),
-    ] = None
-    shard: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="Play the I-th of N parts; `ldm runs merge` joins them."),
-    ] = None
-    seed: Seed = None
     data: Annotated[
         Path | None,
-        typer.Option(help="Data folder of the environment; default: its environment variable."),
+        Option("Data folder of the environment; default: its variable.", TASKS, path="env.data"),
     ] = None
-    engine: Annotated[
-        str | None, typer.Option(help="Engine of the environment, if it has several: `ldm envs`.")
-    ] = None
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """From which memory agents recall, and what they never recall."""
-
-    heading: ClassVar[str] = MEMORY
-
-    memory: MemoryDefault = None
-    generation: Annotated[
+    k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="agent.k", metavar="N")] = None
+    generations: Annotated[
         str | None,
-        typer.Option(help="Memory generation, or several to compare: 0,newest. Default: newest."),
-    ] = None
-    embedder: BundledEmbedder = None
-    without_tuple: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Never recall this tuple of the memory; repeatable."),
-    ] = None
-    without_trajectory: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Never recall this trajectory's tuples; repeatable."),
-    ] = None
-
-
-@dataclass(frozen=True)
-class Variations:
-    """Which agents are evaluated, with which options, and against what."""
-
-    heading: ClassVar[str] = AGENT
-
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            help="Agent: a name or package.module:Class; several: A,B.", autocompletion=agents
-        ),
+        Option("Generation, or several to compare: 0,newest.", MEMORY, flags=("--generation",)),
     ] = None
     control: Annotated[
         Literal["random", "none"] | None,
-        typer.Option(help="Also evaluate a control: random tuples, or none."),
+        Option("Also evaluate a control: random tuples, or none.", AGENT),
     ] = None
-    assign: Assignments = None
     sweep: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME=A,B,…",
-            help="Evaluate with each value of an agent option, of env.NAME, or of llm.",
-        ),
+        Option("Evaluate with each value, as in agent.k=1,5.", AGENT, metavar="PATH=A,B"),
     ] = None
-    repeat: Annotated[
+    repeats: Annotated[
         int,
-        typer.Option(min=1, metavar="R", help="Play every task R times, each with the next seed."),
+        Option("Play every task so often, each with the next seed.", AGENT, flags=("--repeat",)),
     ] = 1
-    plans: Annotated[Path | None, typer.Option(help="Folder of plans made by `ldm autoplan`.")] = (
-        None
-    )
-    decision: Annotated[
-        Literal["pooled", "per-batch"] | None,
-        typer.Option(
-            help="One process over all batch memories, or one per batch. Default: pooled.",
-            rich_help_panel=DECISIONS,
-        ),
-    ] = None
-    decisions: Decisions = field(default_factory=Decisions)
-
-
-@dataclass(frozen=True)
-class Execution(Recorded):
-    """How the evaluation runs, and the models that agents call."""
-
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Tasks in parallel; default: cores, or --concurrency with a model."
-        ),
-    ] = None
     retry_errors: Annotated[
-        bool,
-        typer.Option("--retry-errors", help="With --resume: play again what ended in an error."),
+        bool, Option("With --resume: play again what ended in an error.", RUNNING, rare=True)
     ] = False
-    llm: LlmName = None
-    planner_llm: PlannerName = None
-    reasoner_llm: ReasonerName = None
-    planner_base_url: PlannerUrl = None
-    reasoner_base_url: ReasonerUrl = None
-    calls: Calls = field(default_factory=Calls)
-    estimate: EstimateFirst = False
-    output: TableFile = None
-    where: Machines = field(default_factory=Machines)
+    estimate: Annotated[
+        bool, Option("Play a small sample, print what all will cost, and stop.", LIMITS)
+    ] = False
+    output: Annotated[
+        Path | None, Option("Also write a row per episode to this .csv or .parquet.", RUNNING)
+    ] = None
 
-    def models(self) -> ModelOptions:
-        """Return which models are called, and within which limits."""
-        return self.calls.options(
-            llm=self.llm,
-            planner_llm=self.planner_llm,
-            reasoner_llm=self.reasoner_llm,
-            planner_base_url=self.planner_base_url,
-            reasoner_base_url=self.reasoner_base_url,
-        )
-
-
-@dataclass(frozen=True)
-class Request:
-    """All that the command line says of an evaluation."""
-
-    subject: Subject
-    remembered: Remembered
-    variations: Variations
-
-    def values(self, env: str = "", *, fixed: bool = False) -> dict[str, Any]:
-        """Return the fields of `EvaluationSpec` that were given.
-
-        env: where --env is left out. fixed: whether the split stands elsewhere already.
-        """
-        from ldm.envs.metadata import published_list
-
-        subject, remembered, more = self.subject, self.remembered, self.variations
-        tasks, split = subject.tasks, subject.split
-        published = published_list(subject.env or env, tasks, split)
-        if published:
-            tasks, split = None, split or (None if fixed else published[1])
-        agent_options, env_options = option_settings(
-            [*(more.assign or ()), *self._named()],
-            subject.data,
-            more.decisions,
-            engine=subject.engine,
-            tasks=published[0] if published else None,
-        )
-        values = {
-            "env": subject.env,
-            "split": split,
-            "limit": subject.limit,
-            "kinds": None if subject.kinds is None else listed_names(subject.kinds),
-            "tasks": None if tasks is None else listed_ids(tasks),
-            "shard": subject.shard,
-            "seed": subject.seed,
-            "memory": None if remembered.memory is None else full_location(remembered.memory),
-            "generation": self.generations()[0],
-            "embedder": remembered.embedder,
-            "without_tuples": distinct(remembered.without_tuple),
-            "without_trajectories": distinct(remembered.without_trajectory),
-            "agent_options": agent_options or None,
-            "env_options": env_options or None,
-        }
-        return {name: value for name, value in values.items() if value is not None}
-
-    def fixed_values(self, env: str) -> dict[str, Any]:
-        """Return what was given, where a recorded run or a preset has the environment `env`."""
-        return self.values(env, fixed=True)
-
-    def generations(self) -> list[int | None]:
+    def numbers(self) -> list[int | None]:
         """Return the memory generations, the last one named first; None is the newest."""
-        names = listed_names(self.remembered.generation or "newest") or ("newest",)
+        names = listed_names(self.generations or "newest") or ("newest",)
         for name in names:
             if name != "newest" and not name.isdecimal():
                 raise LdmError(
@@ -250,104 +70,117 @@ class Request:
                 )
         return [None if name == "newest" else int(name) for name in reversed(names)]
 
-    def generation(self) -> dict[str, int | None]:
-        """Return the generation as a field of `EvaluationSpec`, where --generation was given."""
-        given = self.remembered.generation is not None
-        return {"generation": self.generations()[0]} if given else {}
-
-    def grid(self, agent: str = DEFAULT_AGENT) -> Grid:
-        """Return what the evaluation is multiplied by. agent: where --agent is left out."""
+    def grid(self, agents: tuple[str, ...]) -> Grid:
+        """Return the variations as `Grid`."""
         from ldm.run.grid import Grid
 
-        return Grid(
-            tuple(dict.fromkeys(listed_names(self.variations.agent or agent))),
-            tuple(self.generations()[1:]),
-            self.variations.control,
-            self.variations.sweep,
-            self.variations.repeat,
-        )
-
-    def _named(self) -> list[str]:
-        """Return the agent options that have an option of their own, as assignments."""
-        plans, decision = self.variations.plans, self.variations.decision
-        named = [] if plans is None else [f"plans={plans}"]
-        return named if decision is None else [*named, f"decision={decision}"]
+        more = tuple(self.numbers()[1:])
+        return Grid(agents, more, self.control, self.sweep, self.repeats)
 
 
-@expanded
-def evaluate(
-    subject: Subject, remembered: Remembered, variations: Variations, execution: Execution
-) -> None:
+@offers(Evaluate, Variations, Models, Recording)
+def evaluate(**values: Any) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
-    Without --env, the agent is evaluated on every environment that has a memory. An agent that
-    calls a model plays its tasks in threads, --workers of them (default: --concurrency). --estimate
-    plays 6 of them, prints what all will cost, and stops; continue with --resume.
+    Without --env, the agent is evaluated on every environment that has a memory. Options of the
+    agent and the environment are --agent.NAME and --env.NAME: `ldm agents` and `ldm envs` list
+    them. An agent that calls a model plays its tasks in threads.
 
     \b
     Examples:
       ldm eval
-      ldm eval --env alfworld --split valid_seen --agent ldm
+      ldm eval --env alfworld --split valid_seen --agent ldm --k 7
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
-      ldm eval --env alfworld --agent ldm --k 7 --set env.dialect=put
-      ldm eval --env alfworld --llm gpt-4o-mini --candidates vote --history summary
+      ldm eval --env alfworld --agent.history summary --env.dialect put
       ldm eval --env alfworld --generation 0,newest
-      ldm eval --env alfworld --without-tuple ID --without-tuple OTHER
       ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
-      ldm eval --env textcraft --agent adapt --sweep d_max=1,2,3,4 --llm MODEL
-      ldm eval --env textcraft --tasks adapt_test_200.jsonl --split stored_test
-      ldm eval --env alfworld --agent react --llm MODEL --shard 1/3
+      ldm eval --env textcraft --agent adapt --sweep agent.d_max=1,2,3,4 --llm MODEL
       ldm eval --env alfworld --agent react --llm MODEL --repeat 3 --output results.csv
       ldm eval --preset adapt-table2 --llm MODEL --estimate
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
-      ldm eval --env alfworld --agent my_agents:Chatty --llm gpt-4o-mini --max-usd 2 --estimate
+      ldm eval --env alfworld --agent my_agents:Chatty --llm MODEL --max-usd 2
     """
-    if execution.retry_errors and execution.resume is None:
+    given = Given(evaluate, values)
+    variations, recording = given.group(Variations), given.group(Recording)
+    if variations.retry_errors and recording.resume is None:
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
-    check_output(execution.output)
-    evaluations = _evaluations(Request(subject, remembered, variations), execution)
-    if execution.estimate:
+    check_output(variations.output)
+    evaluations = _prepared(given, variations, recording)
+    if variations.estimate:
         output.say_all(line for one in evaluations for line in one.estimate())
         return
-    finished = [one.play(retry_errors=execution.retry_errors) for one in evaluations]
-    show_reports(finished, [one.presets for one in evaluations], execution.as_json)
-    write_output([report for group in finished for report in group], execution.output)
+    finished = []
+    for one in evaluations:
+        finished += [one.play(retry_errors=variations.retry_errors)]
+    show_reports(finished, [one.presets for one in evaluations], recording.as_json)
+    write_output([report for group in finished for report in group], variations.output)
     refined = (line for one in evaluations for line in one.refined_lines())
-    output.say_all(refined, error=execution.as_json)
+    output.say_all(refined, error=recording.as_json)
 
 
-def _evaluations(request: Request, execution: Execution) -> list[Evaluation]:
-    """Return what is to be played: a run to go on with, rows of presets, or new evaluations."""
-    from ldm.run.evaluate import Named, prepare_each
+def _prepared(given: Given, variations: Variations, recording: Recording) -> list[Evaluation]:
+    """Return the evaluations to play: a recorded one, the rows of presets, or new ones."""
+    from ldm.run import evaluate as evaluations
     from ldm.run.reproducing import prepare_presets
-    from ldm.run.resuming import resume_as_named
 
-    subject, models = request.subject, execution.models()
-    runtime = execution.runtime(execution.workers, execution.where)
-    if execution.resume is not None:
-        named = Named(subject.env, request.fixed_values, request.grid(agent=""))
-        return [resume_as_named(execution.resume, named, subject.preset, models, runtime)]
-    if subject.preset is not None:
-        named = Named(
-            subject.env,
-            lambda env: {**request.fixed_values(env), **request.generation()},
-            request.grid(agent=""),
-        )
-        return prepare_presets(subject.preset, named, models, runtime)
-    values = {"memory": full_location(DEFAULT_MEMORY), **request.values()}
-    return prepare_each(values, request.grid(), models, runtime)
+    runtime = recording.runtime()
+    if recording.resume is not None:
+        given.refuse_with_resume(Evaluate)
+        _refuse_variations(variations)
+        return [evaluations.resume(recording.resume, given.models(), runtime)]
+    asked = _with_published_tasks(given.of(Evaluate))
+    agent = Section.read(asked.pop("agent", ""))
+    agents = tuple(dict.fromkeys(listed_names(agent.name)))
+    asked |= {"agent": agent.options} if agent.given else {}
+    if variations.generations is not None:
+        asked["generation"] = variations.numbers()[0]
+    grid = variations.grid(agents)
+    if variations.preset is not None:
+        return prepare_presets(variations.preset, asked, grid, runtime)
+    return evaluations.prepare_each(asked, grid, runtime)
 
 
-@expanded
+def _refuse_variations(variations: Variations) -> None:
+    """Raise LdmError for what cannot be added to a recorded run."""
+    for name in ("preset", "generations", "control", "sweep"):
+        if getattr(variations, name) is not None:
+            raise LdmError(
+                f"--{name.removesuffix('s')} cannot be added to a recorded run.",
+                "Omit it, or start a new run.",
+            )
+    if variations.repeats > 1:
+        raise LdmError("--repeat cannot be added to a recorded run.", "Omit it.")
+
+
+def _with_published_tasks(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with a published list of tasks, JSONL, as an option of the environment."""
+    from ldm.envs.metadata import published_list
+
+    tasks = asked.get("tasks", ())
+    if len(tasks) != 1 or not tasks[0].endswith(".jsonl"):
+        return asked
+    env = Section.read(asked.get("env", ""))
+    file, split = published_list(env.name, tasks[0], asked.get("split"))
+    rest = {name: value for name, value in asked.items() if name != "tasks"}
+    return {"split": split, **rest, "env": env.with_options(tasks=file)}
+
+
 def compare(
     names: Annotated[
         list[str],
         typer.Argument(metavar="RUN...", help="Directories or ids.", autocompletion=runs_below),
     ],
-    *,
-    where: RunsFrom,
-    output_file: TableFile = None,
-    as_json: AsJson = False,
+    runs: Annotated[Path, typer.Option(help="Folder of recorded runs.")] = DEFAULT_RUNS,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Import modules that the runs name.")
+    ] = False,
+    output_file: Annotated[
+        Path | None,
+        typer.Option("--output", help="Also write a row per episode to this .csv or .parquet."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as one JSON object.")
+    ] = False,
 ) -> None:
     """Compare finished runs side by side, with the paired difference of the first to the others.
 
@@ -362,7 +195,7 @@ def compare(
     from ldm.run.results import as_json as as_object
 
     check_output(output_file)
-    reports = compared(names, folder=where.runs, trust=where.trust).reports
+    reports = compared(names, folder=runs, trust=trust).reports
     show_side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})

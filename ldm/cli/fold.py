@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ldm.cli import output
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt
+from ldm.config import DEFAULT_MEMORY
 from ldm.errors import LdmError
-from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.text import counted
 
 
 def fold(

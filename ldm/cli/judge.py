@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
-from ldm.cli.completing import runs_below
-from ldm.cli.environment import runtime as command_runtime
-from ldm.cli.options import AsJson, Calls, LlmName, RunsFrom, expanded
+from ldm.cli.options import Given, Models, Recording, offers
+from ldm.config import LIMITS, Option
 
 if TYPE_CHECKING:
     from ldm.run.judged import JudgedRun
@@ -18,27 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judging:
-    """Which run is judged, by which model, and what is printed."""
+    """Which run is judged."""
 
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="RUN",
-            help="Directory or id of a finished evaluation.",
-            autocompletion=runs_below,
-        ),
-    ]
-    llm: LlmName = None
-    as_json: AsJson = False
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Print the maximum cost, then stop.")
-    ] = False
-    where: RunsFrom = field(default_factory=RunsFrom)
-    calls: Calls = field(default_factory=Calls)
+        Option("Directory or id of a finished evaluation.", argument="RUN", complete="runs_below"),
+    ] = ""
+    estimate: Annotated[bool, Option("Print the maximum cost, and stop.", LIMITS)] = False
 
 
-@expanded
-def judge(judging: Judging) -> None:
+@offers(Judging, Models, Recording)
+def judge(**values: Any) -> None:
     """Let a model judge whether the answers of a run match the correct ones in meaning.
 
     Successful answers need no call. The verdicts go to judged.jsonl in the run's directory and are
@@ -52,12 +39,13 @@ def judge(judging: Judging) -> None:
     """
     from ldm.run import judging as experiment
 
-    runtime = command_runtime(judging.where.runs, trust=judging.where.trust)
-    models = judging.calls.options(llm=judging.llm)
+    given = Given(judge, values)
+    judging, recording = given.group(Judging), given.group(Recording)
+    models, runtime = given.models(), recording.runtime()
     if judging.estimate:
-        output.say_all(experiment.estimate(judging.name, models=models, runtime=runtime))
+        output.say_all(experiment.estimate(judging.name, models, runtime))
         return
-    _show(experiment.judge_run(judging.name, models=models, runtime=runtime), judging.as_json)
+    _show(experiment.judge_run(judging.name, models, runtime=runtime), recording.as_json)
 
 
 def _show(judged: JudgedRun, as_json: bool) -> None:

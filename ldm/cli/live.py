@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from ldm.cli import output
 from ldm.cli.heartbeat import Heartbeat
 from ldm.run.runtime import Playing
+from ldm.text import counted
 from ldm.types import EpisodeResult
-from ldm.words import counted
 
 OnEpisode = Callable[[EpisodeResult], None]
 

@@ -11,7 +11,6 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.environment import connection
-from ldm.cli.headings import MODEL, QUESTION, GroupedCommand
 from ldm.cli.options import (
     AsJson,
     EstimateFirst,
@@ -26,7 +25,7 @@ from ldm.cli.options import (
 from ldm.errors import LdmError
 from ldm.llm.estimate import SAMPLE, bound_lines, cost_lines, reply_requests
 from ldm.llm.models import Models, account_lines
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.llm import Completion, Message

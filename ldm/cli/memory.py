@@ -13,10 +13,10 @@ from ldm.cli.completing import environments, runs_below
 from ldm.cli.confirming import Yes, confirm
 from ldm.cli.environment import runtime
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, RunsFrom, expanded
+from ldm.config import DEFAULT_MEMORY
 from ldm.errors import LdmError
-from ldm.run.refine import only_environment
-from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.run.builders import only_environment
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.types import StateActionTuple

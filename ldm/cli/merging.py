@@ -10,9 +10,9 @@ import typer
 from ldm.cli import output
 from ldm.cli.memory import HELD, Env, Held
 from ldm.cli.options import AsJson, MemoryAt, Quiet, expanded
+from ldm.config import DEFAULT_MEMORY
 from ldm.errors import LdmError
-from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.memory import IndexedTuple

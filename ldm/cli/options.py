@@ -1,424 +1,348 @@
-"""Options that several commands share: declared once, expanded into each command's signature."""
+"""The command line of the options tree: each field of a spec is an option, each section is open.
+
+`@offers(Evaluate, …)` gives a command an option for every field that has an `Option`; options of
+sections, such as --agent.k, are read by `SpecCommand`. `Given` holds what was given, and nothing
+else, as the nested values that `ldm.config.load` reads.
+"""
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand
 
-from ldm import untrusted
-from ldm.cli.completing import kinds, runs_below
-from ldm.cli.environment import runtime
-from ldm.cli.headings import DECISIONS, GENERAL, LIMITS, MEMORY, MODEL, RUNNING, TASKS, under
+from ldm.cli import completing
+from ldm.cli.environment import model_names, runtime
+from ldm.config import (
+    GENERAL,
+    HEADINGS,
+    LIMITS,
+    MODEL,
+    RUNNING,
+    Evaluate,
+    Field,
+    Option,
+    Section,
+    Spec,
+    hints,
+    merge,
+    takes,
+    unknown,
+    written,
+)
 from ldm.errors import LdmError
-from ldm.llm.models import CONCURRENCY, ModelOptions
-from ldm.options import ENV_PREFIX, Settings, settings, sorted_settings
-from ldm.run.runtime import DEFAULT_RUNS, Runtime
-from ldm.run.specs import DEFAULT_MEMORY
+from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
 
 C = TypeVar("C", bound=Callable[..., None])
+T = TypeVar("T")
 
-
-def expanded(command: C) -> C:
-    """Expand parameters whose type is a dataclass of options into one parameter a field.
-
-    Typer sees the fields, in their order; the command is called with the dataclasses. A field may
-    be such a dataclass itself. `heading` of a dataclass is the heading of its options in the help.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    parameters = inspect.signature(command).parameters
-
-    @functools.wraps(command)
-    def call(**values: Any) -> None:
-        command(**{name: _collected(hints[name], values, name) for name in parameters})
-
-    listed = [p for name in parameters for p in _parameters(hints[name], parameters[name])]
-    call.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in listed}
-    return call  # type: ignore[return-value]
-
-
-def _parameters(
-    hint: Any, parameter: inspect.Parameter, heading: str = GENERAL
-) -> Iterator[inspect.Parameter]:
-    if not is_dataclass(hint):
-        placed = under(heading, hint)
-        yield parameter.replace(annotation=placed, kind=inspect.Parameter.KEYWORD_ONLY)
-        return
-    heading = getattr(hint, "heading", heading)
-    hints = get_type_hints(hint, include_extras=True)
-    for one in fields(hint):
-        default = inspect.Parameter.empty if one.default is MISSING else one.default
-        plain = inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default)
-        yield from _parameters(hints[one.name], plain, heading)
-
-
-def _collected(hint: Any, values: Mapping[str, Any], name: str) -> Any:
-    if not (isinstance(hint, type) and is_dataclass(hint)):
-        return values[name]
-    hints = get_type_hints(hint)
-    return hint(**{one.name: _collected(hints[one.name], values, one.name) for one in fields(hint)})
-
-
-Quiet = Annotated[
-    bool,
-    typer.Option(
-        "--quiet",
-        "-q",
-        help="Print only results and errors, no progress.",
-        rich_help_panel=GENERAL,
-    ),
-]
-AsJson = Annotated[
-    bool,
-    typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=GENERAL),
-]
-Assignments = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="Agent option, or env.NAME=VALUE; repeatable."
-    ),
-]
-EmbedderName = Annotated[
-    str | None,
-    typer.Option(
-        "--embedder",
-        help="Embedder: wordllama, or a sentence-transformers model.",
-        rich_help_panel=MEMORY,
-    ),
-]
-MemoryAt = Annotated[
-    str,
-    typer.Option(
-        "--memory",
-        help="A directory, or http://host:port of a Chroma server.",
-        rich_help_panel=MEMORY,
-    ),
-]
-PresetName = Annotated[
-    str | None,
-    typer.Option("--preset", metavar="NAME", help="Settings of a paper: ldm2, or your own file."),
-]
-MemoryDefault = Annotated[str | None, typer.Option(help=f"Memory; default {DEFAULT_MEMORY}.")]
-BundledEmbedder = Annotated[str | None, typer.Option(help="Embedder; default: the bundled one.")]
-Seed = Annotated[int | None, typer.Option(help="Random seed.")]
-Kinds = Annotated[
-    str | None, typer.Option(help="Only these task kinds, e.g. heat,cool.", autocompletion=kinds)
-]
-RunsAt = Annotated[Path, typer.Option("--runs", help="Folder of recorded runs.")]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Import modules named in recorded runs; runs their code.")
-]
-Resume = Annotated[
-    str | None, typer.Option(help="Resume this run (directory or id).", autocompletion=runs_below)
-]
-Data = Annotated[
-    Path | None, typer.Option(help="Data folder of the environment.", rich_help_panel=TASKS)
-]
-LlmName = Annotated[
-    str | None,
-    typer.Option(
-        "--llm", envvar="LDM_LLM", help="Language model for agents.", rich_help_panel=MODEL
-    ),
-]
-PlannerName = Annotated[
-    str | None,
-    typer.Option(
-        "--planner-llm",
-        envvar="LDM_PLANNER_LLM",
-        help="Model for planning; default: --llm.",
-        rich_help_panel=MODEL,
-    ),
-]
-PlannerUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--planner-base-url",
-        metavar="URL",
-        help="The planner's server, if different; its key is in LDM_PLANNER_API_KEY.",
-        rich_help_panel=MODEL,
-    ),
-]
-ReasonerUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--reasoner-base-url",
-        metavar="URL",
-        help="The reasoner's server, if different; its key is in LDM_REASONER_API_KEY.",
-        rich_help_panel=MODEL,
-    ),
-]
-ReasonerName = Annotated[
-    str | None,
-    typer.Option(
-        "--reasoner-llm",
-        envvar="LDM_REASONER_LLM",
-        help="Model for LDM²'s reasoner; default: --llm. Without both: the offline reasoner.",
-        rich_help_panel=MODEL,
-    ),
-]
-Concurrency = Annotated[
-    int | None,
-    typer.Option(min=1, help=f"Maximum concurrent model requests; default {CONCURRENCY}."),
-]
-TableFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        metavar="FILE",
-        help="Also write one row per episode to this .csv or .parquet file.",
-        rich_help_panel=RUNNING,
-    ),
-]
-EstimateFirst = Annotated[
-    bool,
-    typer.Option(
-        "--estimate",
-        help="Estimate the cost from a small sample, then stop.",
-        rich_help_panel=LIMITS,
-    ),
-]
+#: Characters of an option's name and values beside which its description stands.
+NAME_WIDTH = 30
+HELP_ALL = "--help-all"
+#: Ends the heading of options that --help leaves out.
+RARE = " (rare)"
+#: The parameter of a command that holds Typer's context, and what the context holds for us.
+CONTEXT, SECTIONS = "context", "sections"
 
 
 @dataclass(frozen=True)
-class Decisions:
-    """How LDM² decides (`ldm.policy.PolicyOptions`), and what an environment shows."""
+class Models:
+    """Short forms of the model options that are used most; the others are --models.NAME."""
 
-    heading: ClassVar[str] = DECISIONS
-
-    k: Annotated[
-        int | None,
-        typer.Option(
-            "--k", min=1, help="Tuples to recall (with a vote: to show); default 5, offline 60."
-        ),
+    llm: Annotated[
+        str | None, Option("Language model.", MODEL, path="models.llm", metavar="NAME")
     ] = None
-    history: Annotated[
-        Literal["full", "summary", "actions", "none"] | None,
-        typer.Option(help="Part of the history used in a decision. Default: full."),
+    planner_llm: Annotated[
+        str | None,
+        Option("Model for planning; default: --llm.", MODEL, rare=True, path="models.planner_llm"),
     ] = None
-    rank_history: Annotated[
-        bool | None,
-        typer.Option(
-            "--rank-history/--no-rank-history",
-            help="Also rank tuples by the similarity of histories.",
-        ),
-    ] = None
-    recall: Annotated[
-        Literal["similarity", "utility"] | None,
-        typer.Option(
-            help="Rank by similarity alone, or also by learnt utility. Default: similarity."
-        ),
-    ] = None
-    candidates: Annotated[
-        Literal["none", "vote"] | None,
-        typer.Option(help="Show the model the actions that recalls vote for. Default: none."),
-    ] = None
-    index: Annotated[
-        Literal["embedding", "llm"] | None,
-        typer.Option(help="How a state is matched to memory types. Default: embedding."),
-    ] = None
-    consult: Annotated[
-        Literal["always", "unsure", "never"] | None,
-        typer.Option(
-            help="When to ask a model: always, where memory is unsure, or never. "
-            "Default: unsure; always with --histories paper."
-        ),
-    ] = None
-    prompt_tokens: Annotated[
-        int | None,
-        typer.Option(
-            min=1000, help="Maximum tokens per prompt. Default: as the model's context allows."
-        ),
-    ] = None
-    thought: Annotated[
-        Literal["none", "short"] | None,
-        typer.Option(help="Let the model think briefly before each decision. Default: none."),
-    ] = None
-    histories: Annotated[
-        Literal["combined", "paper"] | None,
-        typer.Option(
-            help="How a model keeps the history: in the call that decides, or in two calls more "
-            "(paper). Default: combined."
-        ),
-    ] = None
-    admissible: Annotated[
-        bool | None,
-        typer.Option(
-            "--show-admissible/--hide-admissible",
-            help="Whether the environment lists the admissible actions. Agents with an option "
-            "admissible show them only with --set admissible=true.",
-        ),
-    ] = None
-
-    def policy(self) -> dict[str, str]:
-        """Return the options of the policy that were given, as `--set` would have them."""
-        return as_given(**{k: v for k, v in asdict(self).items() if k != "admissible"})
-
-
-@dataclass(frozen=True)
-class Recordings:
-    """Where model calls are looked up before they are paid."""
-
-    heading: ClassVar[str] = MODEL
-
-    cache: Annotated[
-        Path | None, typer.Option("--cache", help="Folder of recorded calls, shared between runs.")
+    reasoner_llm: Annotated[
+        str | None,
+        Option("Model for LDM²'s reasoner; default: --llm.", MODEL, True, "models.reasoner_llm"),
     ] = None
     replay: Annotated[
-        Path | None, typer.Option("--replay", help="Replay model calls from this recording or run.")
+        Path | None,
+        Option("Answer from this recording or run alone.", MODEL, True, "models.replay"),
     ] = None
-
-
-@dataclass(frozen=True)
-class RunsFrom:
-    """Where recorded runs are, and whether the modules that they name are imported."""
-
-    runs: RunsAt = DEFAULT_RUNS
-    trust: Trust = False
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """How an experiment is recorded, and what is printed of it."""
-
-    heading: ClassVar[str] = RUNNING
-
-    as_json: AsJson = False
-    runs: RunsAt = DEFAULT_RUNS
-    resume: Resume = None
-    trust: Trust = False
-    quiet: Quiet = False
-
-    def runtime(self, workers: int | None = None, where: Machines | None = None) -> Runtime:
-        """Return the runtime of the command."""
-        places = asdict(where) if where else {}
-        return runtime(self.runs, workers, trust=self.trust, quiet=self.quiet, **places)
-
-
-@dataclass(frozen=True)
-class Machines:
-    """Where tasks are worked on."""
-
-    backend: Annotated[
-        Literal["processes", "threads", "ray"] | None,
-        typer.Option(
-            help="Where tasks run: processes, threads (default with a model), or a Ray cluster."
-        ),
-    ] = None
-    ray_address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Ray cluster; default: $RAY_ADDRESS, or local, which starts one.",
-        ),
-    ] = None
-
-
-PricesAt = Annotated[Path | None, typer.Option("--prices", help="File with further model prices.")]
-Timeout = Annotated[
-    float | None,
-    typer.Option(min=1.0, help="Timeout of a model request in seconds; default 300."),
-]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a run may cost, and how long an answer may take."""
-
-    heading: ClassVar[str] = LIMITS
-
     max_usd: Annotated[
-        float | None, typer.Option(min=0.0, help="Stop before the run costs more than this in USD.")
+        float | None, Option("Stop before the run costs more USD.", LIMITS, path="models.max_usd")
     ] = None
-    max_tokens: Annotated[
-        int | None, typer.Option(min=0, help="Stop before the run uses more tokens than this.")
-    ] = None
-    max_calls: Annotated[
-        int | None, typer.Option(min=0, help="Stop before the run makes more calls than this.")
-    ] = None
-    prices: PricesAt = None
-    timeout: Timeout = None
 
 
 @dataclass(frozen=True)
-class Calls:
-    """Recordings, concurrency and limits: everything of model calls but the models' names."""
+class Output:
+    """What a command prints, and how."""
 
-    heading: ClassVar[str] = MODEL
-
-    recordings: Recordings = field(default_factory=Recordings)
-    concurrency: Concurrency = None
-    limits: Limits = field(default_factory=Limits)
-
-    def options(self, **names: str | None) -> ModelOptions:
-        """Return the options with models of these names."""
-        values = {"concurrency": self.concurrency, **names}
-        return model_options(self.recordings, self.limits, **values)
+    quiet: Annotated[
+        bool, Option("Print only results and errors.", RUNNING, flags=("--quiet", "-q"))
+    ] = False
+    as_json: Annotated[
+        bool, Option("Print the result as one JSON object.", RUNNING, flags=("--json",))
+    ] = False
 
 
-def model_options(
-    recordings: Recordings | None = None, limits: Limits | None = None, **values: Any
-) -> ModelOptions:
-    """Return model options; paths are made absolute, so that a resumed run finds them."""
-    for group in (recordings, limits):
-        values |= asdict(group) if group else {}
-    for name, value in values.items():
-        if isinstance(value, Path):
-            values[name] = str(value.expanduser().absolute())
-    return ModelOptions(**values)
+@dataclass(frozen=True)
+class Recording(Output):
+    """Where an experiment is recorded and how it runs; nothing of it changes a result."""
+
+    workers: Annotated[
+        int | None, Option("Tasks in parallel; default: cores, or requests in flight.", RUNNING)
+    ] = None
+    backend: Annotated[
+        BackendName | None, Option("Where tasks run; threads with a model.", RUNNING, rare=True)
+    ] = None
+    resume: Annotated[
+        str | None, Option("Resume this run (directory or id).", RUNNING, complete="runs_below")
+    ] = None
+    runs: Annotated[Path, Option("Folder of recorded runs.", RUNNING)] = DEFAULT_RUNS
+    trust: Annotated[
+        bool, Option("Import modules that recorded runs name; runs their code.", RUNNING, rare=True)
+    ] = False
+
+    def runtime(self) -> Runtime:
+        """Return the runtime of the command."""
+        return runtime(
+            self.runs, self.workers, trust=self.trust, quiet=self.quiet, backend=self.backend
+        )
 
 
-def as_given(**options: object) -> dict[str, str]:
-    """Return the options that were given, as `--set` would have them."""
-    return dict(settings(**options))
+def offers(*owners: type[Any]) -> Callable[[C], C]:
+    """Give a command, which takes `**values`, an option for each field of the owners."""
+
+    def decorate(command: C) -> C:
+        listed = [
+            _parameter(one) for owner in owners for one in hints(owner).values() if one.option
+        ]
+        kind = inspect.Parameter.KEYWORD_ONLY
+        listed.append(inspect.Parameter(CONTEXT, kind, annotation=typer.Context))
+        command.owners = owners  # type: ignore[attr-defined]
+        command.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in listed}
+        return command
+
+    return decorate
 
 
-def assigned(assignments: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return (agent options, environment options) of `--set NAME=VALUE` and `--set env.NAME=…`."""
-    agent: dict[str, str] = {}
-    env: dict[str, str] = {}
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not equals or not name.strip():
-            raise LdmError(f"--set {assignment} is not NAME=VALUE.", "For example --set k=7.")
-        name = name.strip()
-        if name.startswith(ENV_PREFIX):
-            env[name.removeprefix(ENV_PREFIX)] = value
-        else:
-            agent[name] = value
-    return agent, env
+@dataclass(frozen=True)
+class Given:
+    """What the command line gave to a command that `offers` decorates."""
+
+    command: Callable[..., None]
+    values: Mapping[str, Any]
+
+    def of(self, owner: type[Any]) -> dict[str, Any]:
+        """Return the given fields of a spec, with its sections, as nested values."""
+        return merge(owner, self._own(owner), self._sections(owner))
+
+    def group(self, owner: type[T]) -> T:
+        """Return a dataclass of options: what was given, and its defaults."""
+        return owner(**self._own(owner))
+
+    def models(self) -> Section:
+        """Return the given model options."""
+        return Section.read(self._sections(Evaluate).get("models", {}))
+
+    def refuse_with_resume(self, *owners: type[Any]) -> None:
+        """Raise LdmError for an option that a resumed run has recorded."""
+        for owner in owners:
+            names = [*self._own(owner), *(self._sections(owner) if _has_sections(owner) else ())]
+            for name in names:
+                raise LdmError(
+                    f"--resume uses the recorded options, so --{_dashed(name)} cannot be given.",
+                    "Omit it, or start a new run.",
+                )
+
+    def _own(self, owner: type[Any]) -> dict[str, Any]:
+        known = hints(owner)
+        return {
+            name: _read(known[name], value)
+            for name, value in self.values.items()
+            if name in known and _is_given(known[name], value)
+        }
+
+    def _sections(self, owner: type[Any]) -> dict[str, dict[str, Any]]:
+        """Return section → option → value, from dotted options and from those short for one."""
+        shorts = {
+            one.option.path: self.values.get(name)
+            for each in self.command.owners  # type: ignore[attr-defined]
+            for name, one in hints(each).items()
+            if one.option is not None and one.option.path
+        }
+        paths: dict[str, Any] = {f"models.{k}": v for k, v in model_names().items()}
+        paths |= {path: value for path, value in shorts.items() if value is not None}
+        paths |= self.values[CONTEXT].meta[SECTIONS]
+        result: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        for path, value in paths.items():
+            section, _, option = path.partition(".")
+            if section in owner.sections():
+                result[section][option] = _placed(path, value)
+        return dict(result)
 
 
-def option_settings(
-    assignments: Iterable[str] | None,
-    data: Path | None,
-    decisions: Decisions | None = None,
-    **env_options: object,
-) -> tuple[Settings, Settings]:
-    """Return (agent or policy options, environment options) of a command's options together."""
-    agent, env = assigned(assignments or ())
-    if decisions is not None:
-        agent |= decisions.policy()
-        env |= as_given(admissible=decisions.admissible)
-    if data is not None:
-        env["data"] = str(data.expanduser().absolute())
-    return sorted_settings(agent), sorted_settings({**env, **as_given(**env_options)})
+class SpecCommand(TyperCommand):
+    """A command with options of sections, and a help page under headings."""
+
+    @property
+    def sections(self) -> dict[str, Field]:
+        """Return the sections whose options the command takes, as in --agent.k 7."""
+        owners = getattr(self.callback, "owners", ())
+        return {n: one for owner in owners for n, one in hints(owner).items() if one.of}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read --section.option VALUE, and leave the rest to Typer."""
+        if HELP_ALL in args:
+            ctx.meta[HELP_ALL] = args
+            typer.echo(ctx.get_help())
+            ctx.exit()
+        rest: list[str] = []
+        dotted: dict[str, str] = {}
+        words = iter(args)
+        for word in words:
+            path, equals, value = word.removeprefix("--").partition("=")
+            section, dot, option = path.partition(".")
+            if word.startswith("--") and dot and section in self.sections:
+                given = value if equals else next(words, None)
+                if given is None:
+                    ctx.fail(f"Option '{word}' requires an argument.")
+                dotted[f"{section}.{option.replace('-', '_')}"] = given
+            else:
+                rest.append(word)
+        self._refuse_unknown(ctx, rest)
+        ctx.meta[SECTIONS] = dotted
+        left: list[str] = super().parse_args(ctx, rest)
+        return left
+
+    def _refuse_unknown(self, ctx: Any, words: Sequence[str]) -> None:
+        """Raise LdmError with a suggestion for a dotted option of no section of this command."""
+        for word in words:
+            path = word.removeprefix("--").partition("=")[0]
+            if word.startswith("--") and "." in path and " " not in path:
+                known = [f"{section}.{path.partition('.')[2]}" for section in self.sections]
+                raise unknown(path, known, f"There is no option --{path}.")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, and options by heading; rare ones and sections with --help-all."""
+        args = ctx.meta.get(HELP_ALL)
+        by_heading: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is None:
+                continue
+            heading = getattr(parameter, "rich_help_panel", None) or GENERAL
+            if parameter.param_type_name == "argument":
+                heading = "Arguments"
+            if heading.endswith(RARE) and args is None:
+                continue
+            name, description = record
+            by_heading[heading.removesuffix(RARE)].append((name.ljust(NAME_WIDTH), description))
+        for heading in ("Arguments", *HEADINGS):
+            if lines := by_heading.get(heading):
+                with formatter.section(heading):
+                    formatter.write_dl(lines)
+        if args is None:
+            formatter.write_paragraph()
+            formatter.write_text(f"{HELP_ALL} lists every option of this command.")
+            return
+        for section, one in self.sections.items():
+            named = args[args.index(f"--{section}") + 1] if f"--{section}" in args[:-1] else ""
+            named = named or one.default.name
+            with formatter.section(f"Options of {section} {named}".rstrip()):
+                formatter.write_dl(list(_described(one, named)))
 
 
-def refuse_with_resume(**options: object) -> None:
-    """Raise LdmError where an option was given beside --resume, which has the recorded ones."""
-    for name, value in options.items():
-        if value is not None and value is not False and value != ():
-            raise LdmError(
-                f"--resume uses the recorded options, so --{name.replace('_', '-')} cannot be "
-                "given with it.",
-                "Omit it, or start a new run.",
-            )
+def _described(section: Field, named: str) -> Iterator[tuple[str, str]]:
+    """Yield the options of a section with their meaning; `named` is the agent or environment."""
+    assert section.of is not None  # noqa: S101 - it is a section
+    if section.of.registry and not named:
+        yield f"--{section.name}.NAME VALUE", f"See `ldm {section.of.registry} NAME`."
+        return
+    for name, one in hints(section.of.load(named)).items():
+        shown = _default(one)
+        yield (
+            f"--{section.name}.{_dashed(name)}".ljust(NAME_WIDTH),
+            f"{one.description}{shown} ({takes(one.hint)})".strip(),
+        )
+
+
+def _default(one: Field) -> str:
+    """Return a field's default for help pages, "" if it says nothing."""
+    if isinstance(one.default, Section):
+        return f" [{one.default.name}]" if one.default.name else ""
+    return "" if one.default in (None, "", (), False) else f" [{written(one.default)}]"
+
+
+def _read(one: Field, value: Any) -> Any:
+    if one.name == "tasks":
+        return listed_ids(value)
+    return listed_names(value) if get_origin(one.hint) is tuple else value
+
+
+def _placed(path: str, value: Any) -> Any:
+    """Return a value with its full path if it names a place that a run resumed elsewhere needs."""
+    places = ("env.data", "models.cache", "models.replay", "models.prices")
+    return str(Path(value).expanduser().absolute()) if path in places else value
+
+
+def _is_given(one: Field, value: Any) -> bool:
+    """Return whether the command line gave an option of its own, not one short for another."""
+    own = one.option is not None and not one.option.path
+    return own and value is not None and not (one.hint is bool and value is False)
+
+
+def _has_sections(owner: type[Any]) -> bool:
+    return issubclass(owner, Spec)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _parameter(one: Field) -> inspect.Parameter:
+    """Return a field as a parameter that Typer understands; None stands for "not given"."""
+    assert one.option is not None  # noqa: S101 - only such fields are offered
+    hint, default, kind = _typer_type(one.hint), None, inspect.Parameter.KEYWORD_ONLY
+    if one.option.argument:
+        argument = typer.Argument(metavar=one.option.argument, help=one.option.help)
+        if NoneType not in get_args(one.hint):
+            hint, default = one.hint, inspect.Parameter.empty
+        annotation = Annotated[hint, argument]
+        return inspect.Parameter(one.name, kind, default=default, annotation=annotation)
+    flags = one.option.flags or (f"--{_dashed(one.name)}",)
+    if one.hint is bool:
+        default = False
+    elif hint == bool | None:
+        flags = (f"{flags[0]}/--no-{flags[0][2:]}",)
+    option = typer.Option(
+        *flags,
+        help=one.option.help + _default(one),
+        metavar=one.option.metavar or _metavar(one.hint),
+        autocompletion=getattr(completing, one.option.complete) if one.option.complete else None,
+        rich_help_panel=one.option.group + RARE * one.option.rare,
+    )
+    return inspect.Parameter(one.name, kind, default=default, annotation=Annotated[hint, option])
+
+
+def _metavar(hint: Any) -> str | None:
+    """Return how a value is shown; None leaves choices to Typer."""
+    kinds = {str: "TEXT", int: "N", float: "X", Path: "PATH", Section: "NAME"}
+    if get_origin(hint) is tuple:
+        return "A,B"
+    return next((kinds[one] for one in (hint, *get_args(hint)) if one in kinds), None)
+
+
+def _typer_type(hint: Any) -> Any:
+    """Return how Typer reads a field: sections and lists as text, the rest as its own type."""
+    if hint is bool:
+        return bool
+    if hint is Section or get_origin(hint) is tuple:
+        return str | None
+    return hint if NoneType in get_args(hint) else hint | None
 
 
 def listed_names(text: str) -> tuple[str, ...]:
@@ -426,18 +350,32 @@ def listed_names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def distinct(ids: list[str] | None) -> tuple[str, ...] | None:
-    """Return the ids that an option was given with, sorted, each once; None where it was not."""
-    return tuple(sorted(set(ids))) if ids else None
-
-
-def listed_ids(text: str) -> tuple[str, ...]:
+def listed_ids(named: str) -> tuple[str, ...]:
     """Return task ids from a comma list, or from a file with one a line (# starts a comment)."""
-    path = Path(text)
+    from ldm import text
+
+    path = Path(named)
     if not path.is_file():
-        return listed_names(text)
+        return listed_names(named)
     try:
-        lines = untrusted.file_bytes(path).decode().splitlines()
+        lines = text.read_bytes(path).decode().splitlines()
     except UnicodeDecodeError as error:
         raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
     return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only results and errors, no progress.")
+]
+EmbedderName = Annotated[
+    str | None, typer.Option("--embedder", help="wordllama, or a sentence-transformers model.")
+]
+MemoryAt = Annotated[
+    str, typer.Option("--memory", help="Directory, or http://host:port of a server.")
+]
+RunsAt = Annotated[Path, typer.Option("--runs", help="Folder of recorded runs.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import modules named in recorded runs; runs their code.")
+]
+LlmName = Annotated[str | None, typer.Option("--llm", envvar="LDM_LLM", help="Language model.")]

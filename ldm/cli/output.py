@@ -1,7 +1,7 @@
 """How commands print: tables, lines, progress bars and JSON. Nothing else in the package prints.
 
 Results go to standard output; everything else, progress included, to standard error. What a goal,
-an observation or a reply holds for a terminal to act on is made visible (`ldm.untrusted`).
+an observation or a reply holds for a terminal to act on is made visible (`ldm.text`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ldm.cli.heartbeat import Heartbeat
-from ldm.secrecy import redacted, redacted_json
-from ldm.untrusted import printable, printable_json
+from ldm.text import printable, printable_json, redacted, redacted_json
 
 if TYPE_CHECKING:
     from rich.console import Console, Group

@@ -12,24 +12,41 @@ from ldm.cli.options import AsJson, Trust
 if TYPE_CHECKING:
     from ldm.run.presets import Preset
 
-presets_app = typer.Typer(help="Published tables that `ldm eval --preset NAME` reproduces.")
 
+def presets(
+    name: Annotated[
+        str, typer.Argument(metavar="[PRESET]", help="Name of a preset, or your own file.")
+    ] = "",
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the published tables that `ldm eval --preset NAME` reproduces, or show one.
 
-@presets_app.command("list")
-def list_presets(as_json: AsJson = False) -> None:
-    """List the presets: the table of each, its environment and agents, and what it needs.
+    A preset is shown with its settings, its rows with their published figures, and what differs
+    from the paper.
 
     \b
     Examples:
-      ldm presets list
-      ldm eval --preset adapt-table2 --llm MODEL --estimate
+      ldm presets
+      ldm presets adapt-table2
+      ldm presets my-table.toml --json
     """
     from ldm.run.presets import list_presets
 
-    entries = [preset.as_json() for preset in list_presets()]
+    chosen = list_presets(name)
+    for preset in chosen if name else ():
+        preset.check(trust=trust)
+    entries = [preset.as_json() for preset in chosen]
     if as_json:
-        output.print_json({"presets": entries})
-        return
+        output.print_json(entries[0] if name and len(entries) == 1 else {"presets": entries})
+    elif name:
+        for preset in chosen:
+            _print(preset)
+    else:
+        _list(entries)
+
+
+def _list(entries: list[dict[str, Any]]) -> None:
     columns = ("preset", "table", "environment", "split", "tasks", "agents", "needs")
     rows = []
     for one in entries:
@@ -37,34 +54,6 @@ def list_presets(as_json: AsJson = False) -> None:
         lists = (", ".join(one[name]) for name in ("agents", "needs"))
         rows.append((one["name"], table, one["env"], one["split"], one["tasks"] or "–", *lists))
     output.print_table("Presets", columns, rows)
-
-
-@presets_app.command("show")
-def show_preset(
-    name: Annotated[
-        str, typer.Argument(metavar="PRESET", help="Name of a preset, or your own file.")
-    ],
-    trust: Trust = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show a preset: settings, rows with their published figures, and what differs.
-
-    \b
-    Examples:
-      ldm presets show adapt-table2
-      ldm presets show my-table.toml --json
-    """
-    from ldm.run.presets import list_presets
-
-    chosen = list_presets(name)
-    for preset in chosen:
-        preset.check(trust=trust)
-    if as_json:
-        entries = [preset.as_json() for preset in chosen]
-        output.print_json(entries[0] if len(entries) == 1 else {"presets": entries})
-        return
-    for preset in chosen:
-        _print(preset)
 
 
 def _print(preset: Preset) -> None:
@@ -121,7 +110,7 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, dict):
-            prefix = "env." if name == "env_options" else ""
+            prefix = "env." if name in ("env", "env_options") else ""
             flat |= {f"{prefix}{option}": one for option, one in value.items()}
         elif value not in (None, ""):
             flat[name] = value

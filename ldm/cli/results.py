@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ldm.cli import output
 from ldm.errors import LdmError
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.run.published import PresetRecord
@@ -25,12 +25,12 @@ def show_reports(
     presets: what the runs of each remember of theirs. Raises LdmError where no episode counts.
     """
     from ldm.run import published
-    from ldm.run.results import COLUMNS, as_json_group, lines, rows
+    from ldm.run.results import HEADINGS, as_json_group, lines, rows
 
     for reports, records in zip(groups, presets, strict=True):
         for one in reports:
             title = f"{one.label} on {one.env}, {one.split}"
-            output.print_table(title, COLUMNS, rows(one), error=as_json)
+            output.print_table(title, HEADINGS, rows(one), error=as_json)
             output.say_all(lines(one), error=as_json)
         if len(reports) > 1:
             show_side_by_side(reports, error=as_json)

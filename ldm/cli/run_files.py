@@ -1,4 +1,4 @@
-"""`ldm runs list | delete | merge`: the recorded runs as files."""
+"""`ldm runs list | delete`: the recorded runs as files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import typer
 from ldm.cli import output
 from ldm.cli.completing import agents, commands, environments, runs_below
 from ldm.cli.confirming import Yes, confirm
-from ldm.cli.options import AsJson, RunsAt, RunsFrom, expanded
+from ldm.cli.options import AsJson, RunsAt, expanded
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
-from ldm.words import counted
+from ldm.text import counted
 
 RunNames = Annotated[
     list[str],
@@ -123,35 +123,7 @@ def delete(names: RunNames, runs: RunsAt = DEFAULT_RUNS, yes: Yes = False) -> No
         output.say(f"Deleted {run.directory}.", error=False)
 
 
-@expanded
-def merge(
-    names: RunNames,
-    where: RunsFrom = RunsFrom(),  # noqa: B008 - frozen
-    as_json: AsJson = False,
-) -> None:
-    """Merge the runs of all shards of an evaluation into one, as if one machine had played all.
-
-    Each machine plays a part with `ldm eval --shard I/N`; copy the runs to one place. All shards
-    must be there, finished, and played by the same protocol.
-
-    \b
-    Example:
-      ldm runs merge SHARD1 SHARD2 SHARD3
-    """
-    from ldm.run.sharding import merge_shards
-
-    merged = merge_shards(names, folder=where.runs, trust=where.trust)
-    if as_json:
-        output.print_json({"runs": [str(run.directory) for run in merged]})
-        return
-    for run in merged:
-        tasks = counted(len(run.manifest.protocol["tasks"]), "task")
-        output.say(f"{tasks} → {run.directory}", error=False)
-        output.say(f"Show the results with `{run.resume_command}`.", error=False)
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands to `ldm runs`."""
     app.command("list")(list_runs)
     app.command("delete")(delete)
-    app.command("merge")(merge)

@@ -13,14 +13,14 @@ from ldm.cli.completing import runs_below
 from ldm.cli.options import RunsFrom, expanded
 from ldm.cli.run_files import register
 from ldm.errors import LdmError
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.explore import ExploredGoal, Tree
     from ldm.runs import Run
     from ldm.types import EpisodeResult
 
-runs_app = typer.Typer(help="List recorded runs, look into them, delete and merge them.")
+runs_app = typer.Typer(help="List recorded runs, look into them and delete them.")
 
 
 register(runs_app)

@@ -13,9 +13,9 @@ from ldm.cli import output
 from ldm.cli.environment import EMBEDDINGS, cache_folder
 from ldm.cli.memory import HELD, Held
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, expanded
+from ldm.config import DEFAULT_MEMORY
 from ldm.errors import LdmError
-from ldm.run.specs import DEFAULT_MEMORY
-from ldm.words import counted
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.memory import Selection

@@ -22,7 +22,7 @@ from ldm.parallel import (
     Record,
     Worker,
     WorkerFactory,
-    built_once,
+    built,
     collect_seldom,
     sigterm_as_interrupt,
 )
@@ -142,7 +142,7 @@ class _Slot:
 
         try:
             if self._worker is None:
-                self._worker = built_once(self._build)
+                self._worker = built(self._build)
                 threadpool_limits(1)  # what was loaded before the variables were set
             return self._worker(item)
         except Exception as error:

@@ -24,9 +24,9 @@ import numpy as np
 
 from ldm.errors import LdmError
 from ldm.records import replacing
+from ldm.text import check_file
+from ldm.text import read_array as array_in
 from ldm.types import stable_hash
-from ldm.untrusted import array as array_in
-from ldm.untrusted import check_file
 
 _META, _TEXT = "meta.json", "text.jsonl"
 #: Bytes of a file that are read for its checksum: all of it, unless opening would take long.

@@ -17,7 +17,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from ldm.errors import LdmError
-from ldm.untrusted import MAX_RATIO, MAX_UNPACKED, check_file
+from ldm.text import MAX_RATIO, MAX_UNPACKED, check_file
 
 #: Called with the activity, the amount done so far, and the total amount (0: unknown).
 Progress = Callable[[str, int, int], None]

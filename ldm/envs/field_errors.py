@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ldm.untrusted import Problem, json_value
+from ldm.text import Problem, parse_json
 
 #: No number in a recording is larger; an integer of a thousand digits is no float.
 MOST = 1e300
@@ -24,7 +24,7 @@ class FieldError(Exception):
 
 def line_object(text: str | bytes, file: str, number: int) -> Mapping[str, Any] | Problem:
     """Return the JSON object in line `number` of `file`, or the problem with the line."""
-    value = json_value(text, file, number)
+    value = parse_json(text, file, number)
     if isinstance(value, dict | Problem):
         return value
     return Problem(file, number, "", "not a JSON object")

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.envs.field_errors import line_object
 from ldm.envs.metadata import metadata_of, registered
 from ldm.errors import LdmError, RecordError
@@ -24,8 +24,8 @@ from ldm.interchange.documents import is_bare
 from ldm.interchange.foreign import NOTHING, Assumed
 from ldm.interchange.remainder import without_defaults
 from ldm.records import Problem
+from ldm.text import counted, parse_json, read_bytes, read_lines
 from ldm.types import Step, Task, Trajectory
-from ldm.words import counted
 
 #: Our own schema.
 OWN = "ldm"
@@ -147,8 +147,8 @@ def format_of(path: Path) -> str | None:
         return "parquet" if parquet.detect_file(path) else None
     if path.suffix == atif.SUFFIX:
         return "atif" if atif.detect_file(path) else _json_format(path)
-    for number, text in untrusted.lines(path):
-        line = untrusted.json_value(text, str(path), number)
+    for number, text in read_lines(path):
+        line = parse_json(text, str(path), number)
         if not isinstance(line, Problem):
             return _format_of(line)
     return None
@@ -159,13 +159,13 @@ _RECORDING = re.compile(rb'"(?:conversations|resourceSpans)"\s*:\s*\[')
 
 
 def _is_recording(path: Path) -> bool:
-    head = untrusted.file_bytes(path, most=2**16)
+    head = read_bytes(path, most=2**16)
     return atif.detect_file(path) or bool(_RECORDING.search(head))
 
 
 def _json_format(path: Path) -> str | None:
     """Return the format of a JSON file that is no document of ATIF."""
-    value = untrusted.json_value(untrusted.file_bytes(path), str(path))
+    value = parse_json(read_bytes(path), str(path))
     name = None if isinstance(value, Problem) else _format_of(value)
     if name is None and isinstance(value, list) and value:
         name = _format_of(value[0])
@@ -186,7 +186,7 @@ def read(
         yield from SHARED[name].read(path, assumed)
         return
     reader = _load(name)
-    lines = untrusted.text_lines(path)
+    lines = ((n, line.decode("utf-8", "surrogateescape")) for n, line in read_lines(path))
     if hasattr(reader, "scan"):
         yield from reader.scan(lines, str(path), data)
         return
@@ -284,8 +284,8 @@ def looked_for() -> Iterator[str]:
 def _first_fault(path: Path) -> str:
     """Return what is wrong with the first line of a file of lines, "" if nothing is."""
     if path.name.endswith(LINES):
-        for number, text in untrusted.lines(path):
-            value = untrusted.json_value(text, str(path), number)
+        for number, text in read_lines(path):
+            value = parse_json(text, str(path), number)
             return f" (line {number}: {value.message})" if isinstance(value, Problem) else ""
     return ""
 

@@ -21,7 +21,6 @@ from ldm.explore.refine import (
     RefineOptions,
     Tree,
     read_explored_goals,
-    refine,
 )
 from ldm.explore.rollouts import draw
 from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
@@ -51,7 +50,6 @@ __all__ = [
     "new_goals",
     "path_to",
     "read_explored_goals",
-    "refine",
     "rejected_goal",
     "search",
 ]

@@ -31,9 +31,8 @@ from ldm.explore.learnt import Improvement, Learnt, Remembered, improvements, le
 from ldm.explore.refine import ExplorationFactory, ExploredGoal
 from ldm.explore.trials import Played, Stages, Trial
 from ldm.memory import FormationOptions, IndexedTuple
-from ldm.parallel import Backend
+from ldm.parallel import Stage
 from ldm.reason.voting import NEARBY
-from ldm.runs import Run
 from ldm.types import Task, Trajectory
 
 HINDSIGHT = "hindsight.jsonl"
@@ -88,34 +87,28 @@ class GateOptions:
         return REACHES if self.reach == -1 else (self.reach,)
 
 
-def judge(  # noqa: PLR0913 - passed by name in every call
-    run: Run,
+def judge(
+    stage: Stage,
     factory: ExplorationFactory,
     explored: Sequence[ExploredGoal],
     options: GateOptions,
     formation: FormationOptions,
-    *,
-    workers: int = 1,
-    backend: Backend = "processes",
     on_progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Verdict:
     """Play the explored goals with and without what was learnt, and say what to add.
 
-    factory: builds the memory and policy that the goals were explored with.
-    formation: how practice is cut into batches.
+    stage: plays trials, and records them. factory: builds the memory and policy that the goals were
+    explored with. formation: how practice is cut into batches.
     on_progress: called with (stage, done, total).
-    What was played is recorded in `run`; called again after an interruption, it goes on.
-    Raises what `ldm.explore.refine` raises.
     """
     if options.gate == "off":
         rows = {row.tuple.id: row for one in explored for row in one.added}.values()
         reach = max(0.0, options.reach)
         return Verdict(tuple(replace(row, reach=reach) for row in rows))
-    stages = Stages(run, factory, Learnt((), (), ()), workers, backend, on_progress)
+    stages = Stages(stage, Learnt((), (), ()), on_progress)
 
     def revise(ways: Sequence[Trajectory]) -> Sequence[Revision]:
-        begun = (run.directory / PRACTICE).is_file() and not (run.directory / HINDSIGHT).is_file()
-        if not options.hindsight or begun:  # begun by a version without hindsight: ends without
+        if not options.hindsight:
             return ()
         return stages.revise(HINDSIGHT, [Solved(number, way) for number, way in enumerate(ways)])
 

@@ -7,37 +7,32 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
+from ldm.config import Section
 from ldm.episode import Environment
 from ldm.errors import LdmError
 from ldm.runs import list_runs
 from ldm.types import Task
 
-#: (field, value as written) of an environment's Options.
-Settings = tuple[tuple[str, str], ...]
-
 
 def evaluated_leak_keys(
-    runs: Path, name: str, env: Environment, open_env: Callable[[Settings], Environment]
+    runs: Path, name: str, env: Environment, open_env: Callable[[Section], Environment]
 ) -> frozenset[str]:
     """Return the `leak_key`s of all tasks of environment `name` that a run in `runs` evaluates.
 
-    open_env: opens the environment with a run's options, which may decide on a split's tasks.
+    open_env: opens the environment as a run had it: its options may decide on a split's tasks.
     env: the present environment, for runs whose data are no longer where they were.
     """
-    splits: dict[tuple[str, Settings], set[str]] = {}
+    splits: dict[tuple[str, Section], set[str]] = {}
     for run in list_runs(runs):
         manifest = run.manifest
-        plan = manifest.arguments.get("plan", {})
-        if manifest.command == "eval" and isinstance(plan, dict) and plan.get("env") == name:
-            options = tuple(
-                (str(field), str(value)) for field, value in plan.get("env_options", ())
-            )
-            ids = splits.setdefault((str(manifest.protocol.get("split", "")), options), set())
+        if manifest.command == "eval" and run.named("env") == name:
+            section = Section.read(manifest.spec["env"])
+            ids = splits.setdefault((str(manifest.protocol.get("split", "")), section), set())
             ids.update(manifest.protocol.get("tasks", ()))
     leak_keys: set[str] = set()
-    for (split, options), ids in splits.items():
+    for (split, section), ids in splits.items():
         try:
-            with closing(open_env(options)) as evaluated_env:
+            with closing(open_env(section)) as evaluated_env:
                 by_id = _leak_keys(evaluated_env, split)
         except LdmError:
             by_id = _leak_keys_if_any(env, split)

@@ -7,7 +7,7 @@ from html import escape
 
 from ldm.explore.refine import Tree
 from ldm.explore.tree import TreeNode, path_to
-from ldm.untrusted import printable
+from ldm.text import printable
 
 #: Fates that no decision process passes through.
 NO_PROCESS = ("pruned", "invalid", "merged")

@@ -11,10 +11,10 @@ import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 from ldm import records
 from ldm.episode import FULL_SCORE, Environment
@@ -24,10 +24,9 @@ from ldm.explore.positions import Position, Positions
 from ldm.explore.rollouts import draw
 from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
-from ldm.parallel import Backend
 from ldm.policy import Decision, Memo, Observed, Policy
 from ldm.reason import Process, Reasoner
-from ldm.runs import Run, run_items, writing
+from ldm.runs import Run
 from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory, stable_seed
 
 TREES = "trees.jsonl"
@@ -137,10 +136,8 @@ class ExplorationSetup:
     seed: int = 0
 
 
-class ExplorationFactory(Hashable, Protocol):
-    """Builds the setup in the process that needs it: a frozen, picklable value."""
-
-    def __call__(self) -> ExplorationSetup: ...
+#: Builds the setup in the process that needs it.
+ExplorationFactory = Callable[[], ExplorationSetup]
 
 
 class Explorer:
@@ -289,45 +286,6 @@ class Explorer:
         return replace(tree, into=into, added=placed)
 
 
-def refine(
-    run: Run,
-    factory: ExplorationFactory,
-    tasks: Sequence[Task],
-    *,
-    workers: int = 1,
-    backend: Backend = "processes",
-    on_result: Callable[[ExploredGoal], None] = lambda _: None,
-) -> list[ExploredGoal]:
-    """Explore all `tasks` that are not recorded yet; return all results, in the tasks' order.
-
-    Nothing is added to the memory here; `ldm.memory.extend` does that.
-    backend: threads of this process for reasoners that share its model client.
-    on_result: called with every result, recorded ones first.
-    Raises LdmError where another process works on the run, Interrupted, WorkerDied, RunStopped, and
-    whatever LdmError the factory raises.
-    """
-    with run.lock():
-        path = run.directory / TREES
-        if path.is_file():
-            results = records.read(path, ExploredGoal)
-            for result in results:
-                on_result(result)
-        else:
-            results = run_items(
-                run,
-                _ExplorerFactory(factory),
-                list(enumerate(tasks)),
-                ExploredGoal,
-                workers=workers,
-                backend=backend,
-                on_result=on_result,
-            )
-            with writing(path):
-                records.write(path, results)
-        run.discard_parts()
-    return results
-
-
 def read_explored_goals(run: Run) -> list[ExploredGoal]:
     """Return the results of a finished refinement. Raises LdmError for an unfinished one."""
     path = run.directory / TREES
@@ -339,14 +297,6 @@ def read_explored_goals(run: Run) -> list[ExploredGoal]:
 def best_trajectory(task: Task, tree: Tree) -> Trajectory:
     """Return P* of a tree that has one, as an episode."""
     return _trajectory(task, path_to(tree.nodes, tree.nodes[tree.best]))
-
-
-@dataclass(frozen=True, slots=True)
-class _ExplorerFactory:
-    factory: ExplorationFactory
-
-    def __call__(self) -> Explorer:
-        return Explorer(self.factory())
 
 
 def _trajectory(task: Task, path: Sequence[TreeNode]) -> Trajectory:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ldm.explore.judgements import Comparison, Judgement, Verdict
 from ldm.explore.refine import ExploredGoal
-from ldm.words import counted
+from ldm.text import counted
 
 #: A mean difference and the ends of its interval.
 Interval = tuple[float, float, float]

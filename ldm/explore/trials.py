@@ -10,26 +10,24 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from ldm import records
 from ldm.errors import RunStopped
 from ldm.explore.confirmation import Check, Checked, corresponding_step
 from ldm.explore.hindsight import Revision, Solved, revise
 from ldm.explore.learnt import Learnt, Remembered
 from ldm.explore.positions import Position, Positions
-from ldm.explore.refine import ExplorationFactory, ExplorationSetup
+from ldm.explore.refine import ExplorationSetup
 from ldm.memory import Memory
-from ldm.parallel import Backend
+from ldm.parallel import Record, Stage
 from ldm.policy import Memo, Observed, Policy
-from ldm.runs import Run, run_items, writing
 from ldm.types import Task
 
 #: Greedy attempts, from which goals are chosen.
 ATTEMPTS = "goals.jsonl"
-#: What an item of a stage comes to.
-R = TypeVar("R")
+R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +67,10 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """Plays trials, several at a time, and records them in the run."""
+    """Plays trials and records them in the run, with `stage`."""
 
-    run: Run
-    factory: ExplorationFactory
+    stage: Stage
     learnt: Learnt
-    workers: int
-    backend: Backend
     on_progress: Callable[[str, int, int], None]
 
     def play(self, name: str, trials: Sequence[Trial]) -> list[Played]:
@@ -90,64 +85,35 @@ class Stages:
         """Return what hindsight says of episodes, in their order, now or as recorded in `name`."""
         return self._done(name, solved, Revision)
 
-    def _done(self, name: str, items: Sequence[Trial | Check | Solved], kind: type[R]) -> list[R]:
+    def _done(
+        self, name: str, items: Sequence[Trial | Check | Solved], record_type: type[R]
+    ) -> list[R]:
         if not items:
             return []
-        path = self.run.directory / name
-        stage = name.removesuffix(".jsonl").replace("_", " ")
-        with self.run.lock():
-            if path.is_file():
-                results = records.read(path, kind)
-            else:
-                done = Counter[str]()
-                self.on_progress(stage, 0, len(items))
+        stage, done = name.removesuffix(".jsonl").replace("_", " "), list[R]()
+        self.on_progress(stage, 0, len(items))
 
-                def advance(_: R) -> None:
-                    done[stage] += 1
-                    self.on_progress(stage, done[stage], len(items))
+        def advance(record: R) -> None:
+            done.append(record)
+            self.on_progress(stage, len(done), len(items))
 
-                results = run_items(
-                    self.run,
-                    _PlayerFactory(self.factory, self.learnt),
-                    items,
-                    kind,
-                    workers=self.workers,
-                    backend=self.backend,
-                    on_result=advance,
-                )
-                with writing(path):
-                    records.write(path, results)
-            self.run.discard_parts()
-        return results
+        return self.stage(name, partial(_Player, self.learnt), items, record_type, advance)
 
 
 def greedy_attempts(
-    run: Run,
-    factory: ExplorationFactory,
+    stage: Stage,
     tasks: Sequence[Task],
-    *,
-    workers: int = 1,
-    backend: Backend = "processes",
     on_progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> list[Played]:
     """Play each goal greedily with the memory as it is, without its own source, and record it."""
-    stages = Stages(run, factory, Learnt((), (), ()), workers, backend, on_progress)
+    stages = Stages(stage, Learnt((), (), ()), on_progress)
     return stages.play(ATTEMPTS, [Trial(n, task, (), 0.0) for n, task in enumerate(tasks)])
-
-
-@dataclass(frozen=True, slots=True)
-class _PlayerFactory:
-    factory: ExplorationFactory
-    learnt: Learnt = field(repr=False)
-
-    def __call__(self) -> _Player:
-        return _Player(self.factory(), self.learnt)
 
 
 class _Player:
     """Plays goals greedily with some of the candidates; the worker of the gate."""
 
-    def __init__(self, setup: ExplorationSetup, learnt: Learnt) -> None:
+    def __init__(self, learnt: Learnt, setup: ExplorationSetup) -> None:
         self._setup = setup
         self._learnt = learnt
         rows = learnt.rows + learnt.plain

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.envs.field_errors import FieldError
 from ldm.errors import LdmError
 from ldm.interchange import foreign
@@ -29,7 +29,7 @@ from ldm.interchange.remainder import (
     step_remainder,
 )
 from ldm.records import Problem
-from ldm.secrecy import redacted_json
+from ldm.text import read_bytes, read_lines, redacted_json
 from ldm.types import Step, Trajectory
 
 SUFFIX = ".json"
@@ -124,7 +124,7 @@ def detect(line: Mapping[str, Any]) -> bool:
 
 def detect_file(path: Path) -> bool:
     """Return whether a JSON file looks like a document, from its beginning."""
-    return bool(_SIGN.search(untrusted.file_bytes(path, most=_HEAD)))
+    return bool(_SIGN.search(read_bytes(path, most=_HEAD)))
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
@@ -133,10 +133,10 @@ def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Proble
     assumed: of documents that are not ours.
     """
     if path.suffix != SUFFIX:
-        for number, line in untrusted.lines(path):
+        for number, line in read_lines(path):
             yield parse(line, str(path), number, assumed)
         return
-    yield parse(untrusted.file_bytes(path), str(path), 1, assumed)
+    yield parse(read_bytes(path), str(path), 1, assumed)
 
 
 def parse(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ldm import untrusted
 from ldm.records import Problem
+from ldm.text import parse_json, read_bytes, read_lines
 
 SUFFIX = ".json"
 
@@ -23,9 +23,9 @@ def documents(path: Path) -> Iterator[tuple[int, bytes] | Problem]:
     Raises LdmError where the file cannot be read at all.
     """
     if path.suffix != SUFFIX:
-        yield from untrusted.lines(path)
+        yield from read_lines(path)
         return
-    value = untrusted.json_value(untrusted.file_bytes(path), str(path))
+    value = parse_json(read_bytes(path), str(path))
     if isinstance(value, Problem):
         yield value
         return

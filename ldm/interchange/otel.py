@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ldm import untrusted
 from ldm.envs.field_errors import FieldError
 from ldm.interchange import foreign
 from ldm.interchange.documents import documents
 from ldm.interchange.foreign import NOTHING, Acted, Assumed, Heard, call_text
 from ldm.records import Problem
+from ldm.text import parse_json
 from ldm.types import Trajectory
 
 INPUT, OUTPUT = "gen_ai.input.messages", "gen_ai.output.messages"
@@ -66,7 +66,7 @@ def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Proble
             yield document
             continue
         number, text = document
-        value = untrusted.json_value(text, str(path), number)
+        value = parse_json(text, str(path), number)
         if isinstance(value, Problem):
             yield value
             continue
@@ -159,7 +159,7 @@ def _messages(attributes: Mapping[str, Any], name: str) -> list[Any]:
     """Return messages of a span, which may be recorded as JSON in a text."""
     value = attributes.get(name, [])
     if isinstance(value, str):
-        value = untrusted.json_value(value, "")
+        value = parse_json(value, "")
         if isinstance(value, Problem):
             raise FieldError(name, value.message)
     if not isinstance(value, list):

@@ -17,8 +17,8 @@ from ldm import records
 from ldm.errors import LdmError
 from ldm.interchange.foreign import NOTHING, Assumed
 from ldm.records import Problem
+from ldm.text import check_file, parse_json
 from ldm.types import Trajectory
-from ldm.untrusted import check_file, json_value
 
 SUFFIX = ".parquet"
 #: Of the columns; it changes where an older reader would lose something.
@@ -130,7 +130,7 @@ def _trajectory(rows: Sequence[Row], file: str, start: int) -> Trajectory | Prob
     for number, row in enumerate(rows if first["step"] is not None else ()):
         step = {field: row[column] for column, field in EACH.items()}
         for column in _JSON:
-            value = json_value(row[column] or "null", file, start + number)
+            value = parse_json(row[column] or "null", file, start + number)
             if isinstance(value, Problem):
                 return replace(value, line=start + number, field=column)
             step[column] = value

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm import untrusted
 from ldm.envs.field_errors import FieldError
 from ldm.interchange import foreign
 from ldm.interchange.documents import each
 from ldm.interchange.foreign import NOTHING, Acted, Assumed, Heard, SelfDescription, call_text
 from ldm.interchange.remainder import parsed
 from ldm.records import Problem
+from ldm.text import parse_json
 from ldm.types import Trajectory
 
 #: Names of those who speak, as various programs write them.
@@ -89,7 +89,7 @@ def _turns(messages: Sequence[Mapping[str, Any]]) -> Iterator[Heard | Acted]:
 
 def _called(text: str) -> str:
     """Return the action that a call is; a text that is no JSON of one stays as it is."""
-    value = untrusted.json_value(text, "")
+    value = parse_json(text, "")
     if not (isinstance(value, dict) and isinstance(value.get("name"), str)):
         return text.strip()
     arguments = value.get("arguments", {})

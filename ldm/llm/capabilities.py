@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
 from ldm.llm.calls import Mode, Request
-from ldm.secrecy import redacted_json
+from ldm.text import read_json, redacted_json
 from ldm.types import stable_seed
 
 FILE = "capabilities.json"
@@ -176,7 +176,7 @@ class CapabilityStore:
         self._lock = threading.Lock()
         if path is not None and path.exists():
             try:
-                self._table = _adapter().validate_python(untrusted.json_file(path))
+                self._table = _adapter().validate_python(read_json(path))
             except ValidationError as error:
                 raise LdmError(
                     f"{path} does not hold the capabilities of servers.",

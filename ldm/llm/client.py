@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from ldm.errors import (
     BudgetSpent,
@@ -141,44 +141,6 @@ class Client:
     def accounts(self) -> list[Account]:
         """Return what was paid in this run, earlier attempts included, by role and model."""
         return self._setup.meter.accounts()
-
-    def recorded(self, key: str) -> Call | None:
-        """Return the recorded call with this key, None where it is to be made."""
-        with self._lock:
-            return self._setup.recording.find(key)
-
-    def admit(self, role: str, requests: Sequence[Request]) -> list[int | None]:
-        """Return the bounds on the replies to requests that are to be sent together.
-
-        Raises RunStopped where they could exceed the limits, or where no bound can be set.
-        """
-        known = [self.capabilities(request.model, role) for request in requests]
-        bounds = [self._bound(r, c) for r, c in zip(requests, known, strict=True)]
-        self._setup.meter.admit(zip(requests, bounds, strict=True))
-        return bounds
-
-    def take(self, call: Call) -> None:
-        """Record and count a call that was answered elsewhere: in a batch."""
-        with self._lock:
-            self._setup.recording.add(call)
-            self._setup.meter.take([call])
-
-    def service(self, role: str) -> Service:
-        """Return the server of a role. Raises ReplayMiss where nothing can be sent."""
-        service = self._setup.server(role).service
-        if service is None:
-            raise ReplayMiss("A replay sends nothing.", "Leave out --replay, or --batch-api.")
-        return service
-
-    @property
-    def retry(self) -> RetryPolicy:
-        """How a request is tried again."""
-        return self._setup.retry
-
-    def pause(self, seconds: float) -> None:
-        """Wait, at most until the client stops. Raises RunStopped where it has."""
-        if self._stopping.wait(seconds):
-            raise self._stop_reason()
 
     @property
     def under_way(self) -> int:
@@ -424,22 +386,10 @@ class Client:
         return replace(capabilities, structured="prompt")
 
 
-class Caller(Protocol):
-    """What makes the calls of a model: the client, or what collects them (`ldm.llm.gathering`)."""
-
-    def call(self, role: str, request: Request) -> Call:
-        """Return the call of a request, made or recorded."""
-        ...
-
-    def context(self, model: str, role: str = "") -> int | None:
-        """Return the tokens of the context of a role's model, None where nobody says."""
-        ...
-
-
 class Model:
     """One model in one role, as `LLM`."""
 
-    def __init__(self, client: Caller, name: str, role: str) -> None:
+    def __init__(self, client: Client, name: str, role: str) -> None:
         self.name = name
         self.role = role
         self._client = client

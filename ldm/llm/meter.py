@@ -43,9 +43,8 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The most that a call in flight can cost, or that a batch of calls can."""
+    """The most that a call in flight can cost."""
 
-    calls: int
     tokens: int
     usd: float
 
@@ -87,17 +86,6 @@ class Meter:
             for call in calls:
                 if call.paid:
                     self._count(call)
-
-    def admit(self, requests: Iterable[tuple[Request, int | None]]) -> None:
-        """Raise BudgetSpent where requests, each with its bound, could together exceed a limit.
-
-        Nothing is set aside: who asks makes no other calls until these are answered.
-        """
-        most = [self._most(request, max_tokens) for request, max_tokens in requests]
-        batch = Reservation(len(most), sum(m.tokens for m in most), sum(m.usd for m in most))
-        with self._changed:
-            if excess := self._excess(batch):
-                raise BudgetSpent(excess, "Raise the limit, or leave out --batch-api.")
 
     def reserve(self, request: Request, max_tokens: int | None) -> Reservation | None:
         """Set aside the most that the call can cost; `settle` gives it back.
@@ -158,22 +146,21 @@ class Meter:
         usage = Usage(1, prompt_bound(request), 0, max_tokens or 0)
         price = price_of(request.model, self._prices)
         usd = 0.0 if price is None else price.most(usage)
-        return Reservation(1, usage.prompt_tokens + usage.completion_tokens, usd)
+        return Reservation(usage.prompt_tokens + usage.completion_tokens, usd)
 
     def _excess(self, reservation: Reservation) -> str:
-        """Return which limit the call could exceed, in words; "" where it cannot."""
+        """Return which limit the call could exceed, in words, or "" if none."""
         limits, reserved = self._limits, [*self._reservations, reservation]
-        single = reservation.calls == 1
-        what = "the next call" if single else f"a batch of {reservation.calls} calls"
         calls = self._paid.calls
         tokens = self._paid.prompt_tokens + self._paid.completion_tokens
-        if limits.calls is not None and calls + sum(r.calls for r in reserved) > limits.calls:
-            used = f"{calls} model calls of --max-calls {limits.calls} are used"
-            return f"{used} up." if single else f"{used}; {what} would exceed it."
+        if limits.calls is not None and calls + len(reserved) > limits.calls:
+            return f"{calls} model calls of --max-calls {limits.calls} are used up."
         if limits.tokens is not None and tokens + sum(r.tokens for r in reserved) > limits.tokens:
-            return f"{tokens} tokens are used; {what} could exceed --max-tokens {limits.tokens}."
+            used, option = f"{tokens} tokens are used", f"--max-tokens {limits.tokens}"
+            return f"{used}; the next call could exceed {option}."
         if limits.usd is not None and self._usd + sum(r.usd for r in reserved) > limits.usd:
-            return f"{self._usd:.4f} USD are spent; {what} could exceed --max-usd {limits.usd:g}."
+            used, option = f"{self._usd:.4f} USD are spent", f"--max-usd {limits.usd:g}"
+            return f"{used}; the next call could exceed {option}."
         return ""
 
 

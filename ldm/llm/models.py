@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from ldm.config import LIMITS, MODEL, Option
 from ldm.errors import LdmError, RunStopped
-from ldm.secrecy import bare_url
-from ldm.words import counted
+from ldm.text import bare_url, counted
 
 if TYPE_CHECKING:
     from ldm.llm import LLM
-    from ldm.llm.batches import Batches
     from ldm.llm.client import Client
     from ldm.llm.meter import Account
     from ldm.llm.service import Connection
@@ -34,26 +33,38 @@ class ModelOptions:
     """Which models are called, and within which limits; run.json holds it.
 
     llm: the model that agents use. planner_llm, reasoner_llm: for planning and for LDM²'s reasoner,
-    where they differ. llm_base_url, planner_base_url, reasoner_base_url: a role's server, where it
-    is not that of all. cache: folder of recorded calls that runs share. replay: answer from this
+    where they differ. cache: folder of recorded calls that runs share. replay: answer from this
     recording or run only. concurrency: requests in flight at most. max_usd, max_tokens, max_calls:
     what the run may cost. prices: a file that adds to the known prices. timeout: in seconds.
     """
 
-    llm: str | None = None
-    planner_llm: str | None = None
-    reasoner_llm: str | None = None
-    llm_base_url: str | None = None
-    planner_base_url: str | None = None
-    reasoner_base_url: str | None = None
-    cache: str | None = None
-    replay: str | None = None
-    concurrency: int | None = None
-    max_usd: float | None = None
-    max_tokens: int | None = None
-    max_calls: int | None = None
-    prices: str | None = None
-    timeout: float | None = None
+    llm: Annotated[str | None, Option("Language model of agents.", MODEL)] = None
+    planner_llm: Annotated[
+        str | None, Option("Model for planning; default: --llm.", MODEL, rare=True)
+    ] = None
+    reasoner_llm: Annotated[
+        str | None, Option("Model for LDM²'s reasoner; default: --llm.", MODEL, rare=True)
+    ] = None
+    cache: Annotated[
+        str | None, Option("Folder of recorded calls, shared between runs.", MODEL, rare=True)
+    ] = None
+    replay: Annotated[
+        str | None, Option("Answer from this recording or run alone.", MODEL, rare=True)
+    ] = None
+    concurrency: Annotated[
+        int | None, Option(f"Requests in flight [{CONCURRENCY}].", MODEL, rare=True)
+    ] = None
+    max_usd: Annotated[float | None, Option("Stop before the run costs more USD.", LIMITS)] = None
+    max_tokens: Annotated[
+        int | None, Option("Stop before the run uses more tokens.", LIMITS, rare=True)
+    ] = None
+    max_calls: Annotated[
+        int | None, Option("Stop before the run makes more calls.", LIMITS, rare=True)
+    ] = None
+    prices: Annotated[str | None, Option("File of further prices.", LIMITS, rare=True)] = None
+    timeout: Annotated[float | None, Option("Seconds for a request [300].", LIMITS, rare=True)] = (
+        None
+    )
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any], file: Path) -> ModelOptions:
@@ -193,20 +204,6 @@ class Models:
                 self._roles = self.options.roles()
                 self._client = make_client(self.options, self._connect, self._directory)
             return self._client
-
-    def batches(self, role: str) -> Batches:
-        """Return what makes calls of a role in batches.
-
-        Raises LdmError where calls are recorded nowhere, the server takes no batches, or as `get`.
-        """
-        from ldm.llm.batches import Batches
-
-        if self._directory is None:
-            raise LdmError(
-                "Calls in batches have to be recorded, and there is no folder for that.",
-                "Name one with --record FOLDER, or leave out --batch-api.",
-            )
-        return Batches(self.client(), role, self._directory, self._message)
 
     def accounts(self) -> list[Account]:
         """Return what was paid in this run so far; [] where no model was used."""

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm import untrusted
 from ldm.errors import LdmError
+from ldm.text import read_json
 from ldm.types import Usage
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def load_prices(file: Path | None = None) -> dict[str, Price]:
     prices = {name: price for name, price in listed.items() if not _is_implied(name, listed)}
     if file is None:
         return prices
-    table = untrusted.json_file(file)
+    table = read_json(file)
     models = table.get("models") if isinstance(table, dict) else None
     if not isinstance(models, dict):
         raise LdmError(f"{file} has no field models.", FORMAT)

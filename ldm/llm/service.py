@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import importlib
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -11,12 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ldm import untrusted
 from ldm.llm.calls import Request, ServerReply
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities, context_in
 from ldm.llm.meter import prompt_guess
 from ldm.llm.structured import strict_schema, with_json_instruction
-from ldm.secrecy import bare_url, guard, redacted, url_secrets
+from ldm.text import bare_url, guard, redacted, url_secrets
 from ldm.types import Usage, encodable, stable_hash
 
 if TYPE_CHECKING:
@@ -187,17 +187,21 @@ class Service:
             response = self._client.get(
                 "/models", cast_to=httpx2.Response, options={"timeout": LISTING_TIMEOUT}
             )
-            text = untrusted.whole_characters(response.content.decode())
-            return context_in(untrusted.json_value(text, ""), model)
+            return context_in(json_of(response.content), model)
         return None
 
 
 def json_of(body: bytes) -> Any:
-    """Return the JSON of a response. Raises Fault where it is none, ValueError where no UTF-8."""
-    content = untrusted.json_value(untrusted.whole_characters(body.decode()), "")
-    if isinstance(content, untrusted.Problem):
-        raise Fault("again", "an answer that is not JSON (cut off?)", final=True)
-    return content
+    """Return the JSON of a response, or raise Fault.
+
+    Half surrogate pairs pass, which servers send of a reply cut off within a character; `encodable`
+    replaces them.
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        fault = Fault("again", "an answer that is not JSON (cut off?)", final=True)
+    raise fault  # outside of the handler, so that no chained exception can show the response
 
 
 def reply_in(content: Any, request: Request, capabilities: Capabilities) -> ServerReply:
@@ -216,7 +220,7 @@ def reply_in(content: Any, request: Request, capabilities: Capabilities) -> Serv
 
 
 def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
-    """Return the fault of a response with an HTTP status that is an error, or of one in a batch."""
+    """Return the fault of a response whose HTTP status is an error."""
     message = message_in(body)
     what = f"HTTP {status}: {message}" if message else f"HTTP {status}"
     if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(message)):

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ldm.llm import Message
-from ldm.untrusted import value_within, whole_characters
+from ldm.text import value_in
 
 FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
@@ -135,18 +135,16 @@ def repair_messages(messages: Sequence[Message], reply: str, complaint: str) -> 
 
 def _candidates(text: str) -> Iterator[dict[str, Any]]:
     """Yield every JSON object in a reply, the likeliest first."""
-    plain = whole_characters(THINKING.sub("", text[:LONGEST_REPLY]))
+    plain = THINKING.sub("", text[:LONGEST_REPLY])
     tries = MOST_OBJECTS
     for part in (plain, *FENCE.findall(plain)):
-        content = part.encode("utf-8", "surrogatepass")
-        start = content.find(b"{")
+        start = part.find("{")
         while start >= 0 and tries:
             tries -= 1
-            # A line break within a string is no reason to refuse.
-            value, end = value_within(content, start, loose=True) or (None, start + 1)
+            value, end = value_in(part, start) or (None, start + 1)
             if isinstance(value, dict):
                 yield value
-            start = content.find(b"{", end)
+            start = part.find("{", end)
 
 
 def _error_message(error: ValidationError) -> str:

@@ -24,12 +24,13 @@ from typing import IO, TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory.chroma import store_errors
 from ldm.memory.directory import ADDED, additions_of
 from ldm.memory.formation import texts_of
+from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Reward, Trajectory, stable_hash
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Log(Generic[R]):
             return [], (0, 0)
         with store_errors(str(self.path)):
             try:
-                untrusted.check_file(self.path)
+                check_file(self.path)
             except LdmError as error:
                 raise MemoryStoreError(error.message, error.remedy) from error
             with self.path.open("rb") as file:
@@ -188,7 +189,7 @@ class Log(Generic[R]):
             problem = "it is not as it was written"
         else:
             parsed = records.parse(text, self._type, str(self.path), number)
-            if not isinstance(parsed, untrusted.Problem):
+            if not isinstance(parsed, Problem):
                 return parsed
             problem = f"{parsed.field}: {parsed.message}"
         raise MemoryStoreError(
@@ -204,7 +205,7 @@ def _opened_itself(path: str, flags: int) -> int:
 
 
 #: Bytes of a line at which it is refused.
-_MOST = untrusted.MAX_LENGTH + 1
+_MOST = MAX_LENGTH + 1
 
 
 def _line(record: object) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from ldm import secrecy
 from ldm.errors import MemoryStoreError
+from ldm.text import bare_url, guard, url_secrets
 
 #: Chroma's own variables, from which its client takes what lets it in, and how that is sent.
 PROVIDER, CREDENTIALS = "CHROMA_CLIENT_AUTH_PROVIDER", "CHROMA_CLIENT_AUTH_CREDENTIALS"
@@ -27,9 +27,9 @@ def is_server(location: str) -> bool:
     except ValueError:  # it is none, which whoever opens it says
         parts, plain = urlsplit(""), not set("@?#") & set(location)
     if not plain:
-        secrecy.guard(secrecy.url_secrets(location))
+        guard(url_secrets(location))
         raise MemoryStoreError(
-            f"The address of the memory ({secrecy.bare_url(location)}) carries more than host and "
+            f"The address of the memory ({bare_url(location)}) carries more than host and "
             "port, such as a password: it would be shown and recorded.",
             f"Leave that out. {let_in()}",
         )

@@ -41,8 +41,8 @@ from ldm.memory.rows import Rows
 from ldm.memory.store import Store
 from ldm.parallel import iterate_concurrently, map_concurrently
 from ldm.reason import AsksAhead, Reasoner
+from ldm.text import check_file, read_array
 from ldm.types import Trajectory, stable_hash
-from ldm.untrusted import array, check_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,7 +138,7 @@ class StagedEmbedder:
             content = path.read_bytes()
             if _sum(content[:-SUM]) != content[-SUM:]:
                 raise ValueError("it is not as it was written")
-            staged: NDArray[np.float32] = array(io.BytesIO(content[:-SUM]))
+            staged: NDArray[np.float32] = read_array(io.BytesIO(content[:-SUM]))
             if staged.shape != (count, self.dimension) or not np.isfinite(staged).all():
                 raise ValueError("it holds other vectors")
         except (OSError, ValueError, LdmError) as error:

@@ -14,10 +14,10 @@ from traceback import walk_tb
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from ldm import secrecy
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory.addresses import is_server, let_in
 from ldm.memory.directory import DATABASE
+from ldm.text import guard, redacted
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,10 +63,10 @@ def store_errors(location: str) -> Iterator[None]:
             remedy = let_in()
         else:
             problem, remedy = (
-                f"cannot be used: {secrecy.redacted(str(error))}",
+                f"cannot be used: {redacted(str(error))}",
                 "Check that it is a memory made by ldm.",
             )
-        problem = secrecy.redacted(problem)  # a server may say what it was sent
+        problem = redacted(problem)  # a server may say what it was sent
         raise MemoryStoreError(f"The memory at {location} {problem}.", remedy) from error
 
 
@@ -119,7 +119,7 @@ def open_client(location: str) -> Any:
     # Chroma would read a file .env in the working directory, which can name classes to load.
     settings = Settings(_env_file=None, anonymized_telemetry=False)
     if credentials := settings.chroma_client_auth_credentials:
-        secrecy.guard([credentials, credentials.partition(":")[2]])
+        guard([credentials, credentials.partition(":")[2]])
     if not is_server(location):
         if Path(location, DATABASE).exists() and not os.access(location, os.W_OK):
             raise PermissionError(f"permission denied: {location}")  # SQLite needs to write its log

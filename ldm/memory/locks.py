@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
 
-from ldm import untrusted
 from ldm.errors import MemoryLocked, MemoryStoreError
+from ldm.text import parse_json
 
 LOCK = ".lock"
 #: Seconds for which a writer tries to get the lock of a directory: readers ask for it, briefly.
@@ -154,7 +154,7 @@ def _owner() -> dict[str, str | int]:
 
 
 def _parsed(text: str) -> Mapping[str, Any]:
-    owner = untrusted.json_value(text, "")
+    owner = parse_json(text, "")
     return owner if isinstance(owner, dict) and isinstance(owner.get("since"), int) else {}
 
 

@@ -26,7 +26,7 @@ from typing import IO, Any, ClassVar, get_args
 
 import numpy as np
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import snapshot
 from ldm.memory.access import creating
@@ -37,6 +37,7 @@ from ldm.memory.opening import known_generations, load
 from ldm.memory.passages import OWN_NUMBERS, OWN_TEXTS, SHARED, add_passage, passages
 from ldm.memory.rows import Rows
 from ldm.memory.store import vector_id
+from ldm.text import Problem, check_file, parse_json, read_array
 from ldm.types import Origin, Outcome
 
 FORMAT = 1
@@ -146,7 +147,7 @@ def read_pack(path: Path) -> tuple[Contents, tuple[Generation, ...]]:
 
     Raises MemoryStoreError where it is damaged, hostile or of a newer version.
     """
-    untrusted.check_file(path)
+    check_file(path)
     try:
         with zipfile.ZipFile(path) as pack:
             return _read(pack)
@@ -169,8 +170,8 @@ class _Refused(Exception):
 
 def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
     _check_members(pack)
-    head = untrusted.json_value(_bytes(pack, MANIFEST), MANIFEST)
-    if isinstance(head, untrusted.Problem):
+    head = parse_json(_bytes(pack, MANIFEST), MANIFEST)
+    if isinstance(head, Problem):
         raise _Refused(f"its manifest is damaged: {head.message}")
     if not isinstance(head, dict) or not isinstance(head.get("format"), int):
         raise _Refused("its manifest names no format")
@@ -252,7 +253,7 @@ def _limited(file: IO[bytes]) -> Iterator[bytes]:
 
 def _vectors(pack: zipfile.ZipFile, dimension: int) -> dict[str, bytes]:
     with pack.open(VECTORS) as file:
-        array = untrusted.array(io.BytesIO(file.read()))
+        array = read_array(io.BytesIO(file.read()))
     if not isinstance(array, np.ndarray):
         raise _Refused("its vectors are an archive")
     if array.dtype != np.float32 or array.ndim != 2 or array.shape[1] != dimension:
@@ -271,8 +272,8 @@ def _passage(
     vectors: Mapping[str, bytes],
 ) -> tuple[int, str]:
     """Return generation and content of a line, which must be a sound passage."""
-    passage = untrusted.json_value(line, PASSAGES, most=MOST_IN_A_LINE)
-    if isinstance(passage, untrusted.Problem):
+    passage = parse_json(line, PASSAGES, most=MOST_IN_A_LINE)
+    if isinstance(passage, Problem):
         raise _Refused(passage.message)
     if not isinstance(passage, dict) or {*passage} != {*SHARED, *_PARTS, "generation"}:
         raise _Refused(f"it has not the fields {', '.join((*SHARED, *_PARTS))}, generation")

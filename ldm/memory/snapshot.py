@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.errors import LdmError
 from ldm.memory.addresses import is_server
 from ldm.memory.columns import NUMBERS, TEXTS, Columns, Vectors
@@ -41,6 +41,7 @@ from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
 from ldm.memory.rows import Rows
+from ldm.text import check_file, read_array
 from ldm.types import stable_hash
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _read(place: Path, generation: Generation, vectors_as: Precision) -> Content
 
     try:
         for name in (MANIFEST, *TABLES, VECTORS, KINDS):
-            untrusted.check_file(place / name)
+            check_file(place / name)
         text, _, checksum = (place / MANIFEST).read_bytes().rpartition(b"\n")
         if int(checksum) != zlib.crc32(text):
             return None
@@ -144,7 +145,7 @@ def _read(place: Path, generation: Generation, vectors_as: Precision) -> Content
         nodes = np.stack([pasts[name].to_numpy() for name in pasts.columns], axis=1)
         columns = Columns(generation.env, MappedTexts(texts["text"]), values, nodes)
         kinds = records.loads((place / KINDS).read_bytes(), KindWeights)
-        distinct = untrusted.array(place / VECTORS, mapped=True).view(np.ndarray)  # indexed faster
+        distinct = read_array(place / VECTORS, mapped=True).view(np.ndarray)  # indexed faster
     # A panic of its Rust code is no Exception.
     except (*DAMAGE, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
@@ -197,7 +198,7 @@ def stamp(database: Path) -> tuple[int, ...]:
 def catalog(location: str) -> Catalog | None:
     """Return what was published last; None where nothing was, or it is damaged."""
     try:
-        untrusted.check_file(folder_of(location) / CATALOG)
+        check_file(folder_of(location) / CATALOG)
         text, _, checksum = (folder_of(location) / CATALOG).read_bytes().rpartition(b"\n")
         if int(checksum) != zlib.crc32(text):
             return None

@@ -22,8 +22,8 @@ from ldm.reason.pages import (
     tokens,
     without_amounts,
 )
+from ldm.text import counted
 from ldm.types import Past
-from ldm.words import counted
 
 #: Labels that a list has at least, described by equally many lines.
 LISTED = 2

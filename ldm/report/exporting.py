@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ldm import records
 from ldm.errors import LdmError
 from ldm.report.reading import ReadRun, RecordedEpisode
-from ldm.secrecy import redacted_json
+from ldm.text import redacted_json
 from ldm.types import Trajectory
 
 Format = Literal["inspect", "atif", "openai", "parquet"]

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.errors import LdmError
 from ldm.report.reading import ReadRun, RecordedEpisode
 from ldm.reporting import Reporting
-from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
 from ldm.types import EpisodeResult
 
 if TYPE_CHECKING:
@@ -66,11 +66,9 @@ def labels_of(runs: Sequence[ReadRun]) -> list[str]:
     """Return labels that tell the runs apart: of equal ones, each has its number."""
     from ldm.run.grid import labels
 
-    evaluations = [one.spec for one in runs if isinstance(one.spec, EvaluationSpec)]
+    evaluations = [one.spec for one in runs if isinstance(one.spec, Evaluate)]
     named = iter(labels(evaluations))
-    plain = [
-        next(named) if isinstance(one.spec, EvaluationSpec) else _named(one.spec) for one in runs
-    ]
+    plain = [next(named) if isinstance(one.spec, Evaluate) else _named(one.spec) for one in runs]
     places: dict[str, int] = {}
     result = []
     for name in plain:
@@ -79,8 +77,8 @@ def labels_of(runs: Sequence[ReadRun]) -> list[str]:
     return result
 
 
-def _named(spec: RefinementSpec | PlanSpec) -> str:
-    if isinstance(spec, PlanSpec):
+def _named(spec: Refine | OptimisePlan) -> str:
+    if isinstance(spec, OptimisePlan):
         return " ".join(filter(None, (f"plan for {spec.kind}", spec.variant)))
     return f"refinement round {spec.round}" if spec.rounds > 1 else "refinement"
 
@@ -89,7 +87,7 @@ def run_data(content: Content, label: str, report: Report | None) -> Json:
     """Return what the page tells of a run, without its episodes."""
     run, summary = content.run, content.summary
     manifest, spec = run.run.manifest, run.spec
-    calls = summary is not None and bool(summary.overall.calls)
+    calls = summary is not None and bool(summary.overall.figures["calls"])
     return {
         "id": run.id,
         "label": label,
@@ -166,7 +164,7 @@ def _remarks(content: Content, report: Report | None) -> list[str]:
 
 def _plans(run: ReadRun) -> list[Json]:
     """Return the plans of an optimisation, X_0 first, each with the success that it had."""
-    iterations = run.iterations() if isinstance(run.spec, PlanSpec) else []
+    iterations = run.iterations() if isinstance(run.spec, OptimisePlan) else []
     return [
         {
             "name": f"X_{number}",
@@ -183,7 +181,7 @@ def report_of(content: Content, label: str) -> Report | None:
     from ldm.run.results import Report
 
     spec, summary = content.run.spec, content.summary
-    if not isinstance(spec, EvaluationSpec) or summary is None:
+    if not isinstance(spec, Evaluate) or summary is None:
         return None
     return Report(
         env=spec.env,
@@ -225,7 +223,7 @@ def _over_settings(contents: Sequence[Content]) -> Iterator[Json]:
     known = [
         (content, content.summary, _settings_of(content.run.spec))
         for content in contents
-        if isinstance(content.run.spec, EvaluationSpec)
+        if isinstance(content.run.spec, Evaluate)
     ]
     names = sorted({name for _, _, values in known for name in values})
     for name in names:

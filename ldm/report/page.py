@@ -19,7 +19,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from ldm.secrecy import redacted_json
+from ldm.text import redacted_json
 
 #: In the order in which the page needs them; the first says that all are strict.
 SCRIPTS = (

@@ -6,7 +6,6 @@ finished shows what it has.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm import records
+from ldm.agents import reporting_named
+from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.episode import CALLS
 from ldm.errors import LdmError
 from ldm.policy import CONSULTED, VOTES
 from ldm.reporting import Reporting
-from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
-from ldm.runs import MANIFEST, Run, open_run
+from ldm.runs import Run, open_run
 from ldm.types import EpisodeResult, StateActionTuple, Trajectory
 
 if TYPE_CHECKING:
@@ -31,12 +31,10 @@ if TYPE_CHECKING:
     from ldm.llm.calls import Call
     from ldm.run.judged import Judged
 
-Spec = EvaluationSpec | RefinementSpec | PlanSpec
+Spec = Evaluate | Refine | OptimisePlan
 #: What the id of a tuple looks like; records may hold anything.
 _ID = re.compile(r"[0-9a-f]{16}\Z")
-SPECS: Mapping[str, type[Spec]] = {
-    one.command: one for one in (EvaluationSpec, RefinementSpec, PlanSpec)
-}
+SPECS: Mapping[str, type[Spec]] = {one.command: one for one in (Evaluate, Refine, OptimisePlan)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +127,6 @@ class ReadRun:
     @cached_property
     def reporting(self) -> Reporting:
         """What the agent's class tells of its episodes."""
-        from ldm.agents import reporting_named
-
         return reporting_named(self.agent) if self.agent else Reporting()
 
     @cached_property
@@ -207,9 +203,7 @@ def read_run(name: str | Path, folder: Path, *, trust: bool = False) -> ReadRun:
             "report.",
             f"Name runs of {', '.join(SPECS)}.",
         )
-    text = json.dumps(run.manifest.arguments.get("plan", {}))
-    spec = records.loads(text, spec_type, file=str(run.directory / MANIFEST))
-    one = ReadRun(run, spec)
+    one = ReadRun(run, run.spec(spec_type))
     if trust and ":" in one.agent:
         load_agent(one.agent)
     return one
@@ -228,7 +222,7 @@ def tuples_of(
 
     spec = run.spec
     recalled = dict.fromkeys(recalled_ids(episodes))
-    if not recalled or not isinstance(spec, EvaluationSpec) or not spec.memory_digest:
+    if not recalled or not isinstance(spec, Evaluate) or not spec.memory_digest:
         return recalled
     known: dict[str, StateActionTuple] = {}
     for generation in (spec.generation, None):

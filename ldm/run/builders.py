@@ -8,34 +8,35 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
+from ldm.config import Evaluate, OptimisePlan, Refine, S, Section
 from ldm.errors import LdmError
-from ldm.options import Settings, override
-from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec, S
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.optimiser import AttemptSetup
+    from ldm.agents.autoplan.settings import AutoPlanSettings
+    from ldm.config import Build
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment, EnvironmentBase
-    from ldm.explore import ExplorationSetup
+    from ldm.explore import ExplorationSetup, GateOptions, RefineOptions
     from ldm.llm import LLM
-    from ldm.llm.models import Models
+    from ldm.llm.models import ModelOptions, Models
     from ldm.memory import Contents, Memory
+    from ldm.policy import PolicyOptions
     from ldm.reason import Reasoner
     from ldm.reason.offline import OfflineReasoner
     from ldm.reason.prompted import PromptedOptions, PromptedReasoner
     from ldm.types import Card
 
-T_co = TypeVar("T_co", covariant=True)
-
-#: Held while an embedder is loaded for agents: those of all threads share it.
-_OPENING = threading.Lock()
+#: Held while something is built: the threads of a process share what is loaded, and a library that
+#: is imported beside working threads may break them.
+_BUILDING = threading.RLock()
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What takes long to load, and may be shared by the threads of a process.
+    """An embedder, the offline reasoner and a memory, which the threads of a process share.
 
     memory: None for agents that need none.
     """
@@ -51,22 +52,35 @@ class Knowledge:
         return PromptedReasoner(llm, card, self.reasoner, self.embedder, options)
 
 
-@dataclass(frozen=True)
-class Builder(Generic[S, T_co]):
-    """Builds what works on one task at a time: a frozen, picklable value.
+#: The knowledge that this process loaded last, by what identifies it.
+_LOADED: dict[object, Knowledge] = {}
 
-    cache, embeddings: see `Runtime`.
+
+@dataclass(frozen=True)
+class Builder(Generic[S]):
+    """Build what a worker needs, in whichever process it works: a frozen, picklable value.
+
+    cache, embeddings: see `Runtime`. contents: of the memory, for machines that do not have it.
     """
 
     spec: S
     cache: Path | None = None
     embeddings: Path | None = None
+    contents: Contents | None = field(default=None, compare=False, repr=False)
 
-    def __call__(self, models: Models | None = None, knowledge: Knowledge | None = None) -> T_co:
-        """Build it. models: of this process. knowledge: what `load` returned, if it was called.
+    def __call__(self, models: Models | None = None) -> Any:
+        """Return the environment, ready for everything, and what acts in it.
 
-        Raises LdmError where a name, an option, data, model or the memory is wrong.
+        models: of this process. Raises LdmError where a name, an option, data, model or the memory
+        is wrong.
         """
+        with _BUILDING:
+            env = build_environment(self.spec.env, self.cache)
+            env.prepare()
+            return self.equipped(env, models)
+
+    def equipped(self, env: EnvironmentBase, models: Models | None) -> Any:
+        """Return the environment with what acts in it."""
         raise NotImplementedError
 
     @property
@@ -74,244 +88,229 @@ class Builder(Generic[S, T_co]):
         """Which of "memory" and "reasoner" are needed."""
         return ()
 
-    def environment(self) -> EnvironmentBase:
-        """Build the environment."""
-        return build_environment(self.spec.env, self.spec.env_options, self.cache)
+    def embedder(self) -> Embedder:
+        """Return the embedder, one for all threads."""
+        from ldm.embed import load_embedder
 
-    def load(self, env: str = "", contents: Contents | None = None) -> Knowledge | None:
-        """Load what the threads of a process may share; None where nothing is needed.
+        with _BUILDING:
+            return _opened_embedder(load_embedder, self.spec.embedder, self.embeddings)
 
-        env: the name that the memory has for the environment, where it is known.
-        contents: what `contents` returned, where the memory need not be read.
-        """
-        spec, needs = self.spec, self.needs
-        if not needs:
-            return None
-        model = open_embedder(spec.embedder, self.embeddings)
-        if contents is not None:
-            return load_knowledge(model, contents, contents.generation.env, spec.generation)
-        name = env or environment_name(spec.env, spec.env_options, self.cache)
-        return load_knowledge(
-            model, spec.memory if "memory" in needs else None, name, spec.generation
-        )
+    def knowledge(self, env: str) -> Knowledge:
+        """Return the knowledge about the environment `env`, loaded once in a process."""
+        spec, embedder = self.spec, self.embedder()
+        place = spec.memory if "memory" in self.needs else None
+        key = (place, env, spec.generation, spec.memory_digest)
+        with _BUILDING:
+            known = _LOADED.get(key)
+            if known is None or known.embedder is not embedder:
+                _LOADED.clear()
+                known = load_knowledge(embedder, self.contents or place, env, spec.generation)
+                _LOADED[key] = known
+            return known
 
-    def paid(self) -> float | None:
-        """Return what was paid for models: they are called by what shares this only."""
-        return None
-
-    def contents(self) -> Contents | None:
-        """Read what the memory holds; None where none is needed."""
+    def carrying(self) -> Builder[S]:
+        """Return the builder with the memory's contents, for other machines."""
         if "memory" not in self.needs:
-            return None
+            return self
         from ldm.memory import inspect
 
         spec = self.spec
-        name = environment_name(spec.env, spec.env_options, self.cache)
-        return inspect(spec.memory, name, spec.generation)
-
-    def prepare(self, built: Any) -> None:
-        """Let the environment that was built load what it otherwise would at first use."""
-        (built[0] if isinstance(built, tuple) else built.env).prepare()
+        name = environment_name(spec.env, self.cache)
+        return replace(self, contents=inspect(spec.memory, name, spec.generation))
 
 
-@dataclass(frozen=True)
-class Carried(Generic[T_co]):
-    """A builder for other machines, which takes along what the memory holds.
+class PlayerBuilder(Builder[Evaluate]):
+    """Build the environment and the agent of an evaluation."""
 
-    It is pickled once, its arrays apart, so that a machine gets them once for all its processes.
-    """
-
-    builder: Builder[Any, T_co]
-    contents: Contents | None = field(compare=False, repr=False)
-
-    def paid(self) -> float | None:
-        """Return None: no model is called on other machines."""
-        return None
-
-    def __call__(self) -> T_co:
-        """Build it, as `builder` does where the memory is."""
-        return self.builder(None, self.builder.load(contents=self.contents))
-
-
-class Shared(Generic[T_co]):
-    """A builder for the threads of this process, which share its models and its knowledge.
-
-    models: None where none is called.
-    built: everything that it has built so far.
-    """
-
-    def __init__(self, builder: Builder[Any, T_co], models: Models | None) -> None:
-        self._builder = builder
-        self._models = models
-        self._knowledge: Knowledge | None = None
-        self._loaded = False
-        self._lock = threading.Lock()
-        self.built: list[T_co] = []
-
-    def paid(self) -> float | None:
-        """Return what was paid for models so far, see `Models.paid`."""
-        return None if self._models is None else self._models.paid()
-
-    def __call__(self) -> T_co:
-        """Build one more, for one thread.
-
-        The first is ready for everything before there is another: libraries that are imported
-        while other threads work may break them.
-        """
-        with self._lock:
-            if not self._loaded:
-                self._knowledge, self._loaded = self._builder.load(), True
-            result = self._builder(self._models, self._knowledge)
-            if not self.built:
-                self._builder.prepare(result)
-            self.built.append(result)
-        return result
-
-
-class PlayerBuilder(Builder[EvaluationSpec, "tuple[Environment, Agent]"]):
-    """Builds the environment and the agent of an evaluation."""
-
-    def __call__(
-        self, models: Models | None = None, knowledge: Knowledge | None = None
-    ) -> tuple[Environment, Agent]:
+    def equipped(self, env: EnvironmentBase, models: Models | None) -> tuple[Environment, Agent]:
         from ldm.agents import Resources
 
-        spec = self.spec
+        spec, needs = self.spec, self.needs
         agent, options = agent_of(spec), agent_options(spec)
-        resources: dict[str, Any] = {"seed": spec.seed, "embedding": self._embedding}
+        resources: dict[str, Any] = {"seed": spec.seed, "embedding": self.embedder}
         if "llm" in agent.needs:
             if models is None:
                 raise no_model(spec)
             resources |= {"llm": models.get("llm"), "planner": models.get("planner")}
-        env = self.environment()
-        if loaded := knowledge or self.load(env.card.name):
-            resources |= {"memory": loaded.memory, "reasoner": loaded.reasoner}
+        if needs:
+            known = self.knowledge(env.card.name)
+            resources |= {"memory": self._visible(known.memory), "reasoner": known.reasoner}
             if models is not None and "reasoner" in agent.needs:
-                resources |= {"reasoner_llm": models.get("reasoner"), "ask": loaded.ask}
+                resources |= {"reasoner_llm": models.get("reasoner"), "ask": known.ask}
         return env, agent(options, Resources(**resources))
 
     @property
     def needs(self) -> Collection[str]:
         return {"memory", "reasoner"}.intersection(agent_needs(self.spec))
 
-    def _embedding(self) -> Embedder:
-        """Open the embedder for an agent that asks for it: most never do."""
-        from ldm.embed import load_embedder
-
-        with _OPENING:
-            return _opened_embedder(load_embedder, self.spec.embedder, self.embeddings)
-
-    def load(self, env: str = "", contents: Contents | None = None) -> Knowledge | None:
-        loaded, spec = super().load(env, contents), self.spec
-        if loaded is None or loaded.memory is None:
-            return loaded
-        if not (spec.without_tuples or spec.without_trajectories):
-            return loaded
-        view = loaded.memory.without(spec.without_tuples, spec.without_trajectories)
-        return replace(loaded, memory=view)
+    def _visible(self, memory: Memory | None) -> Memory | None:
+        """Return the memory without the tuples that the evaluation leaves out."""
+        tuples, trajectories = self.spec.without_tuples, self.spec.without_trajectories
+        if memory is None or not (tuples or trajectories):
+            return memory
+        return memory.without(tuples, trajectories)
 
 
-class ExplorerBuilder(Builder[RefinementSpec, "ExplorationSetup"]):
-    """Builds what the goals of a refinement are explored with."""
+class ExplorerBuilder(Builder[Refine]):
+    """Build what the goals of a refinement are explored with."""
 
     needs = ("memory", "reasoner")
 
-    def __call__(
-        self, models: Models | None = None, knowledge: Knowledge | None = None
-    ) -> ExplorationSetup:
+    def equipped(self, env: EnvironmentBase, models: Models | None) -> ExplorationSetup:
         from ldm.explore import ExplorationSetup
-        from ldm.policy import Policy, PolicyOptions
+        from ldm.policy import Policy
 
         spec = self.spec
-        options: PolicyOptions = override(PolicyOptions, dict(spec.policy_options), "policy")
-        env = self.environment()
-        loaded = knowledge or self.load(env.card.name)
-        assert loaded is not None  # noqa: S101 - it needs both
-        assert loaded.memory is not None  # noqa: S101
-        reasoner: Reasoner = loaded.reasoner
+        options = policy_options(spec)
+        known = self.knowledge(env.card.name)
+        assert known.memory is not None  # noqa: S101 - it needs one
+        reasoner: Reasoner = known.reasoner
         if models is not None:
             prompted = options.prompted(models.options.in_flight)
-            reasoner = loaded.ask(models.get("reasoner"), env.card, prompted)
-        policy = Policy(loaded.memory, reasoner, options, spec.seed)
+            reasoner = known.ask(models.get("reasoner"), env.card, prompted)
+        policy = Policy(known.memory, reasoner, options, spec.seed)
         return ExplorationSetup(
-            env, loaded.memory, reasoner, policy, spec.refine_options(), spec.seed
+            env, known.memory, reasoner, policy, search_options(spec), spec.seed
         )
 
 
-class OptimiserBuilder(Builder[PlanSpec, "AttemptSetup"]):
-    """Builds what the attempts of a plan optimisation are made with."""
+class AttemptBuilder(Builder[OptimisePlan]):
+    """Build what the attempts of a plan optimisation are made with."""
 
-    def __call__(
-        self, models: Models | None = None, knowledge: Knowledge | None = None
-    ) -> AttemptSetup:
+    def equipped(self, env: EnvironmentBase, models: Models | None) -> AttemptSetup:
         from ldm.agents.autoplan.optimiser import AttemptSetup
 
         assert models is not None  # noqa: S101 - its spec always calls models
-        return AttemptSetup(self.environment(), models.get("llm"), models.get("planner"))
+        spec = self.spec
+        return AttemptSetup(
+            env, models.get("llm"), models.get("planner"), plan_settings(spec), spec.seed
+        )
 
 
-def agent_of(spec: EvaluationSpec) -> type[Agent]:
-    """Return the agent's class: what it needs, and whether it sees rewards."""
+def agent_of(spec: Evaluate) -> type[Agent]:
+    """Return the agent's class."""
     from ldm.agents import load_agent
 
-    return load_agent(spec.agent)
+    return load_agent(spec.agent.name)
 
 
-def agent_options(spec: EvaluationSpec) -> Any:
+def agent_options(spec: Evaluate) -> Any:
     """Return the agent's Options. Raises LdmError where one does not fit."""
-    return override(agent_of(spec).Options, dict(spec.agent_options), f"agent {spec.agent}")
+    return spec.agent.typed(agent_of(spec).Options, f"agent {spec.agent.name}")
 
 
-def agent_needs(spec: EvaluationSpec) -> tuple[str, ...]:
-    """Return what the agent needs with its options. Raises LdmError where one does not fit."""
+def agent_needs(spec: Evaluate) -> tuple[str, ...]:
+    """Return the needs of the agent with its options. Raises LdmError where one does not fit."""
     from ldm.agents import needs_of
 
     return needs_of(agent_of(spec), agent_options(spec))
 
 
-def option_names(spec: EvaluationSpec) -> set[str]:
+def option_names(spec: Evaluate) -> set[str]:
     """Return the names of the options that the agent has."""
     return {field.name for field in fields(agent_of(spec).Options)}
 
 
-def no_model(spec: EvaluationSpec) -> LdmError:
-    """Return what to raise where the agent needs a model and none is named."""
+def no_model(spec: Evaluate) -> LdmError:
+    """Return the error of an agent that needs a model where none is named."""
     from ldm.agents import NO_MODEL
 
-    return LdmError(f"The agent {spec.agent} needs an LLM, and none is configured.", NO_MODEL)
+    return LdmError(f"The agent {spec.agent.name} needs an LLM, and none is configured.", NO_MODEL)
 
 
-def build_environment(name: str, options: Settings, cache: Path | None = None) -> EnvironmentBase:
-    """Return the environment called `name` with these options as written.
+def policy_options(spec: Refine) -> PolicyOptions:
+    """Return how decisions are made. Raises LdmError for an option that does not fit."""
+    from ldm.policy import PolicyOptions
+
+    return spec.policy.typed(PolicyOptions, "policy")
+
+
+def search_options(spec: Refine) -> RefineOptions:
+    """Return how goals are explored. Raises LdmError for an option that does not fit."""
+    from ldm.explore import RefineOptions
+
+    return spec.search.typed(RefineOptions, "search")
+
+
+def gate_options(spec: Refine) -> GateOptions:
+    """Return how the gate judges. Raises LdmError for an option that does not fit."""
+    from ldm.explore import GateOptions
+
+    return spec.gate.typed(GateOptions, "gate")
+
+
+def plan_settings(spec: OptimisePlan) -> AutoPlanSettings:
+    """Return how the plan is optimised. Raises LdmError for an option that does not fit."""
+    from ldm.agents.autoplan.settings import AutoPlanSettings
+
+    return spec.plan.typed(AutoPlanSettings, "plan")
+
+
+def models_of(spec: Evaluate | Refine | OptimisePlan | Build) -> ModelOptions:
+    """Return the model options. Raises LdmError for one that does not fit."""
+    from ldm.llm.models import ModelOptions
+
+    return spec.models.typed(ModelOptions, "models")
+
+
+def roles(spec: Evaluate | Refine | OptimisePlan) -> tuple[str, ...]:
+    """Return the roles whose models an experiment calls."""
+    if isinstance(spec, OptimisePlan):
+        return ("llm", "planner")
+    configured = models_of(spec).configured
+    if isinstance(spec, Refine):
+        return ("reasoner",) if configured else ()
+    needs = agent_of(spec).needs
+    called = {"llm": ("llm", "planner"), "reasoner": ("reasoner",)}
+    if "llm" in needs or ("reasoner" in needs and configured):
+        return tuple(role for need in needs for role in called.get(need, ()))
+    return ()
+
+
+def build_environment(env: Section, cache: Path | None = None) -> EnvironmentBase:
+    """Return an environment with its options.
 
     cache: where environments keep what they made of their data, each in a folder of its own.
     Raises LdmError where the name or an option does not fit.
     """
     from ldm.envs import load_env
 
-    env, values = load_env(name), dict(options)
-    if cache is not None and any(field.name == "cache" for field in fields(env.Options)):
+    chosen, name = load_env(env.name), env.name
+    if cache is not None and any(field.name == "cache" for field in fields(chosen.Options)):
         # What is kept ready for use changes no score, so it is no part of the spec.
-        values.setdefault("cache", str(cache / name.replace(":", "-")))
-    return env(override(env.Options, values, f"environment {name}"))
+        env = Section.read({"cache": str(cache / name.replace(":", "-")), **env.options})
+    return chosen(env.typed(chosen.Options, f"environment {name}"))
 
 
-def environment_name(name: str, options: Settings, cache: Path | None = None) -> str:
+def environment_name(env: Section, cache: Path | None = None) -> str:
     """Return the name that the environment has in tasks and memories: its card's."""
     from ldm.envs import load_env
     from ldm.envs.metadata import card_of as card_of_class
 
-    if card := card_of_class(load_env(name)):
+    if card := card_of_class(load_env(env.name)):
         return card.name
-    with closing(build_environment(name, options, cache)) as env:
-        return env.card.name
+    with closing(build_environment(env, cache)) as built:
+        return built.card.name
 
 
 def remembered_class(memory: str, env: str) -> str:
-    """Return what the environment `env` of a memory is loaded by: its class, or else its name."""
+    """Return the class by which the environment `env` of a memory is loaded, or else its name."""
     from ldm.memory import generations
 
     return generations(memory, env)[-1].env_class or env
+
+
+def only_environment(memory: str) -> str:
+    """Return the only environment that a memory holds. Raises LdmError for none or several."""
+    from ldm.memory import environments
+
+    names = environments(memory)
+    if len(names) != 1:
+        raise LdmError(
+            f"{memory} holds {len(names)} environments: {', '.join(names) or 'none'}.",
+            "Name one with --env." if names else "Make a memory with `ldm build-memory`.",
+        )
+    return names[0]
 
 
 def card_of(env: str) -> Card:
@@ -321,7 +320,7 @@ def card_of(env: str) -> Card:
 
     try:
         load_env(env, recorded=True)
-        environment = build_environment(env, ())
+        environment = build_environment(Section(env))
     except LdmError:
         return Card(env, "", ())
     try:
@@ -341,7 +340,7 @@ def open_embedder(name: str | None, folder: Path | None) -> Embedder:
 def _opened_embedder(
     load: Callable[[str | None], Embedder], name: str | None, folder: Path | None
 ) -> Embedder:
-    """Return the embedder that `load` gives, once for all threads."""
+    """Return the embedder that `load` gives, the same one at each call."""
     from ldm.embed import with_disk_cache
 
     return with_disk_cache(load(name), folder)
@@ -365,6 +364,6 @@ def load_knowledge(
     return Knowledge(embedder, OfflineReasoner(embedder), opened)
 
 
-def opener(name: str, cache: Path | None) -> Callable[[Settings], Environment]:
-    """Return a function that builds environment `name` with the options it is called with."""
-    return lambda options: build_environment(name, options, cache)
+def opener(cache: Path | None) -> Callable[[Section], Environment]:
+    """Return a function that builds an environment."""
+    return lambda env: build_environment(env, cache)

@@ -5,66 +5,30 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from ldm.config import DEFAULT_MEMORY, Build, Section
 from ldm.errors import Interrupted, LdmError
 from ldm.llm.models import ModelOptions, serving
-from ldm.run.builders import card_of, environment_name, open_embedder
+from ldm.run.builders import card_of, environment_name, models_of, open_embedder
 from ldm.run.runtime import Runtime
-from ldm.run.specs import DEFAULT_MEMORY
 from ldm.types import stable_seed
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.interchange.foreign import Assumed
-    from ldm.memory import BuildResult, Failures, FormationOptions
+    from ldm.memory import BuildResult, FormationOptions
     from ldm.reason import Reasoner
-    from ldm.reason.prompted import Formation, PromptedReasoner
+    from ldm.reason.prompted import PromptedReasoner
     from ldm.types import Trajectory
-
-
-@dataclass(frozen=True, slots=True)
-class BuildOptions:
-    """How a memory is built.
-
-    env: only trajectories of this environment, "" for all; named as module:Class, the memory
-    remembers the class, so that commands load it themselves. batch_size: trajectories a batch, 0
-    for the environment's published size. batching: within each task kind, or over all ("mixed").
-    seed: of what is drawn, and of the shuffle before cutting. embedder: None for the bundled one.
-    rebuild: drop what the memory holds first. formation: with a model, a call every 8 steps
-    ("trajectory"), or two a step as in the paper. record: the folder of the calls, None for the
-    memory's own.
-    batch_api: have a model asked in batches (/v1/batches): the same memory, later, and often at a
-    lower price.
-    per_kind: only so many trajectories of each task kind, drawn by `seed`; 0 for all.
-    min_reward, failures: which trajectories are remembered, see `ldm.memory.FormationOptions`.
-    format: of the files, "" where their lines tell. strict: stop at the first bad record.
-    """
-
-    env: str = ""
-    batch_size: int = 0
-    batching: Literal["kind", "mixed"] = "kind"
-    seed: int = 0
-    per_kind: int = 0
-    min_reward: float = 0.0
-    failures: Failures = "drop"
-    embedder: str | None = None
-    rebuild: bool = False
-    formation: Formation = "trajectory"
-    record: Path | None = None
-    batch_api: bool = False
-    format: str = ""
-    strict: bool = False
 
 
 def build_memory(
     data: str | Path | Iterable[str | Path | Trajectory] | None = None,
     memory: str = DEFAULT_MEMORY,
-    options: BuildOptions | None = None,
+    options: Build | None = None,
     *,
-    models: ModelOptions | None = None,
     runtime: Runtime | None = None,
 ) -> list[BuildResult]:
     """Form a memory from trajectories, each environment by itself.
@@ -74,9 +38,9 @@ def build_memory(
     What the memory holds already is left out; more trajectories become a further generation.
     Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
     """
-    options, runtime = options or BuildOptions(), runtime or Runtime()
+    options, runtime = options or Build(), runtime or Runtime()
     sources = [data] if isinstance(data, str | Path) else data
-    return list(build_each(sources, memory, options, models or ModelOptions(), runtime))
+    return list(build_each(sources, memory, options, runtime))
 
 
 def read_trajectories(
@@ -115,8 +79,7 @@ def write_trajectories(
 def build_each(
     data: Iterable[str | Path | Trajectory] | None,
     memory: str,
-    options: BuildOptions,
-    models: ModelOptions,
+    options: Build,
     runtime: Runtime,
 ) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
@@ -124,9 +87,9 @@ def build_each(
 
     chosen, classes = selected(data, options, runtime)
     embedder = open_embedder(options.embedder, runtime.embeddings)
-    record = None
+    record, models = None, models_of(options)
     if models.configured:
-        record = options.record or calls_folder(memory, runtime)
+        record = calls_folder(memory, runtime)
     with _reasoners(models, record, options, runtime) as reasoner_for:
         for env in sorted({t.task.env for t in chosen}):
             with runtime.stages() as on_progress, _resumable(memory, env):
@@ -144,7 +107,7 @@ def build_each(
 
 
 def selected(
-    data: Iterable[str | Path | Trajectory] | None, options: BuildOptions, runtime: Runtime
+    data: Iterable[str | Path | Trajectory] | None, options: Build, runtime: Runtime
 ) -> tuple[list[Trajectory], dict[str, str]]:
     """Return the trajectories that a memory is formed from, and environment → its class if known.
 
@@ -191,7 +154,7 @@ def _environment_classes(named: str, paths: Iterable[Path]) -> tuple[str, dict[s
     A class is named by the user, or by the run that recorded the trajectories in `paths`.
     """
     if ":" in named:
-        name = environment_name(named, ())
+        name = environment_name(Section(named))
         return name, {name: named}
     return named, {env: recorded for path in paths for env, recorded in _recorded_class(path)}
 
@@ -207,9 +170,8 @@ def _recorded_class(path: Path) -> Iterator[tuple[str, str]]:
     file = directory / TRAJECTORIES
     if not (directory / MANIFEST).is_file() or not file.is_file():
         return
-    plan = open_run(str(directory), directory.parent).manifest.arguments.get("plan")
-    recorded = plan.get("env") if isinstance(plan, dict) else None
-    if isinstance(recorded, str) and ":" in recorded:
+    recorded = open_run(str(directory), directory.parent).named("env")
+    if ":" in recorded:
         first = next(records.scan(file, Trajectory), None)
         if isinstance(first, Trajectory):
             yield first.task.env, recorded
@@ -266,7 +228,7 @@ def _shipped(runtime: Runtime) -> Path:
     return folder
 
 
-def formation_options(env: str, options: BuildOptions) -> FormationOptions:
+def formation_options(env: str, options: Build) -> FormationOptions:
     """Return how the memory of an environment is formed. Raises LdmError for impossible options."""
     from ldm.envs.metadata import batch_size
     from ldm.memory import FormationOptions
@@ -274,7 +236,10 @@ def formation_options(env: str, options: BuildOptions) -> FormationOptions:
     size = options.batch_size or batch_size(env)
     try:
         return FormationOptions(
-            size, options.batching, options.seed, options.min_reward, options.failures
+            size,
+            seed=options.seed,
+            min_reward=options.min_reward,
+            failures=options.failures,
         )
     except ValueError as error:
         raise LdmError(f"These options do not fit: {error}.", "Change the option.") from error
@@ -282,7 +247,7 @@ def formation_options(env: str, options: BuildOptions) -> FormationOptions:
 
 @contextmanager
 def _reasoners(
-    models: ModelOptions, record: Path | None, options: BuildOptions, runtime: Runtime
+    models: ModelOptions, record: Path | None, options: Build, runtime: Runtime
 ) -> Iterator[Callable[[str], Callable[[Embedder], Reasoner]]]:
     """Yield environment → what makes the reasoner that forms its memory: a model's, or offline.
 
@@ -291,12 +256,10 @@ def _reasoners(
     """
     from ldm.reason.offline import OfflineReasoner
 
-    check_batches(models, record, batch_api=options.batch_api)
     if not models.configured:
         runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
-    from ldm.reason.batched import BatchedReasoner
     from ldm.reason.prompted import PromptedOptions, PromptedReasoner
     from ldm.run.results import describe_replies
 
@@ -306,17 +269,11 @@ def _reasoners(
     reasoners: list[PromptedReasoner] = []
     prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
     with serving(models, runtime.connection, record, runtime.message) as served:
-        batches = served.batches("reasoner") if options.batch_api else None
 
         def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
             def make(embedder: Embedder) -> Reasoner:
                 offline, llm = OfflineReasoner(embedder), served.get("reasoner")
-                parts = llm, card_of(env), offline, embedder, prompted
-                reasoners.append(
-                    PromptedReasoner(*parts)
-                    if batches is None
-                    else BatchedReasoner(*parts, batches)
-                )
+                reasoners.append(PromptedReasoner(llm, card_of(env), offline, embedder, prompted))
                 return reasoners[-1]
 
             return make
@@ -327,25 +284,6 @@ def _reasoners(
             for reasoner in reasoners:
                 if line := describe_replies(reasoner.counts()):
                     runtime.message(line)
-
-
-def check_batches(models: ModelOptions, record: Path | None, *, batch_api: bool) -> None:
-    """Raise LdmError where --batch-api has no calls to send, or is missing for an open batch."""
-    if batch_api and (models.replay or not models.configured):
-        why = "a replay sends none" if models.replay else "no model is named"
-        raise LdmError(
-            f"--batch-api sends the calls of a model in batches, but {why}.",
-            "Leave it out, or name a model with --llm MODEL and leave out --replay.",
-        )
-    if record is None or batch_api or models.replay or not models.configured:
-        return
-    from ldm.llm.batches import pending
-
-    if unread := pending(record):
-        raise LdmError(
-            f"A batch of an interrupted command is still to be read: {unread[0]}.",
-            "Add --batch-api to read it. To pay its calls again instead, remove that file.",
-        )
 
 
 def calls_folder(memory: str, runtime: Runtime) -> Path | None:

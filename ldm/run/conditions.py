@@ -1,10 +1,27 @@
-"""What an agent had at a task, beside its method: tables say it, since it is half of a result."""
+"""The conditions of an evaluation beside its method, which tables show and comparisons equal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ldm.run.builders import agent_of, agent_options, option_names
+from ldm.text import short
+
+if TYPE_CHECKING:
+    from ldm.config import Evaluate
+    from ldm.memory import Contents
+    from ldm.run.engine import Member
+    from ldm.run.runtime import Runtime
+    from ldm.runs import Run
+
+#: The option of agents that shows them the possible actions, and the environment's that lists them.
+ACTIONS = "admissible"
+#: What run.json calls the memory's facts.
+REMEMBERED = "remembered"
+#: Names in run.json's models that are no role's.
+_NO_ROLES = ("embedder", "server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +41,18 @@ class MemoryFacts:
     generation: int
 
     def __str__(self) -> str:
-        """Return it in a few words, for a table."""
+        """Return the facts in a few words, for a table."""
         explored = f" + {self.explored} explored" if self.explored else ""
         return f"gen. {self.generation}, {self.episodes} episodes{explored}"
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What an agent had.
+    """The means of an agent.
 
     actions: whether it was shown the possible actions. demonstrations: how many of whole tasks its
-    prompts hold at most; None where its method has none. memory: None where it has none, or where a
-    run of an earlier version does not say. models: role → the model that it called.
+    prompts hold at most; None if its method has none. memory: None if it recalls from none.
+    models: role → the model that it called.
     """
 
     actions: bool = True
@@ -44,7 +61,7 @@ class Conditions:
     models: Mapping[str, str] = field(default_factory=dict)
 
     def cells(self) -> dict[str, str]:
-        """Return a cell for each column of a table; a dash where there is nothing."""
+        """Return a cell for each column of a table; a dash for nothing."""
         return {
             "actions": "listed" if self.actions else "not listed",
             "demos": "–" if self.demonstrations is None else str(self.demonstrations),
@@ -54,13 +71,13 @@ class Conditions:
 
     @property
     def model(self) -> str:
-        """The models that it called, in one text; "" for none."""
+        """The models that it called, in one text; "" if it called none."""
         if len(set(self.models.values())) < 2:
             return next(iter(self.models.values()), "")
         return ", ".join(f"{role} {model}" for role, model in self.models.items())
 
     def __str__(self) -> str:
-        """Return what it had in words, without what it had not."""
+        """Return the conditions in words."""
         words = ["possible actions listed" if self.actions else "no possible actions listed"]
         if self.demonstrations is not None:
             plural = "" if self.demonstrations == 1 else "s"
@@ -72,11 +89,74 @@ class Conditions:
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values."""
-        from dataclasses import asdict
-
         return {
             "actions_listed": self.actions,
             "demonstrations": self.demonstrations,
             "memory": None if self.memory is None else asdict(self.memory),
             "models": dict(self.models),
         }
+
+
+def sees_actions(spec: Evaluate, protocol: Mapping[str, Any]) -> bool:
+    """Return whether the agent is shown the possible actions, as far as they are listed.
+
+    An agent decides by its option, if it has one. Of others the class may say that it shows none
+    (`sees_actions`). An environment says in its protocol whether it lists them.
+    """
+    if not protocol.get(ACTIONS, True):
+        return False
+    own = getattr(agent_options(spec), ACTIONS, None)
+    return agent_of(spec).sees_actions if own is None else bool(own)
+
+
+def alike(members: Sequence[Member[Evaluate]], runtime: Runtime) -> list[Member[Any]]:
+    """Return evaluations of several agents; all are shown the possible actions if one is.
+
+    Agents that cannot show them stay as they are, and so do all where the option was given.
+    """
+    names = dict.fromkeys(one.spec.agent.name for one in members)
+    explicit = any(ACTIONS in one.spec.agent.options for one in members)
+    seeing = [one.spec.agent.name for one in members if sees_actions(one.spec, one.protocol)]
+    if len(names) < 2 or explicit or not seeing or len(seeing) == len(members):
+        return list(members)
+    result, changed = [], dict[str, None]()
+    for one in members:
+        spec = one.spec
+        if spec.agent.name not in seeing and ACTIONS in option_names(spec):
+            agent = spec.agent.with_options(**{ACTIONS: True})
+            one = replace(one, spec=replace(spec, agent=agent))
+            changed[short(spec.agent.name)] = None
+        result.append(one)
+    if changed:
+        runtime.message(
+            f"All agents are shown the possible actions, because {short(seeing[0])} is: this adds "
+            f"{ACTIONS}=true to {', '.join(changed)}. Use --agent.{ACTIONS} false to leave them as "
+            f"they are, or --env.{ACTIONS} false to show them to no agent."
+        )
+    return result
+
+
+def memory_facts(contents: Contents) -> MemoryFacts:
+    """Return the facts about a memory that an agent recalls from."""
+    columns = contents.rows.columns
+    columns = columns.take(~columns.named(contents.generation.hidden))
+    explored = [i for i, origin in columns.distinct("origin").items() if origin == "explored"]
+    pairs = set(zip(columns["trajectory_id"].tolist(), columns["origin"].tolist(), strict=True))
+    return MemoryFacts(
+        tuples=len(columns),
+        episodes=len({trajectory for trajectory, origin in pairs if origin not in explored}),
+        explored=len({trajectory for trajectory, origin in pairs if origin in explored}),
+        batches=len(contents.batches),
+        generation=contents.generation.number,
+    )
+
+
+def conditions_of(spec: Evaluate, run: Run) -> Conditions:
+    """Return the conditions of a recorded evaluation."""
+    shots = getattr(agent_options(spec), "shots", None)
+    return Conditions(
+        actions=sees_actions(spec, run.manifest.protocol),
+        demonstrations=shots if isinstance(shots, int) else None,
+        memory=run.argument(REMEMBERED, MemoryFacts),
+        models={k: v for k, v in run.manifest.models.items() if k not in _NO_ROLES},
+    )

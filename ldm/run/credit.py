@@ -2,7 +2,7 @@
 
 What is counted are attempts: an episode with one trial is one attempt, and each process of an agent
 that plays several is one by itself, with the score that it earned. Nothing here is causal: a tuple
-that is followed where tasks are hard anyway looks harmful. `ldm eval --without-tuple ID` tells.
+that is followed where tasks are hard anyway looks harmful. `ldm eval --without-tuples ID` tells.
 """
 
 from __future__ import annotations

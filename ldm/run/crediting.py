@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.config import Evaluate
 from ldm.errors import LdmError
-from ldm.run.lifecycle import recorded_spec
-from ldm.run.specs import EvaluationSpec
+from ldm.run.engine import recorded_spec
 
 if TYPE_CHECKING:
     from ldm.memory import Generation
@@ -30,7 +30,7 @@ class Credited:
     memory: str
     generation: Generation
     runs: tuple[Path, ...]
-    specs: tuple[EvaluationSpec, ...]
+    specs: tuple[Evaluate, ...]
     attempts: int
     tuples: tuple[CreditedTuple, ...]
 
@@ -56,7 +56,7 @@ def credit_tuples(
     from ldm.memory import inspect
     from ldm.run.credit import CreditedTuple, tuple_credits
 
-    recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
+    recorded = [recorded_spec(str(run), Evaluate, folder, trust=trust) for run in runs]
     _check_runs(recorded)
     attempts = [attempt for run, _ in recorded for attempt in _attempts(run)]
     first = recorded[0][1]
@@ -102,7 +102,7 @@ def prune_memory(
 
     options = options or PruneOptions()
     for run in runs:
-        _check_training(*recorded_spec(str(run), EvaluationSpec, folder, trust=trust))
+        _check_training(*recorded_spec(str(run), Evaluate, folder, trust=trust))
     credited = credit_tuples(runs, folder=folder, trust=trust)
     dropped = tuple(one for one in credited.tuples if options.drops(one.credit))
     if dry_run or not dropped:
@@ -128,7 +128,7 @@ def learn_utilities(
     from ldm.memory import value
     from ldm.run.credit import utilities
 
-    recorded = [recorded_spec(str(run), EvaluationSpec, folder, trust=trust) for run in runs]
+    recorded = [recorded_spec(str(run), Evaluate, folder, trust=trust) for run in runs]
     for run, spec in recorded:
         _check_training(run, spec)
     credited = credit_tuples(runs, folder=folder, trust=trust)
@@ -140,7 +140,7 @@ def learn_utilities(
     return value(credited.memory, credited.generation, learnt, settings=settings)
 
 
-def _check_runs(recorded: Sequence[tuple[Run, EvaluationSpec]]) -> None:
+def _check_runs(recorded: Sequence[tuple[Run, Evaluate]]) -> None:
     """Raise LdmError unless the runs are different ones with the same memory."""
     if not recorded:
         raise LdmError("No run is named.", "Name finished evaluations.")
@@ -150,15 +150,15 @@ def _check_runs(recorded: Sequence[tuple[Run, EvaluationSpec]]) -> None:
             raise LdmError(f"{run.directory} is named twice.", "Name each run once.")
         if not spec.memory_digest:
             raise LdmError(
-                f"{run.directory} used no memory: its agent {spec.agent} recalls no tuples.",
+                f"{run.directory} used no memory: its agent {spec.agent.name} recalls no tuples.",
                 "Name runs of an agent with a memory.",
             )
         first_run, first = recorded[0]
         if (spec.env, spec.memory_digest) != (first.env, first.memory_digest):
             raise LdmError(
                 f"{first_run.directory} and {run.directory} had different memories: generation "
-                f"{first.generation} of {first.memory} for {first.env}, and generation "
-                f"{spec.generation} of {spec.memory} for {spec.env}.",
+                f"{first.generation} of {first.memory} for {first.env.name}, and generation "
+                f"{spec.generation} of {spec.memory} for {spec.env.name}.",
                 "Name runs with the same memory and generation.",
             )
 
@@ -185,14 +185,14 @@ def _attempts(run: Run) -> Iterator[Trajectory]:
     yield from attempts
 
 
-def _check_training(run: Run, spec: EvaluationSpec) -> None:
+def _check_training(run: Run, spec: Evaluate) -> None:
     """Raise LdmError where a run is not of a training split."""
     from ldm.envs import load_env
 
-    known = load_env(spec.env).train_splits
+    known = load_env(spec.env.name).train_splits
     if spec.split not in known:
         raise LdmError(
-            f"{run.directory} evaluates {spec.split}, which is not a training split of {spec.env}. "
+            f"{run.directory} evaluates {spec.split}, no training split of {spec.env.name}. "
             "Pruning by its outcomes would be learning from test tasks.",
             f"Evaluate training tasks that the memory does not hold (--split {' or '.join(known)}) "
             "and name that run.",

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.config import Evaluate, OptimisePlan
 from ldm.errors import LdmError
-from ldm.options import ENV_PREFIX
+from ldm.run.conditions import conditions_of
 from ldm.run.curves import Curve, Measure, point
-from ldm.run.fairness import conditions_of
+from ldm.run.engine import recorded_spec, together
 from ldm.run.grid import options_of
-from ldm.run.lifecycle import recorded_spec, short
-from ldm.run.plan_runs import evaluated_plans, together
-from ldm.run.specs import EvaluationSpec, PlanSpec
+from ldm.run.plan_runs import evaluated_plans
+from ldm.text import short
 
 if TYPE_CHECKING:
     from ldm.runs import Run
@@ -31,7 +31,7 @@ class _Entry:
     """A finished evaluation. facts: name → value of all that may differ from others."""
 
     run: Run
-    spec: EvaluationSpec
+    spec: Evaluate
     results: tuple[EpisodeResult, ...]
     facts: Mapping[str, str]
 
@@ -82,7 +82,8 @@ def curve(
     ]
     first = played[0].spec
     title = (
-        title or f"{', '.join(dict.fromkeys(short(one.spec.env) for one in played))}, {first.split}"
+        title
+        or f"{', '.join(dict.fromkeys(short(one.spec.env.name) for one in played))}, {first.split}"
     )
     return Curve(title, over, measure, tuple(points))
 
@@ -93,23 +94,23 @@ def _entries(name: str, folder: Path, *, trust: bool) -> Iterator[_Entry]:
     from ldm.runs import open_run
 
     run = open_run(name, folder)
-    if run.manifest.command == PlanSpec.command:
+    if run.manifest.command == OptimisePlan.command:
         for variant, one, spec in evaluated_plans(name, folder, trust=trust):
             yield _Entry(one, spec, tuple(results(one)), {"plans": variant, **_iteration(spec)})
         return
-    first = recorded_spec(name, EvaluationSpec, folder, trust=trust)
+    first = recorded_spec(name, Evaluate, folder, trust=trust)
     for one, spec in together(*first, folder, trust=trust):
         yield _Entry(one, spec, tuple(results(one)), _facts(spec, one))
 
 
-def _iteration(spec: EvaluationSpec) -> dict[str, str]:
-    return {"iteration": dict(spec.agent_options)["iteration"]}
+def _iteration(spec: Evaluate) -> dict[str, str]:
+    return {"iteration": spec.agent.text("iteration")}
 
 
-def _facts(spec: EvaluationSpec, run: Run) -> dict[str, str]:
+def _facts(spec: Evaluate, run: Run) -> dict[str, str]:
     """Return all that a curve may be over, or that may tell lines apart."""
     had = conditions_of(spec, run)
-    facts = {"agent": short(spec.agent), "env": short(spec.env), "model": had.model}
+    facts = {"agent": short(spec.agent.name), "env": short(spec.env.name), "model": had.model}
     if had.memory is not None:
         facts |= {
             EPISODES: str(had.memory.episodes),
@@ -120,7 +121,7 @@ def _facts(spec: EvaluationSpec, run: Run) -> dict[str, str]:
     return facts | {
         name: value
         for name, value in options_of(spec).items()
-        if name.removeprefix(ENV_PREFIX) not in _NO_SETTINGS
+        if name.removeprefix("env.") not in _NO_SETTINGS
     }
 
 
@@ -177,7 +178,7 @@ def _check_tasks(groups: Mapping[tuple[str, float], Sequence[_Entry]], over: str
     for (series, _), group in groups.items():
         for entry in group:
             other = first.setdefault(series, entry)
-            own = over.removeprefix(ENV_PREFIX)
+            own = over.removeprefix("env.")
             protocols = [
                 {k: v for k, v in one.run.manifest.protocol.items() if k != own}
                 for one in (other, entry)

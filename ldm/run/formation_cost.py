@@ -6,17 +6,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.config import Build
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.llm.estimate import SAMPLE, cost_lines
-from ldm.llm.models import ModelOptions, serving
-from ldm.run.builders import card_of, open_embedder
-from ldm.run.building import (
-    BuildOptions,
-    calls_folder,
-    check_batches,
-    formation_options,
-    selected,
-)
+from ldm.llm.models import serving
+from ldm.run.builders import card_of, models_of, open_embedder
+from ldm.run.building import calls_folder, formation_options, selected
 from ldm.run.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -29,8 +24,7 @@ if TYPE_CHECKING:
 def estimate(
     data: Iterable[str | Path | Trajectory] | None,
     memory: str,
-    options: BuildOptions,
-    models: ModelOptions,
+    options: Build,
     runtime: Runtime,
 ) -> Iterator[str]:
     """Form a few trajectories, each by itself, and yield lines on what all of them will cost.
@@ -42,6 +36,7 @@ def estimate(
     from ldm.reason.prompted import PromptedOptions
     from ldm.run.selection import even
 
+    models = models_of(options)
     if not models.configured:
         raise LdmError("Without a model, forming a memory costs nothing.", "Name one: --llm MODEL.")
     chosen, classes = selected(data, options, runtime)
@@ -58,8 +53,7 @@ def estimate(
     kinds = [(one.id, f"{one.task.env} {one.task.kind}") for one in new]
     sample = [new[i] for i in even(kinds, min(SAMPLE, len(new)))]
     embedder = open_embedder(options.embedder, runtime.embeddings)
-    record = options.record or calls_folder(memory, runtime)
-    check_batches(models, record, batch_api=False)
+    record = calls_folder(memory, runtime)
     prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
     usages = []
     with (

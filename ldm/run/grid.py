@@ -1,35 +1,31 @@
-"""Several evaluations at once: agents × generations × control × sweep, and their labels."""
+"""Several evaluations at once, agents × generations × control × sweep × repeats, and labels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from ldm.config import Evaluate, OptimisePlan, Section, written
 from ldm.errors import LdmError
-from ldm.options import ENV_PREFIX, Settings, normalise, sorted_settings
-from ldm.run.builders import agent_needs, option_names
-from ldm.run.specs import EvaluationSpec, PlanSpec
+from ldm.run.builders import agent_needs, models_of, option_names, roles
 
 if TYPE_CHECKING:
-    from ldm.llm.models import ModelOptions
     from ldm.run.results import Report
     from ldm.run.runtime import Runtime
 
-
-#: Options of models that can be swept.
+#: Model options that can be swept.
 MODELS = ("llm", "planner_llm", "reasoner_llm")
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What an evaluation is multiplied by.
+    """The variations of an evaluation.
 
     agents: () for the spec's own. generations: further ones of the memory, None for the newest.
-    control: "random" or "none", tuples of which each agent with such an option is evaluated, too.
-    sweep: "NAME=A,B,C", an agent option and its values; "env.NAME=…" of the environment, "llm=…" or
-    "planner_llm=…" of the models. repeats: how often every task is played,
-    each time with the next seed.
+    control: also evaluate each agent that has the option "control" with it. sweep: "NAME=A,B,C"
+    with agent.NAME, env.NAME or models.NAME (llm, planner_llm, reasoner_llm). repeats: evaluations
+    of every task, each with the next seed. Raises LdmError for fewer than one repeat.
     """
 
     agents: tuple[str, ...] = ()
@@ -39,21 +35,19 @@ class Grid:
     repeats: int = 1
 
     def __post_init__(self) -> None:
-        normalise(self)
-        if self.repeats < 1:
-            raise LdmError(f"{self.repeats} repeats leave nothing to run.", "Use at least 1.")
+        check_repeats(self.repeats)
 
-    def specs(self, spec: EvaluationSpec, runtime: Runtime) -> list[EvaluationSpec]:
+    def specs(self, spec: Evaluate, runtime: Runtime) -> list[Evaluate]:
         """Return all evaluations: each agent's, followed by those it is compared with.
 
-        Raises LdmError where an option belongs to no agent, or a control to none.
+        Raises LdmError for an option of no agent, and for a control of none.
         """
         return self.multiplied(_per_agent(spec, self.agents, runtime))
 
-    def multiplied(self, specs: Sequence[EvaluationSpec]) -> list[EvaluationSpec]:
-        """Return the specs with their generations and controls, for each value of the sweep.
+    def multiplied(self, specs: Sequence[Evaluate]) -> list[Evaluate]:
+        """Expand the specs by generation, control, sweep value and repeat, in this order.
 
-        Repeats of one follow each other. Raises LdmError as `specs`.
+        Raises LdmError as `specs`.
         """
         return [
             replace(spec, seed=spec.seed + number, repeat=number + 1)
@@ -61,12 +55,12 @@ class Grid:
             for number in range(self.repeats)
         ]
 
-    def _compared(self, specs: Sequence[EvaluationSpec]) -> list[EvaluationSpec]:
+    def _compared(self, specs: Sequence[Evaluate]) -> list[Evaluate]:
         """Return each spec followed by its other generations and its control.
 
         Of several agents only those that recall tuples are evaluated with other generations.
         """
-        result: list[EvaluationSpec] = []
+        result: list[Evaluate] = []
         alone = len(specs) == 1
         controllable = [spec for spec in specs if "control" in option_names(spec)]
         for spec in specs:
@@ -74,37 +68,29 @@ class Grid:
             if alone or "memory" in agent_needs(spec):
                 result += (replace(spec, generation=g, memory_digest="") for g in self.generations)
             if self.control is not None and spec in controllable:
-                result.append(with_option(spec, "control", self.control))
+                result.append(with_agent_option(spec, "control", self.control))
         if self.control is not None and not controllable:
-            name = f"The agent {specs[0].agent} recalls" if alone else "These agents recall"
+            name = f"The agent {specs[0].agent.name} recalls" if alone else "These agents recall"
             raise LdmError(
                 f"{name} no tuples, so there is nothing to control for.", "Leave out --control."
             )
         return result
 
 
-def with_option(spec: EvaluationSpec, name: str, value: str) -> EvaluationSpec:
+def check_repeats(repeats: int) -> None:
+    """Raise LdmError for fewer than one repeat."""
+    if repeats < 1:
+        raise LdmError(f"--repeat must be at least 1, not {repeats}.", "Leave it out for 1.")
+
+
+def with_agent_option(spec: Evaluate, name: str, value: object) -> Evaluate:
     """Return the spec with one more agent option."""
-    return replace(spec, agent_options=sorted_settings({**dict(spec.agent_options), name: value}))
+    return replace(spec, agent=spec.agent.with_options(**{name: value}))
 
 
-def with_env_option(spec: EvaluationSpec, name: str, value: str) -> EvaluationSpec:
-    """Return the spec with one more option of the environment, "env.NAME"."""
-    options = {**dict(spec.env_options), name.removeprefix(ENV_PREFIX): value}
-    return replace(spec, env_options=sorted_settings(options))
-
-
-def fitting(options: Settings, spec: EvaluationSpec) -> Settings:
-    """Return those of the options that the spec's agent has."""
-    known = option_names(spec)
-    return tuple(option for option in options if option[0] in known)
-
-
-def say_limits(
-    specs: Sequence[EvaluationSpec | PlanSpec], models: ModelOptions, runtime: Runtime
-) -> None:
-    """Say that limits on cost hold for each run, where several runs call models."""
-    calling = [spec for spec in specs if spec.roles(models)]
+def say_limits(specs: Sequence[Evaluate | OptimisePlan], runtime: Runtime) -> None:
+    """Warn that cost limits apply per run if several runs call models."""
+    calling, models = [spec for spec in specs if roles(spec)], models_of(specs[0])
     limits = {
         "--max-usd": models.max_usd,
         "--max-tokens": models.max_tokens,
@@ -115,9 +101,9 @@ def say_limits(
         runtime.message(f"{', '.join(names)}: the limit applies to each of {len(calling)} runs.")
 
 
-def repeated(specs: Sequence[EvaluationSpec]) -> list[list[int]]:
-    """Return the places of specs that are repeats of the same, in order of the first of each."""
-    groups: dict[EvaluationSpec, list[list[int]]] = {}
+def repeated(specs: Sequence[Evaluate]) -> list[list[int]]:
+    """Return the places of specs that repeat each other, in order of the first of each group."""
+    groups: dict[Evaluate, list[list[int]]] = {}
     for place, spec in enumerate(specs):
         first = replace(spec, seed=spec.seed - spec.repeat + 1, repeat=1)
         known = groups.setdefault(first, [])
@@ -130,21 +116,21 @@ def repeated(specs: Sequence[EvaluationSpec]) -> list[list[int]]:
     return sorted((group for known in groups.values() for group in known), key=min)
 
 
-def label(spec: EvaluationSpec) -> str:
-    """Return the agent, and whether it is a control, for tables and run ids."""
-    control = dict(spec.agent_options).get("control")
-    return f"{spec.agent} control={control}" if control else spec.agent
+def label(spec: Evaluate) -> str:
+    """Return the agent, and its control if it is one, for tables and run ids."""
+    control = spec.agent.options.get("control")
+    return f"{spec.agent.name} control={control}" if control else spec.agent.name
 
 
-def subject(spec: EvaluationSpec) -> tuple[str, ...]:
-    """Return what the id of a run begins with."""
+def subject(spec: Evaluate) -> tuple[str, ...]:
+    """Return the parts that a run's id begins with."""
     name = label(spec).rpartition(":")[2]
     repeat = f"repeat_{spec.repeat}" if spec.repeat > 1 else ""
-    return spec.env.rpartition(":")[2], spec.split, name, repeat, spec.shard.replace("/", "of")
+    return spec.env.name.rpartition(":")[2], spec.split, name, repeat
 
 
-def hidden_words(spec: EvaluationSpec) -> str:
-    """Return what of the memory the evaluation leaves out, in words; "" for nothing.
+def hidden_words(spec: Evaluate) -> str:
+    """Return in words which part of the memory the evaluation leaves out, "" for none.
 
     A single id is named, several are counted.
     """
@@ -159,15 +145,15 @@ def hidden_words(spec: EvaluationSpec) -> str:
     return f"without {' and '.join(words)}" if words else ""
 
 
-def labelled(specs: Sequence[EvaluationSpec], reports: Sequence[Report]) -> tuple[Report, ...]:
+def labelled(specs: Sequence[Evaluate], reports: Sequence[Report]) -> tuple[Report, ...]:
     """Return the reports under labels that tell them apart, see `labels`."""
     return tuple(
         replace(report, label=name) for report, name in zip(reports, labels(specs), strict=True)
     )
 
 
-def labels(specs: Sequence[EvaluationSpec]) -> list[str]:
-    """Return labels that tell evaluations apart: agent, memory generation, agent options."""
+def labels(specs: Sequence[Evaluate]) -> list[str]:
+    """Return labels that tell evaluations apart: agent, memory generation, options."""
     numbers = {spec.generation for spec in specs if spec.memory_digest}
     names = [
         f"{label(spec)} generation {spec.generation}"
@@ -191,76 +177,96 @@ def labels(specs: Sequence[EvaluationSpec]) -> list[str]:
     return result
 
 
-def options_of(spec: EvaluationSpec) -> dict[str, str]:
-    """Return what may differ between evaluations of an agent, by the names that sweeps have."""
-    named = {ENV_PREFIX + name: value for name, value in spec.env_options}
-    return {**dict(spec.agent_options), **named, **dict(spec.models)}
+def options_of(spec: Evaluate) -> dict[str, str]:
+    """Return the options that may differ between evaluations of an agent, by their short names."""
+    values = {**spec.agent.options, **{f"env.{k}": v for k, v in spec.env.options.items()}}
+    values |= {name: value for name, value in spec.models.given if name in MODELS}
+    return {name: written(value) for name, value in values.items()}
 
 
-def _per_agent(
-    spec: EvaluationSpec, agents: Sequence[str], runtime: Runtime
-) -> list[EvaluationSpec]:
-    """Return a spec for each agent, each with those of the options that the agent has."""
-    if len(agents) < 2:
-        return [replace(spec, agent=agents[0])] if agents else [spec]
-    specs = [replace(spec, agent=agent, agent_options=()) for agent in agents]
-    return with_options(specs, spec.agent_options, runtime)
+def fitting(agent: Section, spec: Evaluate) -> Section:
+    """Return the section with those of its options that the spec's agent has."""
+    return agent.only(option_names(spec))
 
 
-def with_options(
-    specs: Sequence[EvaluationSpec], options: Settings, runtime: Runtime
-) -> list[EvaluationSpec]:
-    """Return the specs, each with those of the options that its agent has, and says which has not.
+def with_options(specs: Sequence[Evaluate], agent: Section, runtime: Runtime) -> list[Evaluate]:
+    """Return the specs, each with the options that its agent has; say which agents lack one.
 
-    What else has no effect on an agent is left out. Raises LdmError where no agent has an option.
+    What else has no effect on an agent is left out. Raises LdmError if no agent has an option.
     """
-    known = {one.agent: option_names(one) for one in specs}
-    for name, value in options:
-        lacking = [agent for agent in known if name not in known[agent]]
+    known = {one.agent.name: option_names(one) for one in specs}
+    for name, value in agent.given:
+        lacking = [one for one in known if name not in known[one]]
         if len(lacking) == len(known):
             raise LdmError(
                 f"None of the agents {', '.join(known)} has an option {name!r}.",
                 "See what each has: ldm agents.",
             )
         if lacking:
-            runtime.message(f"--set {name}={value} has no effect on {', '.join(lacking)}.")
-    return [_fitted(one, options) for one in specs]
+            runtime.message(
+                f"--agent.{name} {written(value)} has no effect on {', '.join(lacking)}."
+            )
+    return [_fitted(one, agent) for one in specs]
 
 
-def _fitted(spec: EvaluationSpec, options: Settings) -> EvaluationSpec:
+def _per_agent(spec: Evaluate, agents: Sequence[str], runtime: Runtime) -> list[Evaluate]:
+    """Return a spec for each agent, each with those of the options that the agent has."""
+    if len(agents) < 2:
+        name = agents[0] if agents else spec.agent.name
+        return [replace(spec, agent=Section(name, spec.agent.given))]
+    specs = [replace(spec, agent=Section(agent)) for agent in agents]
+    return with_options(specs, spec.agent, runtime)
+
+
+def _fitted(spec: Evaluate, agent: Section) -> Evaluate:
     """Return the spec of one of several agents with further options, those that it has."""
-    own = {**dict(spec.agent_options), **dict(fitting(options, spec))}
-    spec = replace(spec, agent_options=sorted_settings(own))
+    spec = replace(spec, agent=spec.agent.with_options(**fitting(agent, spec).options))
     if "memory" in agent_needs(spec):
         return spec
     return replace(spec, without_tuples=(), without_trajectories=())
 
 
-def _swept(specs: Sequence[EvaluationSpec], sweep: str | None) -> list[EvaluationSpec]:
-    """Return each spec once for every value of the sweep, where its agent has that option."""
+def _swept(specs: Sequence[Evaluate], sweep: str | None) -> list[Evaluate]:
+    """Return each spec once for every value of the sweep, if its agent has that option."""
     if sweep is None:
         return list(specs)
-    name, values = sweep_values(sweep)
-    if name.startswith(ENV_PREFIX):
-        return [with_env_option(spec, name, value) for spec in specs for value in values]
-    if (option := name.replace("-", "_")) in MODELS:
-        return [replace(spec, models=((option, value),)) for spec in specs for value in values]
-    if not any(name in option_names(spec) for spec in specs):
-        agents = ", ".join(dict.fromkeys(spec.agent for spec in specs))
-        raise LdmError(f"{agents} has no option {name!r} to sweep.", "See: ldm agents.")
-    result: list[EvaluationSpec] = []
+    path, values = sweep_values(sweep)
+    section, _, name = path.rpartition(".")
+    if section == "env":
+        return [
+            replace(spec, env=spec.env.with_options(**{name: value}))
+            for spec in specs
+            for value in values
+        ]
+    if section == "models" or (not section and name in MODELS):
+        _check_swept(name, MODELS, "models")
+        return [
+            replace(spec, models=spec.models.with_options(**{name: value}))
+            for spec in specs
+            for value in values
+        ]
+    agents = ", ".join(dict.fromkeys(spec.agent.name for spec in specs))
+    _check_swept(name, {one for spec in specs for one in option_names(spec)}, agents)
+    result: list[Evaluate] = []
     for spec in specs:
         if name in option_names(spec):
-            result += (with_option(spec, name, value) for value in values)
+            result += (with_agent_option(spec, name, value) for value in values)
         else:
             result.append(spec)
     return result
 
 
+def _check_swept(name: str, known: Collection[str], owner: str) -> None:
+    if name not in known:
+        raise LdmError(f"{owner} has no option {name!r} to sweep.", "See: ldm agents.")
+
+
 def sweep_values(sweep: str) -> tuple[str, list[str]]:
-    """Return name and values of a sweep, "NAME=A,B,C". Raises LdmError where it is none."""
-    name, _, text = (part.strip() for part in sweep.partition("="))
+    """Return path and values of a sweep, "PATH=A,B,C". Raises LdmError for another form."""
+    path, _, text = (part.strip() for part in sweep.partition("="))
     values = [value.strip() for value in text.split(",") if value.strip()]
-    if not name or not values:
-        raise LdmError(f"--sweep {sweep} is not NAME=A,B,C.", "For example --sweep d_max=1,2,3.")
-    return name, values
+    if not path or not values:
+        raise LdmError(
+            f"--sweep {sweep} is not PATH=A,B,C.", "For example --sweep agent.d_max=1,2,3."
+        )
+    return path.replace("-", "_"), values

@@ -6,30 +6,37 @@ it is not part of what makes runs comparable. Nor is it the human judgement that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ldm.errors import LdmError, RunStopped
+from ldm import records
+from ldm.config import Evaluate, Section
+from ldm.errors import LdmError
 from ldm.llm.estimate import bound_lines, reply_requests
-from ldm.llm.models import ModelOptions, listed, serving
-from ldm.run.builders import build_environment
+from ldm.llm.models import ModelOptions, listed
+from ldm.run.builders import Builder, build_environment
+from ldm.run.engine import Experiment, Member, Session, recorded_spec
 from ldm.run.judged import JUDGED, By, Judged, JudgedRun
-from ldm.run.lifecycle import recorded_spec
+from ldm.run.runner import results, trials
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec
+from ldm.runs import writing
 from ldm.types import Answer
 
 if TYPE_CHECKING:
     from ldm.llm import LLM, Message
+    from ldm.llm.models import Models
     from ldm.runs import Run
-    from ldm.types import EpisodeResult, Trajectory
+    from ldm.types import EpisodeResult
 
 #: In the directory of the run that is judged: the folder of the model's calls.
 CALLS = "judge"
 #: Tokens of a verdict at most.
 LENGTH = 60
+
+#: An episode's result, and its answer if it gave one.
+Pair = tuple["EpisodeResult", "Answer | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,56 +46,134 @@ class Same:
     same: bool
 
 
-def judge_run(name: str, *, models: ModelOptions, runtime: Runtime | None = None) -> JudgedRun:
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The model's verdict on an answer. usable: whether its reply was one."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    index: int
+    same: bool
+    usable: bool
+
+
+class JudgeBuilder(Builder[Evaluate]):
+    """Return the model that judges, in place of an environment and an agent."""
+
+    def __call__(self, models: Models | None = None) -> LLM:
+        assert models is not None  # noqa: S101 - a judgement always calls one
+        return models.get("llm")
+
+
+class Judge:
+    """Asks the model about answers; the worker of a judgement."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+
+    def __call__(self, item: tuple[int, Answer]) -> Verdict:
+        index, answer = item
+        reply = self._llm.complete(_messages(answer), schema=Same, max_tokens=LENGTH)
+        usable = not reply.malformed
+        return Verdict(index, usable and reply.value.same, usable)
+
+    def close(self) -> None:
+        """Do nothing: the engine closes the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement(Experiment[Evaluate, JudgedRun, JudgedRun]):
+    """The judgement on an evaluation, recorded in a folder of the evaluation's own directory.
+
+    judged: the evaluation. pairs: its episodes. model: the judge's name.
+    """
+
+    judged: Run
+    pairs: tuple[Pair, ...]
+    model: str
+
+    builder = JudgeBuilder
+    worker = Judge
+    record = Verdict
+    file = JUDGED
+    costs = " for judging"
+
+    def roles(self, member: Member[Evaluate]) -> tuple[str, ...]:
+        return ("llm",)
+
+    def finished(self, run: Run) -> None:
+        """Return None: an evaluation may be judged again, which costs nothing twice."""
+
+    def items(self, member: Member[Evaluate], session: Session) -> list[tuple[int, Answer]]:
+        """Return the answers to ask about."""
+        return list(enumerate(_to_ask(self.pairs)))
+
+    def keep(self, member: Member[Evaluate], items: Any, known: Sequence[Verdict]) -> None:
+        verdicts, asked = [], iter(known)
+        for result, answer in self.pairs:
+            by: By = "success" if result.success else "no answer"
+            same = result.success
+            if answer is not None and not result.success:
+                verdict = next(asked)
+                by, same = "model judge" if verdict.usable else "unusable reply", verdict.same
+            verdicts.append(Judged(result.task.id, answer, result.success, same, by, self.model))
+        path = self.judged.directory / JUDGED
+        with writing(path):
+            records.write(path, verdicts)
+
+    def finish(
+        self, member: Member[Evaluate], session: Session, known: Sequence[Verdict]
+    ) -> JudgedRun:
+        verdicts = records.read(self.judged.directory / JUDGED, Judged)
+        return JudgedRun(self.judged, self.model, tuple(verdicts))
+
+    def result(self, outcomes: Sequence[JudgedRun]) -> JudgedRun:
+        return outcomes[0]
+
+
+def judge_run(
+    name: str, models: Section | Mapping[str, Any] | str, *, runtime: Runtime | None = None
+) -> JudgedRun:
     """Let a model judge the answers of a finished evaluation, by directory or id.
 
-    The verdicts go into the run's directory, and what the model was asked into a folder there: an
-    answer is paid for once. Raises LdmError where the run is not finished or not of answers, where
-    no model is named, and RunStopped, after which the same call goes on.
+    models: options of `ModelOptions`, such as {"llm": "gpt-4o-mini", "max_usd": 1}.
+    The verdicts go into the run's directory, and the model's calls into a folder there: an answer
+    is paid for once. Raises LdmError where the run is not finished or not of answers, where no
+    model is named, and RunStopped, after which the same call goes on.
     """
-    from ldm import records
-    from ldm.parallel import map_concurrently
-    from ldm.runs import writing
-
-    runtime = runtime or Runtime()
-    model = _model(models)
-    run, pairs = _answers(name, runtime)
-    if not models.replay:
+    runtime, section = runtime or Runtime(), Section.read(models)
+    options = section.typed(ModelOptions, "models")
+    model = _model(options)
+    run, spec, pairs = _answers(name, runtime)
+    if not options.replay:
         runtime.message(
             f"Model judge at {runtime.connection().display_url}: {listed({'llm': model})}."
         )
-    directory = run.directory / CALLS
-    with run.lock():
-        with writing(directory):
-            directory.mkdir(exist_ok=True)
-        try:
-            with serving(
-                models, runtime.connection, directory, runtime.message, " for judging"
-            ) as open_models:
-                llm = open_models.get("llm") if any(map(_to_ask, pairs)) else None
-                verdicts = map_concurrently(
-                    lambda pair: _judged(*pair, llm, model), pairs, models.in_flight
-                )
-        except RunStopped as error:
-            message = f"{error.message} What was answered is recorded in {directory}."
-            go_on = f"Resume with `ldm judge {run.directory}`."
-            raise type(error)(message, f"{error.remedy} {go_on}") from error
-        with writing(run.directory / JUDGED):
-            records.write(run.directory / JUDGED, verdicts)
-    return JudgedRun(run, model, tuple(verdicts))
+    calls = replace(run, directory=run.directory / CALLS)
+    with writing(calls.directory):
+        calls.directory.mkdir(exist_ok=True)
+    member = Member(replace(spec, models=section), (), started=calls)
+    return Judgement(
+        members=(member,),
+        runtime=runtime,
+        resume_with=f"ldm judge {run.directory}",
+        judged=run,
+        pairs=tuple(pairs),
+        model=model,
+    ).play()
 
 
-def estimate(name: str, *, models: ModelOptions, runtime: Runtime) -> Iterator[str]:
+def estimate(name: str, models: Section, runtime: Runtime) -> Iterator[str]:
     """Yield lines on what judging a run costs at most; nothing is sent."""
-    model = _model(models)
-    _, pairs = _answers(name, runtime)
+    options = models.typed(ModelOptions, "models")
+    model = _model(options)
+    *_, pairs = _answers(name, runtime)
     requests = [
         request
-        for pair in filter(_to_ask, pairs)
-        if pair[1] is not None
-        for request in reply_requests(model, _messages(pair[1]), Same, LENGTH)
+        for answer in _to_ask(pairs)
+        for request in reply_requests(model, _messages(answer), Same, LENGTH)
     ]
-    yield from bound_lines(requests, models)
+    yield from bound_lines(requests, options)
 
 
 def _model(models: ModelOptions) -> str:
@@ -100,53 +185,33 @@ def _model(models: ModelOptions) -> str:
     return models.of(("llm",))["llm"]
 
 
-def _answers(name: str, runtime: Runtime) -> tuple[Run, list[tuple[EpisodeResult, Answer | None]]]:
-    """Return a finished evaluation and the answer of each of its episodes.
+def _answers(name: str, runtime: Runtime) -> tuple[Run, Evaluate, list[Pair]]:
+    """Return a finished evaluation, its spec, and its episodes with their answers.
 
     Raises LdmError where there is none, or where its environment asks no questions.
     """
-    from ldm import records
     from ldm.episode import EnvironmentBase
-    from ldm.run.runner import TRAJECTORIES, results
-    from ldm.types import Trajectory
 
-    run, spec = recorded_spec(name, EvaluationSpec, runtime.runs, trust=runtime.trust)
-    episodes = results(run)
-    trials: dict[str, list[Trajectory]] = {}
-    for trajectory in records.read(run.directory / TRAJECTORIES, Trajectory):
-        trials.setdefault(trajectory.task.id, []).append(trajectory)
-    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
+    run, spec = recorded_spec(name, Evaluate, runtime.runs, trust=runtime.trust)
+    episodes, known = results(run), trials(run)
+    with closing(build_environment(spec.env, runtime.cache)) as env:
         if type(env).answer is EnvironmentBase.answer:
             raise LdmError(
-                f"{run.directory} has no answers to judge: tasks of {spec.env} are no questions.",
+                f"{run.directory} has no answers to judge: {spec.env.name} asks no questions.",
                 "A model judge is for environments with a method answer(trajectory).",
             )
         env.tasks(spec.split)
-        return run, [
-            (
-                episode,
-                None
-                if not 0 <= episode.submitted < len(known)
-                else env.answer(known[episode.submitted]),
-            )
-            for episode in episodes
-            for known in [trials.get(episode.task.id, [])]
-        ]
+        pairs: list[Pair] = []
+        for episode in episodes:
+            own = known.get(episode.task.id, [])
+            given = 0 <= episode.submitted < len(own)
+            pairs.append((episode, env.answer(own[episode.submitted]) if given else None))
+        return run, spec, pairs
 
 
-def _to_ask(pair: tuple[EpisodeResult, Answer | None]) -> bool:
-    result, answer = pair
-    return answer is not None and not result.success
-
-
-def _judged(result: EpisodeResult, answer: Answer | None, llm: LLM | None, model: str) -> Judged:
-    by: By = "success" if result.success else "no answer"
-    same = result.success
-    if llm is not None and answer is not None and not result.success:
-        completion = llm.complete(_messages(answer), schema=Same, max_tokens=LENGTH)
-        by = "unusable reply" if completion.malformed else "model judge"
-        same = not completion.malformed and completion.value.same
-    return Judged(result.task.id, answer, result.success, same, by, model)
+def _to_ask(pairs: Sequence[Pair]) -> list[Answer]:
+    """Return the answers of episodes without success."""
+    return [answer for result, answer in pairs if answer is not None and not result.success]
 
 
 def _messages(answer: Answer) -> Sequence[Message]:

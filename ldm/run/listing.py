@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from ldm import untrusted
+from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.errors import LdmError
-from ldm.run.specs import EvaluationSpec, PlanSpec, RefinementSpec
-from ldm.words import counted
+from ldm.text import counted, read_json
 
 if TYPE_CHECKING:
     from ldm.runs import Run
@@ -91,16 +90,16 @@ def _moment(text: str) -> datetime:
 def entry_of(run: Run) -> RunEntry:
     """Return the line of a run; nothing that it names is imported."""
     manifest = run.manifest
-    plan = _plan(run)
+    spec = manifest.spec
     models = {name for role, name in manifest.models.items() if role not in ("embedder", "server")}
     tasks = len(manifest.protocol.get("tasks", ()))
     state, recorded = _progress(run, tasks)
     return RunEntry(
         id=manifest.id,
         command=manifest.command,
-        env=str(plan.get("env", "")),
-        split=str(plan.get("split", "")),
-        agent=str(plan.get("agent", "")),
+        env=run.named("env"),
+        split=str(spec.get("split", "")),
+        agent=run.named("agent"),
         model=", ".join(sorted(models)),
         score=_score(run) if state == "finished" else None,
         tasks=tasks,
@@ -121,11 +120,6 @@ def entries(
     from ldm.runs import list_runs
 
     return [one for run in list_runs(runs, unreadable) if chosen.fits(one := entry_of(run))]
-
-
-def _plan(run: Run) -> dict[str, Any]:
-    plan = run.manifest.arguments.get("plan")
-    return plan if isinstance(plan, dict) else {}
 
 
 def _progress(run: Run, tasks: int) -> tuple[State, int]:
@@ -151,7 +145,7 @@ def _score(run: Run) -> float | None:
     from ldm.run.runner import SUMMARY
 
     try:
-        summary = untrusted.json_file(run.directory / SUMMARY)
+        summary = read_json(run.directory / SUMMARY)
         rate = summary["overall"]["success_rate"]
     except (LdmError, OSError, ValueError, LookupError, TypeError):
         return None  # it is derived, and may be missing
@@ -162,16 +156,16 @@ def dependents(run: Run) -> Iterator[str]:
     """Yield in sentences what is lost or no longer works once a run is deleted."""
     manifest = run.manifest
     yield from _companions(run)
-    if manifest.command == EvaluationSpec.command:
+    if manifest.command == Evaluate.command:
         yield (
             f"`ldm refine` with --runs {run.directory.parent} may then explore its "
             f"{counted(len(manifest.protocol.get('tasks', ())), 'task')}, which it leaves out now "
             "because they were evaluated."
         )
-    elif manifest.command == RefinementSpec.command:
+    elif manifest.command == Refine.command:
         yield from _generations(run)
-    elif manifest.command == PlanSpec.command:
-        folder = Path(str(_plan(run).get("out", "")))
+    elif manifest.command == OptimisePlan.command:
+        folder = Path(run.spec(OptimisePlan).out)
         files = [path for path in sorted(folder.glob("*.json")) if _names(path, manifest.id)]
         if files:
             listed = ", ".join(map(str, files[:NAMED])) + (", …" if len(files) > NAMED else "")
@@ -181,11 +175,10 @@ def dependents(run: Run) -> Iterator[str]:
 def _companions(run: Run) -> Iterator[str]:
     from ldm.runs import list_runs
 
-    manifest = run.manifest
-    if companion := manifest.arguments.get("companion"):
-        yield f"It was started together with {companion}, which is resumed through it."
+    if run.companion:
+        yield f"It was started together with {run.companion.name}, which is resumed through it."
     for other in list_runs(run.directory.parent):
-        if other.manifest.arguments.get("companion") == manifest.id:
+        if other.companion == run.directory:
             yield f"{other.directory} names it as its companion: that run can no longer be resumed."
 
 
@@ -193,15 +186,15 @@ def _generations(run: Run) -> Iterator[str]:
     """Yield which generation of a memory a refinement made, if it is still there."""
     from ldm.memory import environments, generations
 
-    plan = _plan(run)
-    memory, goals = str(plan.get("memory", "")), {*plan.get("tasks", ())}
+    spec = run.spec(Refine)
+    memory = spec.memory
     try:
         made = [g for env in environments(memory) for g in generations(memory, env)]
     except LdmError:
         return
     for one in made:
-        after = one.number == int(plan.get("generation") or 0) + 1
-        if one.origin == "refined" and after and one.tasks and {*one.tasks} <= goals:
+        after = one.number == (spec.generation or 0) + 1
+        if one.origin == "refined" and after and one.tasks and {*one.tasks} <= {*spec.tasks}:
             yield (
                 f"Generation {one.number} of {one.env} in {memory} comes from it: its trees and "
                 "judgements are here alone. The memory itself stays as it is."

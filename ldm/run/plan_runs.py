@@ -10,16 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.config import Evaluate, OptimisePlan, Section
 from ldm.errors import LdmError
-from ldm.llm.models import ModelOptions
-from ldm.options import sorted_settings
 from ldm.run import evaluate as evaluations
-from ldm.run.builders import build_environment
+from ldm.run.builders import build_environment, plan_settings
 from ldm.run.data import evaluation_split
-from ldm.run.lifecycle import recorded_spec
+from ldm.run.engine import recorded_spec, together
 from ldm.run.plan_figures import PlanEvaluation, PlanScore, PlanScores
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec, PlanSpec, S
 
 if TYPE_CHECKING:
     from ldm.runs import Run
@@ -30,7 +28,7 @@ EVALUATED = "evaluated.json"
 
 def check(
     evaluation: PlanEvaluation,
-    specs: Sequence[PlanSpec],
+    specs: Sequence[OptimisePlan],
     sources: AbstractSet[str],
     runtime: Runtime,
 ) -> PlanEvaluation:
@@ -42,8 +40,8 @@ def check(
     from ldm.run.selection import check_leakage, select
 
     first = specs[0]
-    split = evaluation_split(first.env, evaluation.split, first.env_options, runtime)
-    with closing(build_environment(first.env, first.env_options, runtime.cache)) as env:
+    split = evaluation_split(first.env, evaluation.split, runtime)
+    with closing(build_environment(first.env, runtime.cache)) as env:
         tasks = select(env.tasks(split), kinds=_kinds(specs), limit=evaluation.limit)
     check_leakage(
         sources,
@@ -54,28 +52,20 @@ def check(
     return replace(evaluation, split=split, tasks=len(tasks))
 
 
-def episodes(evaluation: PlanEvaluation, specs: Sequence[PlanSpec]) -> int:
+def episodes(evaluation: PlanEvaluation, specs: Sequence[OptimisePlan]) -> int:
     """Return how many tasks all plans together are evaluated on."""
     return evaluation.tasks * len(set(_planned(evaluation, specs).values()))
 
 
 def recorded_evaluation(run: Run) -> PlanEvaluation | None:
-    """Return how the plans of a recorded optimisation are evaluated; None where they are not."""
-    from ldm import records
-    from ldm.runs import MANIFEST
-
-    recorded = run.manifest.arguments.get("evaluation")
-    if recorded is None:
-        return None
-    text = json.dumps(recorded)
-    return records.loads(text, PlanEvaluation, file=str(run.directory / MANIFEST))
+    """Return how the plans of a recorded optimisation are evaluated, or None if they are not."""
+    return run.argument("evaluation", PlanEvaluation)
 
 
 def evaluate_plans(
     evaluation: PlanEvaluation,
-    specs: Sequence[PlanSpec],
+    specs: Sequence[OptimisePlan],
     run: Run,
-    models: ModelOptions,
     runtime: Runtime,
 ) -> PlanScores:
     """Evaluate the plans of finished optimisations, now or as recorded.
@@ -85,33 +75,28 @@ def evaluate_plans(
     """
     planned = _planned(evaluation, specs)
     distinct = list(dict.fromkeys(planned.values()))
-    playing = _begun(run, models, runtime) or _begin(distinct, run, models, runtime)
-    try:
-        reports = dict(zip(distinct, playing.play(), strict=True))
-    except LdmError as error:
-        error.remedy = error.remedy.replace(playing.resume_command, run.resume_command)
-        raise
+    begun = _begun(run, specs[0].models, runtime) or _begin(distinct, run, runtime)
+    playing = replace(begun, resume_with=run.resume_command)
+    reports = dict(zip(distinct, playing.play(), strict=True))
     scores = tuple(PlanScore(*place, reports[spec]) for place, spec in planned.items())
     return PlanScores(evaluation, scores)
 
 
-def _begin(
-    specs: Sequence[EvaluationSpec], run: Run, models: ModelOptions, runtime: Runtime
-) -> evaluations.Evaluation:
+def _begin(specs: Sequence[Evaluate], run: Run, runtime: Runtime) -> evaluations.Evaluation:
     """Start the evaluations, and remember the first of their runs."""
     from ldm import records
     from ldm.runs import writing
 
     resolved = [evaluations.resolve(spec, runtime) for spec in specs]
-    begun = evaluations.prepare(resolved, models, runtime)
+    begun = evaluations.prepare(resolved, runtime)
     path = run.directory / EVALUATED
     with writing(path), records.replacing(path) as file:
         file.write(json.dumps({"run": begun.members[0].run.manifest.id}) + "\n")
     return begun
 
 
-def _begun(run: Run, models: ModelOptions, runtime: Runtime) -> evaluations.Evaluation | None:
-    """Return the evaluations that were started before; None where there are none."""
+def _begun(run: Run, models: Section, runtime: Runtime) -> evaluations.Evaluation | None:
+    """Return the evaluations that were started before, or None."""
     path = run.directory / EVALUATED
     if not path.is_file():
         return None
@@ -119,19 +104,18 @@ def _begun(run: Run, models: ModelOptions, runtime: Runtime) -> evaluations.Eval
     directory = run.directory.parent / name
     if not name or not directory.is_dir():  # nothing came of it, and it was removed
         return None
-    recorded = recorded_spec(str(directory), EvaluationSpec, runtime.runs, trust=runtime.trust)
-    return evaluations.resume(*recorded, models, runtime)
+    return evaluations.resume(str(directory), models, runtime)
 
 
 def evaluated_plans(
     name: str, folder: Path, *, trust: bool = False
-) -> Iterator[tuple[str, Run, EvaluationSpec]]:
+) -> Iterator[tuple[str, Run, Evaluate]]:
     """Yield (setting, run, spec) of the evaluations of optimised plans, by setting and iteration.
 
     name: the first of the optimisations. The empty plan's evaluation is of every setting.
     Raises LdmError where the plans were not evaluated.
     """
-    run, spec = recorded_spec(name, PlanSpec, folder, trust=trust)
+    run, spec = recorded_spec(name, OptimisePlan, folder, trust=trust)
     evaluation, path = recorded_evaluation(run), run.directory / EVALUATED
     if evaluation is None or not path.is_file():
         raise LdmError(
@@ -140,63 +124,52 @@ def evaluated_plans(
         )
     optimised = together(run, spec, folder, trust=trust)
     first = recorded_spec(
-        str(run.directory.parent / _first_run(path)), EvaluationSpec, folder, trust=trust
+        str(run.directory.parent / _first_run(path)), Evaluate, folder, trust=trust
     )
     played = {_plan(one): (member, one) for member, one in together(*first, folder, trust=trust)}
     for (variant, _, _), planned in _planned(evaluation, [one for _, one in optimised]).items():
         yield variant, *played[_plan(planned)]
 
 
-def _plan(spec: EvaluationSpec) -> tuple[str, str]:
+def _plan(spec: Evaluate) -> tuple[str, str]:
     """Return which plan an evaluation is of: the folder of its optimisation, and the iteration."""
-    options = dict(spec.agent_options)
-    return options["plans"], options["iteration"]
-
-
-def together(run: Run, spec: S, folder: Path, *, trust: bool) -> list[tuple[Run, S]]:
-    """Return a recorded experiment and those that were started with it, in their order."""
-    members = [(run, spec)]
-    while companion := members[-1][0].manifest.arguments.get("companion", ""):
-        name = str(members[-1][0].directory.parent / str(companion))
-        members.append(recorded_spec(name, type(spec), folder, trust=trust))
-    return members
+    return spec.agent.text("plans"), spec.agent.text("iteration")
 
 
 def _first_run(path: Path) -> str:
-    from ldm import untrusted
+    from ldm.text import read_json
 
-    content = untrusted.json_file(path)
+    content = read_json(path)
     return str(content.get("run", "")) if isinstance(content, dict) else ""
 
 
 def _planned(
-    evaluation: PlanEvaluation, specs: Sequence[PlanSpec]
-) -> dict[tuple[str, int, int], EvaluationSpec]:
+    evaluation: PlanEvaluation, specs: Sequence[OptimisePlan]
+) -> dict[tuple[str, int, int], Evaluate]:
     """Return (setting, repeat, iteration) → the evaluation of these plans, of all kinds together.
 
     The empty plan X_0 is the same for all repeats, and evaluated once for what is shown alike.
     """
     from ldm.agents.autoplan import AutoPlanAgent
 
-    planned: dict[tuple[str, int, int], EvaluationSpec] = {}
-    empty: dict[object, EvaluationSpec] = {}
-    folders: dict[tuple[str, int], PlanSpec] = {}
+    planned: dict[tuple[str, int, int], Evaluate] = {}
+    empty: dict[object, Evaluate] = {}
+    folders: dict[tuple[str, int], OptimisePlan] = {}
     for spec in specs:
         folders.setdefault((spec.variant, spec.repeat), spec)
     for spec in folders.values():
-        options = spec.settings().evaluated()
-        for iteration in evaluation.iterations(spec.settings().iterations):
-            one = EvaluationSpec(
+        settings = plan_settings(spec)
+        options = settings.evaluated()
+        for iteration in evaluation.iterations(settings.iterations):
+            own = {"plans": spec.out, "iteration": str(iteration)}
+            one = Evaluate(
                 spec.env,
                 evaluation.split,
-                AutoPlanAgent.name,
-                env_options=spec.env_options,
-                agent_options=sorted_settings(
-                    {**options, "plans": spec.out, "iteration": str(iteration)}
-                ),
+                Section.read({"name": AutoPlanAgent.name, **options, **own}),
                 kinds=_kinds(specs),
                 limit=evaluation.limit,
                 seed=specs[0].seed,
+                models=specs[0].models,
             )
             if iteration == 0:
                 one = empty.setdefault(tuple(options.items()), one)
@@ -204,7 +177,7 @@ def _planned(
     return planned
 
 
-def _kinds(specs: Sequence[PlanSpec]) -> tuple[str, ...]:
+def _kinds(specs: Sequence[OptimisePlan]) -> tuple[str, ...]:
     """Return the kinds of task that there are plans for; () for all."""
     from ldm.agents.autoplan.plans import ALL
 

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +19,20 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_type_hints
 
 from pydantic import Field
 
-from ldm import untrusted
+from ldm.config import (
+    AGENT_SECTION,
+    ENV_SECTION,
+    Build,
+    Evaluate,
+    Refine,
+    Section,
+    load,
+    merge,
+    typed,
+)
 from ldm.errors import LdmError
-from ldm.options import Settings, override, settings
 from ldm.run.published import Figures, PublishedRow, PublishedTable
+from ldm.text import read_bytes
 from ldm.types import stable_hash
 
 SHIPPED = Path(__file__).parent.parent / "presets"
@@ -31,7 +41,6 @@ SUFFIX = ".toml"
 MOST_BYTES = 1 << 20
 GUIDE = "docs/usage/evaluating.md#a-papers-table says what stands in a preset."
 
-Value = str | int | float | bool
 ModelRole = Literal["llm", "planner_llm", "reasoner_llm"]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 
@@ -39,52 +48,37 @@ _PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
-    """What all rows have in common: fields of `EvaluationSpec`, options as TOML values.
-
-    agent_options: of those agents that have them.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    env: str
-    split: str
-    kinds: tuple[str, ...] = ()
-    limit: Count | None = None
-    tasks: tuple[str, ...] = ()
-    seed: int = 0
-    env_options: dict[str, Value] = field(default_factory=dict)
-    agent_options: dict[str, Value] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the table: the agent that is to reproduce it, and what was published.
+    """A row of the table: the agent that reproduces it, and what was published.
 
-    name: what the paper calls it. agent: "" where there is none, so that the row is only shown.
-    env_options: of this row's environment alone. models: model option → the one whose model takes
-    its place, as in { llm = "planner_llm" }: in this row the planner's model acts, too. generation:
-    of the memory; None is the newest. published, note: see `PublishedRow`.
+    name: what the paper calls it. agent: a name with options; {} if the row is only shown. env:
+    options of this row's environment alone. models: model option → the one whose model takes its
+    place: { llm = "planner_llm" } lets the planner's model act, too. generation: of the memory;
+    None is the newest. published, note: see `PublishedRow`.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     name: str
-    agent: str = ""
-    agent_options: dict[str, Value] = field(default_factory=dict)
-    env_options: dict[str, Value] = field(default_factory=dict)
+    agent: str | dict[str, Any] = field(default_factory=dict)
+    env: dict[str, Any] = field(default_factory=dict)
     models: dict[ModelRole, ModelRole] = field(default_factory=dict)
     generation: int | Literal["newest"] | None = None
     published: Figures = Figures()  # noqa: RUF009 - frozen
     note: str = ""
 
+    @property
+    def player(self) -> Section:
+        """Return the agent as a section; without a name if there is none."""
+        return Section.read(self.agent)
+
     def as_json(self) -> dict[str, Any]:
         """Return the row as JSON values."""
         return {
             "name": self.name,
-            "agent": self.agent or None,
-            "agent_options": dict(self.agent_options),
-            "env_options": dict(self.env_options),
+            "agent": self.player.name or None,
+            "agent_options": self.player.options,
+            "env_options": dict(self.env),
             "models": dict(self.models),
             "generation": self.generation,
             "success_percent": self.published.all,
@@ -110,41 +104,14 @@ class Formed:
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
-    """How the paper's memory is formed; fields of `BuildOptions`."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    formation: Literal["trajectory", "paper"] = "paper"
-    per_kind: Count | None = None
-    batch_size: Count | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Refine:
-    """How the paper's memory is refined; fields of `RefinementSpec`, options as TOML values.
-
-    tasks: how many new goals.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    tasks: Count
-    split: str = ""
-    env_options: dict[str, Value] = field(default_factory=dict)
-    policy_options: dict[str, Value] = field(default_factory=dict)
-    options: dict[str, Value] = field(default_factory=dict)
-    gate_options: dict[str, Value] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Content:
     """What stands in the file of a preset.
 
     paper, table, model, tasks, second_hand, notes: see `PublishedTable`.
-    needs: options that have to be given, such as "env.tasks" → what they are. prepare: commands
-    that make what the preset needs. build, refine: how the memory is made, for the same option of
-    `ldm build-memory` and `ldm refine`.
+    evaluation: fields of `Evaluate` that all rows have; options of `agent` are for those agents
+    that have them. build, refine: fields of `Build` and `Refine`, for `--preset` of
+    `ldm build-memory` and `ldm refine`. memory: the paper's. needs: options that have to be given,
+    such as "env.tasks" → what they are. prepare: commands that make what the preset needs.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -152,7 +119,7 @@ class Content:
     title: str
     paper: str
     table: str
-    evaluation: Evaluated
+    evaluation: dict[str, Any]
     rows: tuple[Row, ...]
     model: str = ""
     tasks: Count | None = None
@@ -161,8 +128,8 @@ class Content:
     needs: dict[str, str] = field(default_factory=dict)
     prepare: tuple[str, ...] = ()
     memory: Formed | None = None
-    build: Build | None = None
-    refine: Refine | None = None
+    build: dict[str, Any] = field(default_factory=dict)
+    refine: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -184,12 +151,18 @@ class Preset:
     @property
     def env(self) -> str:
         """The environment that it evaluates."""
-        return self.content.evaluation.env
+        return self.evaluation.env.name
+
+    @cached_property
+    def evaluation(self) -> Evaluate:
+        """What all rows have in common."""
+        return load(Evaluate, self.content.evaluation, where=f"{self.file}:evaluation")
 
     @cached_property
     def agents(self) -> tuple[str, ...]:
         """The agents that it evaluates, each once."""
-        return tuple(dict.fromkeys(row.agent for row in self.content.rows if row.agent))
+        names = (row.player.name for row in self.content.rows)
+        return tuple(dict.fromkeys(filter(None, names)))
 
     @cached_property
     def published(self) -> PublishedTable:
@@ -201,9 +174,9 @@ class Preset:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return what there is to say of a preset, as JSON values."""
+        """Return the preset as JSON values."""
         own = self.content
-        shared = own.evaluation
+        shared = self.evaluation
         return {
             "name": self.name,
             "title": own.title,
@@ -212,17 +185,17 @@ class Preset:
             "model": own.model,
             "tasks": own.tasks,
             "second_hand": own.second_hand,
-            "env": shared.env,
+            "env": shared.env.name,
             "split": shared.split,
             "kinds": list(shared.kinds),
             "limit": shared.limit,
             "chosen_tasks": len(shared.tasks),
-            "env_options": dict(shared.env_options),
-            "agent_options": dict(shared.agent_options),
+            "env_options": shared.env.options,
+            "agent_options": shared.agent.options,
             "agents": list(self.agents),
             "needs": self.needs(),
-            "build": None if own.build is None else asdict(own.build),
-            "refine": None if own.refine is None else asdict(own.refine),
+            "build": own.build or None,
+            "refine": own.refine or None,
             "prepare": list(own.prepare),
             "rows": [row.as_json() for row in own.rows],
             "notes": list(own.notes),
@@ -231,7 +204,7 @@ class Preset:
         }
 
     def needs(self) -> list[str]:
-        """Return what has to be there, in a few words each. Raises LdmError as `check`."""
+        """Return the requirements, a few words each. Raises LdmError as `check`."""
         from ldm.agents import load_agent
         from ldm.envs import load_env
         from ldm.envs.metadata import metadata_of
@@ -248,54 +221,42 @@ class Preset:
         return [*words, *(f"{option}: {what}" for option, what in own.needs.items())]
 
     def check(self, *, trust: bool = False) -> None:
-        """Raise LdmError where it names an agent, an environment or an option that is not there.
+        """Raise LdmError for an agent, an environment or an option that does not exist.
 
         trust: whether its file may name modules that are not registered, which runs their code.
         """
-        from ldm.agents import load_agent
-        from ldm.envs import load_env
-
-        own = self.content.evaluation
+        own = self.evaluation
         with self._naming("evaluation.env"):
-            env = load_env(own.env, recorded=not trust)
-        with self._naming("evaluation.env_options"):
-            override(env.Options, dict(written(own.env_options)), f"environment {own.env}")
-        self._check_refinement(env.Options)
-        lacking = set(own.agent_options)
+            env = ENV_SECTION.load(own.env.name, recorded=not trust)
+            own.env.typed(env, f"environment {own.env.name}")
+        self._check_making(env)
+        lacking = set(own.agent.options)
         for number, row in enumerate(self.content.rows):
-            if not row.agent:
+            if not (player := row.player).name:
                 continue
-            with self._naming(f"rows.{number}.env_options"):
-                env_options = dict(written({**own.env_options, **row.env_options}))
-                override(env.Options, env_options, f"environment {own.env}")
+            with self._naming(f"rows.{number}.env"):
+                typed(env, {**own.env.options, **row.env}, f"environment {own.env.name}")
             with self._naming(f"rows.{number}.agent"):
-                options = load_agent(row.agent, recorded=not trust).Options
-            lacking -= (known := {one.name for one in fields(options)})
-            common = {k: v for k, v in own.agent_options.items() if k in known}
-            values = dict(written({**common, **row.agent_options}))
-            with self._naming(f"rows.{number}.agent_options"):
-                override(options, values, f"agent {row.agent}")
+                options = AGENT_SECTION.load(player.name, recorded=not trust)
+                known = {one.name for one in fields(options)}
+                lacking -= known
+                values = {**own.agent.only(known).options, **player.options}
+                typed(options, values, f"agent {player.name}")
         if lacking:
             raise LdmError(
-                f"{self.file}:evaluation.agent_options: none of its agents has an option "
-                f"{min(lacking)!r}.",
+                f"{self.file}:evaluation.agent: none of its agents has an option {min(lacking)!r}.",
                 "Correct it there; `ldm agents` lists what each has.",
             )
 
-    def _check_refinement(self, env_options: type[Any]) -> None:
-        """Raise LdmError where its refinement has an option that is not there."""
-        from ldm.explore import GateOptions, RefineOptions
-        from ldm.policy import PolicyOptions
-
-        own = self.content.refine
-        for name, options in {
-            "env_options": env_options,
-            "policy_options": PolicyOptions,
-            "options": RefineOptions,
-            "gate_options": GateOptions,
-        }.items():
+    def _check_making(self, env: type[Any]) -> None:
+        """Raise LdmError for an option of its memory's building or refinement that does not fit."""
+        own = self.content
+        load(Build, own.build, where=f"{self.file}:build")
+        refinement = load(Refine, own.refine, where=f"{self.file}:refine")
+        for name, of in Refine.sections().items():
             with self._naming(f"refine.{name}"):
-                override(options, dict(written(getattr(own, name, {}))), "refinement")
+                options = env if name == "env" else of.load()
+                getattr(refinement, name).typed(options, f"refinement's {name}")
 
     @contextmanager
     def _naming(self, where: str) -> Iterator[None]:
@@ -304,8 +265,6 @@ class Preset:
             yield
         except LdmError as error:
             error.message = f"{self.file}:{where}: {error.message}"
-            if error.remedy.startswith("Change --set"):
-                error.remedy = "Correct it there."
             raise
 
 
@@ -348,7 +307,7 @@ def preset(name: str | Path) -> Preset:
 
 def read(path: Path) -> Preset:
     """Return the preset in a file. Raises LdmError that names the place and what belongs there."""
-    content = untrusted.file_bytes(path, most=MOST_BYTES)
+    content = read_bytes(path, most=MOST_BYTES)
     if len(content) > MOST_BYTES:
         raise LdmError(f"{path} is longer than {MOST_BYTES // 2**20} MB.", GUIDE)
     try:
@@ -368,9 +327,29 @@ def read(path: Path) -> Preset:
     return Preset(path.stem, path, stable_hash(text), _content(data, str(path)))
 
 
-def written(options: Mapping[str, Value]) -> Settings:
-    """Return options of a file as specs hold them."""
-    return settings(**options)
+def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict[str, Any]:
+    """Return how a preset's memory of `env` is built or refined: fields of `Build` or `Refine`.
+
+    name: as for `list_presets`. env: "" if the name stands for one environment alone.
+    Raises LdmError if there is none, or if several fit.
+    """
+    known = [one for one in list_presets(name) if getattr(one.content, stage)]
+    fitting = [one for one in known if env in ("", one.env)]
+    if len(fitting) == 1:
+        chosen = fitting[0]
+        name_of_env = chosen.env if stage == "build" else {"name": chosen.env}
+        owner = Build if stage == "build" else Refine
+        return merge(owner, {"env": name_of_env}, getattr(chosen.content, stage))
+    if not known:
+        raise LdmError(
+            f"The preset {name!r} does not say how a memory is made.",
+            "Leave out --preset, or name one of `ldm presets` that has a memory.",
+        )
+    raise LdmError(
+        f"The preset {name!r} is of {' and '.join(sorted(one.env for one in known))}"
+        + (f", not of {env}." if env else "."),
+        "Name one of these environments with --env.",
+    )
 
 
 def _content(data: Mapping[str, Any], file: str) -> Content:

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
 from ldm.errors import Interrupted, LdmError
-from ldm.llm.models import ModelOptions
-from ldm.options import override, sorted_settings
+from ldm.explore.refine import TREES, ExploredGoal, Explorer
+from ldm.run import engine
 from ldm.run.builders import (
     ExplorerBuilder,
-    Shared,
     build_environment,
+    gate_options,
+    models_of,
+    only_environment,
     open_embedder,
+    policy_options,
     remembered_class,
+    search_options,
 )
 from ldm.run.data import training_split, with_data
-from ldm.run.goal_choice import Goals, choose
-from ldm.run.lifecycle import (
-    Checked,
-    Recorded,
-    check_backend,
-    checked_again,
-    discarding,
-    reopen,
-    shared,
-    short,
-    start,
-)
+from ldm.run.engine import Experiment, Member, Session, check_backend, checked_again, protocol
+from ldm.run.goal_choice import choose
 from ldm.run.runtime import Runtime
-from ldm.run.specs import RefinementSpec, full_location
-from ldm.words import counted
+from ldm.runs import list_runs
+from ldm.text import counted, short
 
 if TYPE_CHECKING:
-    from ldm.explore import ExplorationFactory, ExploredGoal, Verdict
+    from pathlib import Path
+
+    from ldm.explore import Verdict
     from ldm.memory import Generation
     from ldm.runs import Run
     from ldm.types import Task
@@ -45,12 +41,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """What a refinement came to.
+    """The outcome of a refinement.
 
     generation: None where nothing was added: not yet, or because there is nothing to add (`idle`).
     """
 
-    spec: RefinementSpec
+    spec: Refine
     run: Run
     explored: tuple[ExploredGoal, ...]
     verdict: Verdict
@@ -66,7 +62,7 @@ class Refined:
             if added is None
             else f"generation {added.number} with {added.tuples} tuples → {self.spec.memory}"
         )
-        return f"{self.spec.env}: {total.improved} of {total.goals} goals improved; {outcome}"
+        return f"{self.spec.env.name}: {total.improved} of {total.goals} goals improved; {outcome}"
 
     @property
     def idle(self) -> bool:
@@ -74,7 +70,7 @@ class Refined:
         return not self.verdict.rows
 
     def gain(self) -> tuple[float, float, float] | None:
-        """Return what the gate measured on training goals: mean difference, 95 % interval.
+        """Return the mean difference that the gate measured, with its 95 % interval.
 
         None where it played none.
         """
@@ -102,14 +98,7 @@ def _interval(values: Sequence[float], seed: int) -> tuple[float, float, float]:
     return mean, low, high
 
 
-def refine(
-    spec: RefinementSpec,
-    goals: Goals | None = None,
-    *,
-    models: ModelOptions | None = None,
-    runtime: Runtime | None = None,
-    dry_run: bool = False,
-) -> Refined:
+def refine(spec: Refine, *, runtime: Runtime | None = None, dry_run: bool = False) -> Refined:
     """Explore training goals; what was done better becomes the memory's next generation.
 
     Where nothing was, the memory stays as it is.
@@ -119,29 +108,25 @@ def refine(
     WorkerDied or RunStopped, after which `ldm refine --resume RUN` goes on.
     """
     runtime = runtime or Runtime()
-    recorded = prepare(spec, goals or Goals(), models or ModelOptions(), runtime, dry_run=dry_run)
-    *_, last = rounds(recorded, runtime, dry_run=dry_run)
+    begun = prepare(spec, runtime, dry_run=dry_run)
+    *_, last = rounds(begun, runtime, dry_run=dry_run)
     return last
 
 
-def rounds(
-    recorded: Recorded[RefinementSpec], runtime: Runtime, *, dry_run: bool = False
-) -> Iterator[Refined]:
+def rounds(refinement: Refinement, runtime: Runtime, *, dry_run: bool = False) -> Iterator[Refined]:
     """Explore the goals, and again with the memory that this made, as often as `spec.rounds` says.
 
     Each round is a run of its own, which names the next one when it is resumed.
     """
-    following: Recorded[RefinementSpec] | None = recorded
+    following: Refinement | None = replace(refinement, runtime=runtime, dry_run=dry_run)
     while following is not None:
-        result = explore_goals(following, runtime, dry_run=dry_run)
+        result = following.play()
         yield result
-        following = None if dry_run else _next_round(result, following.models, runtime)
+        following = None if dry_run else _next_round(result, runtime)
 
 
-def _next_round(
-    result: Refined, models: ModelOptions, runtime: Runtime
-) -> Recorded[RefinementSpec] | None:
-    """Start the round after `result`; None where it was the last, or a later one is there.
+def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:
+    """Start the round after `result`, unless it was the last or a later one has begun.
 
     Its run lies beside the one before, wherever that is resumed from.
     """
@@ -150,49 +135,42 @@ def _next_round(
     spec, added = result.spec, result.generation
     if spec.round == spec.rounds or added is None:
         return None
-    if generations(spec.memory, added.env)[-1].number != added.number:
+    newest = generations(spec.memory, added.env)[-1].number
+    if newest != added.number or _follower(result.run.directory.parent, spec, added):
         runtime.message("A later round has begun: resume that run.")
         return None
-    if _follower(result.run.directory.parent, spec, added):
-        runtime.message("A later round has begun: resume that run.")
-        return None
-    goals = Goals(ids=tuple(one.task.id for one in result.explored), reuse=True)
-    spec = replace(spec, generation=None, round=spec.round + 1, goals_by="even", goals=0)
+    spec = replace(
+        spec,
+        tasks=tuple(one.task.id for one in result.explored),
+        goals="even",
+        reuse_goals=True,
+        generation=None,
+        memory_digest="",
+        round=spec.round + 1,
+    )
     beside = replace(runtime, runs=result.run.directory.parent)
-    return prepare(spec, goals, models, beside, dry_run=False)
+    return prepare(spec, beside, dry_run=False)
 
 
-def _follower(runs: Path, spec: RefinementSpec, base: Generation) -> bool:
+def _follower(runs: Path, spec: Refine, base: Generation) -> bool:
     """Return whether the round after `spec`, which explores with `base`, has begun below `runs`.
 
     It may have added nothing.
     """
-    from ldm.runs import list_runs
-
-    expected = {
-        "memory": spec.memory,
-        "memory_digest": base.digest,
-        "round": spec.round + 1,
-        "rounds": spec.rounds,
-        "seed": spec.seed,
-    }
-    plans = (
-        run.manifest.arguments.get("plan")
-        for run in list_runs(runs)
-        if run.manifest.command == RefinementSpec.command
+    expected = spec.memory, base.digest, spec.round + 1, spec.rounds, spec.seed
+    others = (run.spec(Refine) for run in list_runs(runs) if run.manifest.command == Refine.command)
+    return any(
+        (one.memory, one.memory_digest, one.round, one.rounds, one.seed) == expected
+        for one in others
     )
-    return any(isinstance(plan, dict) and expected.items() <= plan.items() for plan in plans)
 
 
-def prepare(
-    spec: RefinementSpec, goals: Goals, models: ModelOptions, runtime: Runtime, *, dry_run: bool
-) -> Recorded[RefinementSpec]:
+def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
     """Write a new run, with its goals chosen. Nothing is written where something does not fit."""
     from ldm.memory import inspect
-    from ldm.run.runner import protocol
 
     spec = _resolved(spec, runtime)
-    with closing(build_environment(spec.env, spec.env_options, runtime.cache)) as env:
+    with closing(build_environment(spec.env, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
         base = contents.generation
         base.check_embedder(spec.embedder or base.embedder)
@@ -201,12 +179,11 @@ def prepare(
         spec = replace(
             spec, generation=base.number, embedder=base.embedder, memory_digest=base.digest
         )
-        tasks = choose(spec, goals, env, contents, runtime)
-        if goals.by != "even":
-            spec = replace(spec, goals_by=goals.by, goals=goals.count)
+        tasks = choose(spec, env, contents, runtime)
         spec = replace(spec, tasks=tuple(task.id for task in tasks))
-        spec = _with_method(spec, calls_models=models.configured)
-        checked = Checked(spec, tasks, protocol(env, spec.split, tasks))
+        spec = _with_method(spec)
+        checked = Member(spec, tasks, protocol(env, spec.split, tasks))
+    models = models_of(spec)
     if not models.configured:
         runtime.once("No LLM configured; using the offline reasoner.")
     else:
@@ -214,150 +191,123 @@ def prepare(
     if models.configured and not models.replay:
         where = runtime.connection().display_url
         runtime.once(f"Using {models.roles()['reasoner']} at {where}.")
-    return start(checked, ("refine", short(spec.env), spec.split), models, runtime)
+    return Refinement(engine.start([checked], _subject, runtime), runtime, dry_run=dry_run)
 
 
-def resume(
-    run: Run, spec: RefinementSpec, models: ModelOptions, runtime: Runtime
-) -> Recorded[RefinementSpec]:
+def _subject(spec: Refine) -> tuple[str, ...]:
+    """Return what the id of a run begins with."""
+    return "refine", short(spec.env.name), spec.split
+
+
+def resume(name: str, models: Section, runtime: Runtime) -> Refinement:
     """Return a recorded refinement, to go on with. models: changes to the recorded options.
 
-    Raises LdmError as `lifecycle.reopen`.
+    Raises LdmError as `engine.resumed`.
     """
-    if "explorer" not in dict(spec.options):  # begun before there was a gate, and ends without
-        spec = replace(spec, gate_options=(("gate", "off"),))
-    return reopen(run, spec, lambda spec: _check(spec, runtime), models)
+    members = engine.resumed(name, Refine, lambda one: _check(one, runtime), models, runtime)
+    return Refinement(members, runtime)
 
 
-def explore_goals(
-    recorded: Recorded[RefinementSpec], runtime: Runtime, *, dry_run: bool = False
-) -> Refined:
-    """Explore the goals that are not explored yet; judge what was learnt, and add it.
+@dataclass(frozen=True)
+class Refinement(Experiment[Refine, Refined, Refined]):
+    """The exploration of goals with one generation of a memory, and the judgement on it.
 
     dry_run: judge, and add nothing yet.
-    Raises Interrupted where the user stops it, with what is recorded and how to go on.
     """
-    explored: Sequence[ExploredGoal] = ()
-    try:
-        explored, verdict = _learnt(recorded, runtime)
-        generation = None
-        if verdict.rows and not dry_run:
-            generation = _extended(recorded, explored, verdict, runtime)
-    except KeyboardInterrupt as stop:
-        raise _interrupted(recorded, explored) from stop
-    return Refined(recorded.spec, recorded.run, tuple(explored), verdict, generation)
 
+    dry_run: bool = False
 
-def _interrupted(
-    recorded: Recorded[RefinementSpec], explored: Sequence[ExploredGoal]
-) -> Interrupted:
-    """Return what to say where the user stops while nothing of the run is being recorded."""
-    from ldm.memory import generations
+    builder = ExplorerBuilder
+    worker = Explorer
+    record = ExploredGoal
+    file = TREES
 
-    spec, run = recorded.spec, recorded.run
-    if explored:
-        newest = generations(spec.memory, recorded.tasks[0].env)[-1].number
-        message = (
-            f"Stopped while the memory was being written: {spec.memory} is at generation {newest}. "
-            f"{counted(len(explored), 'explored goal')} and the verdict are in {run.directory}."
-        )
-    else:
-        message = f"Stopped: what was done so far is in {run.directory}."
-    return Interrupted(message, f"Resume with `{run.resume_command}`.")
+    def items(self, member: Member[Refine], session: Session) -> Sequence[tuple[int, Task]]:
+        """Return the goals that are explored: all that were chosen, or the hardest of them."""
+        from ldm.explore.goals import hardest
+        from ldm.explore.trials import greedy_attempts
 
+        spec, tasks = member.spec, member.tasks
+        if spec.goals != "even":
+            with self.runtime.stages() as on_progress:
+                attempts = greedy_attempts(session.stage, tasks, on_progress)
+            scores = [(one.score, one.steps) for one in attempts]
+            tasks = hardest(tasks, scores, spec.goals, spec.limit or DEFAULT_GOALS)
+        return list(enumerate(tasks))
 
-def _learnt(
-    recorded: Recorded[RefinementSpec], runtime: Runtime
-) -> tuple[list[ExploredGoal], Verdict]:
-    """Explore the goals, and judge what that came to."""
-    from ldm.run.results import describe_replies
+    @contextmanager
+    def showing(
+        self, member: Member[Refine], session: Session, total: int
+    ) -> Iterator[Callable[[ExploredGoal], None]]:
+        spec, improved = member.spec, list[bool]()
+        number = f" {spec.round}/{spec.rounds}" if spec.rounds > 1 else ""
+        with self.runtime.progress(f"refine {short(spec.env.name)}{number}", total) as advance:
 
-    with discarding([recorded]), shared(recorded, ExplorerBuilder, runtime) as builder:
-        try:
-            explored = _explored(recorded, builder, runtime)
-            return explored, _judged(recorded, builder, explored, runtime)
-        finally:
-            if isinstance(builder, Shared):
+            def on_result(explored: ExploredGoal) -> None:
+                improved.append(any(tree.improved for tree in explored.trees))
+                advance(f"improved {sum(improved)}")
+
+            yield on_result
+
+    def finish(
+        self, member: Member[Refine], session: Session, known: Sequence[ExploredGoal]
+    ) -> Refined:
+        verdict, generation = self._judged(member, session, known), None
+        if verdict.rows and not self.dry_run:
+            try:
+                generation = _extended(member, known, verdict, self.runtime)
+            except KeyboardInterrupt as stop:
+                raise self._interrupted(member, known) from stop
+        return Refined(member.spec, member.run, tuple(known), verdict, generation)
+
+    def result(self, outcomes: Sequence[Refined]) -> Refined:
+        return outcomes[0]
+
+    @contextmanager
+    def at_work(self, member: Member[Refine]) -> Iterator[Session]:
+        """Yield what works on the goals, and say in the end how usable a model's replies were."""
+        from ldm.run.results import describe_replies
+
+        with super().at_work(member) as session:
+            try:
+                yield session
+            finally:
                 counts = Counter[str]()
-                for equipment in builder.built:
-                    counts.update(equipment.reasoner.counts())
+                for setup in session.setups:
+                    counts.update(setup.reasoner.counts())
                 if line := describe_replies(counts):
-                    runtime.message(line)
+                    self.runtime.message(line)
 
+    def _judged(
+        self, member: Member[Refine], session: Session, explored: Sequence[ExploredGoal]
+    ) -> Verdict:
+        from ldm.envs.metadata import batch_size
+        from ldm.explore import judge
+        from ldm.memory import FormationOptions
 
-def _explored(
-    recorded: Recorded[RefinementSpec], builder: ExplorationFactory, runtime: Runtime
-) -> list[ExploredGoal]:
-    from ldm.explore import refine as explore
+        formation = FormationOptions(batch_size(member.spec.env.name))
+        with self.runtime.stages() as on_progress:
+            return judge(
+                *(session.stage, session.setup, explored),
+                *(gate_options(member.spec), formation, on_progress),
+            )
 
-    spec = recorded.spec
-    tasks = _hardest(recorded, builder, runtime)
-    improved: list[bool] = []
+    def _interrupted(self, member: Member[Refine], explored: Sequence[ExploredGoal]) -> Interrupted:
+        """Return the error of a refinement that the user stops while the memory is written."""
+        from ldm.memory import generations
 
-    def on_result(explored: ExploredGoal) -> None:
-        improved.append(any(tree.improved for tree in explored.trees))
-        advance(f"improved {sum(improved)}")
-
-    number = f" {spec.round}/{spec.rounds}" if spec.rounds > 1 else ""
-    with runtime.progress(f"refine {short(spec.env)}{number}", len(tasks)) as advance:
-        return explore(
-            recorded.run,
-            builder,
-            tasks,
-            workers=recorded.workers(runtime),
-            backend=recorded.backend(runtime),
-            on_result=on_result,
-        )
-
-
-def _hardest(
-    recorded: Recorded[RefinementSpec], builder: ExplorationFactory, runtime: Runtime
-) -> Sequence[Task]:
-    """Return those of the chosen goals that are explored: all, or the hardest for the memory."""
-    from ldm.explore.goals import hardest
-    from ldm.explore.trials import greedy_attempts
-
-    spec = recorded.spec
-    if spec.goals_by == "even":
-        return recorded.tasks
-    with runtime.stages() as on_progress:
-        attempts = greedy_attempts(
-            recorded.run,
-            builder,
-            recorded.tasks,
-            workers=recorded.workers(runtime),
-            backend=recorded.backend(runtime),
-            on_progress=on_progress,
-        )
-    scores = [(one.score, one.steps) for one in attempts]
-    return hardest(recorded.tasks, scores, spec.goals_by, spec.goals)
-
-
-def _judged(
-    recorded: Recorded[RefinementSpec],
-    builder: ExplorationFactory,
-    explored: Sequence[ExploredGoal],
-    runtime: Runtime,
-) -> Verdict:
-    from ldm.envs.metadata import batch_size
-    from ldm.explore import judge
-    from ldm.memory import FormationOptions
-
-    with runtime.stages() as on_progress:
-        return judge(
-            recorded.run,
-            builder,
-            explored,
-            recorded.spec.gate(),
-            FormationOptions(batch_size(recorded.spec.env)),
-            workers=recorded.workers(runtime),
-            backend=recorded.backend(runtime),
-            on_progress=on_progress,
+        memory = member.spec.memory
+        newest = generations(memory, member.tasks[0].env)[-1].number
+        return Interrupted(
+            f"Stopped while the memory was being written: {memory} is at generation {newest}. "
+            f"{counted(len(explored), 'explored goal')} and the verdict are in "
+            f"{member.run.directory}.",
+            f"Resume with `{self.resume_command}`.",
         )
 
 
 def _extended(
-    recorded: Recorded[RefinementSpec],
+    member: Member[Refine],
     explored: Sequence[ExploredGoal],
     verdict: Verdict,
     runtime: Runtime,
@@ -366,19 +316,19 @@ def _extended(
     from ldm.explore.report import gate_settings, totals
     from ldm.memory import extend, generations
 
-    spec, models = recorded.spec, recorded.models
+    spec, models = member.spec, member.models
     known = generations(spec.memory, explored[0].task.env)
     base = next(generation for generation in known if generation.number == spec.generation)
-    if ":" in spec.env:
-        base = replace(base, env_class=spec.env)
+    if ":" in spec.env.name:
+        base = replace(base, env_class=spec.env.name)
     total = totals(explored)
-    options = {name: str(value) for name, value in asdict(spec.refine_options()).items()}
+    options = {name: str(value) for name, value in asdict(search_options(spec)).items()}
     settings = {
         "goals": str(total.goals),
         "improved": str(total.improved),
         **options,
-        **dict(spec.policy_options),
-        "gate": spec.gate().gate,
+        **{name: written(value) for name, value in spec.policy.given},
+        "gate": gate_options(spec).gate,
         **({"round": f"{spec.round}/{spec.rounds}"} if spec.rounds > 1 else {}),
         **gate_settings(verdict, gain_of(verdict, spec.seed)),
         "seed": str(spec.seed),
@@ -397,57 +347,41 @@ def _extended(
         )
 
 
-def _resolved(spec: RefinementSpec, runtime: Runtime) -> RefinementSpec:
+def _resolved(spec: Refine, runtime: Runtime) -> Refine:
     """Fill in environment, data, training split and the memory's full place."""
     from ldm.envs import load_env
-    from ldm.policy import PolicyOptions
 
     memory = full_location(spec.memory)
-    env = spec.env or remembered_class(memory, only_environment(memory))
-    load_env(env, recorded=not (spec.env or runtime.trust))
-    override(PolicyOptions, dict(spec.policy_options), "policy")
-    options = with_data(env, spec.env_options, runtime)
-    split = training_split(env, spec.split, options, runtime)
-    spec = replace(spec, env=env, split=split, memory=memory, env_options=options)
-    spec.refine_options()
-    spec.gate()
-    return spec
+    name = spec.env.name or remembered_class(memory, only_environment(memory))
+    load_env(name, recorded=not (spec.env.name or runtime.trust))
+    env = with_data(Section(name, spec.env.given), runtime)
+    return replace(
+        spec,
+        env=env,
+        split=training_split(env, spec.split, runtime),
+        memory=memory,
+        policy=spec.policy.settled(type(policy_options(spec)), "policy"),
+        search=spec.search.settled(type(search_options(spec)), "search"),
+        gate=spec.gate.settled(type(gate_options(spec)), "gate"),
+    )
 
 
-def _with_method(spec: RefinementSpec, *, calls_models: bool) -> RefinementSpec:
+def _with_method(spec: Refine) -> Refine:
     """Return the spec with what is not given: when a model is asked, and the explorer.
 
     That is the paper's tree where the paper is wanted, or where each decision costs a model call; a
     best-first search takes many more decisions, and finds more.
     """
-    from ldm.policy import PolicyOptions
-
-    policy = dict(spec.policy_options)
+    calls_models = models_of(spec).configured
     if calls_models:
-        policy |= PolicyOptions.with_model(policy)
-    always = calls_models and override(PolicyOptions, policy, "policy").consult == "always"
-    explorer = "tree" if always or spec.gate().gate == "off" else "best-first"
-    return replace(
-        spec,
-        policy_options=sorted_settings(policy),
-        options=sorted_settings({"explorer": explorer, **dict(spec.options)}),
-    )
+        given = policy_options(spec).with_model(spec.policy.options)
+        spec = replace(spec, policy=spec.policy.with_options(**given))
+    always = calls_models and policy_options(spec).consult == "always"
+    explorer = "tree" if always or gate_options(spec).gate == "off" else "best-first"
+    return replace(spec, search=Section.read({"explorer": explorer, **spec.search.options}))
 
 
-def only_environment(memory: str) -> str:
-    """Return the only environment that a memory holds. Raises LdmError for none or several."""
-    from ldm.memory import environments
-
-    names = environments(memory)
-    if len(names) != 1:
-        raise LdmError(
-            f"{memory} holds {len(names)} environments: {', '.join(names) or 'none'}.",
-            "Name one with --env." if names else "Make a memory with `ldm build-memory`.",
-        )
-    return names[0]
-
-
-def _check(spec: RefinementSpec, runtime: Runtime) -> Checked[RefinementSpec]:
+def _check(spec: Refine, runtime: Runtime) -> Member[Refine]:
     """Return the goals of a recorded refinement, and the memory's digest as it is now."""
     from ldm.memory import generations
 

@@ -16,6 +16,7 @@ from ldm.memory import inspect
 from ldm.reason import TYPES_BY_FALLBACK
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL, REASONS
 from ldm.reporting import Findings, Measure, Reporting
+from ldm.run.columns import COLUMNS, Column
 from ldm.run.conditions import Conditions
 from ldm.run.repeats import Spread, pass_at, spread
 from ldm.run.runner import TRAJECTORIES
@@ -34,7 +35,10 @@ from ldm.run.statistics import (
 from ldm.runs import Run
 from ldm.types import EpisodeResult, Trajectory
 
-COLUMNS = ("kind", "episodes", "success", "95 % interval", "steps", "invalid", "errors", "seconds")
+HEADINGS = (
+    *("kind", "episodes", "success", "95 % interval"),
+    *(column.table for column in COLUMNS if column.table),
+)
 #: Tuples that are named, of those recalled only after refinement.
 NAMED = 5
 
@@ -68,7 +72,7 @@ class Report:
         return (
             f"{self.label} on {self.env}, {self.split}: {percent(overall.success_rate)} of "
             f"{overall.episodes} {unit} solved (95 % interval {span(overall.interval)}), "
-            f"{number(overall.mean_steps)} steps/task"
+            f"{number(overall.figures['mean_steps'])} steps/task"
         )
 
     @property
@@ -110,22 +114,16 @@ def as_json(report: Report) -> dict[str, Any]:
                 "episodes": group.episodes,
                 "success_rate": group.success_rate,
                 "interval": group.interval,
-                "mean_steps": group.mean_steps,
-                "errors": group.errors,
+                **group.figures,
                 **{m.name: group.measures.get(m.name) for m in report.measures},
             }
             for kind, group in report.summary.by_kind.items()
         },
         "mean_score": overall.mean_score,
         "score_interval": score_interval(report),
-        "mean_steps": overall.mean_steps,
-        "trials": overall.trials,
-        "calls": overall.calls,
-        "tokens": overall.tokens,
-        "seconds": overall.seconds,
+        **overall.figures,
         "sees_reward": report.sees_reward,
         "had": report.conditions.as_json(),
-        "errors": overall.errors,
         "run": str(report.directory),
         **({"repeats": _repeats_as_json(report)} if report.is_repeated else {}),
         **overall.measures,
@@ -146,7 +144,7 @@ def _spread(report: Report) -> Spread:
 
 
 def rows(report: Report) -> list[tuple[str, ...]]:
-    """Return a row a kind and the row "all", by COLUMNS."""
+    """Return a row a kind and the row "all", by HEADINGS."""
     kinds = report.summary.by_kind
     rows_by_kind = [_row(kind, group) for kind, group in kinds.items()]
     return [*rows_by_kind, _row("all", report.summary.overall)]
@@ -167,11 +165,7 @@ def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], s
                 "success": percent(overall.success_rate),
                 "95 % interval": span(overall.interval),
                 **{k: percent(by_kind[k].success_rate) if k in by_kind else "–" for k in kinds},
-                "steps": number(overall.mean_steps),
-                "s/task": number(overall.seconds / max(1, overall.episodes)),
-                "trials": number(overall.trials),
-                "calls": number(overall.calls),
-                "tokens": "–" if overall.tokens is None else f"{overall.tokens:.0f}",
+                **{one.side: one.text(_per_task(one, overall)) for one in COLUMNS if one.side},
                 "rewards": "seen" if report.sees_reward else "hidden",
                 **report.conditions.cells(),
             }
@@ -189,13 +183,20 @@ def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], s
     return columns, [[row[name] for name in columns] for row in rows_by_agent], remark
 
 
+def _per_task(column: Column, group: Group) -> float | None:
+    """Return a column's mean per episode."""
+    value = group.figures[column.key]
+    return value if value is None or column.total == "mean" else value / max(1, group.episodes)
+
+
 def lines(report: Report) -> list[str]:
     """Return what to know beside the table: attempts, rewards, errors, the files' place."""
     overall = report.summary.overall
+    trials = overall.figures["trials"]
     attempts = (
         "1 attempt per task"
-        if overall.trials in (None, 1.0)
-        else f"{number(overall.trials)} attempts per task: compare with agents that had as many"
+        if trials in (None, 1.0)
+        else f"{number(trials)} attempts per task: compare with agents that had as many"
     )
     reward = "shown to" if report.sees_reward else "hidden from"
     sentences = [f"{report.label}: {attempts}; reward {reward} the agent.", _had(report)]
@@ -231,12 +232,12 @@ def lines(report: Report) -> list[str]:
 
 def _had(report: Report) -> str:
     """Return what the agent had, and what of models it used, in words."""
-    overall = report.summary.overall
+    figures = report.summary.overall.figures
+    calls, tokens, steps = (figures[name] for name in ("calls", "tokens", "mean_steps"))
     used = ""
-    if overall.calls and overall.tokens is not None:
-        steps = overall.mean_steps or 0
-        a_step = f", {overall.calls / steps:.2f} a step," if steps else ""
-        used = f" ({number(overall.calls)} calls{a_step} and {overall.tokens:,.0f} tokens per task)"
+    if calls and tokens is not None:
+        a_step = f", {calls / steps:.2f} a step," if steps else ""
+        used = f" ({number(calls)} calls{a_step} and {tokens:,.0f} tokens per task)"
     return f"Conditions: {report.conditions}{used}."
 
 
@@ -475,13 +476,6 @@ def number(value: float | None) -> str:
 
 
 def _row(kind: str, group: Group) -> tuple[str, ...]:
-    return (
-        kind,
-        str(group.episodes),
-        percent(group.success_rate),
-        span(group.interval),
-        number(group.mean_steps),
-        str(group.invalid),
-        str(group.errors),
-        f"{group.seconds:.1f}",
-    )
+    figures = (one.text(group.figures[one.key]) for one in COLUMNS if one.table)
+    rate = percent(group.success_rate), span(group.interval)
+    return (kind, str(group.episodes), *rate, *figures)

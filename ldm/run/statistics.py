@@ -11,7 +11,8 @@ import numpy as np
 
 from ldm.agents import reporting_on
 from ldm.errors import LdmError
-from ldm.reporting import Measure, Reporting
+from ldm.reporting import Reporting
+from ldm.run.columns import COLUMNS, Column, with_measures
 from ldm.types import EpisodeResult
 
 if TYPE_CHECKING:
@@ -36,32 +37,28 @@ class Group:
     success_rate, mean_score: in [0, 1]; None without episodes.
     interval: of the success rate over tasks, see `rate_interval`.
     finished_rate: the success rate of the episodes that ended without an error, None without any.
-    Further means are of these, too.
-    mean_steps: environment actions an episode, over all its trials. invalid: of these, in total.
-    trials, calls, tokens: trials, model calls and their tokens an episode, on average.
-    seconds: wall time, in total. measures: means of the agent's own figures (`Reporting`), without
-    those that no episode has.
+    figures: totals of the columns by `Column.key`, None without episodes.
+    measures: means of the agent's own figures, without those that no episode has.
     """
 
     episodes: int
-    errors: int
     success_rate: float | None
     interval: Interval | None
     mean_score: float | None
-    mean_steps: float | None
-    trials: float | None
-    calls: float | None
-    tokens: float | None
-    invalid: int
-    seconds: float
+    finished_rate: float | None
+    figures: Mapping[str, float | None]
     measures: Mapping[str, float] = field(default_factory=dict)
-    finished_rate: float | None = None
+
+    @property
+    def errors(self) -> int:
+        """Episodes that ended in an error."""
+        return int(self.figures["errors"] or 0)
 
     def as_data(self) -> dict[str, Any]:
-        """Return JSON values, with the agent's own figures beside the others."""
+        """Return JSON values, with figures and measures beside the others."""
         data = asdict(self)
-        measures = data.pop("measures")
-        return {**data, **measures}
+        figures, measures = data.pop("figures"), data.pop("measures")
+        return {**data, **figures, **measures}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +149,8 @@ def wilson(successes: int, count: int) -> Interval:
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
-def frame(results: Sequence[EpisodeResult], measures: Sequence[Measure] = ()) -> pl.DataFrame:
-    """Return one row an episode, in their order: what tables are made of.
-
-    measures: a further column each, see `_column`.
-    """
+def frame(results: Sequence[EpisodeResult], columns: Sequence[Column] = ()) -> pl.DataFrame:
+    """Return one row an episode, in their order, with the figures of the columns by `_name`."""
     import polars as pl
 
     schema = {
@@ -165,13 +159,7 @@ def frame(results: Sequence[EpisodeResult], measures: Sequence[Measure] = ()) ->
         "failed": pl.Boolean,
         "success": pl.Float64,
         "score": pl.Float64,
-        "steps": pl.Int64,
-        "invalid": pl.Int64,
-        "trials": pl.Int64,
-        "calls": pl.Int64,
-        "tokens": pl.Int64,
-        "seconds": pl.Float64,
-        **{_column(measure): pl.Float64 for measure in measures},
+        **{_name(column): pl.Float64 for column in columns},
     }
     data = [
         (
@@ -180,22 +168,16 @@ def frame(results: Sequence[EpisodeResult], measures: Sequence[Measure] = ()) ->
             result.end == "error",
             float(result.success and result.end != "error"),
             0.0 if result.end == "error" else result.score,
-            result.env_steps,
-            result.invalid,
-            result.trials,
-            result.usage.calls,
-            result.usage.prompt_tokens + result.usage.completion_tokens,
-            result.seconds,
-            *(measure.of(result) for measure in measures),
+            *(column.of(result) for column in columns),
         )
         for result in results
     ]
     return pl.DataFrame(data, schema=schema, orient="row")
 
 
-def _column(measure: Measure) -> str:
-    """Return a column name that is none of ours, whatever the measure is called."""
-    return f"measure {measure.name}"
+def _name(column: Column) -> str:
+    """Return a name in `frame` that cannot clash with its own columns."""
+    return f"figure {column.name}"
 
 
 def summarize(
@@ -206,12 +188,12 @@ def summarize(
     reporting: what the agent's class tells; without it, what the registered agent of that name
     does.
     """
-    measures = (reporting or reporting_on(results)).measures
-    table = frame(results, measures)
+    columns = with_measures((reporting or reporting_on(results)).measures)
+    table = frame(results, columns)
     kinds = {str(key[0]): part for key, part in table.group_by("kind", maintain_order=True)}
     return Summary(
-        overall=_group(table, measures, seed),
-        by_kind={kind: _group(kinds[kind], measures, seed) for kind in sorted(kinds)},
+        overall=_group(table, columns, seed),
+        by_kind={kind: _group(kinds[kind], columns, seed) for kind in sorted(kinds)},
     )
 
 
@@ -294,28 +276,25 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _group(table: pl.DataFrame, measures: Sequence[Measure], seed: int) -> Group:
-    counted = table.filter(~table["failed"])
-    means: Mapping[str, Any] = counted.mean().row(0, named=True)
+def _group(table: pl.DataFrame, columns: Sequence[Column], seed: int) -> Group:
+    finished = table.filter(~table["failed"])
     tasks = by_task(table)
     overall: Mapping[str, Any] = tasks.mean().row(0, named=True)
     interval = None if tasks.is_empty() else rate_interval(tasks["success"].to_numpy(), seed=seed)
+    totals: dict[str, float | None] = {}
+    for column in columns:
+        values = (finished if column.over == "finished" else table)[_name(column)].drop_nulls()
+        if column.total == "sum":
+            totals[column.key] = round(float(values.sum()), 3)
+        else:
+            totals[column.key] = None if values.is_empty() else float(values.mean())  # type: ignore[arg-type]
+    own = [column.key for column in columns[len(COLUMNS) :]]
     return Group(
         episodes=len(table),
-        errors=len(table) - len(counted),
         success_rate=overall["success"],
-        finished_rate=means["success"],
         interval=interval,
         mean_score=overall["score"],
-        mean_steps=means["steps"],
-        trials=means["trials"],
-        calls=means["calls"],
-        tokens=means["tokens"],
-        invalid=int(counted["invalid"].sum()),
-        seconds=round(float(table["seconds"].sum()), 3),
-        measures={
-            measure.name: mean
-            for measure in measures
-            if (mean := means[_column(measure)]) is not None
-        },
+        finished_rate=None if finished.is_empty() else float(finished["success"].mean()),  # type: ignore[arg-type]
+        figures={key: value for key, value in totals.items() if key not in own},
+        measures={key: value for key in own if (value := totals[key]) is not None},
     )

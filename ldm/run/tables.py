@@ -7,24 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
+from ldm.run.columns import with_measures
 from ldm.run.results import Report
-from ldm.secrecy import redacted
+from ldm.text import redacted
 
 if TYPE_CHECKING:
     import polars as pl
 
 PARQUET, CSV = ".parquet", ".csv"
-#: Column → type of its values; None is an empty cell.
-COLUMNS: dict[str, type[Any]] = {
+#: What stands in a row beside the figures: name → type of its values; None is an empty cell.
+DESCRIBED: dict[str, type[Any]] = {
     **dict.fromkeys(("label", "agent", "env", "split", "run"), str),
     "repeat": int,
     **dict.fromkeys(("task", "kind", "goal"), str),
     "success": bool,
     "score": float,
     **dict.fromkeys(("end", "error"), str),
-    **dict.fromkeys(("trials", "steps", "invalid", "calls"), int),
-    **dict.fromkeys(("prompt_tokens", "completion_tokens"), int),
-    "seconds": float,
     **dict.fromkeys(("sees_reward", "actions_listed"), bool),
     **dict.fromkeys(("demonstrations", "memory_episodes", "memory_generation"), int),
     "models": str,
@@ -42,16 +40,15 @@ def check_table(path: Path) -> None:
 def episodes(reports: Sequence[Report]) -> pl.DataFrame:
     """Return a row for each episode of the reports, in their order.
 
-    What an agent had stands in every row, so that rows of several files can be put together. The
-    agents' own figures are columns, too.
+    The conditions stand in every row, so that rows of several files can be put together.
     """
     import polars as pl
 
     kinds = {str: pl.String, bool: pl.Boolean, float: pl.Float64, int: pl.Int64}
-    own = [m.name for report in reports for m in report.measures if m.name not in COLUMNS]
+    figures = [column.name for report in reports for column in with_measures(report.measures)]
     schema = {
-        **{name: kinds[kind] for name, kind in COLUMNS.items()},
-        **dict.fromkeys(own, pl.Float64),
+        **{name: kinds[kind] for name, kind in DESCRIBED.items()},
+        **{name: pl.Float64 for name in figures if name not in DESCRIBED},
     }
     return pl.DataFrame([row for report in reports for row in _rows(report)], schema)
 
@@ -88,11 +85,12 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
         "models": had.model,
     }
     directories = report.directories or (report.directory,)
+    columns = with_measures(report.measures)
     for number, (directory, results) in enumerate(zip(directories, report.repeats, strict=True), 1):
         for result in results:
             failed = result.end == "error"
             yield {
-                **{measure.name: measure.of(result) for measure in report.measures},
+                **{column.name: column.of(result) for column in columns},
                 **same,
                 "agent": result.agent,
                 "run": str(directory),
@@ -104,11 +102,4 @@ def _rows(report: Report) -> Iterator[dict[str, Any]]:
                 "score": 0.0 if failed else result.score,
                 "end": result.end,
                 "error": redacted(result.error),
-                "trials": result.trials,
-                "steps": result.env_steps,
-                "invalid": result.invalid,
-                "calls": result.usage.calls,
-                "prompt_tokens": result.usage.prompt_tokens,
-                "completion_tokens": result.usage.completion_tokens,
-                "seconds": result.seconds,
             }

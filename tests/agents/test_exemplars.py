@@ -151,28 +151,26 @@ class TestTheCommand:
         monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
 
     def test_compares_with_and_without(self, run: Run, place: Path) -> None:
-        options = ("--sweep", "exemplars=0,2", "--set", "budget=3", "--memory", place)
+        options = ("--sweep", "agent.exemplars=0,2", "--agent.budget", "3", "--memory", place)
         outcome = run("eval", *TOY, "--agent", "react", *options)
         assert outcome.code == 0, outcome.err
         assert "exemplars=2" in outcome.out
         recorded = sorted(Path("runs").iterdir())
-        plans = [
-            json.loads((one / "run.json").read_text())["arguments"]["plan"] for one in recorded
-        ]
+        plans = [json.loads((one / "run.json").read_text())["spec"] for one in recorded]
         assert sorted(bool(plan["memory_digest"]) for plan in plans) == [False, True]
         results = [records.read(one / EPISODES, EpisodeResult) for one in recorded]
         notes = [[note.kind for one in result for note in one.notes] for result in results]
         assert sorted(kinds.count("exemplars") for kinds in notes) == [0, 2]
 
     def test_tasks_of_the_memory_are_refused(self, run: Run, place: Path) -> None:
-        options = ("--set", "exemplars=1", "--memory", place, "--split", "train")
+        options = ("--agent.exemplars", "1", "--memory", place, "--split", "train")
         outcome = run("eval", *TOY, "--agent", "react", *options)
         assert outcome.code == 1
         assert "also sources of the memory" in outcome.err
         assert not Path("runs").exists()
 
     def test_without_a_memory_nothing_begins(self, run: Run) -> None:
-        outcome = run("eval", *TOY, "--agent", "react", "--set", "exemplars=1")
+        outcome = run("eval", *TOY, "--agent", "react", "--agent.exemplars", "1")
         assert outcome.code == 1
         assert "There is no memory" in outcome.err
         assert not Path("runs").exists()

@@ -62,7 +62,7 @@ def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServe
     judged = "Self-judged and true success: of 4 that the environment ended 4 are solved."
     assert judged in outcome.out
     assert "Plans: 8; 0 of them without a usable order" in outcome.out
-    report = json.loads(run(*ADAPT, "--set", "d_max=2", "--json").out)
+    report = json.loads(run(*ADAPT, "--agent.d_max", "2", "--json").out)
     assert (report["success_rate"], report["k_max"]) == (0.0, 2.0)
     assert report["by_kind"]["wash"]["k_max"] == 2.0
     assert report["self_judged"] == [{"said": "failure", "episodes": 4, "right": 0}]
@@ -70,7 +70,7 @@ def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServe
 
 
 def test_a_sweep_compares_depths_in_one_command(run: Run, server: FakeServer, place: Path) -> None:
-    outcome = run(*ADAPT, "--sweep", "d_max=3,2,1")
+    outcome = run(*ADAPT, "--sweep", "agent.d_max=3,2,1")
     assert outcome.code == 0, outcome.err
     table = outcome.out.partition("Side by side")[2]
     rows = re.findall(r"adapt d_max=(\d) +([\d.]+) %", table)
@@ -81,7 +81,7 @@ def test_a_sweep_compares_depths_in_one_command(run: Run, server: FakeServer, pl
 
 @pytest.mark.slow
 def test_a_sweep_of_strengths_stands_beside_other_agents(run: Run, server: FakeServer) -> None:
-    outcome = run(*ADAPT[:-1], "adapt,random", "--sweep", "strength=task,hybrid,skills")
+    outcome = run(*ADAPT[:-1], "adapt,random", "--sweep", "agent.strength=task,hybrid,skills")
     assert outcome.code == 0, outcome.err
     for label in (
         "adapt strength=task",
@@ -94,7 +94,7 @@ def test_a_sweep_of_strengths_stands_beside_other_agents(run: Run, server: FakeS
 
 def test_baselines_have_the_same_executor_by_one_option(run: Run, server: FakeServer) -> None:
     agents = "react,try_again,reflexion,plan_execute,adapt"
-    outcome = run(*ADAPT[:-1], agents, "--set", "strength=hybrid", "--set", "trials=2")
+    outcome = run(*ADAPT[:-1], agents, "--agent.strength", "hybrid", "--agent.trials", "2")
     assert outcome.code == 0, outcome.err
     assert "strength=hybrid has no effect" not in outcome.err
     table = outcome.out.partition("Side by side")[2]
@@ -123,7 +123,7 @@ def test_a_sweep_that_makes_no_sense_is_refused(
 
 def test_a_sweep_is_not_added_to_a_recorded_run(run: Run, server: FakeServer) -> None:
     directory = json.loads(run(*ADAPT, "--json").out)["run"]
-    outcome = run("eval", "--resume", directory, "--sweep", "d_max=1,2")
+    outcome = run("eval", "--resume", directory, "--sweep", "agent.d_max=1,2")
     assert outcome.code == 1
     assert "--sweep cannot be added" in outcome.err
 
@@ -157,7 +157,7 @@ def test_other_evaluations_have_no_tree(run: Run, place: Path) -> None:
 
 
 def test_a_task_may_make_so_many_calls(run: Run, server: FakeServer, place: Path) -> None:
-    run(*ADAPT, "--set", "max_calls=3")
+    run(*ADAPT, "--agent.max_calls", "3")
     (directory,) = (place / "runs").iterdir()
     results = records.read(directory / "episodes.jsonl", EpisodeResult)
     assert {result.usage.calls for result in results} == {3}

@@ -59,30 +59,40 @@ def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeSe
 
     command = ("eval", "--env", "alfworld", "--agent", "autoplan", "--split", "demo_test")
     subset = ("--kinds", "heat", "--limit", "3")
-    evaluation = (*command, *subset, "--set", "budget=50", "--llm", "cook")
-    with_plan = json.loads(run(*evaluation, "--plans", "plans", "--json").out)
+    evaluation = (*command, *subset, "--agent.budget", "50", "--llm", "cook")
+    with_plan = json.loads(run(*evaluation, "--agent.plans", "plans", "--json").out)
     planless = run(*evaluation, "--json")
     assert "autoplan starts with an empty plan" in planless.err
     without = json.loads(planless.out)
     assert (with_plan["success_rate"], without["success_rate"]) == (1.0, 0.0)
-    again = run("eval", "--resume", with_plan["run"], "--plans", "plans")
+    again = run("eval", "--resume", with_plan["run"], "--agent.plans", "plans")
     assert again.code == 0, again.err
-    other = run("eval", "--resume", without["run"], "--plans", "plans")
+    other = run("eval", "--resume", without["run"], "--agent.plans", "plans")
     assert "was started with agent options" in other.err
 
     learnt = ("--split", "demo_train", "--tasks", plan_file.pool[0], "--llm", "cook")
-    outcome = run(*command[:-2], *learnt, "--plans", "plans")
+    outcome = run(*command[:-2], *learnt, "--agent.plans", "plans")
     assert outcome.code == 1
     assert "of the plans of autoplan" in outcome.err
     assert plan_file.pool[0] in outcome.err
-    assert run(*command[:-2], *learnt, "--set", "budget=2").code == 0
+    assert run(*command[:-2], *learnt, "--agent.budget", "2").code == 0
 
 
 def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer) -> None:
     assert run(*AUTOPLAN, "--iterations", "1").code == 0
     command = ("eval", "--env", "alfworld", "--agent", "autoplan", "--split", "demo_test")
-    evaluation = (*command, "--kinds", "heat", "--limit", "2", "--set", "budget=2", "--llm", "cook")
-    assert run(*evaluation, "--plans", "plans").code == 0
+    evaluation = (
+        *command,
+        "--kinds",
+        "heat",
+        "--limit",
+        "2",
+        "--agent.budget",
+        "2",
+        "--llm",
+        "cook",
+    )
+    assert run(*evaluation, "--agent.plans", "plans").code == 0
     (evaluated,) = (place / "runs").glob("alfworld-*")
     assert run("eval", "--resume", evaluated).code == 0
     file = place / "plans" / "alfworld-heat.json"
@@ -90,13 +100,13 @@ def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer)
     outcome = run("eval", "--resume", evaluated)
     assert outcome.code == 1
     assert "has changed since the run began" in outcome.err
-    lacking = ("--kinds", "heat,cool,look", "--plans", "plans", "--llm", "cook")
+    lacking = ("--kinds", "heat,cool,look", "--agent.plans", "plans", "--llm", "cook")
     outcome = run(*command, *lacking, "--runs", "others")
     assert outcome.code == 1
     assert "There is no plan for cool, look in" in outcome.err
     assert "--kinds heat" in outcome.err
     assert not (place / "others").exists()
-    outcome = run(*evaluation, "--plans", "nowhere")
+    outcome = run(*evaluation, "--agent.plans", "nowhere")
     assert outcome.code == 1
     assert "There are no plans in" in outcome.err
 
@@ -171,11 +181,11 @@ def test_it_replays_from_its_recording(run: Run, place: Path, server: FakeServer
 def test_evaluated_tasks_are_not_learnt_from(run: Run, place: Path, server: FakeServer) -> None:
     played = ("eval", "--env", "alfworld", "--agent", "random", "--split", "demo_train")
     command = (*played, "--workers", "1")
-    assert run(*command, "--kinds", "heat", "--limit", "16", "--set", "budget=2").code == 0
+    assert run(*command, "--kinds", "heat", "--limit", "16", "--agent.budget", "2").code == 0
     outcome = run(*AUTOPLAN, "--iterations", "1")
     assert "16 heat tasks of demo_train were evaluated: left out." in outcome.err
     assert len(read(place / "plans" / "alfworld-heat.json").pool) == 4
-    assert run(*command, "--kinds", "heat", "--set", "budget=2").code == 0
+    assert run(*command, "--kinds", "heat", "--agent.budget", "2").code == 0
     outcome = run(*AUTOPLAN)
     assert outcome.code == 1
     assert "0 heat tasks to learn from" in outcome.err
@@ -189,7 +199,7 @@ def test_evaluated_tasks_are_not_learnt_from(run: Run, place: Path, server: Fake
         (("--env", "alfworld", "--kind", "bake"), "no kind 'bake'"),
         (("--env", "alfworld", "--kind", "heat", "--split", "demo_test"), "not a training split"),
         (("--env", "alfworld", "--kind", "heat", "--batch", "0"), "batch must be at least 1"),
-        (("--env", "alfworld", "--kind", "heat", "--set", "speed=1"), "no option 'speed'"),
+        (("--env", "alfworld", "--kind", "heat", "--agent.speed", "1"), "no option 'speed'"),
         (("--resume", "nowhere"), "nowhere is not a run"),
     ],
 )

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("place")
 TOY = ("--env", "tests.toy:ToyEnv")
 BRIEF = ("--iterations", "2", "--batch", "2", "--pool", "4", "--steps", "9", "--workers", "1")
 AUTOPLAN = ("autoplan", *TOY, *BRIEF, "--llm", "washer")
-EVALUATE = ("eval", *TOY, "--agent", "autoplan", "--set", "budget=9", "--llm", "washer")
+EVALUATE = ("eval", *TOY, "--agent", "autoplan", "--agent.budget", "9", "--llm", "washer")
 
 
 def printed(run: Run, *command: str) -> Any:
@@ -51,25 +51,25 @@ class TestKinds:
             {"train/wash"},
         ]
         assert [[one.success for one in plan.iterations] for plan in plans] == [[1, 1], [0, 1]]
-        evaluated = printed(run, *EVALUATE, "--plans", "plans")
+        evaluated = printed(run, *EVALUATE, "--agent.plans", "plans")
         assert evaluated["success_rate"] == 1
 
     @pytest.mark.slow
     def test_are_named_or_share_one_plan(self, run: Run, place: Path, server: FakeServer) -> None:
         both = printed(run, *AUTOPLAN, "--kind", "wash,fetch", "--out", "both")["plans"]
         assert [one["kind"] for one in both] == ["wash", "fetch"]
-        shared = printed(run, *AUTOPLAN, "--kind", "all", "--out", "shared", "--pool", "8")
+        shared = printed(run, *AUTOPLAN, "--kind", "all", "--out", "shared", "--plan.pool", "8")
         assert Path(shared["file"]).name == "toy-all.json"
         pool = read(Path(shared["file"])).pool
         assert {task.split("-")[0] for task in pool} == {"train/fetch", "train/wash"}
-        assert printed(run, *EVALUATE, "--plans", "shared")["success_rate"] == 1
+        assert printed(run, *EVALUATE, "--agent.plans", "shared")["success_rate"] == 1
 
     def test_what_an_update_of_a_shared_plan_says_of_its_kind_is_nothing(
         self, run: Run, server: FakeServer
     ) -> None:
         for kind, about in (("all", "of text."), ("wash", "of text: put a washed fruit in the")):
             server.bodies.clear()
-            printed(run, *AUTOPLAN, "--kind", kind, "--pool", "8")
+            printed(run, *AUTOPLAN, "--kind", kind, "--plan.pool", "8")
             systems = {body["messages"][0]["content"] for body in server.bodies}
             (update,) = (system for system in systems if system.startswith("You improve a plan"))
             assert about in update.splitlines()[0]
@@ -79,13 +79,17 @@ class TestIterations:
     @pytest.mark.slow
     def test_are_swept_by_an_evaluation(self, run: Run, place: Path, server: FakeServer) -> None:
         assert run(*AUTOPLAN, "--kind", "wash").code == 0
-        sweep = ("--kinds", "wash", "--plans", "plans", "--sweep", "iteration=0,1,2")
+        sweep = ("--kinds", "wash", "--agent.plans", "plans", "--sweep", "plan.iteration=0,1,2")
         first = printed(run, *EVALUATE, *sweep)
         rates = [one["success_rate"] for one in (first, *first["compared"])]
         assert rates == [0, 1, 1]
         folder = str(place / "plans" / "iteration-1")
-        assert printed(run, *EVALUATE, "--kinds", "wash", "--plans", folder)["success_rate"] == 1
-        outcome = run(*EVALUATE, "--kinds", "wash", "--plans", "plans", "--set", "iteration=3")
+        assert (
+            printed(run, *EVALUATE, "--kinds", "wash", "--agent.plans", folder)["success_rate"] == 1
+        )
+        outcome = run(
+            *EVALUATE, "--kinds", "wash", "--agent.plans", "plans", "--plan.iteration", "3"
+        )
         assert outcome.code == 1
         assert "There is no plan of iteration 3 for wash in toy." in outcome.err
         assert "There is: 0, 1, 2." in outcome.err
@@ -102,7 +106,7 @@ class TestIterations:
         plans, evaluations = runs(place, "autoplan-"), runs(place, "ToyEnv-test-autoplan")
         assert (len(plans), len(evaluations)) == (1, 3)
         manifest = json.loads((evaluations[0] / "run.json").read_text())
-        options = dict(manifest["arguments"]["plan"]["agent_options"])
+        options = dict(manifest["spec"]["agent_options"])
         assert options["budget"] == "9"
         assert "temperature" not in options  # greedy
         paid = len(server.bodies)
@@ -125,7 +129,7 @@ class TestRepeats:
     SWEEP = (
         "--kind",
         "wash",
-        "--repeats",
+        "--repeat",
         "4",
         "--sweep",
         "batch=1,2",
@@ -175,7 +179,7 @@ class TestRepeats:
     def test_are_runs_with_the_seeds_that_follow(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
-        repeats = ("--kind", "wash", "--repeats", "2", "--seed", "5", "--batch", "1")
+        repeats = ("--kind", "wash", "--repeat", "2", "--seed", "5", "--batch", "1")
         second = printed(run, *AUTOPLAN, *repeats)["plans"][1]
         alone = ("--kind", "wash", "--seed", "6", "--batch", "1", "--out", "alone")
         single = printed(run, *AUTOPLAN, *alone)
@@ -194,7 +198,7 @@ class TestRepeats:
 
 
 class TestGoingOn:
-    GRID = ("--kind", "each", "--repeats", "2", "--eval", "test", "--limit", "2")
+    GRID = ("--kind", "each", "--repeat", "2", "--eval", "test", "--limit", "2")
 
     @pytest.mark.slow
     @pytest.mark.parametrize("while_evaluating", [False, True])
@@ -266,11 +270,11 @@ def comparable(outcome: Any) -> Any:
     [
         (("--kind", "each", "--curve"), "--curve and --limit are for --eval SPLIT"),
         (("--kind", "wash", "--sweep", "batch"), "is not NAME=A,B,C"),
-        (("--kind", "wash", "--sweep", "speed=1,2"), "no option 'speed'"),
+        (("--kind", "wash", "--sweep", "plan.speed=1,2"), "no option 'speed'"),
         (("--kind", "wash,bake"), "no kind 'bake'"),
-        (("--kind", "each", "--pool", "7", "--batch", "7"), "fewer than a batch"),
+        (("--kind", "each", "--plan.pool", "7", "--batch", "7"), "fewer than a batch"),
         (("--kind", "wash", "--eval", "nowhere"), "no split 'nowhere'"),
-        (("--kind", "wash", "--batch", "25", "--set", "pool=24"), "cannot be larger than"),
+        (("--kind", "wash", "--batch", "25", "--plan.pool", "24"), "cannot be larger than"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_written(

@@ -43,9 +43,9 @@ def test_one_plan_for_all_kinds_is_made_and_evaluated(
     for column in ("bridge", "comparison"):
         assert column in outcome.out
     command = ("eval", "--env", "hotpotqa", "--agent", "autoplan", "--llm", "reader")
-    evaluated = json.loads(run(*command, "--plans", "plans", "--limit", "4", "--json").out)
+    evaluated = json.loads(run(*command, "--agent.plans", "plans", "--limit", "4", "--json").out)
     assert (evaluated["split"], evaluated["success_rate"]) == ("demo_test", 1)
-    learnt = ("--split", "demo_train", "--tasks", plan.pool[0], "--plans", "plans")
+    learnt = ("--split", "demo_train", "--tasks", plan.pool[0], "--agent.plans", "plans")
     outcome = run(*command, *learnt)
     assert outcome.code == 1
     assert "of the plans of autoplan" in outcome.err
@@ -68,7 +68,7 @@ def test_reflections_are_shown_the_solution_and_nobody_else_is(
 
 
 def test_the_solution_can_be_left_out(run: Run, place: Path, server: FakeServer) -> None:
-    assert run(*AUTOPLAN, "--set", "solution=false").code == 0
+    assert run(*AUTOPLAN, "--plan.solution", "false").code == 0
     assert not [request for request in reflecting(server) if "The answer is" in request]
     plan = read(place / "plans" / "hotpotqa-all.json")
     assert (plan.solutions, plan.settings["solution"]) == (False, "False")

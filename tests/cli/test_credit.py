@@ -16,10 +16,10 @@ from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories
 
-TOY = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--set", "budget=12")
+TOY = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent.budget", "12")
 #: Ten tasks of the training split, of which the memory knows the first four.
 TRAINING = (
-    *(*TOY, "--set", "env.tasks=10", "--split", "train", "--tasks"),
+    *(*TOY, "--env.tasks", "10", "--split", "train", "--tasks"),
     ",".join(f"train/{kind}-{n}" for n in range(4, 10) for kind in [("fetch", "wash")[n % 2]]),
 )
 
@@ -63,7 +63,7 @@ class TestLeavingOut:
         everything = recalled(evaluated(run, *TOY))
         left_out = sorted(everything)[0]
         trajectory = next(t for i, t in sorted(of.items()) if t != of[left_out])
-        options = ("--without-tuple", left_out, "--without-trajectory", trajectory)
+        options = ("--without-tuples", left_out, "--without-trajectories", trajectory)
         rest = recalled(evaluated(run, *TOY, *options))
         assert left_out in everything
         assert trajectory in {of[i] for i in everything}
@@ -73,18 +73,18 @@ class TestLeavingOut:
 
     def test_the_run_tells_it_and_resumes_with_it(self, run: Run) -> None:
         ids = sorted(sources())[:2]
-        options = [part for i in reversed(ids) for part in ("--without-tuple", i)]
+        options = [part for i in reversed(ids) for part in ("--without-tuples", i)]
         directory = evaluated(run, *TOY, *options)
-        plan = json.loads((Path(directory) / "run.json").read_text())["arguments"]["plan"]
+        plan = json.loads((Path(directory) / "run.json").read_text())["spec"]
         assert plan["without_tuples"] == ids
         assert run("eval", "--resume", directory, *options).code == 0
-        outcome = run("eval", "--resume", directory, "--without-tuple", ids[0])
+        outcome = run("eval", "--resume", directory, "--without-tuples", ids[0])
         assert outcome.code == 1
         assert "was started with without tuples" in outcome.err
 
     def test_comparisons_say_what_was_left_out(self, run: Run) -> None:
         left_out = min(sources())
-        runs = evaluated(run, *TOY), evaluated(run, *TOY, "--without-tuple", left_out)
+        runs = evaluated(run, *TOY), evaluated(run, *TOY, "--without-tuples", left_out)
         outcome = run("compare", *runs, "--json")
         labels = [report["agent"] for report in json.loads(outcome.out)["runs"]]
         assert labels == ["ldm", f"ldm without tuple {left_out}"]
@@ -94,18 +94,15 @@ class TestLeavingOut:
         path = Path(directory) / "run.json"
         manifest = json.loads(path.read_text())
         for field in ("without_tuples", "without_trajectories"):
-            del manifest["arguments"]["plan"][field]
+            del manifest["spec"][field]
         path.write_text(json.dumps(manifest))
         assert run("eval", "--resume", directory).code == 0
 
     def test_of_several_agents_only_those_that_recall_are_concerned(self, run: Run) -> None:
         left_out = min(sources())
-        agents = ("--agent", "random,ldm", "--without-tuple", left_out)
+        agents = ("--agent", "random,ldm", "--without-tuples", left_out)
         assert run("eval", *TOY, *agents).code == 0
-        plans = [
-            json.loads(path.read_text())["arguments"]["plan"]
-            for path in Path().glob("runs/*/run.json")
-        ]
+        plans = [json.loads(path.read_text())["spec"] for path in Path().glob("runs/*/run.json")]
         assert {(p["agent"], *p["without_tuples"]) for p in plans} == {
             ("random",),
             ("ldm", left_out),
@@ -114,9 +111,9 @@ class TestLeavingOut:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (("--without-tuple", "nonsense"), "holds no tuple 'nonsense'"),
-            (("--without-trajectory", "nonsense"), "holds no trajectory 'nonsense'"),
-            (("--agent", "random", "--without-tuple", "x"), "random recalls no tuples"),
+            (("--without-tuples", "nonsense"), "holds no tuple 'nonsense'"),
+            (("--without-trajectories", "nonsense"), "holds no trajectory 'nonsense'"),
+            (("--agent", "random", "--without-tuples", "x"), "random recalls no tuples"),
         ],
     )
     def test_what_does_not_fit_is_refused_and_leaves_nothing(
@@ -167,7 +164,7 @@ class TestCredit:
 
     def test_runs_that_tell_nothing_are_refused(self, run: Run, place: Path) -> None:
         finished = evaluated(run, *TRAINING)
-        none = evaluated(run, *TRAINING, "--set", "control=none")
+        none = evaluated(run, *TRAINING, "--agent.control", "none")
         random = evaluated(run, *TRAINING, "--agent", "random")
         for directory, message in [
             (random, "used no memory"),
@@ -204,7 +201,7 @@ class TestPruning:
     @pytest.fixture
     def directory(self, run: Run) -> str:
         """A run in which some attempts of a kind fail, as any tuples are recalled."""
-        return evaluated(run, *TRAINING, "--set", "control=random")
+        return evaluated(run, *TRAINING, "--agent.control", "random")
 
     BOUNDS = ("--min-followed", "1", "--max-score", "0.9")
 
@@ -258,7 +255,7 @@ class TestUtilities:
     RECALL = (*TRAINING, "--recall", "utility")
 
     def test_are_learnt_from_training_runs_and_rank_recalls(self, run: Run) -> None:
-        directory = evaluated(run, *TRAINING, "--set", "budget=6")
+        directory = evaluated(run, *TRAINING, "--agent.budget", "6")
         outcome = run("memory", "credit", directory, "--utilities", "--json")
         assert outcome.code == 0, outcome.err
         learnt = generations(".ldm/memory", "toy")[-1]
@@ -266,11 +263,11 @@ class TestUtilities:
         assert f"Generation 1 has {len(learnt.utilities)} utilities" in outcome.err
         followed = [c["tuple_id"] for c in json.loads(outcome.out)["tuples"] if c["followed"]]
         assert set(followed) <= set(learnt.utilities)
-        plain = evaluated(run, *TRAINING, "--set", "k=2")
-        useful = evaluated(run, *self.RECALL, "--set", "k=2")
+        plain = evaluated(run, *TRAINING, "--agent.k", "2")
+        useful = evaluated(run, *self.RECALL, "--agent.k", "2")
         files = [(Path(d) / "trajectories.jsonl").read_text() for d in (plain, useful)]
         assert files[0] != files[1]
-        plan = json.loads((Path(useful) / "run.json").read_text())["arguments"]["plan"]
+        plan = json.loads((Path(useful) / "run.json").read_text())["spec"]
         assert ["recall", "utility"] in plan["agent_options"]
 
     def test_without_any_it_is_an_error_with_a_remedy(self, run: Run, place: Path) -> None:
@@ -279,7 +276,7 @@ class TestUtilities:
         assert "knows no utilities" in outcome.err
         assert "--utilities" in outcome.err
         assert not list(place.glob("runs/*"))
-        refining = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=10", "--workers", "1")
+        refining = ("--env", "tests.toy:ToyEnv", "--env.tasks", "10", "--workers", "1")
         outcome = run("refine", *refining, "--recall", "utility")
         assert outcome.code == 1
         assert "knows no utilities" in outcome.err

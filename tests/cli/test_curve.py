@@ -22,7 +22,7 @@ from tests.toy import ToyOptions, expert_trajectories
 __all__ = ["reply"]  # what the server answers
 
 TOY = ("--env", "tests.toy:ToyEnv")
-SHED = (*TOY, "--set", "env.shelves=6", "--workers", "1")
+SHED = (*TOY, "--env.shelves", "6", "--workers", "1")
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def built(run: Run, memory: str, count: int, *options: str) -> None:
 @pytest.mark.slow
 def test_over_batch_memories_as_ldm2_figure_3(run: Run) -> None:
     built(run, "all", 12, "--batch-size", "2")
-    first = played(run, "eval", *SHED, "--memory", "all/memory", "--sweep", "batches=1,2,3")
+    first = played(run, "eval", *SHED, "--memory", "all/memory", "--sweep", "agent.batches=1,2,3")
     (line,) = points(run, first).values()
     assert [at for at, _ in line] == [1, 2, 3]
 
@@ -82,7 +82,7 @@ def test_over_episodes_in_memories_that_were_built_apart(run: Run) -> None:
 def test_over_generations_of_a_refined_memory(run: Run) -> None:
     built(run, "some", 2)
     memory = ("--memory", "some/memory")
-    refined = run("refine", *SHED, *memory, "--depth", "12", "--gate", "off", "--tasks", "4")
+    refined = run("refine", *SHED, *memory, "--depth", "12", "--gate", "off", "--limit", "4")
     assert refined.code == 0, refined.err
     first = played(run, "eval", *SHED, *memory, "--generation", "0,newest")
     (line,) = points(run, first, "--over", "generation").values()
@@ -90,7 +90,7 @@ def test_over_generations_of_a_refined_memory(run: Run) -> None:
 
 
 def test_over_depth_as_adapt_figure_4(run: Run, server: FakeServer) -> None:
-    quick = ("--split", "demo_test", "--limit", "2", "--set", "executor_steps=3")
+    quick = ("--split", "demo_test", "--limit", "2", "--agent.executor_steps", "3")
     preset = ("--preset", "adapt-figure4-alfworld", *quick, "--llm", "washer")
     assert [at for at, _ in points(run, played(run, "eval", *preset))["adapt"]] == [1, 2, 3]
 
@@ -98,7 +98,7 @@ def test_over_depth_as_adapt_figure_4(run: Run, server: FakeServer) -> None:
 @pytest.mark.slow
 def test_over_iterations_as_autoplan_figure_3(run: Run, server: FakeServer) -> None:
     brief = ("--iterations", "2", "--pool", "4", "--steps", "9", "--workers", "1")
-    several = ("--repeats", "2", "--sweep", "batch=1,2", "--eval", "test", "--curve")
+    several = ("--repeats", "2", "--sweep", "agent.batch=1,2", "--eval", "test", "--curve")
     outcome = run(
         *("autoplan", *TOY, "--kind", "wash", *brief, *several, "--llm", "washer", "--json")
     )
@@ -118,7 +118,7 @@ def test_agents_and_settings_of_the_environment_are_lines_of_their_own(run: Run)
     runs = [
         played(
             *(run, "eval", *TOY, "--agent", "random", "--workers", "1"),
-            *("--set", f"budget={budget}", "--sweep", "env.shelves=2,6"),
+            *("--agent.budget", f"{budget}", "--sweep", "env.shelves=2,6"),
         )
         for budget in (10, 40)
     ]
@@ -132,7 +132,16 @@ def test_agents_and_settings_of_the_environment_are_lines_of_their_own(run: Run)
 
 
 def test_repeats_are_one_point_with_their_deviation(run: Run) -> None:
-    sweep = ("--agent", "random", "--sweep", "budget=10,80", "--repeat", "3", "--workers", "1")
+    sweep = (
+        "--agent",
+        "random",
+        "--sweep",
+        "agent.budget=10,80",
+        "--repeat",
+        "3",
+        "--workers",
+        "1",
+    )
     first = played(run, "eval", *TOY, *sweep)
     outcome = run("curve", first, "--trust", "--json")
     few, many = json.loads(outcome.out)["points"]
@@ -144,7 +153,7 @@ def test_repeats_are_one_point_with_their_deviation(run: Run) -> None:
 class TestFiles:
     @pytest.fixture
     def first(self, run: Run) -> str:
-        sweep = ("--agent", "random", "--sweep", "budget=10,80", "--workers", "1")
+        sweep = ("--agent", "random", "--sweep", "agent.budget=10,80", "--workers", "1")
         return played(run, "eval", *TOY, *sweep)
 
     def test_are_a_picture(self, first: str, run: Run) -> None:
@@ -184,7 +193,7 @@ def test_runs_on_other_tasks_are_not_on_one_line(run: Run) -> None:
     runs = [
         played(
             *(run, "eval", *TOY, "--agent", "random", "--workers", "1"),
-            *("--limit", limit, "--set", f"budget={limit}"),
+            *("--limit", limit, "--agent.budget", f"{limit}"),
         )
         for limit in ("2", "4")
     ]

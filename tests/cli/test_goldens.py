@@ -28,9 +28,9 @@ from tests.toy import ToyEnv, ToyOptions, expert, expert_trajectories
 GOLDENS = Path(__file__).parent / "goldens"
 TOY = ("--env", "tests.toy:ToyEnv")
 ADEPT = (*TOY, "--agent", "tests.integration.agents:Adept", "--workers", "1")
-SHED = (*TOY, "--set", "env.tasks=10", "--set", "env.shelves=8")
-SMALLER = (*TOY, "--set", "env.tasks=10", "--set", "env.shelves=5")
-REMEMBERING = (*SMALLER, "--set", "budget=12", "--workers", "1", "--limit", "4")
+SHED = (*TOY, "--env.tasks", "10", "--env.shelves", "8")
+SMALLER = (*TOY, "--env.tasks", "10", "--env.shelves", "5")
+REMEMBERING = (*SMALLER, "--agent.budget", "12", "--workers", "1", "--limit", "4")
 REFINE = ("refine", *SHED, "--depth", "12", "--workers", "1")
 SERVICE = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "LDM_LLM", "LDM_PLANNER_LLM", "LDM_REASONER_LLM")
 DATA = ("ALFWORLD_DATA", "WEBSHOP_DATA", "TEXTCRAFT_DATA", "LDM_DEBUG")
@@ -162,8 +162,8 @@ class TestEvaluations:
     def test_eval(self, transcript: Transcript) -> None:
         transcript.ldm("eval", *ADEPT, "--limit", "4")
         transcript.ldm("eval", *ADEPT, "--kinds", "wash", "--json")
-        transcript.ldm("eval", *ADEPT, "--set", "env.broken=test/wash-1", "--set", "trials=2")
-        transcript.ldm("eval", *ADEPT, "--limit", "1", "--set", "env.broken=test/fetch-0", "--json")
+        transcript.ldm("eval", *ADEPT, "--env.broken", "test/wash-1", "--agent.trials", "2")
+        transcript.ldm("eval", *ADEPT, "--limit", "1", "--env.broken", "test/fetch-0", "--json")
         transcript.add_runs()
         transcript.check()
 
@@ -199,8 +199,8 @@ class TestEvaluations:
 
     def test_eval_sweep(self, transcript: Transcript, built: Path) -> None:
         use(built, transcript)
-        transcript.ldm("eval", *REMEMBERING, "--sweep", "k=1,4")
-        transcript.ldm("eval", *REMEMBERING, "--sweep", "k=1,4", "--json")
+        transcript.ldm("eval", *REMEMBERING, "--sweep", "agent.k=1,4")
+        transcript.ldm("eval", *REMEMBERING, "--sweep", "agent.k=1,4", "--json")
         transcript.add_runs(episodes=False)
         transcript.check()
 
@@ -216,7 +216,7 @@ class TestEvaluations:
         transcript.check()
 
     def test_compare(self, transcript: Transcript) -> None:
-        for options in ((), ("--set", "control=none")):
+        for options in ((), ("--agent.control", "none")):
             assert run_command("eval", *ADEPT, *options).code == 0
         first, second = only_run("ToyEnv-test-Adept-"), only_run("ToyEnv-test-Adept_control")
         transcript.ldm("compare", first, second)
@@ -273,7 +273,7 @@ def test_catalogue(transcript: Transcript) -> None:
 #: Tasks that differ in their goals, by which the model tells them apart.
 TASKS = {task.goal: task for task in reversed(ToyEnv().tasks("test"))}
 MODELLED = (*TOY, "--tasks", ",".join(sorted(task.id for task in TASKS.values())[:3]))
-ASKING = (*MODELLED, "--llm", "gpt-4o", "--set", "budget=6", "--workers", "1")
+ASKING = (*MODELLED, "--llm", "gpt-4o", "--agent.budget", "6", "--workers", "1")
 
 
 def finds_with_a_plan(body: dict[str, Any]) -> str:
@@ -340,8 +340,10 @@ class TestModels:
         transcript.ldm("autoplan", "--resume", run, "--json")
         transcript.ldm("autoplan", "--resume", run, "--batch", "3")
         played = ("eval", "--env", "alfworld", "--agent", "autoplan", "--kinds", "heat")
-        options = ("--limit", "1", "--set", "budget=50", "--llm", "cook", "--workers", "1")
-        transcript.ldm(*played, *options, "--split", "demo_test", "--plans", "plans", "--json")
+        options = ("--limit", "1", "--agent.budget", "50", "--llm", "cook", "--workers", "1")
+        transcript.ldm(
+            *played, *options, "--split", "demo_test", "--agent.plans", "plans", "--json"
+        )
         transcript.add_runs()
         transcript.check()
 
@@ -363,21 +365,21 @@ ERRORS: tuple[tuple[str, ...], ...] = (
     (*RANDOM, "--agent", "rnadom"),
     (*RANDOM, "--agent", "no_such_module:Agent"),
     (*RANDOM, "--split", "tset"),
-    (*RANDOM, "--set", "budgt=3"),
+    (*RANDOM, "--agent.budgt", "3"),
     (*RANDOM, "--set", "budget"),
-    (*RANDOM, "--set", "budget=many"),
-    (*RANDOM, "--set", "budget=0"),
-    (*RANDOM, "--set", "env.tasks=x"),
+    (*RANDOM, "--agent.budget", "many"),
+    (*RANDOM, "--agent.budget", "0"),
+    (*RANDOM, "--env.tasks", "x"),
     (*RANDOM, "--kinds", "wahs"),
     (*RANDOM, "--tasks", "test/wash-99"),
     (*RANDOM, "--limit", "0"),
     (*RANDOM, "--control", "random"),
     (*RANDOM, "--data", "somewhere"),
-    ("eval", *TOY, "--agent", "random,tests.integration.agents:Quitter", "--set", "k=3"),
+    ("eval", *TOY, "--agent", "random,tests.integration.agents:Quitter", "--agent.k", "3"),
     # sweeps
     (*RANDOM, "--sweep", "budget"),
-    (*RANDOM, "--sweep", "budgt=1,2"),
-    (*RANDOM, "--sweep", "budget=1,2", "--resume", "EVALUATED"),
+    (*RANDOM, "--sweep", "agent.budgt=1,2"),
+    (*RANDOM, "--sweep", "agent.budget=1,2", "--resume", "EVALUATED"),
     # models
     MODEL,
     (*MODEL, "--llm", "m"),
@@ -398,7 +400,7 @@ ERRORS: tuple[tuple[str, ...], ...] = (
     ("eval", "--resume", "nothing"),
     ("eval", "--resume", "EVALUATED", "--seed", "8"),
     ("eval", "--resume", "EVALUATED", "--agent", "ldm"),
-    ("eval", "--resume", "EVALUATED", "--set", "budget=21"),
+    ("eval", "--resume", "EVALUATED", "--agent.budget", "21"),
     ("eval", "--resume", "EVALUATED", "--control", "none"),
     ("eval", "--resume", "REFINED"),
     ("refine", "--resume", "EVALUATED"),
@@ -413,7 +415,7 @@ ERRORS: tuple[tuple[str, ...], ...] = (
     # refinement and plans
     ("refine", *SHED, "--split", "test"),
     ("refine", *SHED, "--width", "0"),
-    ("refine", *SHED, "--set", "kk=1"),
+    ("refine", *SHED, "--policy.kk", "1"),
     ("refine", *SHED, "--tasks", "train/fetch-0"),
     ("refine", *SHED, "--generation", "0", "--reuse-goals"),
     ("refine", "--memory", "elsewhere"),
@@ -422,7 +424,7 @@ ERRORS: tuple[tuple[str, ...], ...] = (
     (*HEAT, "--split", "demo_test"),
     (*HEAT, "--batch", "0"),
     HEAT[:-2],
-    ("eval", "--env", "alfworld", "--agent", "autoplan", "--plans", "nowhere", "--llm", "m"),
+    ("eval", "--env", "alfworld", "--agent", "autoplan", "--agent.plans", "nowhere", "--llm", "m"),
 )
 
 
@@ -430,7 +432,7 @@ def test_errors(transcript: Transcript, refined: Path) -> None:
     use(refined, transcript)
     evaluation = (*RANDOM, "--workers", "1", "--seed", "7")
     assert run_command(*evaluation, "--limit", "2").code == 0
-    assert run_command(*evaluation, "--set", "env.dialect=old", "--runs", "others").code == 0
+    assert run_command(*evaluation, "--env.dialect", "old", "--runs", "others").code == 0
     (unlike,) = Path("others").iterdir()
     runs = {"EVALUATED": only_run("ToyEnv"), "UNLIKE": unlike, "REFINED": only_run("refine")}
     for command in ERRORS:

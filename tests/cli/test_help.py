@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import typer
+from ldm.cli.headings import GENERAL, ORDER, GroupedCommand
 
 from ldm.cli.app import app
-from ldm.cli.headings import GENERAL, ORDER, GroupedCommand
 from tests.cli.conftest import Run
 
 #: A list of more options than this is no longer read from top to bottom.

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("place")
 
 TASKS = 8
 EVALUATE = ("eval", "--env", "hotpotqa", "--agent", "autoplan", "--limit", str(TASKS))
-PLAYING = ("--llm", "reader", "--set", "budget=2", "--workers", "1")
+PLAYING = ("--llm", "reader", "--agent.budget", "2", "--workers", "1")
 
 
 def number(question: str) -> int:

@@ -218,7 +218,7 @@ def test_what_is_under_way_when_a_run_stops_is_waited_for_and_recorded(
         return '{"reason": "x", "number": 1}'
 
     server.behaviour.answer = answer
-    stopped = run("eval", *ASKING, "--llm", "m", "--workers", "8", "--set", "env.tasks=40")
+    stopped = run("eval", *ASKING, "--llm", "m", "--workers", "8", "--env.tasks", "40")
     assert stopped.code == 1
     assert "no such key" in stopped.err
     assert "answers under way, which are billed" in stopped.err

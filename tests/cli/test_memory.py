@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm import BuildOptions, build_memory, records, registry
+from ldm import Build, build_memory, records, registry
 from ldm.errors import LdmError
 from ldm.memory import extend, generations, inspect
 from ldm.run import building
@@ -421,7 +421,7 @@ class TestOutcomes:
             1,
             0,
         )
-        options = BuildOptions(failures="contrast", rebuild=True)
+        options = Build(failures="contrast", rebuild=True)
         (built,) = build_memory(place / "data", options=options)
         assert len({r.tuple.trajectory_id for r in built.rows if r.tuple.is_warning}) == 1
 

@@ -156,7 +156,7 @@ class TestPublishedRows:
         assert "Chance" not in before
 
     def test_where_they_come_from_and_what_was_overridden_is_said(self, run: Run) -> None:
-        outcome = run(*SHED, "--limit", "2", "--set", "trials=3")
+        outcome = run(*SHED, "--limit", "2", "--agent.trials", "3")
         assert (
             "Overridden settings: limit 2 (preset: 4); trials 3 (preset: 2, default).\n"
             in outcome.err
@@ -191,7 +191,7 @@ class TestPublishedRows:
         (place / "shed.toml").write_text(TOY.replace("tasks = 12", "second_hand = true"))
         outcome = run(*SHED, "--agent", "random")
         assert "second-hand: the paper's text was not there to check them" in outcome.out
-        assert "(second-hand)" in run("presets", "show", "shed.toml", "--trust").out
+        assert "(second-hand)" in run("presets", "shed.toml", "--trust").out
 
 
 class TestWhatIsMissing:
@@ -204,7 +204,7 @@ class TestWhatIsMissing:
             "- ALFWorld's split 'valid_unseen' needs the official games",
             "ldm data get alfworld",
             "- There are no plans in ",
-            "`ldm presets show autoplan-table3-alfworld`",
+            "`ldm presets autoplan-table3-alfworld`",
         ):
             assert words in outcome.err
         assert outcome.err.count("needs the official games") == 1
@@ -231,7 +231,7 @@ class TestWhatIsMissing:
         assert outcome.code == 1
         assert "has no generation after 0" in outcome.err
         assert "--generation 0" in outcome.err
-        first = run(*command, "--agent", "ldm", "--generation", "0", "--set", "budget=3")
+        first = run(*command, "--agent", "ldm", "--generation", "0", "--agent.budget", "3")
         assert first.code == 0, first.err
         assert "the memory was formed from 2 trajectories in 1 batches, the paper's" in first.out
 
@@ -240,8 +240,8 @@ class TestResuming:
     def test_the_run_remembers_options_preset_and_published_rows(self, run: Run) -> None:
         first = json.loads(run(*SHED, "--json").out)
         manifest = json.loads((Path(first["run"]) / "run.json").read_text())
-        assert manifest["arguments"]["plan"]["limit"] == 4
-        assert manifest["arguments"]["plan"]["agent_options"] == [["budget", "12"]]
+        assert manifest["spec"]["limit"] == 4
+        assert manifest["spec"]["agent_options"] == [["budget", "12"]]
         recorded = manifest["arguments"]["preset"]
         assert recorded["name"] == "shed"
         assert recorded["digest"] == preset("shed.toml").digest
@@ -268,20 +268,18 @@ class TestResuming:
 
 class TestListing:
     def test_the_list_says_what_each_needs(self, run: Run) -> None:
-        entries = {
-            one["name"]: one for one in json.loads(run("presets", "list", "--json").out)["presets"]
-        }
+        entries = {one["name"]: one for one in json.loads(run("presets", "--json").out)["presets"]}
         assert sorted(entries) == NAMES
         table = entries["adapt-table2"]
         assert table["needs"] == ["a model", "$ALFWORLD_DATA with json_2.1.1"]
         assert table["agents"] == ["react", "plan_execute", "try_again", "reflexion", "adapt"]
         assert any("env.tasks" in need for need in entries["adapt-table4"]["needs"])
         assert "a memory" in entries["ldm2-table1"]["needs"]
-        out = run("presets", "list").out
+        out = run("presets").out
         assert all(name in out for name in NAMES)
 
     def test_one_is_shown_with_its_settings_figures_and_departures(self, run: Run) -> None:
-        out = run("presets", "show", "ldm2-table2").out
+        out = run("presets", "ldm2-table2").out
         for words in (
             "environment: alfworld: valid_unseen",
             "prepare with: ldm build-memory recorded --preset ldm2 --env alfworld",
@@ -292,7 +290,7 @@ class TestListing:
             "BUTLER: imitation learning",
         ):
             assert words in out
-        both = json.loads(run("presets", "show", "autoplan-table3", "--json").out)["presets"]
+        both = json.loads(run("presets", "autoplan-table3", "--json").out)["presets"]
         assert [one["env"] for one in both] == ["alfworld", "hotpotqa"]
 
     def test_a_file_that_names_modules_is_shown_only_where_it_is_trusted(
@@ -300,11 +298,11 @@ class TestListing:
     ) -> None:
         (place / "shed.toml").write_text(TOY.replace("tests.toy:ToyEnv", "sheds:Shed"))
         (place / "sheds.py").write_text("from tests.toy import ToyEnv as Shed\n")
-        refused = run("presets", "show", "shed.toml")
+        refused = run("presets", "shed.toml")
         assert refused.code == 1
         assert "would run its code" in refused.err
         assert "sheds" not in sys.modules
-        assert run("presets", "show", "shed.toml", "--trust").code == 0
+        assert run("presets", "shed.toml", "--trust").code == 0
 
 
 @pytest.mark.usefixtures("server")
@@ -323,7 +321,7 @@ def test_a_memory_is_built_and_refined_as_the_paper_did(run: Run) -> None:
     refined = run("refine", "--preset", "ldm2", "--env", "alfworld", *small_tree)
     assert refined.code == 0, refined.err
     made = json.loads(next(Path("runs").glob("refine-*/run.json")).read_text())
-    plan = made["arguments"]["plan"]
+    plan = made["spec"]
     options = {**dict(plan["options"]), **dict(plan["policy_options"])}
     assert (options["decision"], options["histories"], options["width"]) == (
         "per-batch",

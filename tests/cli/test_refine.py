@@ -16,9 +16,9 @@ from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories
 
 KNOWN = 4
-SHED = ("--set", "env.tasks=18", "--set", "env.shelves=8")
+SHED = ("--env.tasks", "18", "--env.shelves", "8")
 REFINE = ("refine", "--env", "tests.toy:ToyEnv", *SHED, "--depth", "12", "--workers", "1")
-EVAL = ("eval", "--env", "tests.toy:ToyEnv", *SHED, "--set", "budget=12", "--workers", "1")
+EVAL = ("eval", "--env", "tests.toy:ToyEnv", *SHED, "--agent.budget", "12", "--workers", "1")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def the_run(place: Path) -> Path:
 def the_plans() -> list[dict[str, Any]]:
     """What the refinements in the working directory were asked to do."""
     manifests = sorted(Path("runs").glob("refine-*/run.json"))
-    return [json.loads(path.read_text())["arguments"]["plan"] for path in manifests]
+    return [json.loads(path.read_text())["spec"] for path in manifests]
 
 
 class TestRefining:
@@ -113,7 +113,7 @@ class TestRefining:
 class TestTheGate:
     """Twenty goals, of which practice makes the others solve more."""
 
-    MANY = ("--set", "env.tasks=28", "--tasks", "24")
+    MANY = ("--env.tasks", "28", "--tasks", "24")
 
     def test_shows_what_it_kept_and_what_that_is_worth(self, run: Run) -> None:
         outcome = run(*REFINE, *self.MANY)
@@ -161,13 +161,13 @@ class TestTheGate:
 
 class TestNothingToAdd:
     def test_makes_no_generation_and_says_so(self, run: Run) -> None:
-        solved = run(*REFINE, "--tasks", "2", "--no-practice", "--set", "env.shelves=3")
+        solved = run(*REFINE, "--tasks", "2", "--no-practice", "--env.shelves", "3")
         assert solved.code == 0, solved.err
         assert "Nothing to add: the memory stays at generation 0" in solved.out
         assert len(json.loads(run("memory", "log", "--json").out)["generations"]) == 1
 
     def test_ends_the_rounds(self, run: Run, place: Path) -> None:
-        arguments = ("--tasks", "2", "--no-practice", "--set", "env.shelves=3", "--rounds", "2")
+        arguments = ("--tasks", "2", "--no-practice", "--env.shelves", "3", "--rounds", "2")
         assert run(*REFINE, *arguments).code == 0
         assert len(list((place / "runs").glob("refine-*"))) == 1
         once = run(*EVAL, "--generation", "0,newest", "--limit", "2", "--json")
@@ -204,7 +204,7 @@ class TestStopping:
 
 
 class TestRounds:
-    MANY = ("--set", "env.tasks=28", "--tasks", "24")
+    MANY = ("--env.tasks", "28", "--limit", "24")
 
     @pytest.mark.slow
     def test_each_explores_the_same_goals_with_the_memory_of_the_one_before(self, run: Run) -> None:
@@ -219,7 +219,7 @@ class TestRounds:
     def test_lie_beside_each_other_wherever_the_first_is_resumed_from(
         self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        run(*REFINE, "--tasks", "6", "--rounds", "2", "--dry-run")
+        run(*REFINE, "--limit", "6", "--rounds", "2", "--dry-run")
         (place / "elsewhere").mkdir()
         monkeypatch.chdir(place / "elsewhere")
         assert run("refine", "--resume", the_run(place), "--workers", "1").code == 0
@@ -230,7 +230,7 @@ class TestRounds:
     def test_go_on_with_the_next_one_where_the_first_is_resumed(
         self, run: Run, place: Path
     ) -> None:
-        run(*REFINE, "--tasks", "6", "--rounds", "2", "--dry-run")
+        run(*REFINE, "--limit", "6", "--rounds", "2", "--dry-run")
         assert len(json.loads(run("memory", "log", "--json").out)["generations"]) == 1
         outcome = run("refine", "--resume", the_run(place), "--workers", "1")
         assert outcome.code == 0, outcome.err
@@ -263,7 +263,7 @@ class TestGoals:
 
     @pytest.mark.parametrize("by", ["failed", "long"])
     def test_may_be_the_hardest_for_the_memory(self, run: Run, place: Path, by: str) -> None:
-        outcome = run(*REFINE, "--set", "env.tasks=28", "--tasks", "4", "--goals", by)
+        outcome = run(*REFINE, "--env.tasks", "28", "--tasks", "4", "--goals", by)
         assert outcome.code == 0, outcome.err
         attempts = [
             json.loads(line) for line in (the_run(place) / "goals.jsonl").read_text().splitlines()
@@ -338,8 +338,8 @@ class TestRefusals:
         ("option", "word"),
         [
             (("--width", "0"), "1 or more"),
-            (("--set", "k=-1"), "k and batches"),
-            (("--set", "kk=1"), "kk"),
+            (("--agent.k", "-1"), "k and batches"),
+            (("--agent.kk", "1"), "kk"),
         ],
     )
     def test_impossible_options(
@@ -358,16 +358,16 @@ class TestRefusals:
 
     @pytest.mark.slow
     def test_resuming_after_the_memory_went_elsewhere(self, run: Run, place: Path) -> None:
-        run(*REFINE, "--tasks", "4", "--dry-run")
+        run(*REFINE, "--limit", "4", "--dry-run")
         dry = the_run(place)
-        run(*REFINE, "--tasks", "4", "--seed", "1")
+        run(*REFINE, "--limit", "4", "--seed", "1")
         outcome = run("refine", "--resume", dry)
         assert outcome.code == 1
         assert "generation 0 was explored" in outcome.err
 
     def test_every_goal_failing_is_a_failure(self, run: Run) -> None:
         task = "train/fetch-8"
-        outcome = run(*REFINE, "--tasks", task, "--set", f"env.broken={task}")
+        outcome = run(*REFINE, "--tasks", task, "--env.broken", f"{task}")
         assert outcome.code == 1
         assert "the shed has collapsed" in outcome.err
 

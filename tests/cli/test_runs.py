@@ -1,4 +1,4 @@
-"""`ldm runs list | delete | merge`, shards, and what the shell completes, as users meet them."""
+"""`ldm runs list | delete`, and what the shell completes, as users meet them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from ldm import records
 from ldm.runs import open_run
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
-from tests.run.recorded import files
 from tests.toy import expert_trajectories
 
 TOY = ("eval", "--env", "tests.toy:ToyEnv", "--workers", "1")
-RANDOM = (*TOY, "--agent", "random", "--set", "budget=4")
+RANDOM = (*TOY, "--agent", "random", "--agent.budget", "4")
 
 
 @pytest.fixture(autouse=True)
@@ -115,62 +114,6 @@ class TestDeleting:
         outcome = run("runs", "delete", "precious", "--yes")
         assert outcome.code == 1
         assert (place / "precious").is_dir()
-
-
-class TestShards:
-    def test_merged_are_what_one_machine_would_have_played(self, run: Run, place: Path) -> None:
-        shards = [
-            played(run, *RANDOM, "--shard", f"{i}/3", "--runs", f"machine{i}") for i in (3, 1, 2)
-        ]
-        outcome = run("runs", "merge", *shards, "--runs", "merged", "--json")
-        assert outcome.code == 0, outcome.err
-        (merged,) = json.loads(outcome.out)["runs"]
-        played(run, *RANDOM, "--runs", "whole")
-        assert files(place / "merged", place) == files(place / "whole", place)
-        again = run("eval", "--resume", merged, "--trust", "--json")
-        assert again.code == 0, again.err
-        assert json.loads(again.out)["episodes"] == 12
-
-    def test_of_several_agents_are_merged_each_by_itself(self, run: Run, place: Path) -> None:
-        several = (*TOY, "--agent", "random,naive", "--limit", "4")
-        for number in (1, 2):
-            run(*several, "--shard", f"{number}/2", "--runs", f"machine{number}")
-        firsts = [next(place.glob(f"machine{number}/*random*")) for number in (1, 2)]
-        outcome = run("runs", "merge", *firsts, "--runs", "merged", "--json")
-        assert outcome.code == 0, outcome.err
-        assert len(json.loads(outcome.out)["runs"]) == 2
-        run(*several, "--runs", "whole")
-        assert files(place / "merged", place) == files(place / "whole", place)
-
-    def test_missing_double_and_other_ones_are_named(self, run: Run) -> None:
-        first = played(run, *RANDOM, "--shard", "1/2")
-        again = played(run, *RANDOM, "--shard", "1/2")
-        second = played(run, *RANDOM, "--shard", "2/2", "--set", "env.dialect=other")
-        whole = played(run, *RANDOM)
-        third = played(run, *RANDOM, "--shard", "2/3")
-        for named, message in (
-            ((first,), "lacks the shard 2/2"),
-            ((first, again), "Shard 1/2 is named twice"),
-            ((first, whole), "is not a shard"),
-            ((first, third), "are shards of 2 and 3"),
-            ((first, second), "lacks the shard"),
-        ):
-            refused = run("runs", "merge", *named)
-            assert refused.code == 1, named
-            assert message in refused.err
-
-    def test_unfinished_ones_say_how_to_finish_them(self, run: Run) -> None:
-        shards = [played(run, *RANDOM, "--shard", f"{i}/2") for i in (1, 2)]
-        (shards[1] / "episodes.jsonl").unlink()
-        refused = run("runs", "merge", *shards)
-        assert refused.code == 1
-        assert f"ldm eval --resume {shards[1]}" in refused.err
-
-    def test_that_are_none_are_refused(self, run: Run, place: Path) -> None:
-        for shard in ("0/2", "3/2", "2", "a/b"):
-            assert "is not i/n" in run(*RANDOM, "--shard", shard).err
-        assert "cannot be divided" in run(*RANDOM, "--limit", "2", "--shard", "1/3").err
-        assert not (place / "runs").exists()
 
 
 class TestCompletion:

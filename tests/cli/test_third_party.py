@@ -111,7 +111,7 @@ def test_a_memory_is_formed_refined_and_evaluated(run: Run, episodes: Path) -> N
     (report,) = json.loads(built.out)["environments"]
     assert (report["env"], report["new_trajectories"]) == ("post_office", 6)
     assert report["batches"] == 2  # of 4, which the environment's metadata say
-    refined = run("refine", "--env", "post_office", "--tasks", "2", "--workers", "1")
+    refined = run("refine", "--env", "post_office", "--limit", "2", "--workers", "1")
     assert refined.code == 0, refined.err
     assert "bundled split demo_explore" in refined.err
     done = run("eval", "--env", "post_office", "--workers", "1", "--json")
@@ -128,7 +128,7 @@ def test_an_agent_is_evaluated_with_its_options_and_measures(
     assert done.code == 0, done.err
     assert "rooms entered" in done.out
     monkeypatch.setenv("POST_OFFICE_DATA", str(place))
-    report = json.loads(run(*postman, "--set", "backwards=true", "--json").out)
+    report = json.loads(run(*postman, "--agent.backwards", "true", "--json").out)
     assert (report["episodes"], report["rooms_entered"]) == (1, 5.0)
 
 

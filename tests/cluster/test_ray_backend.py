@@ -5,58 +5,31 @@ from __future__ import annotations
 import pickle
 import shutil
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ldm.cluster import RayCluster
+from ldm.config import Evaluate
 from ldm.embed import load_embedder
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
-from ldm.run.builders import Carried, PlayerBuilder
-from ldm.run.specs import EvaluationSpec
-from ldm.runs import Manifest, create, run_items
+from ldm.run import builders
+from ldm.run.builders import PlayerBuilder
 from tests.cli.conftest import Run, place, run
 from tests.integration.crash import evaluation
-from tests.test_runs import ITEMS, SQUARES, Square, Squarer, values
+from tests.run.test_engine import ITEMS, Squarer, SquareWorker
 from tests.toy import expert_trajectories
 
 __all__ = ["place", "run"]
 
-
-@dataclass
-class Elsewhere:
-    """A cluster that is none: it works here, from the last item to the first."""
-
-    workers: list[int] = field(default_factory=list)
-    items: list[Any] = field(default_factory=list)
-
-    def map(
-        self, build: Any, items: Sequence[Any], *, workers: int, on_result: Callable[[Any], None]
-    ) -> None:
-        self.workers.append(workers)
-        work = build()
-        for item in reversed(items):
-            self.items.append(item)
-            on_result(work(item))
-
-
-def test_what_a_cluster_returns_is_recorded_here_and_not_worked_on_again(tmp_path: Path) -> None:
-    recorded = create(tmp_path / "runs", ("toy",), Manifest("eval", {}, {}))
-    cluster = Elsewhere()
-    run_items(recorded, Squarer(), ITEMS[:4], Square, workers=3, backend=cluster)
-    assert len(recorded.recorded(Square)) == 4
-    assert [path.read_text().count("\n") for path in recorded.parts.iterdir()] == [4]
-    assert (
-        values(run_items(recorded, Squarer(), ITEMS, Square, workers=3, backend=cluster)) == SQUARES
-    )
-    assert sorted(cluster.items) == ITEMS
-    assert cluster.workers == [3, 3]
+#: Builds a worker.
+SQUARES = partial(SquareWorker, Squarer())
 
 
 def test_without_ray_the_remedy_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,15 +37,15 @@ def test_without_ray_the_remedy_says_how_to_install_it(monkeypatch: pytest.Monke
     for variable in ("RAY_USAGE_STATS_ENABLED", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
         monkeypatch.setenv(variable, "0")
     with pytest.raises(LdmError, match="not installed") as caught:
-        RayCluster("127.0.0.1:1").map(Squarer(), ITEMS, workers=2, on_result=lambda _: None)
+        RayCluster("127.0.0.1:1").map(SQUARES, ITEMS, workers=2, on_result=lambda _: None)
     assert "ldm-memory[ray]" in caught.value.remedy
 
 
 def test_no_item_needs_no_cluster() -> None:
-    RayCluster("127.0.0.1:1").map(Squarer(), [], workers=2, on_result=lambda _: None)
+    RayCluster("127.0.0.1:1").map(SQUARES, [], workers=2, on_result=lambda _: None)
 
 
-TOY = ("eval", "--env", "tests.toy:ToyEnv", "--set", "env.tasks=6")
+TOY = ("eval", "--env", "tests.toy:ToyEnv", "--env.tasks", "6")
 
 
 @pytest.mark.parametrize("backend", ["processes", "ray"])
@@ -97,11 +70,11 @@ def test_threads_without_a_model_play_the_same(run: Run, place: Path) -> None:
 def test_a_machine_without_the_memory_gets_it_with_the_builder(tmp_path: Path) -> None:
     embedder, options = load_embedder(), (("tasks", "6"),)
     build(str(tmp_path / "memory"), expert_trajectories(), embedder, OfflineReasoner)
-    spec = EvaluationSpec(
-        "tests.toy:ToyEnv", "test", "ldm", env_options=options, memory=str(tmp_path / "memory")
+    spec = Evaluate(
+        {"name": "tests.toy:ToyEnv", **options}, "test", "ldm", memory=str(tmp_path / "memory")
     )
     builder = PlayerBuilder(spec)
-    sent = pickle.dumps(Carried(builder, builder.contents()))
+    sent = pickle.dumps(builder.carrying())
 
     def episodes(built: tuple[Environment, Agent]) -> list[Any]:
         env, agent = built
@@ -110,6 +83,7 @@ def test_a_machine_without_the_memory_gets_it_with_the_builder(tmp_path: Path) -
 
     expected = episodes(builder())
     shutil.rmtree(tmp_path / "memory")
-    received: Carried[tuple[Environment, Agent]] = pickle.loads(sent)
+    builders._LOADED.clear()
+    received: PlayerBuilder = pickle.loads(sent)
     assert episodes(received()) == expected
     assert any(step.recalls for _, trials in expected for one in trials for step in one.steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ldm.explore.trials import Stages
 from ldm.memory import Memory, build, tuples_of
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason.offline import OfflineReasoner
+from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
 from ldm.types import StateActionTuple, Step, Task, Trajectory
 from tests.embedder import BagOfWords
@@ -58,10 +60,10 @@ def explored(place: Path) -> list[ExploredGoal]:
 
 
 @pytest.fixture
-def stages(tmp_path: Path, place: Path) -> Stages:
+def stages(tmp_path: Path, place: Path) -> Iterator[Stages]:
     run: Run = create(tmp_path / "runs", ["refine"], Manifest("refine", {}, {}))
-    builder = Builder(str(place))
-    return Stages(run, builder, Learnt((), (), ()), 1, "processes", lambda *_: None)
+    with working(run, Builder(str(place))) as session:
+        yield Stages(session.stage, Learnt((), (), ()), lambda *_: None)
 
 
 def checked(trajectory: str, score: float, *others: float) -> Checked:

@@ -34,6 +34,7 @@ from ldm.memory import FormationOptions, Memory, build, extend, generations
 from ldm.policy import Policy, PolicyOptions
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
+from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
 from ldm.types import FULL_OUTCOME, History, Task, Trajectory
 from tests.embedder import BagOfWords
@@ -120,7 +121,19 @@ def judged(
     run: Run, place: Path, explored: Sequence[ExploredGoal], broken: str = "", **options: Any
 ) -> Verdict:
     builder = Builder(str(place), broken)
-    return judge(run, builder, explored, GateOptions(**options), FORMATION)
+    return judge_in(run, builder, explored, GateOptions(**options))
+
+
+def judge_in(
+    run: Run,
+    builder: Builder,
+    explored: Sequence[ExploredGoal],
+    options: GateOptions,
+    formation: FormationOptions = FORMATION,
+) -> Verdict:
+    """Judge in a run, as the engine does."""
+    with working(run, builder) as session:
+        return judge(session.stage, builder, explored, options, formation)
 
 
 def solved(memory: Memory) -> int:
@@ -483,14 +496,10 @@ class TestTheGateWorks:
         self, run: Run, place: Path, explored: list[ExploredGoal], tmp_path: Path
     ) -> None:
         goals = explored[:12]
-        copied = judge(run, Builder(str(place)), goals, GateOptions(practice=False), FORMATION)
+        copied = judge_in(run, Builder(str(place)), goals, GateOptions(practice=False))
         other = create(tmp_path / "other", ["refine"], Manifest("refine", {}, {}))
-        replayed = judge(
-            other,
-            Builder(str(place), forks=False),
-            goals,
-            GateOptions(practice=False),
-            FORMATION,
+        replayed = judge_in(
+            other, Builder(str(place), forks=False), goals, GateOptions(practice=False)
         )
         assert any(one.confirmed for one in copied.judgements)
         assert replayed == copied
@@ -508,7 +517,7 @@ class TestTheGateWorks:
             row.tuple.trajectory_id for one in explored for tree in one.trees for row in tree.added
         }
         assert ways
-        verdict = judge(run, builder, explored, GateOptions(practice=False), formation)
+        verdict = judge_in(run, builder, explored, GateOptions(practice=False), formation)
         assert sorted(j.trajectories for j in verdict.judgements) == sorted((w,) for w in ways)
         assert fmean(verdict.after) >= fmean(verdict.before)
 
@@ -517,10 +526,10 @@ class TestTheGateWorks:
         builder = Builder(str(place), scripted=True)
         explored = self.work(builder, 10)
         assert not any(one.error for one in explored)
-        verdict = judge(run, builder, explored, GateOptions(), FORMATION)
+        verdict = judge_in(run, builder, explored, GateOptions())
         assert len(verdict.before) == 10
         assert {one.learnt for one in verdict.judgements} >= {"practice"}
-        again = judge(run, builder, explored, GateOptions(), FORMATION)
+        again = judge_in(run, builder, explored, GateOptions())
         assert again == verdict
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from ldm import records
 from ldm.errors import ForkUnsupported
-from ldm.explore import GateOptions, Positions, judge
+from ldm.explore import GateOptions, Positions
 from ldm.explore.gate import HINDSIGHT, PRACTICE
 from ldm.explore.hindsight import Revision, Shortcut, Solved, revise, revised
 from ldm.explore.learnt import Learnt, learn
@@ -21,10 +21,11 @@ from ldm.explore.refine import ExploredGoal, Tree
 from ldm.explore.trials import Stages
 from ldm.memory import IndexedTuple, Memory, extend, generations, inspect
 from ldm.memory.columns import outcome_text
+from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
 from ldm.types import FULL_OUTCOME, Outcome, Task, TimeStep, Trajectory
 from tests.embedder import BagOfWords
-from tests.explore.test_gate import FORMATION, SHED, Builder, explored, place
+from tests.explore.test_gate import FORMATION, SHED, Builder, explored, judge_in, place
 from tests.toy import EchoEnv, ToyEnv, expert, record
 
 __all__ = ["explored", "place"]
@@ -156,9 +157,9 @@ def test_what_cannot_be_repeated_is_left_as_it_was(task: Task) -> None:
 def test_an_error_of_the_environment_is_recorded(place: Path, task: Task, tmp_path: Path) -> None:
     run = create(tmp_path, ["refine"], Manifest("refine", {}, {}))
     way = record(ToyEnv(SHED), task, [*others(task), *plan(task)])
-    builder = Builder(str(place), broken=task.id)
-    stages = Stages(run, builder, Learnt((), (), ()), 1, "processes", lambda *_: None)
-    (revision,) = stages.revise(HINDSIGHT, [Solved(0, way)])
+    with working(run, Builder(str(place), broken=task.id)) as session:
+        stages = Stages(session.stage, Learnt((), (), ()), lambda *_: None)
+        (revision,) = stages.revise(HINDSIGHT, [Solved(0, way)])
     assert "the shed has collapsed" in revision.error
     assert revision.shortcuts == ()
 
@@ -183,7 +184,7 @@ def wandered() -> list[ExploredGoal]:
 
 
 def learnt_by(run: Run, place: Path, wandered: Sequence[ExploredGoal], **options: Any) -> Any:
-    return judge(run, Builder(str(place)), wandered, GateOptions(**options), FORMATION)
+    return judge_in(run, Builder(str(place)), wandered, GateOptions(**options))
 
 
 class TestInARefinement:

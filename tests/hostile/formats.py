@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ldm.llm.batch_endpoint import objects_in
+from ldm.llm.batches import PendingCall, Submission, answered_call, read_submission
+
 from ldm import records
 from ldm.agents import demonstrations
 from ldm.agents.autoplan import plans
@@ -34,8 +37,6 @@ from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.interchange.foreign import Assumed
 from ldm.llm import Message, Sampling
-from ldm.llm.batch_endpoint import objects_in
-from ldm.llm.batches import PendingCall, Submission, answered_call, read_submission
 from ldm.llm.calls import Call, Request
 from ldm.llm.capabilities import Capabilities, CapabilityStore
 from ldm.llm.prices import load_prices
@@ -45,8 +46,8 @@ from ldm.run.evaluate import preset_record
 from ldm.run.presets import SHIPPED, preset
 from ldm.run.published import PresetRecord, PublishedRow, PublishedTable, remarks
 from ldm.runs import Manifest, open_run
+from ldm.text import Problem
 from ldm.types import EpisodeResult, Note, StateActionTuple, Task, Trajectory, Usage
-from ldm.untrusted import Problem
 from ldm.worlds.hotpotqa import library, questions
 from tests.agents.deps.test_horizon import small_forest
 from tests.agents.deps.workshop import CARD as WORKSHOP
@@ -327,7 +328,7 @@ def _presets(manifest: Manifest) -> list[Subject]:
 
 def _stored(folder: Path) -> list[Subject]:
     """What ldm itself writes and reads again, and others may send: runs, plans, recordings."""
-    manifest = Manifest("eval", {"plan": {"env": "toy"}}, {"split": "a"}, id="x", fingerprint="y")
+    manifest = Manifest("eval", {"env": "toy"}, {"split": "a"}, id="x", fingerprint="y")
     plan = plans.PlanFile("toy", "wash", "train", "Wash it.", ("1",), ("1",), {}, {}, 0, "r")
     division = demonstrations.Division("wash it", "a sink", "Step 1: wash it")
     request = Request("m", (Message("user", "hello"),), sampling=Sampling(), max_tokens=5)

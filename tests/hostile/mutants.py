@@ -32,8 +32,8 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from ldm import records
 from ldm.cli.app import main as command_line
 from ldm.errors import LdmError
+from ldm.text import Problem, printable, read_lines
 from ldm.types import Trajectory
-from ldm.untrusted import Problem, lines, printable
 from tests.embedder import BagOfWords
 from tests.hostile.formats import subjects
 from tests.hostile.strategies import mutants
@@ -71,7 +71,7 @@ def outcome(subject: Subject, path: Path) -> str:
             raise AssertionError("an error without words") from error
         return "refused"
     torn = subject.torn_tail and not path.read_bytes().endswith(b"\n")
-    if subject.by_line and len(results) < sum(1 for _ in lines(path)) - torn:
+    if subject.by_line and len(results) < sum(1 for _ in read_lines(path)) - torn:
         raise AssertionError(f"{len(results)} results: lines were lost")
     for one in results:
         if not isinstance(one, Problem) and hasattr(type(one), "__pydantic_config__"):
@@ -140,7 +140,8 @@ def of_command(command: str, path: Path, by_line: bool) -> str:
     if made.exists():
         count = len(records.read(made, Trajectory))
         problems = re.search(r"(\d+) invalid records? skipped", printed)
-        if by_line and count + int(problems[1] if problems else 0) < sum(1 for _ in lines(path)):
+        skipped = int(problems[1]) if problems else 0
+        if by_line and count + skipped < sum(1 for _ in read_lines(path)):
             raise AssertionError(f"{words}: lines were lost")
     return "command failed" if code else "command ended well"
 

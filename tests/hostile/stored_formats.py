@@ -25,8 +25,8 @@ from ldm.memory.directory import additions_of
 from ldm.memory.exchange import export, import_memory
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.packs import export_pack, read_pack
+from ldm.text import Problem
 from ldm.types import Trajectory
-from ldm.untrusted import Problem
 from tests.embedder import BagOfWords, Counting
 from tests.hostile.flips import small_memory
 from tests.hostile.subject import NEW, Subject

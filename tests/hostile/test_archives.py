@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldm import untrusted
 from ldm.embed.disk import VectorFile
 from ldm.envs import download
 from ldm.envs.alfworld import data
 from ldm.envs.download import unpack
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory.building import StagedEmbedder
+from ldm.text import read_array
 from tests.cli.conftest import Run, run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
@@ -135,7 +135,7 @@ def test_an_array_whose_header_lies_is_a_value_error(tmp_path: Path, header: str
     (tmp_path / "a.npy").write_bytes(content)
     for source, mapped in ((io.BytesIO(content), False), (tmp_path / "a.npy", True)):
         with pytest.raises(ValueError, match=r"."):
-            untrusted.array(source, mapped=mapped)
+            read_array(source, mapped=mapped)
 
 
 def test_a_damaged_cached_vector_is_computed_anew(tmp_path: Path) -> None:

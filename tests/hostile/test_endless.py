@@ -16,7 +16,7 @@ from ldm import records
 from ldm.errors import LdmError
 from ldm.memory import snapshot
 from ldm.memory.opening import known_generations
-from ldm.untrusted import check_file
+from ldm.text import check_file
 from tests.cli.conftest import Run, run
 from tests.conftest import CHECKOUT
 from tests.hostile.flips import small_memory

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from ldm.untrusted import printable, printable_json
+from ldm.text import printable, printable_json
 from tests.hostile.mutants import ACTING, Attack, daily_seed
 from tests.hostile.strategies import texts, values
 

@@ -66,7 +66,7 @@ def recorded(run: Run, place: Path, agent: str) -> str:
     assert done.code == 0, done.err
     (manifest,) = place.glob("runs/*/run.json")
     content = json.loads(manifest.read_text())
-    content["arguments"]["plan"]["agent"] = agent
+    content["spec"]["agent"] = agent
     manifest.write_text(json.dumps(content))
     return str(manifest.parent)
 

@@ -17,7 +17,7 @@ from tests.cli.conftest import Run, run
 
 __all__ = ["run"]
 
-GOOD = Manifest("eval", {"plan": {"env": "toy", "agent": "random"}}, {"split": "test"})
+GOOD = Manifest("eval", {"env": "toy", "agent": "random"}, {"split": "test"})
 BAD = {
     "not JSON": b"{",
     "not UTF-8": b'{"id": "\xff"}',
@@ -48,23 +48,26 @@ def test_a_bad_one_is_named_and_the_others_are_listed(
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("spec", "arguments"),
     [
-        {},
-        {"plan": 3},
-        {"plan": {"agent": 3}},
-        {"plan": {"env": "alfworld", "env_options": 3}},
-        {"plan": {"env": "alfworld"}, "companion": 5, "models": 7},
-        {"plan": {"env": "alfworld"}, "models": {"llm": ["a"]}},
+        ({}, {}),
+        ({"agent": 3}, {}),
+        ({"env": "alfworld", "env_options": 3}, {}),
+        ({"env": "alfworld"}, {"companion": 5, "models": 7}),
+        ({"env": "alfworld"}, {"models": {"llm": ["a"]}}),
     ],
 )
 @pytest.mark.parametrize(
     "command", ["eval --resume RUN", "compare RUN RUN", "runs tree RUN", "memory credit RUN"]
 )
 def test_arguments_that_are_none_are_an_error_of_that_run(
-    run: Run, tmp_path: Path, arguments: dict[str, object], command: str
+    run: Run,
+    tmp_path: Path,
+    spec: dict[str, object],
+    arguments: dict[str, object],
+    command: str,
 ) -> None:
-    made = create(tmp_path, ["odd"], replace(GOOD, arguments=arguments))
+    made = create(tmp_path, ["odd"], replace(GOOD, spec=spec, arguments=arguments))
     (made.directory / "episodes.jsonl").write_text("")
     outcome = run(*command.replace("RUN", str(made.directory)).split())
     assert outcome.code in (0, 1)

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldm import secrecy
+import ldm.text
 from ldm.llm.service import Connection
 from ldm.memory.exchange import export
 from ldm.records import dumps, loads, write
+from ldm.text import MARK, guard
 from ldm.types import Note
 from tests.cli.conftest import Run, run
 from tests.embedder import BagOfWords
@@ -263,19 +264,19 @@ def test_what_lets_us_into_a_memory_server_is_found_nowhere(
         monkeypatch.setenv("CHROMA_CLIENT_AUTH_PROVIDER", f"chromadb.auth.{provider}ClientProvider")
         credentials = f"me:{PASSWORD}" if basic else KEY
         monkeypatch.setenv("CHROMA_CLIENT_AUTH_CREDENTIALS", credentials)
-        secrecy.guard([TOKEN, PASSWORD, KEY])  # the server knows all of them
+        guard([TOKEN, PASSWORD, KEY])  # the server knows all of them
         command = MEMORY_COMMANDS[number % len(MEMORY_COMMANDS)]
         outcome = run(*command.replace("URL", f"http://{memory_server}").split())
         assert "Error inside ldm" not in outcome.err, outcome.err
         screens += outcome.out + outcome.err
-    assert secrecy.MARK in screens  # the server did say what it was sent
+    assert MARK in screens  # the server did say what it was sent
     found_nowhere(screens, sound)
 
 
 @given(st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), min_size=16))
 def test_whatever_field_it_is_in_a_record_stays_readable_without_it(secret: str) -> None:
-    secrecy._spellings = ()
-    secrecy.guard(Connection(api_key=secret).secrets())
+    ldm.text._spellings = ()
+    guard(Connection(api_key=secret).secrets())
     note = Note("plan", 0, {"text": f"it is {secret}.", "inner": [secret, {"a": secret}, 1234567]})
     written = dumps(note)
     held = json.dumps(loads(written, Note).data, ensure_ascii=False)
@@ -284,7 +285,7 @@ def test_whatever_field_it_is_in_a_record_stays_readable_without_it(secret: str)
 
 
 def test_a_secret_of_digits_spoils_no_number() -> None:
-    secrecy.guard(["123456"])
+    guard(["123456"])
     assert loads(dumps(Note("plan", 0, {"n": 0.123456, "t": "123456"})), Note).data == {
         "n": 0.123456,
         "t": "[key]",

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from glob import glob
 from pathlib import Path
 
@@ -111,17 +112,19 @@ def _cluster() -> None:
 
 def _local() -> None:
     from ldm.cluster import RayCluster
-    from tests.test_runs import ITEMS, Square, Squarer
+    from tests.run.test_engine import ITEMS, Square, Squarer, SquareWorker
 
     squares: list[Square] = []
-    RayCluster().map(Squarer(), ITEMS, workers=2, on_result=squares.append)
+    RayCluster().map(partial(SquareWorker, Squarer()), ITEMS, workers=2, on_result=squares.append)
     values = {square.index: square.value for square in squares}
     makers = {square.made_by for square in squares}
     listening = _listening([os.getpid(), *_descendants(os.getpid())])
     errors = []
     for broken in (Squarer(raise_at=7), Squarer(die_at=6)):
         try:
-            RayCluster().map(broken, ITEMS, workers=2, on_result=lambda _: None)
+            RayCluster().map(
+                partial(SquareWorker, broken), ITEMS, workers=2, on_result=lambda _: None
+            )
         except LdmError as error:
             errors.append(f"{type(error).__name__}: {error}")
     outcome = {

@@ -22,7 +22,7 @@ from tests.embedder import BagOfWords
 from tests.integration.crash import LDM, ROOT
 from tests.toy import expert_trajectories
 
-TOY = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1", "--set", "budget=20")
+TOY = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1", "--agent.budget", "20")
 ADEPT = ("--env", "tests.toy:ToyEnv", "--workers", "1", "--agent", "tests.integration.agents:Adept")
 KEYS = [
     *("env", "split", "agent", "episodes", "success_rate", "interval"),
@@ -63,7 +63,7 @@ class TestTheReport:
 
     def test_says_what_the_agent_sees_and_how_often_it_tries(self, run: Run) -> None:
         assert "1 attempt per task; reward hidden from the agent" in run("eval", *ADEPT).out
-        seeing = (*ADEPT[:-1], "tests.integration.agents:Seeing", "--set", "trials=2")
+        seeing = (*ADEPT[:-1], "tests.integration.agents:Seeing", "--agent.trials", "2")
         assert "2.0 attempts per task: compare" in run("eval", *seeing).out
 
     def test_json_is_one_object_on_standard_output(self, run: Run, place: Path) -> None:
@@ -79,7 +79,7 @@ class TestTheReport:
         assert "100.0 %" in outcome.err
 
     def test_episodes_in_error_are_counted_and_shown_apart(self, run: Run) -> None:
-        outcome = run("eval", *ADEPT, "--set", "env.broken=test/wash-1", "--json")
+        outcome = run("eval", *ADEPT, "--env.broken", "test/wash-1", "--json")
         report = json.loads(outcome.out)
         assert (report["errors"], report["success_rate"]) == (1, pytest.approx(11 / 12))
         assert report["finished_rate"] == 1.0
@@ -111,7 +111,7 @@ class TestChoosingTasks:
             (("--kinds", "wash,fetch", "--limit", 3), 3),
             (("--tasks", "test/wash-1, test/fetch-2"), 2),
             (("--tasks", "ids"), 2),
-            (("--split", "train", "--set", "env.tasks=5"), 5),
+            (("--split", "train", "--env.tasks", "5"), 5),
         ]:
             agent = ("--agent", "random") if "train" in options else ()
             outcome = run("eval", *ADEPT, *agent, *options, "--json")
@@ -126,10 +126,10 @@ class TestChoosingTasks:
             (("--split", "tset"), "no split 'tset'"),
             (("--agent", "rnadom"), "Did you mean 'random'?"),
             (("--env", "tests.toy:Toy"), "cannot be imported"),
-            (("--set", "budgt=3"), "Did you mean 'budget'?"),
-            (("--set", "budget=many"), "budget=many does not fit"),
-            (("--set", "budget=0"), "budget of 0"),
-            (("--set", "env.tasks=x"), "tasks=x does not fit the environment"),
+            (("--agent.budgt", "3"), "Did you mean 'budget'?"),
+            (("--agent.budget", "many"), "budget=many does not fit"),
+            (("--agent.budget", "0"), "budget of 0"),
+            (("--env.tasks", "x"), "tasks=x does not fit the environment"),
             (("--set", "budget"), "is not NAME=VALUE"),
             (("--data", "somewhere"), "has no option 'data'"),
             (("--control", "random"), "recalls no tuples"),
@@ -195,8 +195,8 @@ class TestResuming:
             ("--seed", "8"),
             ("--limit", "3"),
             ("--agent", "ldm"),
-            ("--set", "budget=21"),
-            ("--set", "env.tasks=3"),
+            ("--agent.budget", "21"),
+            ("--env.tasks", "3"),
             ("--control", "none"),
         ],
     )
@@ -240,7 +240,7 @@ class TestResuming:
     def test_a_stopped_run_says_how_to_go_on_and_does(
         self, stop: signal.Signals, workers: str, run: Run, place: Path
     ) -> None:
-        slow = (*TOY, "--set", "env.delay=0.02", "--workers", workers)
+        slow = (*TOY, "--env.delay", "0.02", "--workers", workers)
         with subprocess.Popen(
             [*LDM, "eval", *slow],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -302,7 +302,7 @@ class TestComparing:
         self, run: Run
     ) -> None:
         first = json.loads(run("eval", *TOY, "--json").out)["run"]
-        options = ("--set", "env.dialect=old", "--limit", "11")
+        options = ("--env.dialect", "old", "--limit", "11")
         second = json.loads(run("eval", *TOY, *options, "--json").out)["run"]
         outcome = run("compare", first, second)
         assert outcome.code == 1
@@ -342,7 +342,7 @@ class TestMemories:
     def test_the_generation_that_was_evaluated_is_recorded(self, run: Run, place: Path) -> None:
         assert run("eval", *self.MINDFUL).code == 0
         values = json.loads((only_run(place) / "run.json").read_text())
-        assert values["arguments"]["plan"]["generation"] == 0
+        assert values["spec"]["generation"] == 0
         assert values["models"] == {"embedder": "bag-of-words"}
 
     def test_a_source_of_the_memory_cannot_be_evaluated(self, run: Run, place: Path) -> None:

@@ -11,8 +11,8 @@ from tests.integration.forks import QUICK
 from tests.llm.server import Behaviour, FakeServer
 
 TOY = (
-    *("--env", "tests.toy:ToyEnv", "--agent", "random", "--set", "budget=20"),
-    *("--set", "env.tasks=24", "--set", "env.delay=0.004"),
+    *("--env", "tests.toy:ToyEnv", "--agent", "random", "--agent.budget", "20"),
+    *("--env.tasks", "24", "--env.delay", "0.004"),
 )
 ADEPT = "tests.integration.agents:Adept"
 
@@ -31,7 +31,7 @@ def test_resuming_a_killed_evaluation_gives_what_an_undisturbed_one_gives(
 
 @pytest.mark.process
 def test_a_killed_comparison_of_repeated_trials_ends_with_the_same_report(tmp_path: Path) -> None:
-    several = ("--repeat", "2", "--workers", "2", "--set", "env.delay=0.002")
+    several = ("--repeat", "2", "--workers", "2", "--env.delay", "0.002")
     command = evaluation(
         *("--env", "tests.toy:ToyEnv", "--agent", f"random,{ADEPT}", *several), count=4
     )

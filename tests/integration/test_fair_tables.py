@@ -24,14 +24,14 @@ def test_all_are_shown_the_possible_actions_if_one_is(run: Run, server: FakeServ
     assert "All agents are shown the possible actions, because random is: this adds" in outcome.err
     assert "actions listed" in outcome.out.partition("The same for all of them:")[2]
     assert "take" in server.bodies[-1]["messages"][1]["content"].partition("possible")[2]
-    had = [json.loads((one / "run.json").read_text())["arguments"]["plan"] for one in runs()]
+    had = [json.loads((one / "run.json").read_text())["spec"] for one in runs()]
     assert ["admissible", "true"] in next(p for p in had if p["agent"] == "react")["agent_options"]
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--set", "admissible=false"), ("listed", "not listed")),  # as was asked for
+        (("--agent.admissible", "false"), ("listed", "not listed")),  # as was asked for
         (("--agent", "act,react"), ("same for all of them: rewards hidden, actions not listed",)),
     ],
 )
@@ -46,7 +46,7 @@ def test_otherwise_each_has_what_it_was_published_with(
 
 
 def test_what_each_had_is_said(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, *PAIR, "--set", "shots=0", "--json")
+    outcome = run("eval", *TOY, *PAIR, "--agent.shots", "0", "--json")
     random, react = (report := json.loads(outcome.out)), report["compared"][0]
     assert random["had"] == {
         "actions_listed": True,
@@ -61,7 +61,7 @@ def test_what_each_had_is_said(run: Run, server: FakeServer) -> None:
 
 
 def test_of_an_error_the_rate_over_all_tasks_comes_first(run: Run, server: FakeServer) -> None:
-    broken = ("--set", "env.broken=test/fetch-0", "--agent", "tests.integration.agents:Adept")
+    broken = ("--env.broken", "test/fetch-0", "--agent", "tests.integration.agents:Adept")
     outcome = run("eval", *RANDOM, *broken, "--limit", "4", "--json")
     report = json.loads(outcome.out)
     assert (report["success_rate"], report["finished_rate"], report["errors"]) == (0.75, 1.0, 1)
@@ -85,7 +85,7 @@ class TestRepeats:
         self, run: Run, server: FakeServer
     ) -> None:
         first = json.loads(run("eval", *RANDOM, "--repeat", "2", "--seed", "5", "--json").out)
-        plans = [json.loads((one / "run.json").read_text())["arguments"]["plan"] for one in runs()]
+        plans = [json.loads((one / "run.json").read_text())["spec"] for one in runs()]
         assert sorted((plan["repeat"], plan["seed"]) for plan in plans) == [(1, 5), (2, 6)]
         (Path(first["repeats"]["runs"][1]) / "episodes.jsonl").unlink()
         again = json.loads(run("eval", "--resume", first["run"], "--trust", "--json").out)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.run.runner import EPISODES, TRAJECTORIES
+from ldm.text import read_json
 from ldm.types import EpisodeResult, Trajectory
 from ldm.worlds.hotpotqa import HotpotQA
 from ldm.worlds.hotpotqa.library import OWN_DATA
@@ -21,7 +22,7 @@ from tools.hotpotqa.expert import solve
 
 AGENTS = "cot,act,react,reflexion,lats"
 COUNT = 4
-SEARCH = ("--set", "width=3", "--set", "simulations=6")
+SEARCH = ("--agent.width", "3", "--agent.simulations", "6")
 #: What the model answers to one of the questions until it has learnt something.
 WRONG = "an elephant"
 LESSON = "I answered before I had read anything. Next time I search first."
@@ -31,8 +32,8 @@ LESSON = "I answered before I had read anything. Next time I search first."
 def ways() -> dict[str, list[str]]:
     """The expert's actions for the evaluated questions, by question."""
     env = HotpotQA()
-    entries = untrusted.json_file(OWN_DATA / "demo_test.json.gz")
-    articles = untrusted.json_file(OWN_DATA / "wiki_articles.json.gz")
+    entries = read_json(OWN_DATA / "demo_test.json.gz")
+    articles = read_json(OWN_DATA / "wiki_articles.json.gz")
     tasks = list(zip(env.tasks("demo_test"), entries, strict=True))[:COUNT]
     return {
         task.goal: [step.action for step in solve(env, task, entry, articles).steps]
@@ -88,7 +89,7 @@ def test_all_of_them_play_the_same_questions_and_stand_side_by_side(
     run: Run, server: FakeServer
 ) -> None:
     outcome = run("eval", *HOTPOTQA, "--tasks", ids(), "--agent", AGENTS, *SEARCH,
-                  "--set", "trials=2", "--json")  # fmt: skip
+                  "--agent.trials", "2", "--json")  # fmt: skip
     assert outcome.code == 0, outcome.err
     report = json.loads(outcome.out)
     rows = {one["agent"]: one for one in (report, *report["compared"])}
@@ -124,7 +125,7 @@ def test_a_search_is_recorded_as_trials_and_as_a_tree(run: Run, server: FakeServ
 
 
 def test_votes_are_recorded_with_every_sample(run: Run, server: FakeServer) -> None:
-    command = ("eval", *HOTPOTQA, "--tasks", ids(), "--agent", "cot", "--set", "samples=3")
+    command = ("eval", *HOTPOTQA, "--tasks", ids(), "--agent", "cot", "--agent.samples", "3")
     report = json.loads(run(*command, "--json").out)
     assert (report["calls"], report["agreement"]) == (3.0, 100.0)
     call_count = len(server.bodies)

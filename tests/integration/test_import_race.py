@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ldm.envs.webshop.titles import parser_version
-from ldm.run.builders import Shared
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "import_race.py"
 
@@ -28,28 +25,3 @@ def test_episodes_survive_a_slow_import_beside_them(shared_data: Path) -> None:
     errors, purchases, reasons = json.loads(run.stdout.splitlines()[-1])
     assert errors == 0, reasons
     assert purchases
-
-
-@dataclass(frozen=True)
-class Noting:
-    """A builder that notes what is asked of it."""
-
-    calls: list[str] = field(default_factory=list, hash=False)
-
-    def __call__(self, models: Any = None, knowledge: Any = None) -> str:
-        self.calls.append("build")
-        return "built"
-
-    def load(self) -> None:
-        self.calls.append("load")
-
-    def prepare(self, built: str) -> None:
-        self.calls.append(f"prepare {built}")
-
-
-def test_the_first_worker_is_prepared_before_there_is_another() -> None:
-    builder = Noting()
-    shared: Shared[str] = Shared(builder, models=None)  # type: ignore[arg-type]
-    shared()
-    shared()
-    assert builder.calls == ["load", "build", "prepare built", "build"]

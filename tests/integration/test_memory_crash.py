@@ -156,10 +156,10 @@ def killed_prune(folder: Path, kills: int) -> int:
     records.write(folder / "data.jsonl", expert_trajectories(options=ToyOptions(tasks=4)))
     memory, runs = str(place / "memory"), str(place / "runs")
     building = ("build-memory", str(folder / "data.jsonl"), "--memory", memory)
-    toy = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=10")
+    toy = ("--env", "tests.toy:ToyEnv", "--env.tasks", "10")
     tasks = [f"train/{('fetch', 'wash')[number % 2]}-{number}" for number in range(4, 10)]
     playing = (
-        *("eval", *toy, "--split", "train", "--tasks", ",".join(tasks), "--set", "budget=12"),
+        *("eval", *toy, "--split", "train", "--tasks", ",".join(tasks), "--agent.budget", "12"),
         *(
             "--set",
             "control=random",

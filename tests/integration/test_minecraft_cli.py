@@ -39,7 +39,7 @@ def test_the_check_counts_what_comes_with_the_package(run: Run) -> None:
 def test_it_is_played_from_a_memory_with_and_without_the_control(run: Run) -> None:
     remember(run, list(records.read(SHIPPED, Trajectory))[:6])
     done = run("eval", "--env", "minecraft", "--agent", "ldm", "--control", "random",
-               "--set", "budget=10", "--tasks", "test/stick/0,test/planks/0", "--workers", "1",
+               "--agent.budget", "10", "--tasks", "test/stick/0,test/planks/0", "--workers", "1",
                "--json")  # fmt: skip
     assert done.code == 0, done.err
     assert '"episodes": 2' in done.out
@@ -59,6 +59,6 @@ def test_the_gate_refuses_a_memory_of_the_same_items_on_test(run: Run) -> None:
 def test_a_memory_is_refined_on_new_goals(run: Run) -> None:
     episodes = list(records.read(SHIPPED, Trajectory))
     remember(run, [one for one in episodes if one.task.kind == "MT1"][:4])
-    done = run("refine", "--env", "minecraft", "--kinds", "MT1", "--tasks", "2", "--budget", "30",
+    done = run("refine", "--env", "minecraft", "--kinds", "MT1", "--limit", "2", "--budget", "30",
                "--workers", "1")  # fmt: skip
     assert done.code == 0, done.err

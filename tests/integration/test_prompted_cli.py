@@ -19,10 +19,10 @@ from tests.llm.server import FakeServer
 from tests.reason.scripted import items_in, step_notes
 from tests.toy import ToyOptions, expert_trajectories
 
-SHED = ("--set", "env.tasks=10", "--set", "env.shelves=8")
+SHED = ("--env.tasks", "10", "--env.shelves", "8")
 ENV = ("--env", "tests.toy:ToyEnv", *SHED)
 MODEL = ("--reasoner-llm", "scripted")
-ALWAYS = (*MODEL, "--consult", "always")
+ALWAYS = (*MODEL, "--agent.consult", "always")
 
 
 def reply(body: dict[str, Any]) -> str:
@@ -171,7 +171,7 @@ class TestBuilding:
 
 
 def evaluated(run: Run, *more: object) -> dict[str, Any]:
-    outcome = run("eval", *ENV, "--set", "budget=6", "--limit", "3", "--json", *more)
+    outcome = run("eval", *ENV, "--agent.budget", "6", "--limit", "3", "--json", *more)
     assert outcome.code == 0, outcome.err
     report: dict[str, Any] = json.loads(outcome.out)
     return report
@@ -185,7 +185,9 @@ def files(directory: str) -> tuple[list[dict[str, Any]], str]:
 
 
 class TestEvaluating:
-    @pytest.mark.parametrize("more", [(), ("--decision", "per-batch"), ("--index", "llm")])
+    @pytest.mark.parametrize(
+        "more", [(), ("--agent.decision", "per-batch"), ("--agent.index", "llm")]
+    )
     def test_replayed_gives_the_same_bytes_without_a_server(
         self,
         more: tuple[str, ...],
@@ -197,7 +199,7 @@ class TestEvaluating:
         assert run("build-memory", "data", "--batch-size", "2").code == 0
         first = evaluated(run, *ALWAYS, *more)
         no_server(monkeypatch)
-        second = evaluated(run, "--replay", first["run"], "--consult", "always", *more)
+        second = evaluated(run, "--replay", first["run"], "--agent.consult", "always", *more)
         assert files(first["run"]) == files(second["run"])
         manifest = json.loads((Path(first["run"]) / "run.json").read_text())
         assert manifest["models"]["reasoner"] == "scripted"
@@ -216,7 +218,7 @@ class TestEvaluating:
         assert run("build-memory", "data").code == 0
         offline = run("eval", *ENV, "--limit", "1")
         assert "using the offline reasoner" in offline.err
-        outcome = run("eval", *ENV, "--limit", "1", "--set", "budget=2", *ALWAYS)
+        outcome = run("eval", *ENV, "--limit", "1", "--agent.budget", "2", *ALWAYS)
         assert "Models at http" in outcome.err
         assert "scripted" in outcome.err
         assert "Malformed replies" in outcome.out
@@ -228,24 +230,24 @@ class TestEvaluating:
         for more, options in [
             (MODEL, [["consult", "unsure"]]),
             (ALWAYS, [["consult", "always"]]),
-            ((*MODEL, "--histories", "paper"), [["histories", "paper"]]),
+            ((*MODEL, "--agent.histories", "paper"), [["histories", "paper"]]),
             (("--workers", "1"), []),
         ]:
             manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
-            recorded = manifest["arguments"]["plan"]["agent_options"]
+            recorded = manifest["spec"]["agent_options"]
             assert [one for one in recorded if one[0] != "budget"] == options
 
     def test_hides_the_admissible_actions_where_that_is_wanted(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
-        outcome = run("eval", *ENV, "--limit", "1", *MODEL, "--hide-admissible")
+        outcome = run("eval", *ENV, "--limit", "1", *MODEL, "--env.admissible", "false")
         assert outcome.code == 1  # the toy environment has no such option, and says so
         assert "admissible" in outcome.err
 
 
 class TestRefining:
-    REFINE = ("refine", *ENV, "--tasks", "2", "--depth", "4")
+    REFINE = ("refine", *ENV, "--limit", "2", "--depth", "4")
 
     def test_explores_and_replays_without_a_server(
         self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
@@ -272,7 +274,7 @@ class TestRefining:
             runs = f"runs{number}"
             assert run(*self.REFINE, "--dry-run", *more, "--runs", runs).code == 0
             (first,) = (place / runs).glob("refine-*")
-            plan = json.loads((first / "run.json").read_text())["arguments"]["plan"]
+            plan = json.loads((first / "run.json").read_text())["spec"]
             assert dict(plan["policy_options"])["consult"] == consult
             assert dict(plan["options"])["explorer"] == explorer
 

@@ -30,8 +30,8 @@ def command(place: Path, *options: str) -> list[str]:
     """Return an evaluation of 24 tasks of the noting shed, recorded below `place`."""
     return [
         *(*LDM, "eval", "--env", "tests.integration.ray_nodes:NotingEnv", "--agent", "random"),
-        *("--set", f"env.tasks={TASKS}", "--set", "env.delay=0.02", "--set", "budget=20"),
-        *("--set", f"env.log={place}.log", "--runs", str(place), *options),
+        *("--env.tasks", f"{TASKS}", "--env.delay", "0.02", "--agent.budget", "20"),
+        *("--env.log", f"{place}.log", "--runs", str(place), *options),
     ]
 
 

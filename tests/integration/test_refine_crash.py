@@ -13,7 +13,7 @@ from tests.integration.crash import across_rounds, kill_and_resume, refinement
 from tests.integration.forks import QUICK
 from tests.toy import ToyOptions, expert_trajectories
 
-SHED = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=16", "--set", "env.shelves=8")
+SHED = ("--env", "tests.toy:ToyEnv", "--env.tasks", "16", "--env.shelves", "8")
 
 
 @pytest.mark.process
@@ -31,7 +31,7 @@ def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(tmp_pa
 def test_resuming_one_that_was_killed_between_two_rounds_ends_with_both(tmp_path: Path) -> None:
     episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     build(str(tmp_path / "base"), episodes, BagOfWords(), OfflineReasoner)
-    many = ("--env", "tests.toy:ToyEnv", "--set", "env.tasks=28", "--set", "env.shelves=8")
+    many = ("--env", "tests.toy:ToyEnv", "--env.tasks", "28", "--env.shelves", "8")
     options = (*many, "--tasks", "20", "--depth", "10", "--workers", "1")
     command = across_rounds(tmp_path / "base", *options, program=QUICK)
     attempts = kill_and_resume(command, tmp_path, kills=3, seed=2)

@@ -23,7 +23,7 @@ from tests.toy import ToyEnv, expert, expert_trajectories
 TASKS = {task.goal: task for task in reversed(ToyEnv().tasks("test"))}
 PLAYERS = {goal: expert(task) for goal, task in TASKS.items()}
 IDS = ",".join(sorted(task.id for task in TASKS.values())[:4])
-TOY = ("--env", "tests.toy:ToyEnv", "--tasks", IDS, "--llm", "fake", "--set", "budget=6")
+TOY = ("--env", "tests.toy:ToyEnv", "--tasks", IDS, "--llm", "fake", "--agent.budget", "6")
 
 
 def knows_its_way(body: dict[str, Any]) -> str:
@@ -87,7 +87,7 @@ def test_json_holds_what_each_took_and_the_difference(run: Run, server: FakeServ
 
 def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: FakeServer) -> None:
     agents = ",".join(LOOP_AGENTS)
-    assert run("eval", *TOY, "--agent", agents, "--set", "trials=2").code == 0
+    assert run("eval", *TOY, "--agent", agents, "--agent.trials", "2").code == 0
     assert len(runs()) == len(LOOP_AGENTS)
     played = {}
     for directory in runs():
@@ -102,7 +102,7 @@ def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: Fa
 
 
 def test_who_sees_rewards_and_tries_often_is_said(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, "--agent", "react,reflexion", "--set", "trials=2")
+    outcome = run("eval", *TOY, "--agent", "react,reflexion", "--agent.trials", "2")
     assert "reflexion: 2.0 attempts per task: compare with agents that had as many" in outcome.out
     assert "reward shown to the agent" in outcome.out
     assert "--set trials=2 has no effect on react." in outcome.err
@@ -126,7 +126,7 @@ def test_a_recorded_run_replays_without_a_server(run: Run, server: FakeServer) -
 
 
 def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
-    options = ("--agent", "react,plan_hint", "--set", "plan=90")
+    options = ("--agent", "react,plan_hint", "--agent.plan", "90")
     first = json.loads(run("eval", *TOY, *options, "--json").out)
     assert len(server.bodies) > 0
     other = first["compared"][0]
@@ -143,10 +143,10 @@ def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
     ("options", "message"),
     [
         (("--agent", "react,raect"), "Did you mean 'react'?"),
-        (("--agent", "react,random", "--set", "k=3"), "None of the agents react, random has an"),
+        (("--agent", "react,random", "--agent.k", "3"), "None of the agents react, random has an"),
         (("--agent", "react,random", "--control", "none"), "These agents recall no tuples"),
-        (("--agent", "react", "--set", "demonstrations=none.jsonl"), "no demonstrations at"),
-        (("--agent", "try_again", "--set", "trials=0"), "trials must be at least 1"),
+        (("--agent", "react", "--agent.demonstrations", "none.jsonl"), "no demonstrations at"),
+        (("--agent", "try_again", "--agent.trials", "0"), "trials must be at least 1"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_leaves_nothing(
@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(
 def test_what_stops_a_later_agent_names_the_run_that_resumes_all(
     run: Run, server: FakeServer
 ) -> None:
-    options = ("--agent", "react,plan_hint", "--set", "plan=90")
+    options = ("--agent", "react,plan_hint", "--agent.plan", "90")
     stopped = run("eval", *TOY, *options, "--max-calls", "18")
     assert stopped.code == 1
     (first,) = (place for place in runs() if "react" in place.name)
@@ -206,7 +206,7 @@ def test_an_estimate_of_several_passes_over_those_that_cost_nothing(
 def test_a_run_does_not_mix_two_sets_of_demonstrations(run: Run, server: FakeServer) -> None:
     own = Path("mine.jsonl")
     own.write_text(records.dumps(expert_trajectories()[0]) + "\n")
-    options = ("--agent", "react", "--set", "demonstrations=mine.jsonl")
+    options = ("--agent", "react", "--agent.demonstrations", "mine.jsonl")
     recorded = json.loads(run("eval", *TOY, *options, "--json").out)["run"]
     assert run("eval", "--resume", recorded).code == 0
     own.write_text(records.dumps(expert_trajectories()[1]) + "\n")
@@ -233,7 +233,8 @@ def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServe
     assert "--set shots=0" in outcome.err
     assert not Path("runs").exists()
     assert (
-        run("eval", *command, "--agent", "react", "--set", "shots=0", "--set", "budget=1").code == 0
+        run("eval", *command, "--agent", "react", "--agent.shots", "0", "--agent.budget", "1").code
+        == 0
     )
 
 

@@ -87,9 +87,19 @@ def test_refinement_explores_scenes_that_the_memory_does_not_know(run: Run, plac
 
 @pytest.mark.slow
 def test_pictures_are_no_part_of_the_protocol(run: Run, place: Path) -> None:
-    options = ("--agent", "random", "--limit", "1", "--workers", "1", "--set", "budget=1", "--json")
+    options = (
+        "--agent",
+        "random",
+        "--limit",
+        "1",
+        "--workers",
+        "1",
+        "--agent.budget",
+        "1",
+        "--json",
+    )
     plain = run("eval", "--env", "tabletop", *options)
-    drawn = run("eval", "--env", "tabletop", *options, "--set", "env.render=pictures")
+    drawn = run("eval", "--env", "tabletop", *options, "--env.render", "pictures")
     assert plain.code == 0, plain.err
     if drawn.code or json.loads(drawn.out)["errors"]:
         pytest.skip("there is no OpenGL here")

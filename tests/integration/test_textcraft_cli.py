@@ -144,7 +144,7 @@ class TestResuming:
 class TestMemory:
     def test_the_agent_ldm_plays_with_the_shipped_episodes(self, run: Run, place: Path) -> None:
         remember(run, place, 20)
-        options = ("--limit", "2", "--workers", "1", "--set", "budget=4", "--json")
+        options = ("--limit", "2", "--workers", "1", "--agent.budget", "4", "--json")
         done = run("eval", "--env", "textcraft", "--agent", "ldm", *options)
         assert done.code == 0, done.err
         assert json.loads(done.out)["episodes"] == 2
@@ -158,7 +158,7 @@ class TestMemory:
         self, run: Run, place: Path, stored: Path
     ) -> None:
         remember(run, place, 1)
-        agent = ("--agent", "ldm", "--workers", "1", "--set", "budget=1", "--json")
+        agent = ("--agent", "ldm", "--workers", "1", "--agent.budget", "1", "--json")
         options = ("eval", "--env", "textcraft", *agent, "--tasks", "adapt.jsonl")
         refused = run(*options)
         assert refused.code == 1
@@ -184,10 +184,10 @@ class TestMemory:
     ) -> None:
         remember(run, place, 20)
         assert run(*EVAL, "--tasks", "adapt.jsonl").code == 0
-        options = ["--tasks", "1", "--depth", "1", "--workers", "1"]
+        options = ["--limit", "1", "--depth", "1", "--workers", "1"]
         if moved:
             stored.rename(place / "moved.jsonl")
-            options += ["--set", "env.tasks=moved.jsonl"]
+            options += ["--env.tasks", "moved.jsonl"]
         done = run("refine", "--env", "textcraft", *options)
         assert done.code == 0, done.err
         assert "Skipping 101 goals of train, evaluated before" in done.err

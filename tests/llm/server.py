@@ -93,10 +93,6 @@ class FakeServer:
         self._http.server_close()
         self._thread.join()
 
-    def respond(self, handler: Any) -> bool:
-        """Answer what is no chat, where a server of more kinds can; whether it did."""
-        return False
-
     def draw(self, body: dict[str, Any]) -> str:
         """Which fault this request meets, "" for none: the same in every run."""
         key = stable_hash(body)
@@ -187,14 +183,10 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             """Quiet."""
 
         def do_GET(self) -> None:
-            if server.respond(self):
-                return
             listing = server.behaviour.listing
             self.send(404 if listing is None else 200, {} if listing is None else listing)
 
         def do_POST(self) -> None:
-            if server.respond(self):
-                return
             length = int(self.headers.get("content-length", 0))
             body = json.loads(self.rfile.read(length))
             number, room = server.begin(body, {k.lower(): v for k, v in self.headers.items()})

@@ -17,7 +17,7 @@ from ldm.llm.calls import Request
 from ldm.llm.capabilities import Capabilities, CapabilityStore
 from ldm.llm.recording import read_calls
 from ldm.llm.service import Connection, idempotency_key, retry_after
-from ldm.secrecy import bare_url, guard, redacted
+from ldm.text import bare_url, guard, redacted
 from tests.llm.conftest import Connect, Serve
 
 

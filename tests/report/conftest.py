@@ -13,13 +13,12 @@ import pytest
 
 import ldm
 from ldm import records
+from ldm.config import Evaluate, Refine
 from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
-from ldm.options import settings
 from ldm.run.goal_choice import Goals
 from ldm.run.grid import Grid
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec, RefinementSpec
 from tests.agents import washer
 from tests.cli.test_adapt import IDS, reply
 from tests.embedder import BagOfWords
@@ -27,8 +26,8 @@ from tests.llm.server import Behaviour, FakeServer
 from tests.toy import ToyOptions, expert_trajectories
 
 TOY = "tests.toy:ToyEnv"
-SHED = settings(tasks=10, shelves=5)
-BUDGET = settings(budget=12)
+SHED = {"tasks": 10, "shelves": 5}
+BUDGET = {"budget": 12}
 
 
 @dataclass(frozen=True)
@@ -62,26 +61,21 @@ def _recorded(place: Path) -> Recorded:
     memory, runtime = str(place / "memory"), Runtime(runs=place / "runs", workers=1)
     ldm.build_memory(place / "data", memory)
     refined = ldm.refine(
-        RefinementSpec(
-            TOY,
-            memory=memory,
-            env_options=settings(tasks=10, shelves=8),
-            options=settings(depth=12),
-        ),
+        Refine({"name": TOY, "tasks": 10, "shelves": 8}, memory=memory, search={"depth": 12}),
         Goals(count=4),
         runtime=runtime,
     )
-    spec = EvaluationSpec(
-        TOY, env_options=SHED, agent_options=BUDGET, limit=6, memory=memory, generation=0
+    spec = Evaluate(
+        {"name": TOY, **SHED}, limit=6, memory=memory, generation=0, agent={"name": "ldm", **BUDGET}
     )
     earlier, later = ldm.evaluate_all(spec, Grid(generations=(None,)), runtime=runtime)
     control = ldm.evaluate(
-        EvaluationSpec(TOY, agent="random", env_options=SHED, agent_options=BUDGET, limit=6),
+        Evaluate({"name": TOY, **SHED}, agent={"name": "random", **BUDGET}, limit=6),
         runtime=runtime,
     )
     with FakeServer(Behaviour(answer=reply)) as server:
         divided = ldm.evaluate(
-            EvaluationSpec(TOY, agent="adapt", tasks=tuple(IDS)),
+            Evaluate(TOY, agent="adapt", tasks=tuple(IDS)),
             models=ModelOptions(llm="fake"),
             runtime=Runtime(runs=place / "runs", workers=1, server=Connection(server.url, "", 5.0)),
         )
@@ -96,11 +90,11 @@ def _recorded(place: Path) -> Recorded:
 
 
 def _optimised(place: Path) -> Path:
-    spec = ldm.PlanSpec(
+    spec = ldm.OptimisePlan(
         TOY,
         kind="wash",
-        options=settings(iterations=2, batch=2, pool=4, steps=9),
         out=str(place / "plans"),
+        plan={"iterations": 2, "batch": 2, "pool": 4, "steps": 9},
     )
     with FakeServer(Behaviour(answer=washer.reply)) as server:
         runtime = Runtime(runs=place / "runs", workers=1, server=Connection(server.url, "", 5.0))

@@ -31,7 +31,7 @@ LINE = "long " * 200_000  # a megabyte
 def hostile_run(folder: Path, agent: str = "nobody") -> Path:
     """Return the directory of a finished run below `folder`."""
     plan = {"env": "toy", "split": TEXTS[1], "agent": agent, "memory": TEXTS[0]}
-    run = create(folder, ("hostile",), Manifest("eval", {"plan": plan}, {"env": TEXTS[2]}))
+    run = create(folder, ("hostile",), Manifest("eval", plan, {"env": TEXTS[2]}))
     episodes = [_episode(number, text) for number, text in enumerate((*TEXTS, LINE))]
     records.write(run.directory / "trajectories.jsonl", (trial for _, trial in episodes))
     records.write(run.directory / "episodes.jsonl", (result for result, _ in episodes))

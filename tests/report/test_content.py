@@ -106,7 +106,10 @@ class TestEpisodes:
     def test_prompts_can_be_left_out(self, recorded: Recorded, tmp_path: Path) -> None:
         file = write_report([recorded.divided], tmp_path / "r.html", trust=True, prompts=False)
         assert not [name for name in chunks(file) if name.startswith("calls")]
-        assert file.stat().st_size < write_report([recorded.divided], tmp_path / "x.html").stat().st_size
+        assert (
+            file.stat().st_size
+            < write_report([recorded.divided], tmp_path / "x.html").stat().st_size
+        )
 
     def test_a_prompt_is_packed_as_what_differs_from_the_one_before(self) -> None:
         prompts = ["You are in a shed. > look", "You are in a shed. > look\nA shelf. > go", "Else"]
@@ -150,8 +153,8 @@ class TestRuns:
     ) -> None:
         def variant(name: str, **changes: Any) -> Path:
             run = read_run(recorded.later, tmp_path).run
-            plan = {**run.manifest.arguments["plan"], **changes}
-            other = create(tmp_path, (name,), Manifest("eval", {"plan": plan}, {}))
+            plan = {**run.manifest.spec, **changes}
+            other = create(tmp_path, (name,), Manifest("eval", plan, {}))
             for file in ("episodes.jsonl", "trajectories.jsonl"):
                 (other.directory / file).write_bytes((run.directory / file).read_bytes())
             return other.directory
@@ -184,7 +187,7 @@ class TestRuns:
         run = read_run(recorded.control, tmp_path)
         from ldm.run.runner import Played
 
-        fresh = create(tmp_path, ("half",), Manifest("eval", run.run.manifest.arguments, {}))
+        fresh = create(tmp_path, ("half",), Manifest("eval", run.run.manifest.spec, {}))
         played = [
             Played(i, one.result, one.trials) for i, one in enumerate(run.episodes()) if i < 2
         ]
@@ -197,7 +200,7 @@ class TestRuns:
         self, recorded: Recorded, tmp_path: Path
     ) -> None:
         run = read_run(recorded.earlier, tmp_path)
-        old = create(tmp_path, ("old",), Manifest("eval", run.run.manifest.arguments, {}))
+        old = create(tmp_path, ("old",), Manifest("eval", run.run.manifest.spec, {}))
         episodes = run.episodes()
         records.write(
             old.directory / "trajectories.jsonl", (t for one in episodes for t in one.trials)

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 import ldm
+from ldm.config import Evaluate, Refine
 from ldm.llm.models import ModelOptions
 from ldm.memory import environments, exchange, generations
-from ldm.options import settings
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec, RefinementSpec
 from ldm.types import Task, TimeStep
 from tests.toy import ToyEnv
 
@@ -27,10 +26,10 @@ VARIABLE = re.compile(
 
 TOY = "tests.toy:ToyEnv"
 #: The shed in which the remembered episodes took place, and one that is searched faster.
-SHED = settings(tasks=10, shelves=8)
-SMALLER = settings(tasks=10, shelves=5)
-REFINEMENT = RefinementSpec(TOY, env_options=SHED, options=settings(depth=12))
-EVALUATION = EvaluationSpec(TOY, env_options=SMALLER, agent_options=settings(budget=12), limit=4)
+SHED = {"tasks": 10, "shelves": 8}
+SMALLER = {"tasks": 10, "shelves": 5}
+REFINEMENT = Refine({"name": TOY, **SHED}, search={"depth": 12})
+EVALUATION = Evaluate({"name": TOY, **SMALLER}, limit=4, agent={"name": "ldm", "budget": 12})
 
 
 def files(folder: Path, place: Path) -> list[tuple[str, str]]:

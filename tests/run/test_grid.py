@@ -7,21 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from ldm.config import Evaluate
 from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions
-from ldm.options import settings
 from ldm.run.grid import Grid, label, labelled, say_limits
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec
 from ldm.run.statistics import Summary, summarize
 
-SPEC = EvaluationSpec("tests.toy:ToyEnv", "test")
+SPEC = Evaluate("tests.toy:ToyEnv", "test")
 ADEPT, QUITTER = "tests.integration.agents:Adept", "tests.integration.agents:Quitter"
 MINDFUL = "tests.integration.agents:Mindful"
 
 
-def expansion(grid: Grid, spec: EvaluationSpec = SPEC) -> list[tuple[str, object, str]]:
+def expansion(grid: Grid, spec: Evaluate = SPEC) -> list[tuple[str, object, str]]:
     """Return (agent, generation, its options) of each evaluation."""
     return [
         (
@@ -78,10 +77,10 @@ class TestExpansion:
 
     def test_each_agent_gets_those_options_that_it_has_and_the_others_are_named(self) -> None:
         messages: list[str] = []
-        spec = replace(SPEC, agent_options=settings(k=3, budget=9))
+        spec = replace(SPEC, agent_options={"k": 3, "budget": 9})
         one, two = Grid(("random", "ldm")).specs(spec, Runtime(message=messages.append))
-        assert one.agent_options == settings(budget=9)
-        assert two.agent_options == settings(k=3, budget=9)
+        assert one.agent_options == {"budget": 9}
+        assert two.agent_options == {"k": 3, "budget": 9}
         assert messages == ["--set k=3 has no effect on random."]
 
     def test_other_generations_have_other_digests(self) -> None:
@@ -106,21 +105,21 @@ class TestExpansion:
             grid.specs(SPEC, Runtime())
 
     def test_an_option_that_no_agent_has_is_refused(self) -> None:
-        spec = replace(SPEC, agent_options=settings(speed=1))
+        spec = replace(SPEC, agent_options={"speed": 1})
         with pytest.raises(LdmError, match="None of the agents random, ldm has an option 'speed'"):
             Grid(("random", "ldm")).specs(spec, Runtime())
 
 
 class TestLabels:
-    def report(self, spec: EvaluationSpec) -> Report:
+    def report(self, spec: Evaluate) -> Report:
         summary: Summary = summarize([])
         return Report(spec.env, spec.split, label(spec), False, Path(), summary, ())
 
-    def labels(self, *specs: EvaluationSpec) -> list[str]:
+    def labels(self, *specs: Evaluate) -> list[str]:
         return [one.label for one in labelled(specs, [self.report(spec) for spec in specs])]
 
     def test_name_agent_and_control(self) -> None:
-        control = replace(SPEC, agent_options=settings(control="random"))
+        control = replace(SPEC, agent_options={"control": "random"})
         assert self.labels(SPEC, control) == ["ldm", "ldm control=random"]
 
     def test_name_generations_where_they_differ(self) -> None:
@@ -132,9 +131,9 @@ class TestLabels:
         ]
 
     def test_name_the_options_that_differ_between_runs_of_one_agent(self) -> None:
-        few = replace(SPEC, agent_options=settings(k=1, budget=9))
-        many = replace(SPEC, agent_options=settings(k=4, budget=9))
-        usual = replace(SPEC, agent_options=settings(budget=9))
+        few = replace(SPEC, agent_options={"k": 1, "budget": 9})
+        many = replace(SPEC, agent_options={"k": 4, "budget": 9})
+        usual = replace(SPEC, agent_options={"budget": 9})
         assert self.labels(few, many, usual) == ["ldm k=1", "ldm k=4", "ldm k=default"]
 
 

@@ -13,14 +13,14 @@ import pytest
 
 import ldm
 from ldm import records
+from ldm.config import Evaluate
 from ldm.errors import Interrupted, LdmError, LeakageError, RunStopped
 from ldm.llm.models import ModelOptions
 from ldm.llm.service import Connection
-from ldm.run import builders
+from ldm.run.builders import PlayerBuilder
+from ldm.run.engine import recorded_spec
 from ldm.run.grid import Grid
-from ldm.run.lifecycle import recorded_spec
 from ldm.run.runtime import Runtime
-from ldm.run.specs import EvaluationSpec
 from tests.agents import cook
 from tests.cli.transcript import run_command
 from tests.llm.conftest import Serve, serve
@@ -41,10 +41,10 @@ from tests.toy import ToyOptions, expert_trajectories
 
 __all__ = ["serve"]
 
-COMMON = ("--env", TOY, "--set", "env.tasks=10", "--workers", "1")
-REFINE = ("refine", *COMMON, "--set", "env.shelves=8", "--depth", "12")
-EVAL = ("eval", *COMMON, "--set", "env.shelves=5", "--set", "budget=12", "--limit", "4")
-RANDOM = EvaluationSpec(TOY, agent="random", limit=2)
+COMMON = ("--env", TOY, "--env.tasks", "10", "--workers", "1")
+REFINE = ("refine", *COMMON, "--env.shelves", "8", "--depth", "12")
+EVAL = ("eval", *COMMON, "--env.shelves", "5", "--agent.budget", "12", "--limit", "4")
+RANDOM = Evaluate(TOY, agent="random", limit=2)
 
 #: Goes on with a run: from the command line and from Python.
 GO_ON: dict[str, Callable[[Path], object]] = {
@@ -142,15 +142,15 @@ class TestPlans:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        options = ldm.settings(iterations=1, batch=1, pool=2, steps=12)
-        spec = ldm.PlanSpec("alfworld", kind="heat", options=options)
+        options = {"iterations": 1, "batch": 1, "pool": 2, "steps": 12}
+        spec = ldm.OptimisePlan("alfworld", kind="heat", plan={**options})
         runtime = Runtime(workers=1, server=Connection(server.url))
         if first == "python":
             with pytest.raises(RunStopped) as stopped:
                 ldm.optimize_plan(spec, models=ModelOptions("cook", max_calls=9), runtime=runtime)
             assert f"ldm autoplan --resume {only_run('autoplan')}" in stopped.value.remedy
         else:
-            brief = ("--iterations", "1", "--batch", "1", "--pool", "2", "--steps", "12")
+            brief = ("--iterations", "1", "--batch", "1", "--plan.pool", "2", "--plan.steps", "12")
             kind = ("--env", "alfworld", "--kind", "heat", "--llm", "cook", "--workers", "1")
             assert run_command("autoplan", *kind, *brief, "--max-calls", "9").code == 1
         run, calls = only_run("autoplan"), len(server.bodies)
@@ -186,16 +186,16 @@ class TestRunsThatComeToNothing:
         assert not list(Path("runs").iterdir())
 
     def test_are_kept_where_something_happened(self, remembering: Path, quiet: Runtime) -> None:
-        build, built = builders.load_knowledge, [0]
+        build, built = PlayerBuilder.equipped, [0]
 
-        def failing_later(*arguments: object) -> object:
+        def failing_later(*arguments: Any) -> Any:
             built[0] += 1
             if built[0] > 1:
                 raise LdmError("The shelf broke.", "Mend it.")
-            return build(*arguments)  # type: ignore[arg-type]
+            return build(*arguments)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ldm.run.builders.load_knowledge", failing_later)
+            patch.setattr(PlayerBuilder, "equipped", failing_later)
             with pytest.raises(LdmError, match="The shelf broke"):
                 ldm.evaluate_all(EVALUATION, Grid(control="none"), runtime=quiet)
         finished = only_run("ToyEnv-test-ldm-")
@@ -210,14 +210,14 @@ class TestRunsThatComeToNothing:
             (replace(RANDOM, agent="rnadom"), "rnadom"),
             (replace(RANDOM, split="tset"), "no split 'tset'"),
             (replace(RANDOM, kinds=("wahs",)), "wahs"),
-            (replace(RANDOM, env_options=ldm.settings(tasks="x")), "tasks=x does not fit"),
-            (replace(RANDOM, agent_options=ldm.settings(budgt=1)), "no option 'budgt'"),
+            (replace(RANDOM, env_options={"tasks": "x"}), "tasks=x does not fit"),
+            (replace(RANDOM, agent_options={"budgt": 1}), "no option 'budgt'"),
             (replace(RANDOM, agent="ldm"), "memory"),
             (replace(RANDOM, agent="react"), "needs an LLM, and none is configured"),
         ],
     )
     def test_are_not_written_where_something_does_not_fit(
-        self, spec: EvaluationSpec, message: str, place: Path, quiet: Runtime
+        self, spec: Evaluate, message: str, place: Path, quiet: Runtime
     ) -> None:
         with pytest.raises(LdmError, match=message) as refused:
             ldm.evaluate(spec, runtime=quiet)
@@ -228,7 +228,7 @@ class TestRunsThatComeToNothing:
 class TestRefusals:
     def test_a_run_of_another_kind(self, remembering: Path, quiet: Runtime) -> None:
         report = ldm.evaluate(RANDOM, runtime=quiet)
-        others: tuple[Any, ...] = (ldm.RefinementSpec, ldm.PlanSpec)
+        others: tuple[Any, ...] = (ldm.Refine, ldm.OptimisePlan)
         for other in others:
             with pytest.raises(LdmError, match=f"is not {other.noun}"):
                 recorded_spec(str(report.directory), other, quiet.runs)
@@ -249,7 +249,7 @@ class TestRefusals:
         explored = ldm.refine(REFINEMENT, ldm.Goals(2), runtime=quiet, dry_run=True).run.directory
         fewer = expert_trajectories(options=ToyOptions(tasks=3, shelves=8))
         records.write(remembering / "fewer" / "train.jsonl", fewer)
-        ldm.build_memory("fewer", options=ldm.BuildOptions(rebuild=True))
+        ldm.build_memory("fewer", options=ldm.Build(rebuild=True))
         for run in (evaluated, explored):
             with pytest.raises(LdmError, match="holds other tuples"):
                 resume(run)
@@ -257,7 +257,7 @@ class TestRefusals:
     def test_another_model(self, place: Path, serve: Serve) -> None:
         server = serve(answer=lambda body: "Act: go to sink")
         runtime = Runtime(workers=1, server=Connection(server.url))
-        spec = replace(RANDOM, agent="react", agent_options=ldm.settings(budget=2))
+        spec = replace(RANDOM, agent="react", agent_options={"budget": 2})
         run = ldm.evaluate(spec, models=ModelOptions("small"), runtime=runtime).directory
         with pytest.raises(LdmError, match="was started with --llm small, not large"):
             resume(run, ModelOptions("large"), runtime)

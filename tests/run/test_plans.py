@@ -17,8 +17,8 @@ from tests.run.recorded import TOY, only_run
 
 __all__ = ["serve"]
 
-SPEC = ldm.PlanSpec(
-    TOY, kind="wash", options=ldm.settings(iterations=1, batch=1, pool=2, steps=9), out="plans"
+SPEC = ldm.OptimisePlan(
+    TOY, kind="wash", out="plans", plan={"iterations": 1, "batch": 1, "pool": 2, "steps": 9}
 )
 MODELS = ldm.ModelOptions("washer")
 KINDS = ("fetch", "wash")

@@ -23,7 +23,7 @@ def test_importing_it_loads_nothing_heavy() -> None:
 import sys, ldm
 assert ldm.__version__ and "evaluate" in dir(ldm) and "ldm.run" not in sys.modules
 print([name for name in {HEAVY!r} if name in sys.modules])
-ldm.EvaluationSpec("alfworld"), ldm.Runtime(), ldm.ModelOptions("m"), ldm.settings(k=1)
+ldm.Evaluate("alfworld"), ldm.Runtime(), ldm.ModelOptions("m"), dict(k=1)
 print([name for name in {HEAVY!r} if name in sys.modules])
 """
     done = subprocess.run(
@@ -69,5 +69,5 @@ def test_type_checkers_and_python_find_each_name_in_the_same_module() -> None:
 
 
 def test_specs_and_options_have_types_that_resolve() -> None:
-    for name in ("EvaluationSpec", "RefinementSpec", "PlanSpec", "ModelOptions", "Grid", "Goals"):
+    for name in ("Evaluate", "Refine", "OptimisePlan", "ModelOptions", "Grid", "Goals"):
         assert get_type_hints(getattr(ldm, name))

@@ -1,165 +1,181 @@
-"""The runner: every task once, whatever happens, and files that can be rebuilt."""
+"""Evaluations: every task once, whatever happens, and files that can be rebuilt."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ldm import records
-from ldm.agents import Resources
-from ldm.agents.random import RandomAgent, RandomOptions
-from ldm.episode import Agent, Environment
+from ldm.config import Evaluate
 from ldm.errors import LdmError
-from ldm.run.runner import evaluate, finished, protocol
-from ldm.runs import Manifest, Run, create
-from ldm.types import EpisodeResult, Trajectory
+from ldm.llm.models import ModelOptions
+from ldm.run import evaluate
+from ldm.run.builders import PlayerBuilder
+from ldm.run.engine import protocol
+from ldm.run.evaluate import Evaluation
+from ldm.run.results import Report
+from ldm.run.runner import finished
+from ldm.run.runtime import OnEpisode, Playing, Runtime
+from ldm.runs import Run
+from ldm.types import EpisodeResult, Task, TimeStep, Trajectory
+from tests.run.recorded import TOY
 from tests.toy import ToyEnv, ToyOptions
 
-
-@dataclass(frozen=True, slots=True)
-class ToyWiring:
-    """The random agent in the toy environment; `broken` as in ToyOptions."""
-
-    broken: str = ""
-    budget: int = 20
-    missing: bool = False
-
-    def __call__(self) -> tuple[Environment, Agent]:
-        if self.missing:
-            raise LdmError("There is no memory.", "Build one.")
-        agent = RandomAgent(RandomOptions(self.budget), Resources(seed=1))
-        return ToyEnv(ToyOptions(broken=self.broken)), agent
-
-
+SPEC = Evaluate(TOY, "test", {"name": "random", "budget": 20}, seed=1)  # type: ignore[arg-type]
 TASKS = tuple(ToyEnv().tasks("test"))
 
 
-def new_run(place: Path) -> Run:
-    manifest = Manifest("eval", {}, protocol(ToyEnv(), "test", TASKS), seeds={"seed": 1})
-    return create(place, ("toy",), manifest)
+def begun(place: Path, spec: Evaluate = SPEC, **runtime: Any) -> Evaluation:
+    return evaluate.prepare(
+        [evaluate.resolve(spec, Runtime())],
+        ModelOptions(),
+        Runtime(place, **{"workers": 1, **runtime}),
+    )
 
 
-def without_time(results: list[EpisodeResult]) -> list[EpisodeResult]:
-    return [replace(result, seconds=0.0) for result in results]
+def resumed(run: Run, **runtime: Any) -> Evaluation:
+    spec = run.spec(Evaluate)
+    around = Runtime(run.directory.parent, **{"workers": 1, "trust": True, **runtime})
+    return evaluate.resume(run, spec, ModelOptions(), around)
+
+
+def results(report: Report) -> list[EpisodeResult]:
+    """Return the results without times."""
+    return [replace(result, seconds=0.0) for result in report.results]
+
+
+def content(evaluation: Evaluation) -> bytes:
+    return (evaluation.members[0].run.directory / "trajectories.jsonl").read_bytes()
+
+
+@contextmanager
+def collapsing(task: Task, times: int) -> Iterator[None]:
+    """Let the environment fail at a task so many times."""
+    reset, left = ToyEnv.reset, [times]
+
+    def failing(self: ToyEnv, started: Task) -> TimeStep:
+        if started.id == task.id and left[0]:
+            left[0] -= 1
+            raise RuntimeError("the shed has collapsed")
+        return reset(self, started)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ToyEnv, "reset", failing)
+        yield
+
+
+@contextmanager
+def unbuildable() -> Iterator[None]:
+    def refuse(*_: object) -> None:
+        raise LdmError("Nothing is built.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlayerBuilder, "__call__", refuse)
+        yield
 
 
 def test_results_and_trajectories_are_merged_in_task_order(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    results = evaluate(run, ToyWiring(), TASKS)
-    assert [result.task for result in results] == list(TASKS)
-    assert records.read(run.directory / "episodes.jsonl", EpisodeResult) == results
+    evaluation = begun(tmp_path)
+    (report,) = evaluation.play()
+    run = evaluation.members[0].run
+    assert [result.task for result in report.results] == list(TASKS)
+    assert records.read(run.directory / "episodes.jsonl", EpisodeResult) == list(report.results)
     trajectories = records.read(run.directory / "trajectories.jsonl", Trajectory)
     assert [trajectory.task for trajectory in trajectories] == list(TASKS)
     assert not run.parts.exists()
 
 
 def test_one_and_two_workers_give_identical_files(tmp_path: Path) -> None:
-    alone, both = new_run(tmp_path), new_run(tmp_path)
-    first = evaluate(alone, ToyWiring(), TASKS, workers=1)
-    second = evaluate(both, ToyWiring(), TASKS, workers=2)
-    assert without_time(first) == without_time(second)
-    assert (alone.directory / "trajectories.jsonl").read_bytes() == (
-        both.directory / "trajectories.jsonl"
-    ).read_bytes()
+    alone, both = begun(tmp_path), begun(tmp_path, workers=2)
+    assert results(alone.play()[0]) == results(both.play()[0])
+    assert content(alone) == content(both)
 
 
 def test_a_broken_episode_is_recorded_and_loses_no_other(tmp_path: Path) -> None:
-    results = evaluate(new_run(tmp_path), ToyWiring(broken=TASKS[2].id), TASKS)
-    assert [result.end == "error" for result in results] == [n == 2 for n in range(len(TASKS))]
-    assert "collapsed" in results[2].error
-
-
-@dataclass(frozen=True, slots=True)
-class MendedWiring:
-    """As ToyWiring, with the third task broken until it is built a second time."""
-
-    place: str
-
-    def __call__(self) -> tuple[Environment, Agent]:
-        path = Path(self.place) / "built"
-        broken = "" if path.exists() else TASKS[2].id
-        path.touch()
-        return ToyWiring(broken)()
+    with collapsing(TASKS[2], times=9):
+        (report,) = begun(tmp_path).play()
+    assert [one.end == "error" for one in report.results] == [n == 2 for n in range(len(TASKS))]
+    assert "collapsed" in report.results[2].error
 
 
 def test_a_broken_episode_is_played_again_after_the_others(tmp_path: Path) -> None:
-    results = evaluate(new_run(tmp_path), MendedWiring(str(tmp_path)), TASKS)
-    sound = evaluate(new_run(tmp_path), ToyWiring(), TASKS)
-    assert without_time(results) == without_time(sound)
+    with collapsing(TASKS[2], times=1):
+        (mended,) = begun(tmp_path).play()
+    assert results(mended) == results(begun(tmp_path).play()[0])
 
 
 def test_broken_episodes_of_a_finished_run_are_played_again_when_asked(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    before = evaluate(run, ToyWiring(broken=TASKS[2].id), TASKS)
-    assert evaluate(run, ToyWiring(), TASKS) == before
-    heard: list[EpisodeResult] = []
-    after = evaluate(run, ToyWiring(), TASKS, retry_errors=True, on_result=heard.append)
-    assert [one == other for one, other in zip(before, after, strict=True)] == [
+    evaluation, undisturbed = begun(tmp_path), begun(tmp_path)
+    with collapsing(TASKS[2], times=9):
+        (before,) = evaluation.play()
+    run = evaluation.members[0].run
+    assert resumed(run).play() == (before,)
+    (after,) = resumed(run).play(retry_errors=True)
+    assert [one == other for one, other in zip(before.results, after.results, strict=True)] == [
         n != 2 for n in range(len(TASKS))
     ]
-    assert not after[2].error
-    assert len(heard) == len(TASKS)
-    undisturbed = new_run(tmp_path)
-    evaluate(undisturbed, ToyWiring(), TASKS)
-    trajectories = [r.directory / "trajectories.jsonl" for r in (run, undisturbed)]
-    assert trajectories[0].read_bytes() == trajectories[1].read_bytes()
+    assert not after.results[2].error
+    undisturbed.play()
+    assert content(evaluation) == content(undisturbed)
     assert finished(run)
-
-
-def test_without_errors_there_is_nothing_to_play_again(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    before = evaluate(run, ToyWiring(), TASKS)
-    assert evaluate(run, ToyWiring(missing=True), TASKS, retry_errors=True) == before
-
-
-def test_the_budget_ends_every_episode(tmp_path: Path) -> None:
-    results = evaluate(new_run(tmp_path), ToyWiring(budget=3), TASKS)
-    assert all(result.env_steps <= 3 for result in results)
-    assert any(result.end == "budget" for result in results)
 
 
 def test_a_finished_run_is_read_and_not_played_again(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    results = evaluate(run, ToyWiring(), TASKS)
-    reported: list[EpisodeResult] = []
-    assert finished(run)
-    assert evaluate(run, ToyWiring(missing=True), TASKS, on_result=reported.append) == results
-    assert reported == results
+    evaluation = begun(tmp_path)
+    (report,) = evaluation.play()
+    heard: list[EpisodeResult] = []
+
+    @contextmanager
+    def episodes(playing: Playing) -> Iterator[OnEpisode]:
+        assert playing.recorded == playing.total == len(TASKS)
+        yield heard.append
+
+    with unbuildable():
+        for retry_errors in (False, True):  # there are none
+            heard.clear()
+            again = resumed(evaluation.members[0].run, episodes=episodes)
+            assert again.play(retry_errors=retry_errors) == (report,)
+            assert heard == list(report.results)
+
+
+def test_the_budget_ends_every_episode(tmp_path: Path) -> None:
+    spec = replace(SPEC, agent_options=(("budget", "3"),))
+    (report,) = begun(tmp_path, spec).play()
+    assert all(result.env_steps <= 3 for result in report.results)
+    assert any(result.end == "budget" for result in report.results)
 
 
 def test_the_summary_is_derived_and_comes_back(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    evaluate(run, ToyWiring(), TASKS)
-    path = run.directory / "summary.json"
+    evaluation = begun(tmp_path)
+    evaluation.play()
+    path = evaluation.members[0].run.directory / "summary.json"
     before = path.read_bytes()
     assert json.loads(before)["overall"]["episodes"] == len(TASKS)
     path.unlink()
-    evaluate(run, ToyWiring(), TASKS)
+    resumed(evaluation.members[0].run).play()
     assert path.read_bytes() == before
 
 
 def test_part_files_that_a_kill_left_after_the_merge_are_cleared_away(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    evaluate(run, ToyWiring(), TASKS)
+    evaluation = begun(tmp_path)
+    evaluation.play()
+    run = evaluation.members[0].run
     run.parts.mkdir()
     (run.parts / "left.jsonl").write_text("torn")
-    evaluate(run, ToyWiring(), TASKS)
+    resumed(run).play()
     assert not run.parts.exists()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_cannot_be_built_is_the_users_to_know(workers: int, tmp_path: Path) -> None:
-    with pytest.raises(LdmError, match=r"no memory\. Build one\."):
-        evaluate(new_run(tmp_path), ToyWiring(missing=True), TASKS, workers=workers)
-
-
 def test_two_processes_cannot_play_the_same_run(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    with run.lock(), pytest.raises(LdmError, match="is locked by process"):
-        evaluate(run, ToyWiring(), TASKS)
+    evaluation = begun(tmp_path)
+    with evaluation.members[0].run.lock(), pytest.raises(LdmError, match="is locked by process"):
+        evaluation.play()
 
 
 def test_the_protocol_says_what_makes_scores_comparable() -> None:

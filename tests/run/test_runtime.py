@@ -75,14 +75,14 @@ def test_nothing_is_printed_or_read_from_the_environment(
     first, _ = ldm.evaluate_all(EVALUATION, Grid(control="none"), runtime=runtime)
     random = ldm.evaluate(replace(EVALUATION, agent="random"), runtime=runtime)
     ldm.compare([first.directory, random.directory])
-    shipped = ldm.EvaluationSpec("alfworld", agent="random", limit=1)
+    shipped = ldm.Evaluate("alfworld", agent="random", limit=1)
     assert ldm.evaluate(shipped, runtime=runtime).split == "demo_test"
     assert capfd.readouterr() == ("", "")
 
 
 def test_no_server_is_known_without_one(place: Path, garbage: None) -> None:
     with pytest.raises(LdmError, match="No model service is configured") as refused:
-        ldm.evaluate(ldm.EvaluationSpec(TOY, agent="react"), models=ModelOptions("m"))
+        ldm.evaluate(ldm.Evaluate(TOY, agent="react"), models=ModelOptions("m"))
     assert "Runtime(server=Connection(url, key))" in refused.value.remedy
     assert not Path("runs").exists()
 
@@ -93,7 +93,7 @@ def test_the_server_is_the_runtime_s(
 ) -> None:
     fake = serve(answer=lambda body: "Act: go to sink")
     connection = Connection(fake.url, "a-key")
-    spec = ldm.EvaluationSpec(TOY, agent="react", agent_options=ldm.settings(budget=2), limit=1)
+    spec = ldm.Evaluate(TOY, agent={"name": "react", "budget": 2}, limit=1)
     runtime = Runtime(workers=1, server=(lambda: connection) if lazily else connection)
     report = ldm.evaluate(spec, models=ModelOptions("m"), runtime=runtime)
     assert report.results[0].usage.calls == 2
@@ -141,7 +141,7 @@ class TestCallbacks:
 
     def test_of_data_that_nobody_has_named(self, place: Path) -> None:
         recorder = Recorder()
-        spec = ldm.EvaluationSpec("alfworld", agent="random", limit=1)
+        spec = ldm.Evaluate("alfworld", agent="random", limit=1)
         ldm.evaluate(spec, runtime=recorder.runtime())
         assert "using the bundled split demo_test" in recorder.messages[0]
 
@@ -152,7 +152,7 @@ class TestCallbacks:
             names.append(env)
             return str(place / "nothing")
 
-        spec = ldm.EvaluationSpec("alfworld", agent="random", limit=1)
+        spec = ldm.Evaluate("alfworld", agent="random", limit=1)
         with pytest.raises(LdmError, match=str(place / "nothing")):
             ldm.evaluate(spec, runtime=Runtime(data=data))
         assert names == ["alfworld"]

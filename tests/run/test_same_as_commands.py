@@ -26,7 +26,7 @@ from tests.run.recorded import EVALUATION, REFINEMENT, TOY, comparable, files, m
 
 __all__ = ["serve"]
 
-COMMON = ("--env", TOY, "--set", "env.tasks=10", "--workers", "1")
+COMMON = ("--env", TOY, "--env.tasks", "10", "--workers", "1")
 COMPARED = ("--generation", "0,newest", "--control", "random")
 
 
@@ -66,8 +66,8 @@ def test_three_commands_in_the_toy_environment(
 
     def commands() -> None:
         run("build-memory", "data")
-        run("refine", *COMMON, "--set", "env.shelves=8", "--depth", "12")
-        options = ("--set", "env.shelves=5", "--set", "budget=12", "--limit", "4")
+        run("refine", *COMMON, "--env.shelves", "8", "--depth", "12")
+        options = ("--env.shelves", "5", "--agent.budget", "12", "--limit", "4")
         run("eval", *COMMON, *options, *COMPARED)
 
     def functions() -> None:
@@ -84,10 +84,10 @@ def test_three_commands_in_the_toy_environment(
 
 def test_several_agents_and_a_sweep(remembering: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     location = str(remembering / ".ldm" / "memory")
-    options = ("--set", "env.shelves=5", "--set", "budget=12", "--limit", "2")
+    options = ("--env.shelves", "5", "--agent.budget", "12", "--limit", "2")
 
     def commands() -> None:
-        agents = ("--agent", "ldm,random", "--sweep", "k=1,3", "--memory", location)
+        agents = ("--agent", "ldm,random", "--sweep", "agent.k=1,3", "--memory", location)
         run("eval", *COMMON, *options, *agents, "--control", "none", "--seed", "3")
 
     def functions() -> None:
@@ -123,9 +123,9 @@ def test_the_optimisation_of_a_plan(
         monkeypatch.delenv("OPENAI_BASE_URL")
 
     def functions() -> None:
-        options = ldm.settings(iterations=2, batch=1, pool=2, steps=50)
+        options = {"iterations": 2, "batch": 1, "pool": 2, "steps": 50}
         result = ldm.optimize_plan(
-            ldm.PlanSpec("alfworld", kind="heat", options=options),
+            ldm.OptimisePlan("alfworld", kind="heat", plan={**options}),
             models=ldm.ModelOptions("cook"),
             runtime=ldm.Runtime(workers=1, server=Connection(server.url)),
         )
@@ -165,10 +165,10 @@ def test_three_commands_with_shipped_data(
     def functions() -> None:
         runtime = ldm.Runtime(workers=1, cache=cache / "ldm")
         ldm.build_memory("data")
-        options = ldm.settings(depth=8, proposals=2, width=2)
-        ldm.refine(ldm.RefinementSpec(env, options=options), ldm.Goals(2), runtime=runtime)
+        options = {"depth": 8, "proposals": 2, "width": 2}
+        ldm.refine(ldm.Refine(env, search={**options}), ldm.Goals(2), runtime=runtime)
         grid = ldm.Grid(generations=(0,), control="random")
-        ldm.evaluate_all(ldm.EvaluationSpec(env, limit=2), grid, runtime=runtime)
+        ldm.evaluate_all(ldm.Evaluate(env, limit=2), grid, runtime=runtime)
 
     first, second = both(tmp_path, monkeypatch, commands, functions)
     contents = ("trees.jsonl", "episodes.jsonl", "trajectories.jsonl", "summary.json")

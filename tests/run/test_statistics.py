@@ -107,11 +107,11 @@ class TestTheSummary:
         assert summary.overall.errors == 1
         assert summary.overall.success_rate == 0.5
         assert summary.overall.finished_rate == pytest.approx(2 / 3)
-        assert summary.overall.mean_steps == pytest.approx(11.0)
-        assert summary.overall.invalid == 3
-        assert summary.overall.trials == 2.0
-        assert summary.overall.calls == 3.0
-        assert summary.overall.seconds == 2.0
+        assert summary.overall.figures["mean_steps"] == pytest.approx(11.0)
+        assert summary.overall.figures["invalid"] == 3
+        assert summary.overall.figures["trials"] == 2.0
+        assert summary.overall.figures["calls"] == 3.0
+        assert summary.overall.figures["seconds"] == 2.0
         assert list(summary.by_kind) == ["cool", "heat"]
         assert summary.by_kind["cool"].success_rate == 0.5
         assert summary.by_kind["cool"].finished_rate == 1.0
@@ -123,7 +123,7 @@ class TestTheSummary:
         assert (overall.success_rate, overall.mean_score) == (0.0, 0.0)
         assert overall.interval == pytest.approx((0.0, 0.975))
         assert overall.finished_rate is None
-        assert overall.mean_steps is None
+        assert overall.figures["mean_steps"] is None
 
     def test_of_nothing_is_empty(self) -> None:
         summary = summarize([])

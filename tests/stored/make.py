@@ -34,8 +34,8 @@ EXPECTED = "expected.json"
 #: Stands in the stored files for the directory that they lie in, which has to be a full path.
 PLACE = "@PLACE@"
 TOY = ("--env", "tests.toy:ToyEnv", "--workers", "1")
-EVAL = ("eval", *TOY, "--set", "env.shelves=5", "--set", "budget=12", "--limit", "4")
-REFINE = ("refine", *TOY, "--set", "env.shelves=8", "--depth", "12")
+EVAL = ("eval", *TOY, "--env.shelves", "5", "--agent.budget", "12", "--limit", "4")
+REFINE = ("refine", *TOY, "--env.shelves", "8", "--depth", "12")
 #: The folders of runs by what they hold, so that each has one name in every version.
 REFINED, COMPARED, STOPPED, STOPPED_REFINEMENT = "refined", "compared", "stopped", "stopped_refine"
 #: What is asked of a stored directory, in this order; {run} stands for the run in a folder.

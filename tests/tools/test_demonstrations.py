@@ -4,10 +4,11 @@ from importlib.util import find_spec
 
 import pytest
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.agents.demonstrations import DIVISIONS as DIVISION_FILE
 from ldm.agents.demonstrations import PLANS, SHIPPED, Division
 from ldm.agents.demonstrations import SKILLS as SKILL_FILE
+from ldm.text import read_json
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 from tools.demonstrations import RULES, demonstrations
@@ -27,7 +28,7 @@ def test_the_shipped_demonstrations_are_those_that_the_rules_make(name: str) -> 
     episodes, plans = demonstrations(rules, recorded)
     assert records.read(SHIPPED / f"{name}.jsonl", Trajectory) == episodes
     file = SHIPPED / f"{name}{PLANS}"
-    assert (untrusted.json_file(file) if file.exists() else {}) == plans
+    assert (read_json(file) if file.exists() else {}) == plans
 
 
 @pytest.mark.parametrize("name", ENVS)

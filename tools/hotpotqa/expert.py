@@ -12,9 +12,9 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from ldm import untrusted
 from ldm.errors import LdmError
 from ldm.records import Problem
+from ldm.text import read_json
 from ldm.types import Step, Task, TimeStep, Trajectory
 from ldm.worlds.hotpotqa.environment import HotpotQA
 from ldm.worlds.hotpotqa.library import Sources
@@ -67,7 +67,7 @@ def official_texts(folder: Path) -> tuple[dict[str, Sequence[str]], dict[str, di
                 articles.setdefault(*one)
     entries = {}
     for path in sources.questions.values():
-        for entry in untrusted.json_file(path, most=MOST_BYTES):
+        for entry in read_json(path, most=MOST_BYTES):
             entries[entry.get("_id") or entry["id"]] = entry
         for listed in read_questions(path):
             for one in () if isinstance(listed, Problem) else listed[1]:

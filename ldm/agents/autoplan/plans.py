@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.errors import LdmError
+from ldm.text import read_bytes
 from ldm.types import EpisodeResult, Trajectory, Usage, stable_hash
 
 SUFFIX = ".json"
@@ -169,7 +170,7 @@ def read(path: Path) -> PlanFile:
     """Return the plan in a file. Raises LdmError where it is missing or damaged."""
     if not path.is_file():
         raise LdmError(f"There is no plan at {path}.", "Make one with `ldm autoplan --out FOLDER`.")
-    return records.loads(untrusted.file_bytes(path), PlanFile, file=str(path))
+    return records.loads(read_bytes(path), PlanFile, file=str(path))
 
 
 def digest(folder: Path) -> str:
@@ -182,7 +183,7 @@ def digest(folder: Path) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return untrusted.file_bytes(path).decode()
+        return read_bytes(path).decode()
     except UnicodeDecodeError as error:
         raise LdmError(
             f"{path} is not UTF-8 text: {error.reason}.",

@@ -20,8 +20,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
-from ldm import records, untrusted
+from ldm import records
 from ldm.errors import LdmError
+from ldm.text import read_json
 from ldm.types import Trajectory, stable_hash
 
 #: Where those that ship lie, each environment's as ENV.jsonl and so on.
@@ -167,7 +168,7 @@ def _path(env: str, place: str | None) -> Path:
 
 @lru_cache(maxsize=32)
 def _plans(path: Path) -> Mapping[str, str]:
-    by_task = untrusted.json_file(path)
+    by_task = read_json(path)
     if not isinstance(by_task, dict) or not all(isinstance(one, str) for one in by_task.values()):
         raise LdmError(f"{path} does not map task ids to texts.", _OBJECT)
     return by_task

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldm import untrusted
 from ldm.agents.deps.describe import clock, held
 from ldm.agents.deps.plans import Goal
 from ldm.errors import LdmError
+from ldm.text import Problem, parse_json, read_bytes
 from ldm.types import Card, Reading, TimeStep, stable_hash
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class HorizonModel:
     @classmethod
     def load(cls, path: Path) -> HorizonModel:
         """Return the model in a file. Raises LdmError where it holds none, or is damaged."""
-        content = untrusted.file_bytes(path, most=MOST_BYTES)
+        content = read_bytes(path, most=MOST_BYTES)
         try:
             return _read(content)
         except _DAMAGED as error:
@@ -244,9 +244,9 @@ def _read(content: bytes) -> HorizonModel:
     with zipfile.ZipFile(io.BytesIO(content)) as parts:
         if sum(part.file_size for part in parts.infolist()) > MOST_NUMBERS:
             raise ValueError("it unpacks to more than any model has")
-        about = untrusted.json_value(_array(parts.read("about.npy"), np.uint8).tobytes(), "about")
+        about = parse_json(_array(parts.read("about.npy"), np.uint8).tobytes(), "about")
         arrays = {name: _array(parts.read(f"{name}.npy"), kind) for name, kind in _ARRAYS.items()}
-    if isinstance(about, untrusted.Problem):
+    if isinstance(about, Problem):
         raise ValueError(str(about))
     words = about["words"]
     named = isinstance(words, list) and all(isinstance(word, str) for word in words)
@@ -292,7 +292,7 @@ def _check(model: HorizonModel) -> None:
 
 def file_digest(path: Path) -> str:
     """Return the digest of a model's file. Raise LdmError if it cannot be read."""
-    return stable_hash(untrusted.file_bytes(path, most=MOST_BYTES).hex())
+    return stable_hash(read_bytes(path, most=MOST_BYTES).hex())
 
 
 @lru_cache(maxsize=8)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from ldm import untrusted
 from ldm.agents import demonstrations
 from ldm.agents.decomposition.logic import parse_plan
 from ldm.agents.deps.options import Form
@@ -17,6 +16,7 @@ from ldm.agents.deps.plans import Goal, Plan, listing
 from ldm.agents.deps.vocabulary import Vocabulary
 from ldm.agents.transcript import without_goal
 from ldm.errors import LdmError
+from ldm.text import read_json
 
 #: How the file ends that lies beside demonstrations and holds their rounds: task id → rounds.
 ROUNDS = ".rounds.json"
@@ -105,7 +105,7 @@ def _rounds(place: str | None, env: str) -> Mapping[str, Sequence[Mapping[str, o
 
 @lru_cache(maxsize=16)
 def _read(path: Path) -> Mapping[str, Sequence[Mapping[str, object]]]:
-    by_task = untrusted.json_file(path)
+    by_task = read_json(path)
     if not isinstance(by_task, dict) or not all(
         isinstance(rounds, list) and all(isinstance(one, dict) and "plan" in one for one in rounds)
         for rounds in by_task.values()

@@ -24,10 +24,10 @@ from ldm.agents.deps.horizon import HorizonModel, Situation, feature_rows, situa
 from ldm.agents.deps.plans import Goal
 from ldm.agents.deps.select import scaled
 from ldm.agents.deps.vocabulary import Vocabulary
+from ldm.config import typed
 from ldm.envs import load_env
 from ldm.episode import Environment, EnvironmentBase
 from ldm.errors import LdmError
-from ldm.options import override
 from ldm.types import Card, Task, TimeStep, stable_seed
 
 #: The forest: trees, and rows in a leaf at least (the same for every environment).
@@ -269,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         kind = load_env(chosen.env)
         values = dict(one.split("=", 1) for one in chosen.set if "=" in one)
-        with closing(kind(override(kind.Options, values, f"environment {chosen.env}"))) as env:
+        with closing(kind(typed(kind.Options, values, f"environment {chosen.env}"))) as env:
             check(env.card)
             split = chosen.split or next(reversed(env.train_splits), "")
             trained = train(env, worlds(env, split, chosen.worlds, chosen.seed), chosen.seed)

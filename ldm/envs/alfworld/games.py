@@ -16,12 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ldm import untrusted
 from ldm.envs.alfworld.dialect import Dialect, dialect_of
 from ldm.envs.alfworld.pddl import grammar_flaw
 from ldm.envs.alfworld.texts import TASK, goal_of
 from ldm.errors import LdmError
 from ldm.records import Problem
+from ldm.text import parse_json, read_bytes
 from ldm.types import Task, stable_hash
 
 ENV = "alfworld"
@@ -120,7 +120,7 @@ def read_game(file: Path, game_id: str) -> Game | Skipped | Problem:
     if "Sliced" in game_id:
         return Skipped(file, "sliced object")
     try:
-        data = untrusted.json_value(untrusted.file_bytes(file), str(file))
+        data = parse_json(read_bytes(file), str(file))
     except LdmError as error:
         return Problem(str(file), 1, "", error.message)
     if isinstance(data, Problem):
@@ -156,7 +156,7 @@ def _game_from(data: dict[str, Any], file: Path, game_id: str) -> Game | Skipped
 def _task_in(grammar: str) -> str:
     """Return the task that a grammar prints; "" if it has none."""
     match = _TASK_RULE.search(grammar)
-    text = untrusted.json_value(f'"{match.group(1)}"', "") if match else ""
+    text = parse_json(f'"{match.group(1)}"', "") if match else ""
     return goal_of(text) if isinstance(text, str) else ""
 
 

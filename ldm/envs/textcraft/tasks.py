@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm import untrusted
 from ldm.envs.field_errors import FieldError, line_object, text_in
 from ldm.envs.textcraft.recipes import Book, Recipe, name_of, words
 from ldm.errors import LdmError
 from ldm.records import Problem
+from ldm.text import read_lines
 from ldm.types import Task, stable_hash, stable_seed
 
 ENV = "textcraft"
@@ -129,7 +129,7 @@ def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
     """
     task_ids: set[str] = set()
     known_recipes = {str(recipe): recipe for recipe in book.all_recipes()}
-    for number, text in untrusted.lines(path):
+    for number, text in read_lines(path):
         line = line_object(text, str(path), number)
         if isinstance(line, Problem):
             yield line

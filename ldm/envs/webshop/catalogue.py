@@ -8,7 +8,7 @@ of the title in lower case. Products are read as a stream: all 1.18 million are 
 
 from __future__ import annotations
 
-import codecs
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,14 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import LdmError
-from ldm.untrusted import (
-    MAX_LENGTH,
-    Problem,
-    json_file,
-    json_value,
-    opened,
-    value_within,
-)
+from ldm.text import MAX_LENGTH, Problem, opened, parse_json, read_json, value_in
 
 #: The price of official products without one.
 NO_PRICE = 100.0
@@ -33,12 +26,12 @@ NO_PRICE = 100.0
 NO_ATTRIBUTE = "DUMMY_ATTR"
 LONGEST_ASIN = 10
 
-#: Bytes read at a time: what follows a product in them is copied for each.
+#: Characters read at a time: what follows a product in them is copied for each.
 _CHUNK = 1 << 16
 #: Bytes of the largest object in a file of its own: attributes and instructions of all products.
 _MOST = 4 * 2**30
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
-_BETWEEN = re.compile(rb"[\s,]*")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+_BETWEEN = re.compile(r"[\s,]*")
 _NOT_NUMERIC = re.compile(r"[^\d.]")
 _PRODUCTS = ("items_shuffle*.json", "items_shuffle*.json.gz")
 _ATTRIBUTES = ("items_ins_v2*.json", "items_ins_v2*.json.gz")
@@ -205,21 +198,22 @@ def stream_array(path: Path) -> Iterator[tuple[int, Any | Problem]]:
     Raise LdmError with file and position if the file ends too early, or is no array.
     """
     position = 0
-    with opened(path) as file:
-        buffer = file.read(_CHUNK).removeprefix(codecs.BOM_UTF8).lstrip()
-        if not buffer.startswith(b"["):
+    with opened(path) as raw:
+        file = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
+        buffer = file.read(_CHUNK).lstrip()
+        if not buffer.startswith("["):
             raise LdmError(f"{path} is not a JSON array of products.", _DOWNLOAD)
         start = 1
         while True:
             start = _BETWEEN.match(buffer, start).end()  # type: ignore[union-attr]
-            if buffer[start : start + 1] == b"]":
+            if buffer[start : start + 1] == "]":
                 return
-            value, end = value_within(buffer, start) or (None, _end_of(buffer, start))
+            value, end = value_in(buffer, start) or (None, _end_of(buffer, start))
             # A number at the end of the buffer may go on in the next chunk.
             if start < end < len(buffer):
                 position += 1
                 if value is None:
-                    value = json_value(buffer[start:end], str(path), position)
+                    value = parse_json(buffer[start:end], str(path), position)
                 if isinstance(value, Problem):
                     value = replace(value, line=position)
                 yield position, value
@@ -234,17 +228,17 @@ def stream_array(path: Path) -> Iterator[tuple[int, Any | Problem]]:
             buffer, start = buffer[start:] + chunk, 0
 
 
-def _end_of(text: bytes, start: int) -> int:
+def _end_of(text: str, start: int) -> int:
     """Return where the element that begins at `start` ends, by its brackets; `start` if nowhere."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
-        if token[0] in b"[{":
+        if token[0] in "[{":
             depth += 1
-        elif token[0] in b"]}":
+        elif token[0] in "]}":
             depth -= 1
-        if depth < 0 or (depth == 0 and token[0] == b","):
+        if depth < 0 or (depth == 0 and token[0] == ","):
             return token.start()
-        if depth == 0 and token[0] in b"]}":
+        if depth == 0 and token[0] in "]}":
             return token.end()
     return start
 
@@ -387,7 +381,7 @@ def _the_one(folder: Path, patterns: Sequence[str]) -> Path:
 
 
 def _read_object(path: Path) -> dict[str, Any]:
-    content = json_file(path, most=_MOST)
+    content = read_json(path, most=_MOST)
     if not isinstance(content, dict):
         raise LdmError(f"{path} is not a JSON object.", _DOWNLOAD)
     return content

@@ -18,7 +18,7 @@ from ldm.envs.compiled import Compiled, open_compiled
 from ldm.envs.field_errors import FieldError, line_object
 from ldm.errors import LdmError
 from ldm.records import Problem
-from ldm.untrusted import check_file, lines_of
+from ldm.text import check_file, lines_of
 from ldm.worlds.hotpotqa.articles import Collection, Compiler
 from ldm.worlds.hotpotqa.questions import (
     FILES,

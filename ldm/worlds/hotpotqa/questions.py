@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm import untrusted
 from ldm.envs.field_errors import FieldError, text_in
 from ldm.errors import LdmError
 from ldm.records import Problem
+from ldm.text import read_json
 from ldm.types import Task, stable_hash
 
 ENV = "hotpotqa"
@@ -106,7 +106,7 @@ def read_questions(path: Path) -> Iterator[tuple[Question, tuple[Article, ...]] 
     A problem's line is the number of the question, from 1.
     Raise LdmError if the file cannot be read or is no list.
     """
-    entries = untrusted.json_file(path, most=MOST_BYTES)
+    entries = read_json(path, most=MOST_BYTES)
     if not isinstance(entries, list):
         raise LdmError(f"{path} is not a list of questions.", "Use an official file.")
     ids: set[str] = set()
@@ -126,7 +126,7 @@ def read_questions(path: Path) -> Iterator[tuple[Question, tuple[Article, ...]] 
 
 def read_articles(path: Path) -> Iterator[Article | Problem]:
     """Yield the articles of a JSON object, title → sentences. Raise LdmError if it is none."""
-    entries = untrusted.json_file(path, most=MOST_BYTES)
+    entries = read_json(path, most=MOST_BYTES)
     if not isinstance(entries, dict):
         raise LdmError(f"{path} is not an object of titles and sentences.", "Use another file.")
     for number, (title, sentences) in enumerate(entries.items(), start=1):

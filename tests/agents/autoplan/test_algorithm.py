@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from ldm.agents.autoplan.optimiser import AttemptSetup, draw, optimise
+from ldm.agents.autoplan.optimiser import AttemptSetup, draw
 from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.agents.autoplan.settings import AutoPlanSettings
 from ldm.llm import Message, Sampling
 from ldm.runs import Manifest, create
 from tests.agents import washer
+from tests.agents.autoplan.optimising import optimise
 from tests.agents.scripted import Scripted
 from tests.toy import ToyEnv
 
@@ -79,10 +80,7 @@ class Shed:
     llm: Scripted
 
     def __call__(self) -> AttemptSetup:
-        return AttemptSetup(ToyEnv(), self.llm, self.llm)
-
-    def __hash__(self) -> int:
-        return id(self.llm)
+        return AttemptSetup(ToyEnv(), self.llm, self.llm, SETTINGS)
 
 
 @pytest.fixture(scope="module")

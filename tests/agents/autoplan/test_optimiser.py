@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm.agents.autoplan.optimiser import AttemptSetup, draw, first_iteration, optimise
+from ldm.agents.autoplan.optimiser import AttemptSetup, draw
 from ldm.agents.autoplan.plans import Experience
 from ldm.agents.autoplan.reflection import cleaned
 from ldm.agents.autoplan.settings import AutoPlanSettings
@@ -16,8 +16,9 @@ from ldm.errors import LdmError
 from ldm.llm import LLM
 from ldm.runs import Manifest, Run, create, open_run
 from ldm.types import Task
+from tests.agents.autoplan.optimising import optimise
 from tests.agents.cook import cook
-from tests.agents.scripted import Scripted, always
+from tests.agents.scripted import always
 
 SETTINGS = AutoPlanSettings(iterations=2, batch=2, pool=6, steps=50)
 
@@ -31,7 +32,7 @@ class Kitchen:
     feedback: str = "fine"
 
     def __call__(self) -> AttemptSetup:
-        return AttemptSetup(self.env(), self.llm, self.llm)
+        return AttemptSetup(self.env(), self.llm, self.llm, SETTINGS)
 
     def env(self) -> ALFWorld:
         return ALFWorld(ALFWorldOptions(data=self.data, feedback=self.feedback))  # type: ignore[arg-type]
@@ -183,23 +184,15 @@ class TestResuming:
         self, run: Run
     ) -> None:
         kitchen = Kitchen(cook())
-        first = first_iteration(run, kitchen, kitchen.pool(), SETTINGS)
+        _, (first,) = optimise(run, kitchen, kitchen.pool(), replace(SETTINGS, iterations=1))
         assert len(first.experiences) == SETTINGS.batch
         assert first.usage.calls == 1
-        assert not (run.directory / "iterations.jsonl").exists()
         again = cook()
         _, history = optimise(run, Kitchen(again), kitchen.pool(), SETTINGS)
         assert history[0] == first
         played = [m[-1].content for m, _ in again.requests if "<so-far>" in m[-1].content]
         goals = {e.result.task.goal for e in history[1].experiences}
         assert all(any(goal in prompt for goal in goals) for prompt in played)
-        assert first_iteration(run, Kitchen(cook()), kitchen.pool(), SETTINGS) == first
-
-    def test_of_a_finished_run_asks_nothing(self, run: Run) -> None:
-        kitchen = Kitchen(cook())
-        first = optimise(run, kitchen, kitchen.pool(), SETTINGS)
-        silent = Scripted(lambda messages, sampling: pytest.fail("it was asked"))
-        assert optimise(run, Kitchen(silent), kitchen.pool(), SETTINGS) == first
 
 
 class TestTheReplyToARequestForAPlan:

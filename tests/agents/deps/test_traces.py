@@ -1,7 +1,7 @@
 """Ideal models reproduce the dialogues of the DEPS paper: App. H's diamond, App. G's stone sword.
 
 What is compared is the causes of failure: the inventories of App. H contradict one another
-(docs/decisions/deps.md). The plans are those of the dialogues, with their quotes.
+(docs/decisions/agents.md#deps). The plans are those of the dialogues, with their quotes.
 """
 
 from __future__ import annotations

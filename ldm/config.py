@@ -1,0 +1,578 @@
+"""The options tree: one value says what an experiment is.
+
+`Evaluate`, `Refine`, `OptimisePlan` and `Build` are read and written by the command line, by
+presets (TOML), by run.json (`"spec"`) and by Python alike. A field is an option of its name;
+a section's options have dotted names, as in `--agent.k 7`, `agent = { name = "ldm", k = 7 }` or
+`Evaluate("alfworld", agent={"name": "ldm", "k": 7})`. A section is checked against the dataclass of
+options that it belongs to when it is used, because that class is found by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path, PurePath
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from ldm.errors import LdmError
+
+Value = None | bool | int | float | str | tuple["Value", ...]
+T = TypeVar("T")
+
+DEFAULT_AGENT = "ldm"
+DEFAULT_MEMORY = ".ldm/memory"
+DEFAULT_GOALS = 60
+
+#: Headings of help pages, in their order.
+TRAJECTORIES, TASKS, AGENT, PLAN = "Trajectories", "Tasks", "Agent", "Plan"
+SEARCH, MEMORY, MODEL, LIMITS = "Search", "Memory", "Model", "Limits"
+RUNNING, GENERAL = "Running", "General"
+HEADINGS = (TRAJECTORIES, TASKS, AGENT, PLAN, SEARCH, MEMORY, MODEL, LIMITS, RUNNING, GENERAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How the command line offers a field.
+
+    help: one sentence. group: the heading. rare: listed by --help-all alone. path: the option of a
+    section that it is short for, as in "agent.k". flags: in place of the field's name. argument:
+    the name of a positional argument, "" for an option. complete: what the shell completes, see
+    `ldm.cli.completing`. metavar: how the value is shown.
+    """
+
+    help: str
+    group: str = GENERAL
+    rare: bool = False
+    path: str = ""
+    flags: tuple[str, ...] = ()
+    argument: str = ""
+    complete: str = ""
+    metavar: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """Where the options of a section are declared.
+
+    options: the dataclass as "package.module:Class"; "" if the section's name decides, which is
+    looked up in the registry `ldm.<registry>`.
+    """
+
+    options: str = ""
+    registry: Literal["", "agents", "envs"] = ""
+
+    def load(self, name: str = "", *, recorded: bool = False) -> type[Any]:
+        """Return the dataclass of options. Raises LdmError for an unknown name."""
+        if self.registry:
+            load_named = importlib.import_module(f"ldm.{self.registry}")
+            loader = getattr(load_named, f"load_{self.registry.removesuffix('s')}")
+            options: type[Any] = loader(name, recorded=recorded).Options
+            return options
+        module, _, attribute = self.options.partition(":")
+        declared: type[Any] = getattr(importlib.import_module(module), attribute)
+        return declared
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The options of one part of an experiment, as given; `typed` adds the defaults.
+
+    name: of an agent or environment, or package.module:Class. given: (option, value), sorted.
+    """
+
+    name: str = ""
+    given: tuple[tuple[str, Value], ...] = ()
+
+    @classmethod
+    def read(cls, value: Section | str | Mapping[str, Any]) -> Section:
+        """Return the section that a name, or a mapping of options with the key "name", stands for.
+
+        Raises LdmError for anything else.
+        """
+        if isinstance(value, Section):
+            return value
+        if isinstance(value, str):
+            return cls(value)
+        if isinstance(value, Mapping):
+            options = {str(key).replace("-", "_"): _frozen(one) for key, one in value.items()}
+            name = options.pop("name", "")
+            return cls(str(name), tuple(sorted(options.items())))
+        raise LdmError(
+            f"{value!r} is no section of options.", "Give a name, or a table of options."
+        )
+
+    @property
+    def options(self) -> dict[str, Value]:
+        """The given options by name."""
+        return dict(self.given)
+
+    def with_options(self, **values: Any) -> Section:
+        """Return the section with further options; given ones are replaced."""
+        return Section.read({"name": self.name, **self.options, **values})
+
+    def without(self, *names: str) -> Section:
+        """Return the section without these options."""
+        return Section(self.name, tuple(one for one in self.given if one[0] not in names))
+
+    def only(self, known: Sequence[str] | set[str]) -> Section:
+        """Return the section with those of its options that are `known`."""
+        return Section(self.name, tuple(one for one in self.given if one[0] in known))
+
+    def text(self, option: str, default: str = "default") -> str:
+        """Return the value of an option as one writes it, or `default` if it is not given."""
+        return written(self.options[option]) if option in self.options else default
+
+    def settled(self, options: type[Any], owner: str) -> Section:
+        """Return the section with each given value as its type. Raises LdmError as `typed`."""
+        values = self.typed(options, owner)
+        return Section(self.name, tuple((n, _frozen(getattr(values, n))) for n, _ in self.given))
+
+    def typed(self, options: type[T], owner: str) -> T:
+        """Return the dataclass `options` with the given values. Raises LdmError as `typed`."""
+        return typed(options, self.options, owner)
+
+
+AGENT_SECTION = Of(registry="agents")
+ENV_SECTION = Of(registry="envs")
+POLICY_SECTION = Of("ldm.policy:PolicyOptions")
+SEARCH_SECTION = Of("ldm.explore.refine:RefineOptions")
+GATE_SECTION = Of("ldm.explore.gate:GateOptions")
+PLAN_SECTION = Of("ldm.agents.autoplan.settings:AutoPlanSettings")
+MODELS_SECTION = Of("ldm.llm.models:ModelOptions")
+
+GoalsBy = Literal["even", "failed", "long"]
+
+
+class Spec:
+    """Base of the experiments: reads names and mappings as sections, and lists as tuples."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        """Raise LdmError for a text where a field takes several values."""
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            hint = hints(type(self))[one.name].hint
+            if hint is Section:
+                value = Section.read(value)
+            elif isinstance(value, PurePath):
+                value = str(value)
+            elif isinstance(value, list):
+                value = tuple(value)
+            elif isinstance(value, str) and get_origin(hint) is tuple:
+                raise LdmError(
+                    f"{one.name} takes several values, and {value!r} is one text.",
+                    f"Write {one.name}=({value!r},).",
+                )
+            object.__setattr__(self, one.name, value)
+
+    @classmethod
+    def sections(cls) -> dict[str, Of]:
+        """Return the sections by name, with where their options are declared."""
+        return {name: of for name, one in hints(cls).items() if (of := one.of) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate(Spec):
+    """One agent on the tasks of a split.
+
+    memory_digest: of the memory's generation, so that a resumed run does not mix two memories.
+    repeat: number of this evaluation among repeats with consecutive seeds, from 1.
+    """
+
+    command: ClassVar[str] = "eval"
+    noun: ClassVar[str] = "an evaluation"
+    #: Names of the prompts that it may use begin with one of these.
+    prompts: ClassVar[tuple[str, ...]] = ("",)
+
+    env: Annotated[
+        Section,
+        ENV_SECTION,
+        Option("Environment: a name or package.module:Class.", TASKS, complete="environments"),
+    ] = Section()
+    split: Annotated[
+        str, Option("Split; each environment has a default.", TASKS, complete="splits")
+    ] = ""
+    agent: Annotated[
+        Section,
+        AGENT_SECTION,
+        Option("Agent, or several: A,B.", AGENT, complete="agents"),
+    ] = Section(DEFAULT_AGENT)
+    kinds: Annotated[
+        tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
+    ] = ()
+    limit: Annotated[int | None, Option("Number of tasks, balanced over kinds.", TASKS)] = None
+    tasks: Annotated[
+        tuple[str, ...], Option("Task ids: a,b or a file with one a line.", TASKS, rare=True)
+    ] = ()
+    memory: Annotated[str, Option("Directory, or http://host:port of a server.", MEMORY)] = (
+        DEFAULT_MEMORY
+    )
+    generation: int | None = None
+    embedder: Annotated[
+        str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)
+    ] = None
+    memory_digest: str = ""
+    seed: Annotated[int, Option("Random seed.", TASKS)] = 0
+    without_tuples: Annotated[
+        tuple[str, ...],
+        Option("Never recall these tuples: ID,ID.", MEMORY, rare=True),
+    ] = ()
+    without_trajectories: Annotated[
+        tuple[str, ...],
+        Option("Never recall tuples of these trajectories: ID,ID.", MEMORY, rare=True),
+    ] = ()
+    repeat: int = 1
+    models: Annotated[Section, MODELS_SECTION] = Section()
+
+
+@dataclass(frozen=True, slots=True)
+class Refine(Spec):
+    """The exploration of training goals with one generation of a memory.
+
+    round: number of this exploration among `rounds`, from 1.
+    """
+
+    command: ClassVar[str] = "refine"
+    noun: ClassVar[str] = "a refinement"
+    prompts: ClassVar[tuple[str, ...]] = ("",)
+
+    env: Annotated[
+        Section,
+        ENV_SECTION,
+        Option("Environment; default: the memory's only one.", TASKS, complete="environments"),
+    ] = Section()
+    split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
+    kinds: Annotated[
+        tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
+    ] = ()
+    limit: Annotated[
+        int | None,
+        Option(f"Number of new goals, balanced over kinds; default {DEFAULT_GOALS}.", TASKS),
+    ] = None
+    tasks: Annotated[
+        tuple[str, ...], Option("Task ids: a,b or a file with one a line.", TASKS, rare=True)
+    ] = field(default=(), repr=False)
+    goals: Annotated[
+        GoalsBy,
+        Option(
+            "New goals: even over kinds, or of four times as many the failed or long ones.",
+            TASKS,
+            rare=True,
+        ),
+    ] = "even"
+    reuse_goals: Annotated[
+        bool, Option("Also explore goals that the memory knows.", TASKS, rare=True)
+    ] = False
+    memory: Annotated[str, Option("Directory, or http://host:port of a server.", MEMORY)] = (
+        DEFAULT_MEMORY
+    )
+    generation: Annotated[
+        int | None, Option("Memory generation; not the newest: --dry-run only.", MEMORY, rare=True)
+    ] = None
+    embedder: Annotated[
+        str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)
+    ] = None
+    memory_digest: str = ""
+    policy: Annotated[Section, POLICY_SECTION] = Section()
+    search: Annotated[Section, SEARCH_SECTION] = Section()
+    gate: Annotated[Section, GATE_SECTION] = Section()
+    rounds: Annotated[int, Option("Rounds, each with the memory of the one before.", SEARCH)] = 1
+    round: int = 1
+    seed: Annotated[int, Option("Random seed.", TASKS)] = 0
+    models: Annotated[Section, MODELS_SECTION] = Section()
+
+    def __post_init__(self) -> None:
+        Spec.__post_init__(self)
+        if not 1 <= self.round <= self.rounds:
+            raise LdmError(f"rounds is 1 or more, not {self.rounds}.", "Correct it.")
+        if self.goals != "even" and self.tasks and not self.memory_digest:
+            raise LdmError(
+                "Goals are named with --tasks, or chosen with --goals by how hard they are.",
+                "Leave one of them out.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class OptimisePlan(Spec):
+    """The optimisation of a plan for one kind of task (AutoPlan).
+
+    kind: given by name; "all" for one plan for tasks of all kinds. pool: ids of the training tasks
+    that batches are drawn from. variant, repeat: among several optimisations the setting that
+    differs, as in "batch=8", and the number of the run with that setting, from 1.
+    """
+
+    command: ClassVar[str] = "autoplan"
+    noun: ClassVar[str] = "an optimisation of a plan"
+    prompts: ClassVar[tuple[str, ...]] = ("agents/autoplan", "agents/formalise")
+    embedder: ClassVar[str | None] = None
+    memory: ClassVar[str] = ""
+    generation: ClassVar[int | None] = None
+    memory_digest: ClassVar[str] = ""
+
+    env: Annotated[
+        Section,
+        ENV_SECTION,
+        Option("Environment: a name or package.module:Class.", TASKS, complete="environments"),
+    ] = Section()
+    split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
+    kind: Annotated[
+        str,
+        Option("Task kinds a,b; each: a plan a kind; all: one plan.", TASKS, complete="kinds"),
+    ] = ""
+    out: Annotated[str, Option("Folder for the plan files.", PLAN)] = "plans"
+    pool: tuple[str, ...] = field(default=(), repr=False)
+    plan: Annotated[Section, PLAN_SECTION] = Section()
+    seed: Annotated[int, Option("Random seed.", TASKS)] = 0
+    variant: str = ""
+    repeat: int = 1
+    models: Annotated[Section, MODELS_SECTION] = Section()
+
+
+@dataclass(frozen=True, slots=True)
+class Build(Spec):
+    """How a memory is built from trajectories.
+
+    env: named as module:Class, the memory remembers the class, so that commands load it themselves.
+    """
+
+    command: ClassVar[str] = "build-memory"
+    noun: ClassVar[str] = "a memory"
+
+    env: Annotated[str, Option("Only this environment; default: all.", TRAJECTORIES)] = ""
+    format: Annotated[
+        str, Option("Format of the files; default: as their lines tell.", TRAJECTORIES, rare=True)
+    ] = ""
+    strict: Annotated[bool, Option("Stop at the first invalid record.", TRAJECTORIES)] = False
+    per_kind: Annotated[
+        int, Option("Trajectories of each task kind, drawn by --seed; 0: all.", TRAJECTORIES)
+    ] = 0
+    min_reward: Annotated[float, Option("Skip trajectories with a lower score.", TRAJECTORIES)] = (
+        0.0
+    )
+    failures: Annotated[
+        Literal["drop", "keep", "contrast"],
+        Option("Trajectories that scored 0: skip, keep, or keep as warnings.", TRAJECTORIES),
+    ] = "drop"
+    batch_size: Annotated[
+        int, Option("Trajectories of a batch; 0: the environment's published size.", MEMORY)
+    ] = 0
+    seed: Annotated[int, Option("Random seed.", TRAJECTORIES)] = 0
+    embedder: Annotated[
+        str | None, Option("Embedder; default: the bundled one.", MEMORY, rare=True)
+    ] = None
+    rebuild: Annotated[bool, Option("Delete the memory first.", MEMORY)] = False
+    formation: Annotated[
+        Literal["trajectory", "paper"],
+        Option("Model calls for histories: one for 8 steps, or two a step.", MODEL),
+    ] = "trajectory"
+    models: Annotated[Section, MODELS_SECTION] = Section()
+
+    def __post_init__(self) -> None:
+        Spec.__post_init__(self)
+        if min(self.per_kind, self.batch_size) < 0 or not 0 <= self.min_reward <= 1:
+            raise LdmError(
+                "per_kind and batch_size are 0 or more, min_reward is from 0 to 1.", "Correct it."
+            )
+
+
+#: Any experiment that is recorded as a run.
+S = TypeVar("S", Evaluate, Refine, OptimisePlan)
+
+
+def full_location(memory: str) -> str:
+    """Return the memory's place as a run records it, to be resumed from any directory."""
+    return memory if "://" in memory else str(Path(memory).expanduser().absolute())
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One option of a dataclass: its type, help and declarations."""
+
+    name: str
+    hint: Any
+    default: Any
+    option: Option | None = None
+    of: Of | None = None
+    description: str = ""
+
+
+@cache
+def hints(owner: type[Any]) -> dict[str, Field]:
+    """Return the fields of a dataclass by name, as declared by `Annotated`."""
+    result = {}
+    declared = get_type_hints(owner, include_extras=True)
+    for one in fields(owner):
+        hint, extras = declared[one.name], ()
+        if get_origin(hint) is Annotated:
+            hint, *extras = get_args(hint)
+        default = one.default_factory() if callable(one.default_factory) else one.default  # type: ignore[truthy-function]
+        option = next((x for x in extras if isinstance(x, Option)), None)
+        result[one.name] = Field(
+            one.name,
+            hint,
+            default,
+            option,
+            next((x for x in extras if isinstance(x, Of)), None),
+            next((x for x in extras if isinstance(x, str)), option.help if option else ""),
+        )
+    return result
+
+
+def load(owner: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
+    """Return an experiment from nested values: TOML, run.json or what the command line was given.
+
+    where: names the file and the place in it in errors, as in "run.json: spec".
+    Raises LdmError for an unknown field, and for a value that its type does not take.
+    """
+    known = hints(owner)
+    read: dict[str, Any] = {}
+    for name, value in values.items():
+        _check_known(name, known, where or owner.__name__)
+        one = known[name]
+        try:
+            if one.hint is Section:
+                section = Section.read(value)
+                read[name] = Section(section.name or one.default.name, section.given)
+            else:
+                read[name] = parsed(one.hint, value)
+        except (LdmError, ValueError) as error:
+            raise LdmError(
+                f"{where and where + '.'}{name} takes {takes(one.hint)}, not {_shown(value)}.",
+                "Correct it.",
+            ) from error
+    return owner(**read)
+
+
+def dump(spec: Any) -> dict[str, Any]:
+    """Return an experiment as nested JSON values, which `load` reads."""
+    result: dict[str, Any] = {}
+    for one in fields(spec):
+        value = getattr(spec, one.name)
+        if isinstance(value, Section):
+            value = {**({"name": value.name} if value.name else {}), **value.options}
+        result[one.name] = _listed(value)
+    return result
+
+
+def merge(spec: type[Any], *layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested values in which later layers win, option by option within sections."""
+    sections = spec.sections()
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            if name in sections and name in result:
+                before, now = Section.read(result[name]), Section.read(value)
+                value = {
+                    "name": now.name or before.name,
+                    **before.options,
+                    **now.options,
+                }
+            result[name] = value
+    return result
+
+
+def typed(options: type[T], values: Mapping[str, Any], owner: str) -> T:
+    """Return a dataclass of options with `values`, which may be texts as one writes them.
+
+    owner: names the options in errors, e.g. "agent ldm". Lists are written with commas, None as
+    "none". Raises LdmError for an unknown option and for a value that its type does not take.
+    """
+    known = hints(options)
+    read = {}
+    for name, value in values.items():
+        _check_known(name, known, owner[:1].upper() + owner[1:])
+        try:
+            read[name] = parsed(known[name].hint, value)
+        except ValueError as error:
+            raise LdmError(
+                f"{name} of {owner} takes {takes(known[name].hint)}, not {_shown(value)}.",
+                "Correct that option.",
+            ) from error
+    try:
+        return options(**read)
+    except ValueError as error:
+        raise LdmError(
+            f"Invalid options for {owner}: {error}.", "Correct these options."
+        ) from error
+
+
+def parsed(hint: Any, value: Any) -> Any:
+    """Return a value, or the text of one, as its type. Raises ValueError if it does not fit."""
+    from pydantic import TypeAdapter, ValidationError
+
+    text = isinstance(value, str)
+    if text and value.lower() == "none" and NoneType in get_args(hint):
+        return None
+    if text and get_origin(hint) in (tuple, list, frozenset):
+        value = tuple(part.strip() for part in value.split(",") if part.strip())
+    try:
+        return _adapter(TypeAdapter, hint).validate_python(value)
+    except ValidationError as error:
+        raise ValueError(error.errors(include_url=False)[0]["msg"]) from error
+
+
+@cache
+def _adapter(adapter: type[Any], hint: Any) -> Any:
+    return adapter(hint)
+
+
+def takes(hint: Any) -> str:
+    """Return in words what a type takes, for help and errors."""
+    if get_origin(hint) is Annotated:
+        return takes(get_args(hint)[0])
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    if get_origin(hint) in (tuple, list, frozenset):
+        return "a list such as a,b"
+    names = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
+    parts = get_args(hint)
+    if parts:
+        return " or ".join("none" if one is NoneType else takes(one) for one in parts)
+    if is_dataclass(hint) or hint is Section:
+        return "a name or a table of options"
+    return names.get(hint, "a path" if hint is Path else getattr(hint, "__name__", str(hint)))
+
+
+def written(value: Any) -> str:
+    """Return a value of an option as one writes it: true, none, a,b."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(written, value))
+    return str(value)
+
+
+def unknown(name: str, known: Sequence[str], what: str) -> LdmError:
+    """Return the error for an unknown name, with a suggestion. what: the message."""
+    close = get_close_matches(name, known, n=1)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    return LdmError(what, f"{hint}Known: {', '.join(known) or 'none'}.")
+
+
+def _check_known(name: str, known: Mapping[str, Any], owner: str) -> None:
+    if name not in known:
+        raise unknown(name, list(known), f"{owner} has no option {name!r}.")
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else repr(_listed(value))
+
+
+def _frozen(value: Any) -> Value:
+    """Return a value of TOML or JSON as one that can be hashed."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    if isinstance(value, PurePath):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise LdmError(f"{value!r} is no value of an option.", "Give a text, number, true or list.")
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(one) for one in value] if isinstance(value, tuple) else value

@@ -1,0 +1,600 @@
+"""The engine: it starts, carries out, interrupts and resumes every recorded experiment.
+
+Evaluations, refinements, optimisations of plans and judgements are subclasses of `Experiment`. They
+say what their items are, who works on one, and what the records come to.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from ldm import records
+from ldm.config import S, Section, dump
+from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
+from ldm.llm.models import ModelOptions, serving
+from ldm.parallel import (
+    Backend,
+    Record,
+    Worker,
+    map_in_processes,
+    map_in_threads,
+    one_thread,
+    sigterm_as_interrupt,
+)
+from ldm.run.builders import Builder, build_environment, models_of, roles
+from ldm.run.runtime import Runtime
+from ldm.runs import Manifest, Run, create, differences, open_run, writing
+
+if TYPE_CHECKING:
+    from ldm.episode import Environment
+    from ldm.types import Task
+
+#: Errors after which an experiment can go on: its runs are kept.
+STOPPED = (Interrupted, WorkerDied, RunStopped)
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Record)
+Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
+
+MakeWorker = Callable[[Any], Worker[T, R]]
+#: Yields the items to work on, each under the index of its record, turn by turn; it is given all
+#: records of the turns before.
+Turns = Callable[[Mapping[int, R]], Iterator[Mapping[int, T]]]
+
+
+def _ignore(record: Any) -> None:
+    pass
+
+
+class Session:
+    """The work of this process on a run, whose lock it holds; see `working`.
+
+    setups: all that was built in this process. paid: returns the US dollars paid for models so far,
+    None where none is called or a price is not known.
+    """
+
+    def __init__(
+        self, run: Run, build: Callable[[], Any], workers: int, backend: Backend, resume: str
+    ) -> None:
+        self.run = run
+        self.workers = workers
+        self.setups: list[Any] = []
+        self.paid: Callable[[], float | None] = lambda: None
+        self._build = build
+        self._backend = backend
+        self._resume = f"Resume with `{resume or run.resume_command}`"
+        self._counting: tuple[type[Record], int] | None = None
+
+    def setup(self) -> Any:
+        """Build in this process what workers need."""
+        built = self._build()
+        self.setups.append(built)
+        return built
+
+    def map(
+        self,
+        worker: MakeWorker[T, R],
+        turns: Turns[R, T],
+        record_type: type[R],
+        on_result: Callable[[R], None] = _ignore,
+    ) -> list[R]:
+        """Return the records of all items, sorted by index, made now or recorded before.
+
+        A record is in a part file before it counts. An item that an earlier turn had is worked on
+        again. on_result: takes the first record of each item, those recorded before first.
+        """
+        with writing(self.run.parts):
+            self.run.parts.mkdir(exist_ok=True)
+        known, done = self.run.recorded(record_type), dict[int, R]()
+
+        def take(record: R) -> None:
+            first = record.index not in done
+            done[record.index] = record
+            if first:
+                on_result(record)
+
+        for turn in turns(done):
+            old = [index for index in turn if index in known and index not in done]
+            items = [turn[index] for index in turn if index not in old]
+            for index in old:
+                take(known[index])
+            self._counting = record_type, len({*done, *turn})
+            if isinstance(self._backend, str) and min(self.workers, len(items)) == 1:
+                one = _Recording(self.setup, worker, self.run.parts)
+                with closing(one), sigterm_as_interrupt(), one_thread():
+                    for item in items:
+                        record = one.work(item)
+                        one.keep(record)
+                        take(record)
+            elif items:
+                self._spread(worker, items, take)
+        self._counting = None
+        return [done[index] for index in sorted(done)]
+
+    def stage(
+        self,
+        name: str,
+        worker: MakeWorker[T, R],
+        items: Sequence[T],
+        record_type: type[R],
+        on_result: Callable[[R], None] = _ignore,
+    ) -> list[R]:
+        """Return the records of `items`, kept in the run's file `name`: see `parallel.Stage`."""
+        path = self.run.directory / name
+        if path.is_file():
+            result = records.read(path, record_type)
+            for record in result:
+                on_result(record)
+        else:
+            result = self.map(worker, in_one_turn(items), record_type, on_result)
+            with writing(path):
+                records.write(path, result)
+        self.run.discard_parts()
+        return result
+
+    def _spread(
+        self, worker: MakeWorker[T, R], items: Sequence[T], take: Callable[[R], None]
+    ) -> None:
+        """Process items by several workers."""
+        parts = self.run.parts
+        if not isinstance(self._backend, str):
+            part = _Part(parts)
+
+            def keep_and_take(record: R) -> None:
+                part.append(record)
+                take(record)
+
+            build = partial(_Recording, self._build, worker, None)
+            self._backend.map(build, items, workers=self.workers, on_result=keep_and_take)
+            return
+        workers = min(self.workers, len(items))
+        with sigterm_as_interrupt():
+            if self._backend == "threads":
+                build = partial(_Recording, self.setup, worker, parts)
+                map_in_threads(build, items, workers=workers, on_result=take)
+            else:
+                build = partial(_Recording, self._build, worker, parts)
+                map_in_processes(build, items, workers=workers, on_result=take)
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Say in errors that end the work how much is recorded, and how to go on."""
+        try:
+            yield
+        except KeyboardInterrupt as stop:
+            raise Interrupted(f"Stopped: {self._recorded()[1]}.", f"{self._resume}.") from stop
+        except Interrupted:
+            raise
+        except WorkerDied as error:
+            raise WorkerDied(
+                f"{error.message} So far, {self._recorded()[1]}.",
+                f"{self._resume}, with fewer --workers if memory was short.",
+            ) from error
+        except RunStopped as error:
+            raise type(error)(
+                f"{error.message} So far, {self._recorded()[1]}, and so are all calls.",
+                f"{error.remedy} {self._resume}.",
+            ) from error
+        except LdmError as error:  # a full disk, for example
+            count, so_far = self._recorded()
+            if not count:
+                raise
+            remedy = f"{error.remedy} {self._resume}: {so_far}."
+            raise LdmError(error.message, remedy) from error
+
+    def _recorded(self) -> tuple[int, str]:
+        """Return how many items of the present map are recorded, also in words."""
+        if self._counting is None:
+            return 0, f"what was done is recorded in {self.run.directory}"
+        record_type, total = self._counting
+        count = len(self.run.recorded(record_type))
+        return count, f"{count} of {total} are recorded in {self.run.directory}"
+
+
+@contextmanager
+def working(
+    run: Run,
+    build: Callable[[], Any],
+    *,
+    workers: int = 1,
+    backend: Backend = "processes",
+    resume: str = "",
+) -> Iterator[Session]:
+    """Lock a run and yield what works on it. Errors say how to go on, with the command `resume`.
+
+    build: builds what workers need, picklable unless `backend` is "threads".
+    workers: items at a time; with a cluster, 0 for as many as it has room for.
+    Raises LdmError where another process works on the run, Interrupted (Ctrl-C, SIGTERM),
+    WorkerDied and RunStopped.
+    """
+    session = Session(run, build, workers, backend, resume)
+    with run.lock(), session.explaining():
+        yield session
+
+
+def in_one_turn(items: Sequence[T]) -> Turns[Any, T]:
+    """Return the turns of items that are all worked on at once."""
+    return lambda done: iter([dict(enumerate(items))])
+
+
+class _Recording(Generic[T, R]):
+    """A worker that records what it returns, where it is given a folder for part files."""
+
+    def __init__(
+        self, build: Callable[[], Any], worker: MakeWorker[T, R], parts: Path | None
+    ) -> None:
+        self.work = worker(build())
+        self._part = None if parts is None else _Part(parts)
+
+    def __call__(self, item: T) -> R:
+        record = self.work(item)
+        self.keep(record)
+        return record
+
+    def keep(self, record: R) -> None:
+        if self._part is not None:
+            self._part.append(record)
+
+    def close(self) -> None:
+        self.work.close()
+
+
+class _Part:
+    """The part file of one worker, or after a failed write the next one."""
+
+    def __init__(self, parts: Path) -> None:
+        self._parts = parts
+        self._path = self._new_path()
+
+    def append(self, record: Record) -> None:
+        path, self._path = self._path, self._new_path()
+        with writing(path), path.open("a", encoding="utf-8", newline="\n") as file:
+            records.append(file, record)
+        self._path = path  # append only to a file whose last line is whole
+
+    def _new_path(self) -> Path:
+        return self._parts / f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(2)}.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Generic[S]):
+    """One run of an experiment, and before it is started all that determines it.
+
+    spec: with nothing left open. protocol: what makes scores comparable. facts: for reports.
+    started: the run; None until `start`. new: whether it was started by this process.
+    """
+
+    spec: S
+    tasks: tuple[Task, ...]
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    started: Run | None = None
+    new: bool = False
+
+    @property
+    def run(self) -> Run:
+        """The run on disk."""
+        assert self.started is not None  # noqa: S101 - the engine starts all before it plays any
+        return self.started
+
+    @property
+    def models(self) -> ModelOptions:
+        """The models that may be called, and their limits."""
+        return models_of(self.spec)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether it is new, and holds neither results nor paid calls."""
+        return self.new and not self.run.begun and not any(self.run.directory.glob("*.jsonl"))
+
+
+@dataclass(frozen=True)
+class Experiment(Generic[S, Outcome, Result]):
+    """Runs that are carried out one after the other, each of which names the next one.
+
+    resume_with: the command that goes on with them, if that is not to resume the first run.
+    builder: builds what workers need. worker: makes a worker of it. record, file: the type of its
+    records, and the file that holds them in the end. costs: what model calls are counted for.
+    """
+
+    members: tuple[Member[S], ...]
+    runtime: Runtime
+    resume_with: str = ""
+
+    builder: ClassVar[type[Builder[Any]]]
+    worker: ClassVar[type[Any]]
+    record: ClassVar[type[Any]]
+    file: ClassVar[str]
+    costs: ClassVar[str] = " in this run"
+
+    @property
+    def resume_command(self) -> str:
+        """The command that goes on with all members."""
+        return self.resume_with or self.members[0].run.resume_command
+
+    def play(self, *, retry_errors: bool = False) -> Result:
+        """Carry out what is not done yet, and return what all comes to.
+
+        retry_errors: work again on the items of finished runs that ended in an error.
+        Where an error ends this before anything happened, new runs are removed; after what the user
+        or a limit stopped, `resume_command` goes on.
+        """
+        outcomes: list[Outcome] = []
+        for member in self.members:
+            with self.at_work(member) as session:
+                if retry_errors:
+                    self.reopen(member.run)
+                known = self.finished(member.run)
+                items = self.items(member, session) if known is None else known
+                with self.showing(member, session, len(items)) as on_result:
+                    if known is None:
+                        turns = partial(self.turns, items)
+                        known = session.map(self.worker, turns, self.record, on_result)
+                        self.keep(member, items, known)
+                    else:
+                        for record in known:
+                            on_result(record)
+                member.run.discard_parts()
+                outcomes.append(self.finish(member, session, known))
+        return self.result(outcomes)
+
+    def items(self, member: Member[S], session: Session) -> Any:
+        """Return the items to work on."""
+        return member.tasks
+
+    def turns(self, items: Any, done: Mapping[int, Any]) -> Iterator[Mapping[int, Any]]:
+        """Yield the items turn by turn, each under the index of its record."""
+        yield dict(enumerate(items))
+
+    def showing(
+        self, member: Member[S], session: Session, total: int
+    ) -> AbstractContextManager[Callable[[Any], None]]:
+        """Return what shows the progress, and takes each record."""
+        return nullcontext(_ignore)
+
+    def finished(self, run: Run) -> list[Any] | None:
+        """Return the records of a run that is done; None while it is not."""
+        path = run.directory / self.file
+        return records.read(path, self.record) if path.is_file() else None
+
+    def keep(self, member: Member[S], items: Any, known: Sequence[Any]) -> None:
+        """Write the records of all items, after which the run counts as done."""
+        path = member.run.directory / self.file
+        with writing(path):
+            records.write(path, known)
+
+    def reopen(self, run: Run) -> None:
+        """Make a run that is done one that has still to work on what ended in an error."""
+
+    def finish(self, member: Member[S], session: Session, known: Sequence[Any]) -> Outcome:
+        """Return what the records of a member come to."""
+        raise NotImplementedError
+
+    def result(self, outcomes: Sequence[Outcome]) -> Result:
+        """Return what the outcomes of all members come to."""
+        raise NotImplementedError
+
+    def sample(self, member: Member[S], places: Sequence[int]) -> list[Any]:
+        """Work on some of the items, and return their records and those that are there already."""
+        with self.at_work(member) as session:
+            items = self.items(member, session)
+            chosen = sorted({*places, *member.run.recorded(self.record)})
+
+            def some(done: Mapping[int, Any]) -> Iterator[Mapping[int, Any]]:
+                every = next(self.turns(items, done))
+                yield {place: every[place] for place in chosen}
+
+            return session.map(self.worker, some, self.record)
+
+    def roles(self, member: Member[S]) -> tuple[str, ...]:
+        """Return the roles whose models are called."""
+        return roles(member.spec)
+
+    @contextmanager
+    def at_work(self, member: Member[S]) -> Iterator[Session]:
+        """Yield what works on a member, with its models, as many workers as fit, and its lock."""
+        runtime, models = self.runtime, None
+        build: Any = self.builder(member.spec, runtime.cache, runtime.embeddings)
+        calls = bool(self.roles(member))
+        workers = runtime.workers_for(member.models.in_flight if calls else None)
+        backend: Backend = "threads" if calls else runtime.backend_for_workers()
+        with discarding(self.members), ExitStack() as stack:
+            if calls:
+                check_backend(runtime)
+                models = stack.enter_context(
+                    serving(
+                        *(member.models, runtime.connection, member.run.directory),
+                        *(runtime.message, self.costs),
+                    )
+                )
+                build = partial(build, models)
+            elif not isinstance(backend, str):
+                build = build.carrying()
+            session = stack.enter_context(
+                working(
+                    member.run,
+                    build,
+                    workers=workers,
+                    backend=backend,
+                    resume=self.resume_command,
+                )
+            )
+            if models is not None:
+                session.paid = models.paid
+            yield session
+
+
+def protocol(env: Environment, split: str, tasks: Sequence[Task]) -> dict[str, Any]:
+    """Return what makes scores comparable: the environment's protocol, split and task ids."""
+    return {**env.protocol(), "split": split, "tasks": [task.id for task in tasks]}
+
+
+def checked_again(spec: S, ids: tuple[str, ...], runtime: Runtime) -> Member[S]:
+    """Return a recorded spec with its tasks, named by their ids, and its protocol as it is now."""
+    from ldm.run.selection import select
+
+    with closing(build_environment(spec.env, runtime.cache)) as env:
+        tasks = select(env.tasks(spec.split), ids=ids)
+        return Member(spec, tasks, protocol(env, spec.split, tasks))
+
+
+def start(
+    checked: Sequence[Member[S]],
+    subject: Callable[[S], Sequence[str]],
+    runtime: Runtime,
+    more: Sequence[Mapping[str, Any]] = (),
+) -> tuple[Member[S], ...]:
+    """Write new runs, each with the id of the next one as its companion.
+
+    subject: returns what the id of a spec's run begins with. more: further arguments of run.json,
+    for each run.
+    Raises LdmError where they cannot be written, or where a model that is called is not named.
+    """
+    members: list[Member[S]] = []
+    companion = ""
+    for one, arguments in zip(
+        reversed(checked), reversed(more or [{}] * len(checked)), strict=True
+    ):
+        manifest = _manifest(one, runtime, {"companion": companion, **arguments})
+        run = create(runtime.runs, subject(one.spec), manifest)
+        members.insert(0, replace(one, started=run, new=True))
+        companion = run.manifest.id
+    return tuple(members)
+
+
+def _manifest(member: Member[S], runtime: Runtime, arguments: Mapping[str, Any]) -> Manifest:
+    """Return the content of a new run's run.json."""
+    from ldm import prompts
+
+    spec, models = member.spec, member.models
+    called = roles(spec)
+    names = {"embedder": spec.embedder} if spec.embedder else {}
+    values, digests = {**arguments, **member.facts}, dict[str, str]()
+    if called:
+        names |= models.of(called)
+        if not models.replay:
+            names["server"] = runtime.connection().display_url
+        digests = {k: v for k, v in prompts.digests().items() if k.startswith(spec.prompts)}
+    return Manifest(
+        command=spec.command,
+        spec=dump(spec),
+        protocol=dict(member.protocol),
+        arguments=values,
+        models=names,
+        seeds={"seed": spec.seed},
+        prompts=digests,
+    )
+
+
+def recorded_spec(
+    name: str, spec_type: type[S], runs: Path, *, trust: bool = False
+) -> tuple[Run, S]:
+    """Return a recorded run, by its directory or id, and its spec.
+
+    trust: import the modules that it names, whether or not they are registered.
+    Raises LdmError where there is none, where it is another kind of experiment, or where it names
+    a module that is not trusted.
+    """
+    from ldm.agents import load_agent
+    from ldm.envs import load_env
+
+    run = open_run(name, runs)
+    if run.manifest.command != spec_type.command:
+        raise LdmError(
+            f"{run.directory} is not {spec_type.noun}.", f"Resume with `{run.resume_command}`."
+        )
+    spec = run.spec(spec_type)
+    for load, section in ((load_env, "env"), (load_agent, "agent")):
+        if ":" in (named := run.named(section)):
+            load(named, recorded=not trust)
+    return run, spec
+
+
+def together(run: Run, spec: S, runs: Path, *, trust: bool) -> list[tuple[Run, S]]:
+    """Return a recorded experiment and those that were started with it, in their order."""
+    members = [(run, spec)]
+    while companion := members[-1][0].companion:
+        members.append(recorded_spec(str(companion), type(spec), runs, trust=trust))
+    return members
+
+
+def resumed(
+    name: str,
+    spec_type: type[S],
+    check: Callable[[S], Member[S]],
+    models: Section,
+    runtime: Runtime,
+) -> tuple[Member[S], ...]:
+    """Return a recorded experiment and those that were started with it, to go on with.
+
+    name: directory or id of the first run. check: returns the member that a spec gives now.
+    models: changes to the recorded model options, such as limits.
+    Raises LdmError where data, environment, memory or models are not what they were.
+    """
+    first = recorded_spec(name, spec_type, runtime.runs, trust=runtime.trust)
+    return tuple(
+        _resumed(one, its, check(its), models)
+        for one, its in together(*first, runtime.runs, trust=runtime.trust)
+    )
+
+
+def _resumed(run: Run, spec: S, now: Member[S], models: Section) -> Member[S]:
+    changes = differences(run.manifest.protocol, now.protocol)
+    if now.spec.memory_digest != spec.memory_digest:
+        changes.append(f"the memory at {spec.memory} holds other tuples")
+    if changes:
+        raise LdmError(
+            f"{run.directory} cannot be resumed because something has changed: {changes[0]}.",
+            "Start a new run.",
+        )
+    for name, value in models.given:
+        if name.endswith("llm") and value != spec.models.options.get(name):
+            raise LdmError(
+                f"{run.directory} was started with --models.{name} {spec.models.text(name, 'none')}"
+                f", not {value}.",
+                "Omit the option, or start a new run.",
+            )
+    spec = replace(spec, models=spec.models.with_options(**models.options))
+    return replace(now, spec=spec, started=run)
+
+
+@contextmanager
+def discarding(members: Sequence[Member[Any]]) -> Iterator[None]:
+    """Remove new runs if an error ends this before anything happened in any of them."""
+    try:
+        yield
+    except STOPPED:
+        raise
+    except LdmError:
+        discard(members)
+        raise
+
+
+def discard(members: Sequence[Member[Any]]) -> None:
+    """Remove runs that were started just now and are untouched: all of them or none."""
+    if all(member.untouched for member in members):
+        for member in members:
+            member.run.remove()
+
+
+def check_backend(runtime: Runtime) -> None:
+    """Raise LdmError where what calls a model is to be worked on in other processes.
+
+    The client that counts and limits its calls is one, in this process.
+    """
+    if runtime.backend in (None, "threads"):
+        return
+    raise LdmError(
+        f"--backend {runtime.backend} is for what calls no model: all calls, and their limits, go "
+        "through one client in this process.",
+        "Leave --backend out: tasks are then worked on in threads, --workers of them.",
+    )

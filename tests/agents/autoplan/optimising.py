@@ -1,0 +1,33 @@
+"""An optimisation of a plan in a run, as the engine carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ldm.agents.autoplan.optimiser import AttemptSetup, Collector, Optimisation
+from ldm.agents.autoplan.plans import Experience, Iteration
+from ldm.agents.autoplan.settings import AutoPlanSettings
+from ldm.run.engine import working
+from ldm.runs import Run
+from ldm.types import Task
+
+
+def optimise(
+    run: Run,
+    build: Callable[[], AttemptSetup],
+    pool: Sequence[Task],
+    settings: AutoPlanSettings,
+    *,
+    workers: int = 1,
+    on_result: Callable[[Experience], None] = lambda _: None,
+) -> tuple[str, list[Iteration]]:
+    """Return the last plan and how it came about."""
+
+    def setup() -> AttemptSetup:
+        return replace(build(), settings=settings)
+
+    with working(run, setup, workers=workers, backend="threads") as session:
+        state = Optimisation(session.setup(), tuple(pool), settings.iterations)
+        session.map(Collector, state.turns, Experience, on_result)
+    return state.plan, state.iterations

@@ -1,0 +1,178 @@
+"""The options tree: what Python, TOML, run.json and the command line write is one value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from ldm.config import (
+    Build,
+    Evaluate,
+    OptimisePlan,
+    Refine,
+    Section,
+    dump,
+    hints,
+    load,
+    merge,
+    takes,
+    typed,
+    written,
+)
+from ldm.errors import LdmError
+
+SPECS = (Evaluate, Refine, OptimisePlan, Build)
+#: The first text that is drawn takes seconds on a busy machine.
+PATIENT = hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+NAME = st.from_regex(r"[a-z]{1,8}", fullmatch=True)
+SCALAR = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
+VALUE = SCALAR | st.lists(SCALAR, max_size=3).map(tuple)
+SECTION = st.builds(
+    lambda name, options: Section(name, tuple(sorted(options.items()))),
+    NAME,
+    st.dictionaries(NAME.filter(lambda one: one != "name"), VALUE, max_size=4),
+)
+#: A field's type → its values, where pydantic's own strategy will not do.
+BOUNDED = {
+    "rounds": st.integers(5, 9),
+    "round": st.integers(1, 5),
+    "per_kind": st.integers(0, 9),
+    "batch_size": st.integers(0, 9),
+    "min_reward": st.floats(0, 1),
+    "goals": st.just("even"),
+    "models": st.just((("llm", "m"),)),
+}
+
+
+def values_of(kind: type[Any]) -> st.SearchStrategy[Any]:
+    """Return any value of a spec."""
+
+    def strategy(name: str, hint: Any) -> st.SearchStrategy[Any]:
+        if name in BOUNDED:
+            return BOUNDED[name]
+        return SECTION if hint is Section else st.from_type(hint)
+
+    return st.builds(kind, **{n: strategy(n, one.hint) for n, one in hints(kind).items()})
+
+
+@PATIENT
+@given(st.one_of(*map(values_of, SPECS)))
+def test_every_spec_comes_back_from_json(spec: Any) -> None:
+    assert load(type(spec), json.loads(json.dumps(dump(spec)))) == spec
+    assert hash(spec) is not None  # builders are compared, and sent to other processes
+
+
+@dataclass(frozen=True)
+class Options:
+    k: int = 5
+    rate: float = 0.5
+    decision: Literal["pooled", "per-batch"] = "pooled"
+    rank: bool = False
+    data: str | None = None
+    kinds: tuple[str, ...] = ()
+    limit: int | None = 3
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError("k must be at least 1")
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        ("name", "text", "value"),
+        [
+            ("k", "7", 7),
+            ("rate", "0.25", 0.25),
+            ("decision", "per-batch", "per-batch"),
+            ("rank", "true", True),
+            ("rank", "no", False),
+            ("data", "/a b", "/a b"),
+            ("data", "none", None),
+            ("kinds", "heat, cool", ("heat", "cool")),
+            ("limit", "None", None),
+        ],
+    )
+    def test_are_read_by_the_type_of_their_field(self, name: str, text: str, value: object) -> None:
+        assert getattr(typed(Options, {name: text}, "agent x"), name) == value
+
+    def test_that_are_not_given_keep_their_defaults(self) -> None:
+        assert typed(Options, {}, "agent x") == Options()
+
+    @pytest.mark.parametrize(
+        ("name", "text", "message"),
+        [
+            ("k", "many", "k of agent x takes an integer, not 'many'."),
+            ("k", "0", "k must be at least 1"),
+            ("decision", "both", "takes one of pooled, per-batch"),
+            ("rank", "perhaps", "rank of agent x takes true or false"),
+            ("dicision", "pooled", "Did you mean 'decision'?"),
+        ],
+    )
+    def test_that_do_not_fit_are_named(self, name: str, text: str, message: str) -> None:
+        with pytest.raises(LdmError) as caught:
+            typed(Options, {name: text}, "agent x")
+        assert message in str(caught.value)
+
+    @pytest.mark.parametrize("one", fields(Options), ids=lambda one: one.name)
+    def test_are_written_as_they_are_read(self, one: Any) -> None:
+        value = getattr(Options(kinds=("a", "b")), one.name)
+        assert getattr(typed(Options, {one.name: written(value)}, "x"), one.name) == value
+
+    def test_have_a_type_in_words(self) -> None:
+        assert takes(int | None) == "an integer or none"
+        assert takes(tuple[str, ...]) == "a list such as a,b"
+
+
+class TestSpecs:
+    def test_read_names_mappings_paths_and_lists(self) -> None:
+        values: Any = {"agent": {"name": "ldm", "k": 7}, "kinds": ["heat"], "memory": Path("m")}
+        spec = Evaluate("alfworld", **values)  # type: ignore[arg-type]
+        section = Section("ldm", (("k", 7),))
+        assert spec == Evaluate(Section("alfworld"), agent=section, kinds=("heat",), memory="m")
+
+    def test_refuse_one_text_in_place_of_several(self) -> None:
+        text: Any = "heat"
+        with pytest.raises(LdmError, match="kinds takes several values") as refused:
+            Evaluate(kinds=text)
+        assert refused.value.remedy == "Write kinds=('heat',)."
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            ({"limt": 3}, "run.json: spec has no option 'limt'. Did you mean 'limit'?"),
+            ({"limit": "three"}, "run.json: spec.limit takes an integer or none, not 'three'."),
+            ({"agent": 3}, "run.json: spec.agent takes a name or a table of options, not 3."),
+            ({"agent": {"k": {}}}, "run.json: spec.agent takes a name or a table of options"),
+        ],
+    )
+    def test_name_the_place_of_a_value_that_does_not_fit(
+        self, values: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(LdmError) as refused:
+            load(Evaluate, values, where="run.json: spec")
+        assert message in str(refused.value)
+
+    def test_layers_win_option_by_option(self) -> None:
+        preset = {"env": {"name": "webshop", "goals": "human"}, "agent": {"k": 5}, "limit": 9}
+        asked = {"env": {"page_size": 3}, "agent": "ldm", "limit": 2}
+        spec = load(Evaluate, merge(Evaluate, preset, asked))
+        assert spec.env == Section("webshop", (("goals", "human"), ("page_size", 3)))
+        assert (spec.agent, spec.limit) == (Section("ldm", (("k", 5),)), 2)
+
+    @pytest.mark.parametrize("values", [{"rounds": 0}, {"goals": "failed", "tasks": ("a",)}])
+    def test_of_a_refinement_fit_together(self, values: dict[str, Any]) -> None:
+        with pytest.raises(LdmError):
+            Refine(**values)
+
+    def test_sections_take_the_type_of_each_option(self) -> None:
+        section = Section("x", (("k", "7"), ("kinds", "a,b")))
+        settled = section.settled(Options, "agent x")
+        assert settled.options == {"k": 7, "kinds": ("a", "b")}
+        assert replace(settled) == settled.settled(Options, "agent x")
