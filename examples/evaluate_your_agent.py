@@ -14,32 +14,30 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated
 
 import ldm
 
 
 @dataclass(frozen=True, slots=True)
 class ImitatorOptions:
-    """k: tuples for each step. control: "random" draws them. budget: of steps."""
-
-    k: int = 10
-    control: str = ""
-    budget: int = 50
+    k: Annotated[int, "Tuples recalled at each step"] = 10
+    control: Annotated[str, "random draws the tuples"] = ""
+    budget: Annotated[int, "Steps of a trial"] = 50
 
 
-class Imitator:
-    """What `ldm` asks of an agent: these five facts, a budget, and a way to solve an episode."""
+class Imitator(ldm.Agent):
+    """Imitates the recalled actions. An agent defines a name, a budget and how it solves a task."""
 
     name = "imitator"
-    sees_reward = False
-    needs: ClassVar[Sequence[str]] = ("memory",)
-    paper: ClassVar[str] = "an example"
-    Options: ClassVar[type[Any]] = ImitatorOptions
+    needs = ("memory",)
+    Options = ImitatorOptions
+    options: ImitatorOptions
 
     def __init__(self, options: ImitatorOptions, resources: ldm.Resources) -> None:
         assert resources.memory is not None  # `needs` says so
-        self.options, self.memory = options, resources.memory
+        super().__init__(options, resources)
+        self.memory = resources.memory
 
     def budget(self, card: ldm.Card) -> int:
         return self.options.budget

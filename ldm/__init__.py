@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ldm.agents import Resources
     from ldm.config import Build, Evaluate, OptimisePlan, Refine, Section
     from ldm.envs.formats import Assumed
-    from ldm.episode import Agent, Environment, Episode
+    from ldm.episode import Agent, Environment, EnvironmentBase, Episode
     from ldm.errors import LdmError
     from ldm.llm.models import ModelOptions
     from ldm.llm.service import Connection
@@ -73,6 +73,7 @@ __all__ = [
     "Connection",
     "Credited",
     "Environment",
+    "EnvironmentBase",
     "Episode",
     "Evaluate",
     "Grid",
@@ -132,6 +133,7 @@ _MODULES = {
     "Connection": "ldm.llm.service",
     "Credited": "ldm.run.crediting",
     "Environment": "ldm.episode",
+    "EnvironmentBase": "ldm.episode",
     "Episode": "ldm.episode",
     "Evaluate": "ldm.config",
     "Grid": "ldm.run.grid",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldm import registry
 from ldm.errors import LdmError
-from ldm.options import sentences
+from ldm.options import descriptions
 from ldm.types import Card
 
 
@@ -45,8 +45,8 @@ def envs(name: str = "") -> dict[str, dict[str, Any]]:
     def describe(env: Any) -> dict[str, Any]:
         data = metadata_of(env).data
         return {
-            "paper": getattr(env, "paper", ""),
-            "needs": getattr(env, "needs", ""),
+            "paper": env.paper,
+            "needs": env.needs,
             "default_split": env.default_split,
             "data": data.place if data else "",
             "data_sizes": dict(data.sizes) if data else {},
@@ -76,7 +76,7 @@ def _entries(
                 "is": (loaded.__doc__ or "").strip().partition("\n")[0],
                 **describe(loaded),
                 "options": _defaults(loaded.Options),
-                "descriptions": sentences(loaded.Options),
+                "descriptions": descriptions(loaded.Options),
                 "class": target,
             }
         except (LdmError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""Environment and Agent protocols, and the Episode that stands between them.
+"""The contract of environments and agents, and the Episode that stands between them.
 
 An agent never holds the environment: it acts through an `Episode`, which records every step,
 counts invalid actions, enforces the budget and hides the reward from agents that do not declare
@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast, runtime_checkable
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
-from ldm.errors import LdmError, RunStopped
+from ldm.errors import ForkUnsupported, LdmError, RunStopped
+from ldm.reporting import Reporting
 from ldm.types import Card, End, EpisodeResult, Note, Past, Step, Task, TimeStep, Trajectory, Usage
 
 #: A score this close to 1 is a success in every environment here.
@@ -25,24 +28,41 @@ CALLS = "calls"
 NO_ACTION = "(no action)"
 
 
+#: Option that names a file → the option with its digest, and the function that computes it.
+Digests = Mapping[str, tuple[str, Callable[[Path], str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """The options of agents and environments that have none."""
+
+
+#: The card of an environment class whose instances make their own.
+NO_CARD = Card(name="", rules="", actions=())
+
+
 @runtime_checkable
 class Environment(Protocol):
     """A world in text. `ldm.testing.EnvironmentContract` states what every one must satisfy."""
 
     card: Card
 
+    @abstractmethod
     def protocol(self) -> Mapping[str, Any]:
         """Return what makes scores comparable, as JSON values: version, data hash, …"""
         ...
 
+    @abstractmethod
     def tasks(self, split: str) -> Sequence[Task]:
-        """Return a split's tasks in a fixed order. Raises LdmError for a missing split or data."""
+        """Return a split's tasks in a fixed order. Raise LdmError for a missing split or data."""
         ...
 
+    @abstractmethod
     def reset(self, task: Task) -> TimeStep:
         """Start `task` anew; the observation is the opening."""
         ...
 
+    @abstractmethod
     def step(self, action: str) -> TimeStep:
         """Execute `action`. An invalid one changes nothing and returns valid=False."""
         ...
@@ -51,33 +71,121 @@ class Environment(Protocol):
         """Return an action or observation of a record in the words of the present task.
 
         Environments whose data come in several dialects translate here, so that a memory recorded
-        in one works in the other; all others return `text` itself.
+        in one works in the other.
         """
-        ...
+        return text
 
     def fork(self) -> Environment:
-        """Return an independent copy in the same state. Raises ForkUnsupported if impossible."""
-        ...
+        """Return an independent copy in the same state. Raise ForkUnsupported if impossible."""
+        raise ForkUnsupported(
+            f"{type(self).__name__} cannot be copied.", "Define its method fork, or use another."
+        )
 
     def close(self) -> None:
         """Release what the environment holds; closing twice is harmless."""
-        ...
 
 
-@runtime_checkable
-class Agent(Protocol):
-    """Something that solves tasks. `sees_reward` is shown in every table."""
+class EnvironmentBase(Environment):
+    """Base of environment classes: it declares what each may define besides `Environment`.
+
+    A registered class is built from its options alone, and picklable factories build it.
+    """
+
+    #: A frozen dataclass with defaults for all its fields (`--set env.field=value`).
+    Options: ClassVar[type[Any]] = NoOptions
+    #: The split that `ldm eval` plays by default; every class defines it.
+    default_split: ClassVar[str]
+    #: Splits that `ldm refine` may explore; the first is the default.
+    train_splits: ClassVar[tuple[str, ...]] = ()
+    #: Origin, and packages or data that are needed, for `ldm envs`.
+    paper: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
+    #: Data, splits and packages: `ldm.envs.metadata.Metadata`; None for its defaults.
+    metadata: ClassVar[Any] = None
+    card: Card = NO_CARD
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    def prepare(self) -> None:
+        """Load what would be loaded at first use, before threads work beside each other."""
+
+    def solution(self, task: Task) -> str:
+        """Return in words what solves a training task, or "" if that is not told."""
+        return ""
+
+    def answer(self, trajectory: Trajectory) -> Any:
+        """Return the question, the answer given and the right one, or None if there is none."""
+        return None
+
+
+class Agent(ABC):
+    """Base of agents: it declares what each may define; `name`, `budget` and `solve` each must.
+
+    A registered class is built from its options and `ldm.agents.Resources`. The values that it was
+    published with in an environment stand on that environment's card.
+    """
 
     name: str
-    sees_reward: bool
+    #: Origin of the method, for `ldm agents` and tables.
+    paper: ClassVar[str] = ""
+    #: Whether it sees rewards, as every table shows.
+    sees_reward: bool = False
+    #: Whether it is shown the possible actions if it has no option `admissible`.
+    sees_actions: ClassVar[bool] = True
+    #: Names of the Resources that it cannot work without, e.g. ("memory", "reasoner").
+    needs: ClassVar[Sequence[str]] = ()
+    #: A frozen dataclass of hyper-parameters with the paper's defaults (`--set field=value`).
+    Options: ClassVar[type[Any]] = NoOptions
+    #: Options that name files, which are recorded with their digests.
+    digests: ClassVar[Digests] = {}
+    #: What prompts show of `sources`, and how to show something else, for messages.
+    source_noun: ClassVar[str] = "demonstrations"
+    source_remedy: ClassVar[str] = (
+        "show others with --set demonstrations=FILE, or none with --set shots=0"
+    )
+    #: Measures, findings and trees for reports.
+    reporting: ClassVar[Reporting] = Reporting()
 
+    def __init__(self, options: Any, resources: Any) -> None:
+        self.options = options
+        self._resources = resources
+
+    @classmethod  # noqa: B027 - agents may leave it
+    def check(cls, card: Card, options: Any) -> None:
+        """Raise LdmError if the agent cannot work in the environment of this card."""
+
+    @classmethod  # noqa: B027 - agents may leave it
+    def check_kinds(cls, options: Any, env: str, kinds: Collection[str]) -> None:
+        """Raise LdmError if the agent cannot work on tasks of one of these kinds."""
+
+    @classmethod
+    def also_needs(cls, options: Any) -> Sequence[str]:
+        """Return the names of Resources that these options need besides `needs`."""
+        return ()
+
+    @classmethod
+    def sources(cls, options: Any, env: str) -> Collection[str]:
+        """Return the sources of what prompts show, which may not be evaluated."""
+        return ()
+
+    @classmethod
+    def notice(cls, options: Any) -> str:
+        """Return what users should know before the agent plays with these options, or ""."""
+        return ""
+
+    @classmethod
+    def with_model(cls, given: Mapping[str, str]) -> Mapping[str, str]:
+        """Return options that new runs take besides the given ones if a model is configured."""
+        return {}
+
+    @abstractmethod
     def budget(self, card: Card) -> int:
         """Return how many environment and think steps a trial may take; `card`: where."""
-        ...
 
+    @abstractmethod
     def solve(self, episode: Episode) -> None:
         """Work on the episode's task, in one or more trials."""
-        ...
 
 
 class EpisodeOver(Exception):
@@ -102,7 +210,7 @@ class Episode:
     def __init__(self, env: Environment, task: Task, *, budget: int, sees_reward: bool) -> None:
         """Prepare the episode. budget: steps per trial, at least 1."""
         if budget < 1:
-            raise LdmError(f"A budget of {budget} steps leaves nothing to do.", "Use at least 1.")
+            raise LdmError(f"The budget must be at least 1 step, not {budget}.", "Raise it.")
         self.goal = task.goal
         self.env_name = task.env
         self.kind = task.kind
@@ -302,7 +410,7 @@ class Episode:
 
 
 def checked(now: TimeStep, task: Task) -> TimeStep:
-    """Return `now`; raise LdmError where its reward is none, which would spoil all records."""
+    """Return `now`; raise LdmError for an impossible reward, which would spoil all records."""
     if not -1 <= now.reward <= 1:  # nor is anything that is not a number
         raise LdmError(
             f"The environment of {task.id} gives the reward {now.reward!r}, "

@@ -22,10 +22,24 @@ from ldm.errors import LdmError
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The members that a class of another package must have. tests: the class that checks them."""
+    """The members of a registered class: those of `base`, which has defaults, and `required`.
 
-    members: tuple[str, ...] = ()
+    tests: the test class that states what each member does.
+    """
+
+    base: type
+    required: tuple[str, ...] = ()
     tests: str = ""
+
+    def lacking(self, named: Any) -> list[str]:
+        """Return the members that `named` lacks or leaves abstract."""
+        public = (member for member in dir(self.base) if not member.startswith("_"))
+        abstract = getattr(named, "__abstractmethods__", ())
+        return [
+            member
+            for member in dict.fromkeys((*self.required, *public))
+            if not hasattr(named, member) or member in abstract
+        ]
 
 
 #: The "package.module:Class" names given by the user of this process.
@@ -45,7 +59,7 @@ def load(
     group: str,
     what: str,
     *,
-    contract: Contract = Contract(),
+    contract: Contract | None = None,
     recorded: bool = False,
 ) -> Any:
     """Return the object called `name`, or the module if its path names no attribute.
@@ -85,10 +99,12 @@ def load(
             f"The {what} {name!r} ({target}) cannot be imported: {error}.",
             "Check the spelling and that its package is installed in this environment.",
         ) from error
-    if lacking := [member for member in contract.members if not hasattr(loaded, member)]:
+    if contract is not None and (lacking := contract.lacking(loaded)):
+        base = f"{contract.base.__module__}.{contract.base.__qualname__}"
         raise LdmError(
             f"The {what} {name!r} is incomplete: it lacks {', '.join(lacking)}.",
-            f"Add that to the class; {contract.tests} says what each has to do.",
+            f"Derive the class from {base}, which has defaults for most members; "
+            f"{contract.tests} states what each has to do.",
         )
     return loaded
 

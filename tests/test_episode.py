@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from ldm.episode import NO_ACTION, Episode, EpisodeOver, run_episode
+from ldm.episode import NO_ACTION, Agent, Episode, EpisodeOver, run_episode
 from ldm.errors import LdmError
 from ldm.types import Card, EpisodeResult, Trajectory, Usage
 from tests.toy import EchoEnv, ToyEnv, ToyOptions, expert
 
 
 @dataclass
-class Scripted:
+class Scripted(Agent):
     """An agent that does what a function does."""
 
     script: Callable[[Episode], None]
@@ -77,7 +77,7 @@ def test_the_budget_counts_thoughts_and_actions_and_ends_the_trial() -> None:
 
 
 def test_a_budget_of_nothing_is_refused() -> None:
-    with pytest.raises(LdmError, match="budget of 0"):
+    with pytest.raises(LdmError, match="at least 1 step, not 0"):
         play(solving, steps=0)
 
 

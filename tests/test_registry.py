@@ -9,6 +9,8 @@ import pytest
 
 import ldm
 from ldm import registry
+from ldm.envs import load_env
+from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
 from tests.toy import ToyEnv
 
@@ -57,12 +59,27 @@ def test_what_cannot_be_imported_is_named(name: str) -> None:
         registry.load(name, BUILTIN, "none", "environment")
 
 
-def test_a_class_that_lacks_methods_is_refused_with_their_names() -> None:
-    contract = registry.Contract(("reset", "step", "hover", "land"), "the contract tests")
-    with pytest.raises(LdmError, match="is incomplete: it lacks hover, land") as caught:
+class Helicopter(EnvironmentBase):
+    def hover(self) -> None: ...
+    def land(self) -> None: ...
+
+
+class Grounded(EnvironmentBase):
+    default_split = "test"
+
+
+def test_a_class_that_lacks_members_is_refused_with_their_names() -> None:
+    contract = registry.Contract(Helicopter, ("crew",), "the contract tests")
+    with pytest.raises(LdmError, match="is incomplete: it lacks crew, hover, land") as caught:
         registry.load("toy", BUILTIN, "none", "environment", contract=contract)
+    assert "Derive the class from tests.test_registry.Helicopter" in caught.value.remedy
     assert "the contract tests" in caught.value.remedy
     assert registry.load("toy", BUILTIN, "none", "environment") is ToyEnv
+
+
+def test_a_derived_class_that_leaves_methods_abstract_is_refused_with_their_names() -> None:
+    with pytest.raises(LdmError, match="it lacks protocol, reset, step, tasks"):
+        load_env("tests.test_registry:Grounded")
 
 
 def test_listing_names_imports_nothing() -> None:

@@ -15,8 +15,9 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
+from ldm.episode import EnvironmentBase
 from ldm.errors import ForkUnsupported, LdmError
 from ldm.types import Card, Step, Task, TimeStep, Trajectory, stable_seed
 
@@ -30,23 +31,18 @@ NOTHING = "Nothing happens."
 
 @dataclass(frozen=True, slots=True)
 class ToyOptions:
-    """tasks: how many a split has. shelves: how many to search. delay: seconds that a step takes.
-
-    broken: the environment raises at the first step of the task with this id.
-    dialect: part of the protocol and of nothing else.
-    """
-
-    tasks: int = 12
-    shelves: int = SHELVES
-    delay: float = 0.0
-    broken: str = ""
-    dialect: str = "plain"
+    tasks: Annotated[int, "Tasks of a split"] = 12
+    shelves: Annotated[int, "Shelves to search"] = SHELVES
+    delay: Annotated[float, "Seconds that a step takes"] = 0.0
+    broken: Annotated[str, "Task whose first step raises an error"] = ""
+    dialect: Annotated[str, "Part of the protocol and of nothing else"] = "plain"
 
 
-class ToyEnv:
-    default_split: ClassVar[str] = "test"
-    train_splits: ClassVar[tuple[str, ...]] = ("train",)
+class ToyEnv(EnvironmentBase):
+    default_split = "test"
+    train_splits = ("train",)
     Options = ToyOptions
+    options: ToyOptions
 
     def __init__(self, options: ToyOptions | None = None) -> None:
         self.options = options or ToyOptions()
@@ -215,16 +211,15 @@ def _layout(task: Task, shelves: int) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class EchoOptions:
-    """tasks: how many a split has. words: how many words a task asks for."""
-
-    tasks: int = 6
-    words: int = 2
+    tasks: Annotated[int, "Tasks of a split"] = 6
+    words: Annotated[int, "Words that a task asks for"] = 2
 
 
-class EchoEnv:
-    default_split: ClassVar[str] = "test"
-    train_splits: ClassVar[tuple[str, ...]] = ("train",)
+class EchoEnv(EnvironmentBase):
+    default_split = "test"
+    train_splits = ("train",)
     Options = EchoOptions
+    options: EchoOptions
 
     def __init__(self, options: EchoOptions | None = None) -> None:
         self.options = options or EchoOptions()

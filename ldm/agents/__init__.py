@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from pathlib import Path
+from typing import Any
 
 from ldm import registry
 from ldm.embed import Embedder
@@ -14,7 +15,8 @@ from ldm.llm import LLM, Role, ScopedLLM
 from ldm.memory import Memory
 from ldm.reason import Reasoner
 from ldm.reason.prompting import PromptedOptions
-from ldm.types import Card
+from ldm.reporting import Reporting
+from ldm.types import Card, EpisodeResult
 
 AGENTS = {
     "act": "ldm.agents.act:ActAgent",
@@ -30,14 +32,11 @@ AGENTS = {
     "random": "ldm.agents.random:RandomAgent",
     "react": "ldm.agents.react:ReactAgent",
     "reflexion": "ldm.agents.reflexion:ReflexionAgent",
-    "standard": "ldm.agents.standard:StandardAgent",
+    "standard": "ldm.agents.act:ActAgent",
     "try_again": "ldm.agents.try_again:TryAgainAgent",
 }
 GROUP = "ldm.agents"
-CONTRACT = registry.Contract(
-    ("name", "sees_reward", "needs", "Options", "budget", "solve"),
-    "ldm.testing.AgentContract",
-)
+CONTRACT = registry.Contract(Agent, ("name",), "ldm.testing.AgentContract")
 NO_MODEL = (
     "Name one with --llm MODEL and its server with OPENAI_BASE_URL (and OPENAI_API_KEY), or use an "
     "agent that works without one: `ldm agents` lists what each needs."
@@ -46,12 +45,11 @@ NO_MODEL = (
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What an agent may be built from. `needs` of its class says which it cannot do without.
+    """What an agent is built from; `needs` of its class names those that it cannot work without.
 
-    llm, planner: there together, where a model is configured; they may be the same one.
-    ask: makes a reasoner that asks a model, for an environment with this card; it is there where a
-    model is configured, and reasoner_llm with it.
-    embedding: loads the embedder when it is first called, for agents that may need one.
+    llm, planner, reasoner_llm, ask: set if a model is configured; models may be the same one.
+    ask: makes a reasoner that asks a model, for an environment with this card.
+    embedding: loads the embedder when it is first called.
     """
 
     memory: Memory | None = None
@@ -66,7 +64,7 @@ class Resources:
     def model(self, episode: Episode, role: Role = "llm") -> LLM:
         """Return the model of a role for one episode: its account is charged, its draws differ.
 
-        Raises LdmError where none is configured.
+        Raise LdmError if none is configured.
         """
         model = {"llm": self.llm, "planner": self.planner, "reasoner": self.reasoner_llm}[role]
         if model is None:
@@ -81,7 +79,7 @@ class Resources:
     def reasoning(self, episode: Episode, options: PromptedOptions) -> Reasoner:
         """Return the reasoner for one episode: a model's, charged to it, or the offline one.
 
-        Raises LdmError where there is neither.
+        Raise LdmError if there is neither.
         """
         if self.ask is not None:
             return self.ask(self.model(episode, "reasoner"), episode.card, options)
@@ -90,53 +88,44 @@ class Resources:
         return self.reasoner
 
 
-class AgentClass(Protocol):
-    """What a registered agent class offers beside `Agent` itself.
-
-    Options: a frozen dataclass of hyper-parameters with the paper's defaults (`--set field=value`);
-    a static method with_model(given) returns the options that new runs take beside the given ones
-    where a model is configured.
-    needs: names of the Resources it cannot work without, e.g. ("memory", "reasoner").
-    paper: where the agent comes from, for `ldm agents` and tables.
-    It may also have static methods sources(options, env) → what its prompts show and so may not be
-    evaluated, check_card(options, card), which raises LdmError where it cannot work in that
-    environment, also_needs(options) → names of Resources that these options need beside `needs`,
-    and notice(options) → what users should know before it plays with these options, "" for
-    nothing; an attribute `reporting` (`ldm.agents.reporting.Reporting`) for what reports say
-    of it; and an attribute `formerly`, a sequence: what the name stood for before, oldest first,
-    each as the end of a sentence that begins with the agent's name. A run that was recorded then is
-    not resumed. What it was published with in an environment, that environment's card says.
-    """
-
-    name: str
-    sees_reward: bool
-    needs: ClassVar[Sequence[str]]
-    paper: ClassVar[str]
-    Options: ClassVar[type[Any]]
-
-    def __call__(self, options: Any, resources: Resources) -> Agent: ...
-
-
-def load_agent(name: str, *, recorded: bool = False) -> AgentClass:
+def load_agent(name: str, *, recorded: bool = False) -> type[Agent]:
     """Return the agent class called `name` (built in, announced by a package, or module:Class).
 
     recorded: the name comes from a file, see `registry.load`.
     """
-    agent: AgentClass = registry.load(
+    agent: type[Agent] = registry.load(
         name, AGENTS, GROUP, "agent", contract=CONTRACT, recorded=recorded
     )
     return agent
 
 
-def needs_of(agent: AgentClass, options: Any) -> tuple[str, ...]:
+def needs_of(agent: type[Agent], options: Any) -> tuple[str, ...]:
     """Return the names of the Resources that an agent with these options cannot work without."""
-    also = getattr(agent, "also_needs", None)
-    return (*agent.needs, *(also(options) if also else ()))
+    return (*agent.needs, *agent.also_needs(options))
 
 
-def formerly(agent: AgentClass) -> tuple[str, ...]:
-    """Return what the agent's name stood for before, oldest first; () where that never changed."""
-    return tuple(getattr(agent, "formerly", ()))
+def check_files(agent: type[Agent], options: Any) -> None:
+    """Raise LdmError if a file that the options name has changed since its digest was recorded."""
+    for option, (digest_option, digest) in agent.digests.items():
+        place, before = getattr(options, option), getattr(options, digest_option)
+        if place is not None and before not in (None, digest(Path(place))):
+            raise LdmError(
+                f"{place} (option {option}) has changed since the run began.",
+                "Start a new run, or restore the earlier content.",
+            )
+
+
+def reporting_named(name: str) -> Reporting:
+    """Return what the agent called `name` in a record tells reports; nothing if it is unknown."""
+    try:
+        return load_agent(name, recorded=True).reporting
+    except LdmError:
+        return Reporting()
+
+
+def reporting_on(results: Sequence[EpisodeResult]) -> Reporting:
+    """Return what the agent that had these results tells reports."""
+    return reporting_named(results[0].agent) if results else Reporting()
 
 
 __all__ = [
@@ -144,10 +133,11 @@ __all__ = [
     "GROUP",
     "NO_MODEL",
     "Agent",
-    "AgentClass",
     "Episode",
     "Resources",
-    "formerly",
+    "check_files",
     "load_agent",
     "needs_of",
+    "reporting_named",
+    "reporting_on",
 ]

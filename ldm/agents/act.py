@@ -1,24 +1,17 @@
-"""Act (ReAct's baseline, Yao et al., arXiv 2210.03629, §3.2): ReAct without its thoughts."""
+"""Act (ReAct's baseline, Yao et al., arXiv 2210.03629, §3.2): ReAct without its thoughts.
+
+LDM² (arXiv 2312.08402, §4.2) calls the same Standard: the registry knows it by both names. ReAct's
+own Standard is a question answered at once: `cot` without a thought.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import ClassVar
-
-from ldm.agents.executor import run
-from ldm.agents.exemplars import ExemplarAgent
-from ldm.episode import Episode
+from ldm.agents.react import ReactAgent
 
 
-class ActAgent(ExemplarAgent):
+class ActAgent(ReactAgent):
     """Acts and observes as the demonstrations do, without a thought."""
 
     name = "act"
-    paper: ClassVar[str] = "Act, ReAct, arXiv 2210.03629, §3.2"
-
-    def solve(self, episode: Episode) -> None:
-        """Start one trial."""
-        llm = self._resources.model(episode)
-        with episode.trial():
-            work = replace(self.work(episode), thinking=False)
-            run(episode, llm, work, self.options)
+    paper = "Act, ReAct, arXiv 2210.03629, §3.2; Standard, LDM², arXiv 2312.08402"
+    thinking = False

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
-from ldm.agents.decomposition.findings import REPORTING
-from ldm.agents.reporting import Reporting
+from ldm.agents.decomposition.tree import REPORTING
+from ldm.options import at_least
 from ldm.types import Card
 
-#: d_max where the environment's card has no published number.
+#: d_max if the environment's card has no published number.
 DEPTH = 3
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptOptions(DividingOptions):
-    """d_max: the greatest depth (§3.3); None for the environment's published one (§4.2), or 3."""
+    """Options of ADaPT. d_max is published in §4.2."""
 
-    d_max: int | None = None
+    d_max: Annotated[int | None, "Maximum recursion depth (§3.3); none: as published"] = None
 
     def __post_init__(self) -> None:
         DividingOptions.__post_init__(self)
-        if self.d_max is not None and self.d_max < 1:
-            raise ValueError("d_max is 1 or more")
+        at_least(1, d_max=self.d_max)
 
 
 class AdaptAgent(DividingAgent):
     """Tries the task; decomposes it, as deep as needed, where its executor fails."""
 
     name = "adapt"
-    paper: ClassVar[str] = "ADaPT, arXiv 2311.05772"
-    formerly: ClassVar[Sequence[str]] = (
-        "showed its executors whole tasks of the same kind (strength=task) unless told otherwise, "
-        "and none of how they judge themselves",
-    )
-    reporting: ClassVar[Reporting] = REPORTING
-    Options: ClassVar[type[AdaptOptions]] = AdaptOptions
+    paper = "ADaPT, arXiv 2311.05772"
+    reporting = REPORTING
+    Options = AdaptOptions
     options: AdaptOptions
 
     def depth(self, card: Card) -> int:

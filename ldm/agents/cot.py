@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from ldm.agents import Resources, demonstrations, replies
-from ldm.agents.replies import THINK, Form
-from ldm.agents.reporting import Measure, Reporting
-from ldm.agents.transcript import View, ask
-from ldm.episode import Episode
+from ldm.agents import demonstrations, replies
+from ldm.agents.loop import Loop, LoopOptions, View, Work
+from ldm.agents.replies import THINK, Form, Reply
+from ldm.episode import NO_ACTION, Agent, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import GREEDY, LLM, Message, Sampling
+from ldm.options import at_least
 from ldm.prompts import render
+from ldm.reporting import Measure, Reporting
 from ldm.types import Card, EpisodeResult, Trajectory
 
 #: How the line of the answer is labelled, and what stands for it in `Card.answer`.
@@ -36,42 +35,30 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 @dataclass(frozen=True, slots=True)
 class CotOptions:
-    """thought: reason before answering (arXiv 2201.11903, §2); without it, Standard of ReAct, §3.2.
-    samples: with 1 the reply is greedy; with several, each is drawn at `temperature`, and the
-    answer that most of them give is taken (arXiv 2203.11171, §2; 21 are CoT-SC of ReAct, §3.2).
-    temperature: sampling temperature of several samples (ReAct, §3.2). shots: demonstrations that
-    the prompt shows, those of the task's kind first (ReAct, §3.2: 6 on HotpotQA); 0 is zero-shot
-    (arXiv 2205.11916).
-    demonstrations: a file of trajectories in place of the shipped ones (ours).
-    demonstrations_digest: digest of the file of demonstrations when the run began (ours); set by
-    the command line, so that no run mixes two. reply: maximum tokens of a reply (ours).
+    """Options of chain of thought.
+
+    Without a thought it is Standard of ReAct (§3.2). A single sample is greedy; 21 samples at 0.7
+    are ReAct's CoT-SC. Six shots are ReAct's on HotpotQA; none is zero-shot (arXiv 2205.11916).
     """
 
-    #: As in `ldm.agents.executor.LoopOptions`.
-    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
-        "demonstrations": ("demonstrations_digest", demonstrations.digest)
-    }
-
-    thought: bool = True
-    samples: int = 1
-    temperature: float = 0.7
-    shots: int = 6
-    demonstrations: str | None = None
-    demonstrations_digest: str | None = None
-    reply: int = 300
+    thought: Annotated[bool, "Reason before answering"] = True
+    samples: Annotated[int, "Replies drawn, of which the most frequent answer is taken"] = 1
+    temperature: Annotated[float, "Sampling temperature of several samples"] = 0.7
+    shots: Annotated[int, "Demonstrations in a prompt, those of the task's kind first"] = 6
+    demonstrations: Annotated[str | None, "File of trajectories to show instead"] = None
+    demonstrations_digest: Annotated[str | None, "Digest of that file; set by ldm"] = None
+    reply: Annotated[int, "Maximum tokens of a reply"] = 300
 
     def __post_init__(self) -> None:
-        if self.shots < 0:
-            raise ValueError("shots is 0 or more")
-        if self.samples < 1 or self.reply < 1:
-            raise ValueError("samples and reply are 1 or more")
+        at_least(0, shots=self.shots)
+        at_least(1, samples=self.samples, reply=self.reply)
         if self.temperature <= 0:
-            raise ValueError("temperature is above 0: at 0 all samples would be the same")
+            raise ValueError("temperature must be above 0: at 0 all samples would be the same")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply as it was understood; "" where there is none. form: as of `replies.Reply`."""
+    """A reply as it was understood, "" where it says nothing. form: as of `replies.Reply`."""
 
     thought: str
     answer: str
@@ -79,94 +66,100 @@ class Answer:
 
 
 def _agreement(result: EpisodeResult) -> float | None:
-    """Return how many per cent of several samples gave the chosen answer; None for a single one."""
+    """Return the percentage of several samples with the chosen answer; None for a single one."""
     for note in result.notes:
         if note.kind == NOTE and len(note.data["samples"]) > 1:
             return 100 * len(note.data["votes"]) / len(note.data["samples"])
     return None
 
 
-class CotAgent:
+class CotAgent(Agent):
     """Answers from what the model knows, by reasoning alone; several samples vote."""
 
     name = "cot"
-    sees_reward = False
-    sees_actions: ClassVar[bool] = False  # it answers, and chooses among nothing
-    needs: ClassVar[Sequence[str]] = ("llm",)
-    paper: ClassVar[str] = "CoT, arXiv 2201.11903, and CoT-SC, as in ReAct, arXiv 2210.03629, §3.2"
-    reporting: ClassVar[Reporting] = Reporting(
+    sees_actions = False  # it answers, and chooses among nothing
+    needs = ("llm",)
+    paper = "CoT, arXiv 2201.11903, and CoT-SC, as in ReAct, arXiv 2210.03629, §3.2"
+    reporting = Reporting(
         (Measure("agreement", "per cent of its samples that gave the chosen answer", _agreement),)
     )
-    Options: ClassVar[type[CotOptions]] = CotOptions
+    Options = CotOptions
+    options: CotOptions
+    digests: ClassVar[Digests] = {
+        "demonstrations": ("demonstrations_digest", demonstrations.digest)
+    }
 
-    def __init__(self, options: CotOptions, resources: Resources) -> None:
-        self.options = options
-        self._resources = resources
-
-    @staticmethod
-    def sources(options: CotOptions, env: str) -> Iterable[str]:
-        """Return the sources of what its prompts show: they may not be evaluated.
-
-        Raises LdmError where the demonstrations are no longer those that the run began with.
-        """
-        demonstrations.check(options.demonstrations, options.demonstrations_digest)
+    @classmethod
+    def sources(cls, options: CotOptions, env: str) -> Collection[str]:
+        """Return the sources of the demonstrations, which may not be evaluated."""
         return demonstrations.sources(env, options.demonstrations, options.shots)
 
-    @staticmethod
-    def check_card(options: CotOptions, card: Card) -> None:
-        """Raise LdmError where tasks cannot be answered at once."""
+    @classmethod
+    def check(cls, card: Card, options: CotOptions) -> None:
+        """Raise LdmError if no single action answers a task."""
         if PLACE not in card.answer:
             raise LdmError(
-                f"The agent {CotAgent.name} answers questions, and a task of {card.name} is none: "
+                f"The agent {cls.name} answers questions, and a task of {card.name} is none: "
                 "no single action answers it (`Card.answer`).",
                 "Use an environment of questions, or an agent that acts, such as act or react.",
             )
 
     def budget(self, card: Card) -> int:
-        """Return the steps of a trial: the answer is the only one."""
+        """Return 1: the answer is the only step."""
         return 1
 
     def solve(self, episode: Episode) -> None:
-        """Start one trial. Raises LdmError where tasks cannot be answered at once."""
-        self.check_card(self.options, episode.card)
+        """Play one trial. Raise LdmError if no single action answers a task."""
+        self.check(episode.card, self.options)
         with episode.trial():
-            drawn = self._draw(episode, self._resources.model(episode))
-            votes = counted([one.answer for one in drawn])
-            chosen = drawn[votes[0]] if votes else Answer("", "", "malformed")
-            forms = Counter(one.form for one in drawn)
-            counts = {form: forms[form] for form in ("loose", "malformed")}
-            episode.note("replies", replies=len(drawn), **counts, dropped=0)
-            samples = [{"thought": one.thought, "answer": one.answer} for one in drawn]
-            episode.note(NOTE, samples=samples, votes=votes)
-            action = episode.card.answer.replace(PLACE, chosen.answer) if votes else ""
-            episode.act(action, thought=chosen.thought)
+            _Answering(episode, self._resources.model(episode), self.options).run()
 
-    def _draw(self, episode: Episode, llm: LLM) -> list[Answer]:
-        """Return what every sample answers."""
-        options = self.options
+
+class _Answering(Loop):
+    """A loop of one step: the answer that most samples give."""
+
+    joined = True
+    stop = ()
+
+    def __init__(self, episode: Episode, llm: LLM, options: CotOptions) -> None:
         known = demonstrations.load(episode.env_name, options.demonstrations)
-        examples = [
-            text
-            for one in demonstrations.chosen(known, episode.kind, options.shots)
-            if (text := example(one, episode.card, thinking=options.thought))
-        ]
-
-        def prompt(view: View) -> list[Message]:
-            return render(
-                "agents/cot",
-                thinking=options.thought,
-                examples=examples[: view.demonstrations],
-                task=episode.goal,
-            )
-
+        chosen = demonstrations.chosen(known, episode.kind, options.shots)
+        texts = [example(one, episode.card, thinking=options.thought) for one in chosen]
+        usable = [(one, text) for one, text in zip(chosen, texts, strict=True) if text]
+        self.examples = [text for _, text in usable]
+        self.cot = options
+        self.drawn: list[Answer] = []
+        self.votes: list[int] = []
         sampling = GREEDY if options.samples == 1 else Sampling(options.temperature)
-        view, drawn = View(len(examples), 0), []
-        for _ in range(options.samples):
-            completion, view = ask(
-                llm, prompt, view, 0, sampling=sampling, max_tokens=options.reply
-            )
-            drawn.append(read(completion.text, episode.card, thinking=options.thought))
-        return drawn
+        work = Work(episode.goal, tuple(one for one, _ in usable), sampling=sampling)
+        # There is no observation to shorten.
+        super().__init__(episode, llm, work, LoopOptions(reply=options.reply, observation=1))
+
+    def prompt(self, view: View) -> list[Message]:
+        return render(
+            "agents/cot",
+            thinking=self.cot.thought,
+            examples=self.examples[: view.demonstrations],
+            task=self.episode.goal,
+        )
+
+    def read(self, text: str) -> Reply:
+        """Return the answer that most samples give; `text` is the first of them."""
+        for number in range(self.cot.samples):
+            reply = self.ask() if number else text
+            self.drawn.append(read(reply, self.episode.card, thinking=self.cot.thought))
+            self.counts[self.drawn[-1].form] += 1
+        self.votes = counted([one.answer for one in self.drawn])
+        if not self.votes:
+            return Reply(action=NO_ACTION)
+        chosen = self.drawn[self.votes[0]]
+        action = self.episode.card.answer.replace(PLACE, chosen.answer)
+        return Reply(chosen.thought, action)
+
+    def note(self) -> None:
+        super().note()
+        samples = [{"thought": one.thought, "answer": one.answer} for one in self.drawn]
+        self.episode.note(NOTE, samples=samples, votes=self.votes)
 
 
 def example(trajectory: Trajectory, card: Card, *, thinking: bool) -> str:

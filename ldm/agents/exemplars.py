@@ -1,53 +1,55 @@
-"""Whole trajectories of a memory as demonstrations: for each task the ones with the nearest goals.
+"""Whole trajectories of a memory as demonstrations: for each task those with the nearest goals.
 
-They compare what LDM² recalls, single steps, with what retrieval is mostly used for, whole
-processes in the prompt.
+They compare the single steps that LDM² recalls with the common use of retrieval: whole processes in
+the prompt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ldm.agents import Resources
-from ldm.agents.executor import Hint, LoopAgent, LoopOptions, Work, task_work
+from ldm.agents.executor import ExecutorAgent, ExecutorOptions, task_work
+from ldm.agents.loop import Hint, Loop, Work
 from ldm.agents.transcript import example_texts, localized
 from ldm.episode import Episode
 from ldm.errors import LdmError
 from ldm.llm import GREEDY, Sampling
+from ldm.options import at_least
 from ldm.reason.excerpts import characters
 from ldm.types import Trajectory
 
 
 @dataclass(frozen=True, slots=True)
-class ExemplarOptions(LoopOptions):
-    """exemplars: how many of the memory's successful trajectories, those with the nearest goals, to
-    show in place of the demonstrations of whole tasks; 0 shows the demonstrations (ours).
-    exemplar_tokens: maximum tokens of all exemplars, estimated by their length; one that does not
-    fit is replaced by the next (ours).
+class ExemplarOptions(ExecutorOptions):
+    """Options of agents that may be shown a memory's successful trajectories (ours).
+
+    An exemplar that does not fit into the tokens, estimated by its length, gives way to the next.
     """
 
-    exemplars: int = 0
-    exemplar_tokens: int = 3000
+    exemplars: Annotated[int, "Nearest trajectories of the memory to show instead"] = 0
+    exemplar_tokens: Annotated[int, "Maximum tokens of all exemplars"] = 3000
 
     def __post_init__(self) -> None:
-        # super() does not work in a dataclass with slots, which is made anew.
-        LoopOptions.__post_init__(self)
-        if self.exemplars < 0 or self.exemplar_tokens < 1:
-            raise ValueError("exemplars is 0 or more, exemplar_tokens 1 or more")
+        ExecutorOptions.__post_init__(self)
+        at_least(0, exemplars=self.exemplars)
+        at_least(1, exemplar_tokens=self.exemplar_tokens)
         if self.exemplars and self.strength in ("hybrid", "skills"):
             raise ValueError("exemplars are whole tasks of any kind: strength is task or none")
 
 
-class ExemplarAgent(LoopAgent):
-    """What agents share that work at whole tasks and may be shown a memory's trajectories."""
+class ExemplarAgent(ExecutorAgent):
+    """Base of agents that work at whole tasks and may be shown a memory's trajectories."""
 
-    Options: ClassVar[type[ExemplarOptions]] = ExemplarOptions
+    Options = ExemplarOptions
     options: ExemplarOptions
+    #: Whether the model is asked for thoughts.
+    thinking: ClassVar[bool] = True
 
     def __init__(self, options: ExemplarOptions, resources: Resources) -> None:
-        """Raise LdmError where exemplars are asked for and `resources` have no memory."""
+        """Raise LdmError if exemplars are asked for and `resources` have no memory."""
         super().__init__(options, resources)
         if options.exemplars and resources.memory is None:
             raise LdmError(
@@ -55,23 +57,25 @@ class ExemplarAgent(LoopAgent):
                 "Make one with `ldm build-memory`, or leave out exemplars.",
             )
 
-    @staticmethod
-    def also_needs(options: ExemplarOptions) -> Sequence[str]:
-        """Return what these options need beside `needs`."""
+    @classmethod
+    def also_needs(cls, options: Any) -> Sequence[str]:
+        """Return ("memory",) if exemplars are shown."""
         return ("memory",) if options.exemplars else ()
 
-    @staticmethod
-    def sources(options: LoopOptions, env: str) -> Iterable[str]:
-        """Return the sources of the demonstrations; those of a memory it knows itself."""
-        if isinstance(options, ExemplarOptions) and options.exemplars:
-            return frozenset()
-        return LoopAgent.sources(options, env)
+    @classmethod
+    def sources(cls, options: Any, env: str) -> Collection[str]:
+        """Return the sources of the demonstrations; a memory knows its own."""
+        return () if options.exemplars else super().sources(options, env)
 
-    def work(self, episode: Episode, *hints: Hint, sampling: Sampling = GREEDY) -> Work:
-        """Return the whole task as work, see `task_work`; what is shown of a memory is noted.
+    def attempt(self, episode: Episode, *hints: Hint, sampling: Sampling = GREEDY) -> None:
+        """Play one trial of the whole task. hints: shown besides the skills."""
+        llm = self._resources.model(episode)
+        with episode.trial():
+            work = self._work(episode, *hints, sampling=sampling)
+            Loop(episode, llm, replace(work, thinking=self.thinking), self.options).run()
 
-        Call it within a trial.
-        """
+    def _work(self, episode: Episode, *hints: Hint, sampling: Sampling) -> Work:
+        """Return the whole task as work; the exemplars that it shows are noted."""
         options = self.options
         if not options.exemplars:
             return task_work(episode, options, *hints, sampling=sampling)
@@ -79,7 +83,7 @@ class ExemplarAgent(LoopAgent):
         return replace(work, demonstrations=self._exemplars(episode))
 
     def _exemplars(self, episode: Episode) -> tuple[Trajectory, ...]:
-        """Return the nearest trajectories within the budget of tokens, the nearest first."""
+        """Return the nearest trajectories that fit into the tokens, the nearest first."""
         memory, options = self._resources.memory, self.options
         assert memory is not None  # noqa: S101 - checked when the agent was made
         room, chosen = characters(options.exemplar_tokens), []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 from ldm.agents import Resources
-from ldm.episode import Episode
+from ldm.episode import Agent, Episode
 from ldm.errors import LdmError
 from ldm.policy import CONSULTED, VOTES, Decision, Memo, Observed, Policy, PolicyOptions
 from ldm.reason import Process
@@ -16,31 +16,39 @@ from ldm.types import Card
 
 @dataclass(frozen=True, slots=True)
 class LdmOptions(PolicyOptions):
-    """decision: "pooled" is one process over all batch memories of the goal's kind (ours);
-    "per-batch" one process per batch memory, each in a fresh trial, then choose (Eq. 4 and 5).
-    budget: steps of a trial (ours; the paper states none).
+    """Options of the memory agent.
+
+    decision: "pooled" is one process over all batch memories of the goal's kind (ours), "per-batch"
+    one process per batch memory, each in a fresh trial, of which one is chosen (Eq. 4 and 5).
+    The paper states no budget.
     """
 
-    decision: Literal["pooled", "per-batch"] = "pooled"
-    budget: int = 50
+    decision: Annotated[
+        Literal["pooled", "per-batch"], "One process over all batches, or one for each"
+    ] = "pooled"
+    budget: Annotated[int, "Steps of a trial"] = 50
 
 
-class LdmAgent:
+class LdmAgent(Agent):
     """The memory agent. It never sees a reward, and chooses among processes without one."""
 
     name = "ldm"
-    sees_reward = False
-    needs: ClassVar[Sequence[str]] = ("memory", "reasoner")
-    paper: ClassVar[str] = "LDM², arXiv 2312.08402, §3"
+    needs = ("memory", "reasoner")
+    paper = "LDM², arXiv 2312.08402, §3"
     Options = LdmOptions
+    options: LdmOptions
 
     def __init__(self, options: LdmOptions, resources: Resources) -> None:
         """Raise LdmError if `resources` lack a memory or a reasoner."""
         if resources.memory is None or (resources.reasoner is None and resources.ask is None):
             raise LdmError("The agent ldm needs a memory.", "Make one with `ldm build-memory`.")
-        self.options = options
+        super().__init__(options, resources)
         self._memory = resources.memory
-        self._resources = resources
+
+    @classmethod
+    def with_model(cls, given: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the policy's options for decisions with a model."""
+        return PolicyOptions.with_model(given)
 
     def budget(self, card: Card) -> int:
         return self.options.budget

@@ -6,12 +6,10 @@ Any memory or model has to beat it: much of a score is due to the search engine 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
-from ldm.agents import Resources
-from ldm.episode import Episode
+from ldm.episode import Agent, Episode
 from ldm.types import Card, TimeStep
 
 #: A product's number in a click or on a page.
@@ -21,28 +19,24 @@ _SHOWN = re.compile(r"\b(?=[A-Z]*\d)([A-Z0-9]{10})\b")
 
 @dataclass(frozen=True, slots=True)
 class NaiveOptions:
-    """budget: environment steps a trial may take; three are enough (ours)."""
+    """Options of the naive shopper: three steps are enough."""
 
-    budget: int = 3
+    budget: Annotated[int, "Steps of a trial"] = 3
 
 
-class NaiveAgent:
+class NaiveAgent(Agent):
     """Searches the instruction, opens the first product, chooses no option and buys (WebShop)."""
 
     name = "naive"
-    sees_reward = False
-    needs: ClassVar[Sequence[str]] = ()
-    paper: ClassVar[str] = "baseline"
-    Options: ClassVar[type[NaiveOptions]] = NaiveOptions
-
-    def __init__(self, options: NaiveOptions, resources: Resources) -> None:
-        self.options = options
+    paper = "baseline"
+    Options = NaiveOptions
+    options: NaiveOptions
 
     def budget(self, card: Card) -> int:
         return self.options.budget
 
     def solve(self, episode: Episode) -> None:
-        """Search and buy; give up where there is nothing to search or to buy."""
+        """Search and buy; give up if there is nothing to search or to buy."""
         with episode.trial():
             page = episode.act(f"search[{episode.goal}]")
             product = first_product(page) if page.valid else None
@@ -52,7 +46,7 @@ class NaiveAgent:
 
 
 def first_product(now: TimeStep) -> str | None:
-    """Return the number of the first product that can be opened; None where there is none."""
+    """Return the number of the first product that can be opened, or None."""
     if now.admissible is None:
         code = _SHOWN.search(now.observation)
         return code[1] if code else None

@@ -1,19 +1,17 @@
 """Plan-and-Execute (ADaPT's baseline, arXiv 2311.05772, §4.2, App. B): a plan that never changes.
 
 One call writes a plan so detailed that an executor can do each of its steps. They go to executors
-one after the other, as the plan's And and Or say, and nothing is divided further. Where the planner
-gives no step at all, the task itself goes to an executor.
+one after the other by the plan's And and Or, and nothing is divided further. If the planner gives
+no step at all, the task itself goes to an executor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated
 
 from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
-from ldm.agents.decomposition.findings import REPORTING
-from ldm.agents.reporting import Reporting
+from ldm.agents.decomposition.tree import REPORTING
 from ldm.types import Card
 
 #: The whole task, and its sub-tasks.
@@ -22,21 +20,18 @@ DEPTH = 2
 
 @dataclass(frozen=True, slots=True)
 class PlanExecuteOptions(DividingOptions):
-    """plan: maximum tokens of the plan (ours), which is longer than one of a few sub-tasks."""
+    """Options of Plan-and-Execute. Its plan is longer than one of a few sub-tasks (ours)."""
 
-    plan: int = 400
+    plan: Annotated[int, "Maximum tokens of the plan"] = 400
 
 
 class PlanExecuteAgent(DividingAgent):
     """Plans once, in detail; executors do the sub-tasks one after the other by the plan's logic."""
 
     name = "plan_execute"
-    paper: ClassVar[str] = "Plan-and-Execute, ADaPT, arXiv 2311.05772, §4.2, App. B"
-    formerly: ClassVar[Sequence[str]] = (
-        "showed the whole plan to a single run of its executor, as plan_hint does now",
-    )
-    reporting: ClassVar[Reporting] = replace(REPORTING, measures=())
-    Options: ClassVar[type[PlanExecuteOptions]] = PlanExecuteOptions
+    paper = "Plan-and-Execute, ADaPT, arXiv 2311.05772, §4.2, App. B"
+    reporting = replace(REPORTING, measures=())
+    Options = PlanExecuteOptions
     plan_first = True
 
     def depth(self, card: Card) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated
 
-from ldm.agents.executor import Hint, LoopAgent, LoopOptions, examples, run, task_work
+from ldm.agents.executor import ExecutorAgent, ExecutorOptions, examples, task_work
+from ldm.agents.loop import Hint, Loop, View, ask
 from ldm.agents.replies import THINK
-from ldm.agents.transcript import View, ask, outlined, transcript_text
+from ldm.agents.transcript import outlined, transcript_text
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
+from ldm.options import at_least
 from ldm.prompts import render, shortened
 from ldm.types import Trajectory
 
@@ -19,27 +21,26 @@ LONGEST = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class PlanHintOptions(LoopOptions):
-    """plan: maximum tokens of the plan."""
+class PlanHintOptions(ExecutorOptions):
+    """Options of an agent that is shown a plan (ours)."""
 
-    plan: int = 300
+    plan: Annotated[int, "Maximum tokens of the plan"] = 300
 
     def __post_init__(self) -> None:
-        LoopOptions.__post_init__(self)
-        if self.plan < 1:
-            raise ValueError("plan is 1 or more")
+        ExecutorOptions.__post_init__(self)
+        at_least(1, plan=self.plan)
 
 
-class PlanHintAgent(LoopAgent):
+class PlanHintAgent(ExecutorAgent):
     """A planner writes one detailed plan with AND and OR; a single run is shown it throughout."""
 
     name = "plan_hint"
-    paper: ClassVar[str] = "ours, after Plan-and-Execute in ADaPT, arXiv 2311.05772, §4.2"
-    Options: ClassVar[type[PlanHintOptions]] = PlanHintOptions
+    paper = "ours, after Plan-and-Execute in ADaPT, arXiv 2311.05772, §4.2"
+    Options = PlanHintOptions
     options: PlanHintOptions
 
     def solve(self, episode: Episode) -> None:
-        """Start one trial. The plan is never changed, whatever comes of it."""
+        """Play one trial. The plan never changes."""
         planner = self._resources.model(episode, "planner")
         llm = self._resources.model(episode)
         with episode.trial():
@@ -47,10 +48,11 @@ class PlanHintAgent(LoopAgent):
             plan = self._plan(episode, planner, whole)
             episode.note("plan", text=plan)
             hints = [Hint("Your plan", "plan", _steps(plan))] if plan else []
-            run(episode, llm, task_work(episode, self.options, *hints), self.options)
+            work = task_work(episode, self.options, *hints)
+            Loop(episode, llm, work, self.options).run()
 
     def _plan(self, episode: Episode, planner: LLM, trajectories: tuple[Trajectory, ...]) -> str:
-        """Return the plan in the planner's words, "" where it gives none."""
+        """Return the plan in the planner's words, or "" if it gives none."""
 
         def prompt(view: View) -> list[Message]:
             return render(
@@ -70,9 +72,9 @@ class PlanHintAgent(LoopAgent):
 
 
 def _plan_of(demonstration: Trajectory) -> str:
-    """Return what a demonstration thought first and did, written as a plan is to be.
+    """Return the first thought and the actions of a demonstration as a plan.
 
-    Without AND between the steps: a small model then writes it into its actions.
+    There is no AND between the steps: a small model would write it into its actions.
     """
     thought = next((step.thought for step in demonstration.steps if step.thought), "")
     actions = [step.action for step in demonstration.steps if step.action]
@@ -81,9 +83,6 @@ def _plan_of(demonstration: Trajectory) -> str:
 
 
 def _steps(plan: str) -> str:
-    """Return a plan without the thought before it, which an executor would only repeat.
-
-    All of it where it is no list.
-    """
+    """Return a plan without the thought before its list, which an executor would only repeat."""
     first = re.search(r"^\W*1[.):]", plan, re.MULTILINE)
     return plan[first.start() :].strip() if first else plan

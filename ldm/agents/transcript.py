@@ -1,47 +1,15 @@
-"""Trajectories in the words of a prompt, shortened where the model has no room for all of it."""
+"""Trajectories and demonstrations as texts of a prompt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from ldm.agents.demonstrations import Division
 from ldm.agents.replies import ACT, COMPLETED, FAILED, SEEN, THINK
-from ldm.errors import ContextTooLong
-from ldm.llm import LLM, Completion, Message
 from ldm.prompts import shortened
 from ldm.types import Step, Trajectory
-
-#: Characters of an observation below which nothing is left to shorten.
-NARROWEST = 160
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """How much of what there is a prompt shows.
-
-    demonstrations: so many of them. skipped: the oldest steps of the transcript that are left out.
-    width: characters of an observation.
-    """
-
-    demonstrations: int
-    width: int
-    skipped: int = 0
-
-    def shorter(self, steps: int) -> View | None:
-        """Return the next shorter view of a transcript of `steps` steps; None where there is none.
-
-        Demonstrations go first, then the older half of the steps, then the length of observations.
-        """
-        if self.demonstrations:
-            return replace(self, demonstrations=self.demonstrations - 1)
-        if steps - self.skipped > 1:
-            return replace(self, skipped=self.skipped + (steps - self.skipped + 1) // 2)
-        if self.width > NARROWEST:
-            return replace(self, width=max(NARROWEST, self.width // 2))
-        return None
 
 
 def transcript_text(
@@ -130,24 +98,6 @@ def localized(trajectory: Trajectory, localize: Callable[[str], str]) -> Traject
         for step in trajectory.steps
     )
     return replace(trajectory, opening=localize(trajectory.opening), steps=steps)
-
-
-def ask(
-    llm: LLM, prompt: Callable[[View], list[Message]], view: View, steps: int, **options: Any
-) -> tuple[Completion, View]:
-    """Return the reply to `prompt(view)`, or to a shorter view if there is no room, and the view.
-
-    steps: how many the transcript has. options: of `LLM.complete`.
-    Raises ContextTooLong where nothing is left to shorten, ModelError and RunStopped.
-    """
-    while True:
-        try:
-            return llm.complete(prompt(view), **options), view
-        except ContextTooLong:
-            smaller = view.shorter(steps)
-            if smaller is None:
-                raise
-            view = smaller
 
 
 def _in_one_place(opening: str, tasks: Sequence[tuple[str, Sequence[str]]]) -> str:

@@ -1,55 +1,48 @@
-"""Try Again (ADaPT's baseline, arXiv 2311.05772, §4.2): several trials, and the best one stands."""
+"""Try Again (ADaPT's baseline, arXiv 2311.05772, §4.2): several trials, the best one stands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
-from ldm.agents.executor import run
 from ldm.agents.exemplars import ExemplarAgent, ExemplarOptions
 from ldm.episode import Episode
 from ldm.llm import GREEDY, Sampling
+from ldm.options import at_least
 
-#: Trials where the environment's card has no published number: ADaPT's usual d_max.
+#: Trials if the environment's card has no published number: ADaPT's usual d_max.
 TRIALS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class TryAgainOptions(ExemplarOptions):
-    """trials: attempts at a task; None for the environment's published number, d_max (§4.2), or 3.
-    temperature: sampling temperature of all trials after the first (App. A).
-    """
+    """Options of Try Again. The number published for an environment is d_max (§4.2)."""
 
-    trials: int | None = None
-    temperature: float = 0.7
+    trials: Annotated[int | None, "Attempts at a task; none: as published"] = None
+    temperature: Annotated[float, "Sampling temperature after the first trial (App. A)"] = 0.7
 
     def __post_init__(self) -> None:
         ExemplarOptions.__post_init__(self)
-        if self.trials is not None and self.trials < 1:
-            raise ValueError("trials is 1 or more")
-        if self.temperature < 0:
-            raise ValueError("temperature is 0 or more")
+        at_least(1, trials=self.trials)
+        at_least(0, temperature=self.temperature)
 
 
 class TryAgainAgent(ExemplarAgent):
-    """ReAct once greedily, then at a temperature, until a trial succeeds; the best one stands."""
+    """Plays ReAct once greedily, then at a temperature, until a trial succeeds."""
 
     name = "try_again"
     sees_reward = True
-    paper: ClassVar[str] = "Try Again, ADaPT, arXiv 2311.05772, §4.2"
-    Options: ClassVar[type[TryAgainOptions]] = TryAgainOptions
+    paper = "Try Again, ADaPT, arXiv 2311.05772, §4.2"
+    Options = TryAgainOptions
     options: TryAgainOptions
 
     def solve(self, episode: Episode) -> None:
-        """Start trials; of those with the same score the first stands."""
-        options = self.options
-        llm = self._resources.model(episode)
+        """Play trials and submit the best; of equal scores the first."""
         trials = self.setting(episode.card, "trials", TRIALS)
         scores: list[float] = []
         for number in range(trials):
-            sampling = Sampling(options.temperature) if number else GREEDY
-            with episode.trial():
-                run(episode, llm, self.work(episode, sampling=sampling), options)
+            sampling = Sampling(self.options.temperature) if number else GREEDY
+            self.attempt(episode, sampling=sampling)
             tried = episode.trajectory(number)
             scores.append(tried.score)
             if tried.success:

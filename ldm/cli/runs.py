@@ -293,7 +293,7 @@ def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
 
 def _print_divided(run: Run, task: str) -> None:
     """Print how an agent divided or searched its tasks: all in a table, or one task's tree."""
-    from ldm.agents.reporting import reporting_named
+    from ldm.agents import reporting_named
     from ldm.run.runner import agent_of, results
 
     tree_of = reporting_named(agent_of(run)).tree
@@ -320,7 +320,7 @@ def _print_divided(run: Run, task: str) -> None:
     divided = next(tree for one, tree in trees if one is result)
     solved = "solved" if result.success else f"not solved, score {result.score:.2f}"
     output.say(f"{result.task.id}\n{solved}, {divided.headline}", error=False)
-    for line in divided.lines:
+    for line in divided.lines():
         output.say(line, error=False)
 
 

@@ -6,8 +6,9 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
-from ldm.types import Card, Task
+from ldm.types import Task
 
 G = TypeVar("G")
 
@@ -22,18 +23,18 @@ def unknown_task(env: str, task: Task) -> LdmError:
     return LdmError(f"{env} has no task {task.id!r}.", f"Use a task of the split {task.split}.")
 
 
-class ListedEnvironment(Generic[G]):
+class ListedEnvironment(EnvironmentBase, Generic[G]):
     """Base of environments whose splits are lists of games; each split is read once.
 
     splits: their names. version: increased when the same game yields other texts or rewards.
     Subclasses define `_games`, `_digest` and `_conditions`.
     """
 
-    card: Card
     splits: ClassVar[tuple[str, ...]]
     version: ClassVar[str] = "1"
 
-    def __init__(self) -> None:
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
         self._listings: dict[str, dict[str, tuple[Task, G]]] = {}
         self._digests: dict[str, str] = {}
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm import registry
-from ldm.envs import ENVS, GROUP, EnvironmentClass, load_env
+from ldm.envs import ENVS, GROUP, EnvironmentBase, load_env
+from ldm.episode import NO_CARD
 from ldm.errors import LdmError
 from ldm.options import ENV_PREFIX
 from ldm.text import counted
@@ -156,10 +157,9 @@ class Metadata:
     extra: Extra | None = None
 
 
-def metadata_of(env: EnvironmentClass) -> Metadata:
+def metadata_of(env: type[EnvironmentBase]) -> Metadata:
     """Return the metadata of an environment class."""
-    declared: Metadata = getattr(env, "metadata", Metadata())
-    return declared
+    return env.metadata or Metadata()
 
 
 def metadata(name: str) -> Metadata:
@@ -167,10 +167,9 @@ def metadata(name: str) -> Metadata:
     return metadata_of(load_env(name))
 
 
-def card_of(env: EnvironmentClass) -> Card | None:
+def card_of(env: type[EnvironmentBase]) -> Card | None:
     """Return the card of an environment class; None if only its instances have one."""
-    card = getattr(env, "card", None)
-    return card if isinstance(card, Card) else None
+    return env.card if isinstance(env.card, Card) and env.card is not NO_CARD else None
 
 
 def published_options(name: str, method: str) -> dict[str, str]:
@@ -195,9 +194,9 @@ def batch_size(name: str) -> int:
         return BATCH_SIZE
 
 
-def registered() -> tuple[dict[str, EnvironmentClass], dict[str, LdmError]]:
+def registered() -> tuple[dict[str, type[EnvironmentBase]], dict[str, LdmError]]:
     """Return the registered environments by name, and the errors of those that fail to import."""
-    usable: dict[str, EnvironmentClass] = {}
+    usable: dict[str, type[EnvironmentBase]] = {}
     broken: dict[str, LdmError] = {}
     for name in registry.names(ENVS, GROUP):
         try:

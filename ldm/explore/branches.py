@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ldm.agents.reporting import Branch, BranchState
 from ldm.episode import FULL_SCORE
 from ldm.explore.refine import Tree
 from ldm.explore.tree import TreeNode, path_to
 from ldm.explore.tree_text import FATES, NO_PROCESS
+from ldm.reporting import Branch, BranchState
 
 
 def branches(tree: Tree) -> tuple[Branch, ...]:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ldm.agents.reporting import Branch, Reporting
 from ldm.episode import CALLS
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.consulting import REASONS
+from ldm.reporting import Branch, Reporting
 from ldm.run.reading import RecordedEpisode
 from ldm.types import StateActionTuple, Step, Trajectory
 
@@ -102,7 +102,7 @@ def episode_data(
                 "title": tree.headline,
                 "paths": tree.paths,
                 "branches": [*map(_branch, tree.branches)],
-                "lines": [] if tree.branches else list(tree.lines),
+                "lines": [],
             }
         ],
     }

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ldm.agents.reporting import Reporting
 from ldm.config import Evaluate, OptimisePlan, Refine, written
 from ldm.errors import LdmError
+from ldm.reporting import Reporting
 from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.types import EpisodeResult
 

@@ -14,12 +14,11 @@ from ldm.config import Evaluate, OptimisePlan, Refine, S, Section
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
-    from ldm.agents import AgentClass
     from ldm.agents.autoplan.optimiser import AttemptSetup
     from ldm.agents.autoplan.settings import AutoPlanSettings
     from ldm.config import Build
     from ldm.embed import Embedder
-    from ldm.episode import Agent, Environment
+    from ldm.episode import Agent, Environment, EnvironmentBase
     from ldm.explore import ExplorationSetup, GateOptions, RefineOptions
     from ldm.llm import LLM
     from ldm.llm.models import ModelOptions, Models
@@ -78,10 +77,10 @@ class Builder(Generic[S]):
         """
         with _BUILDING:
             env = build_environment(self.spec.env, self.cache)
-            prepare(env)
+            env.prepare()
             return self.equipped(env, models)
 
-    def equipped(self, env: Environment, models: Models | None) -> Any:
+    def equipped(self, env: EnvironmentBase, models: Models | None) -> Any:
         """Return the setup for an environment."""
         raise NotImplementedError
 
@@ -124,7 +123,7 @@ class Builder(Generic[S]):
 class PlayerBuilder(Builder[Evaluate]):
     """Build the environment and the agent of an evaluation."""
 
-    def equipped(self, env: Environment, models: Models | None) -> tuple[Environment, Agent]:
+    def equipped(self, env: EnvironmentBase, models: Models | None) -> tuple[Environment, Agent]:
         from ldm.agents import Resources
 
         spec, needs = self.spec, self.needs
@@ -158,7 +157,7 @@ class ExplorerBuilder(Builder[Refine]):
 
     needs = ("memory", "reasoner")
 
-    def equipped(self, env: Environment, models: Models | None) -> ExplorationSetup:
+    def equipped(self, env: EnvironmentBase, models: Models | None) -> ExplorationSetup:
         from ldm.explore import ExplorationSetup
         from ldm.policy import Policy
 
@@ -177,7 +176,7 @@ class ExplorerBuilder(Builder[Refine]):
 class AttemptBuilder(Builder[OptimisePlan]):
     """Build the setup of a plan optimisation's attempts."""
 
-    def equipped(self, env: Environment, models: Models | None) -> AttemptSetup:
+    def equipped(self, env: EnvironmentBase, models: Models | None) -> AttemptSetup:
         from ldm.agents.autoplan.optimiser import AttemptSetup
 
         assert models is not None  # noqa: S101 - its spec always calls models
@@ -187,17 +186,7 @@ class AttemptBuilder(Builder[OptimisePlan]):
         )
 
 
-def prepare(env: Environment) -> None:
-    """Call the environment's method `prepare`, if it has one.
-
-    It imports libraries that would be imported at first use, beside working threads.
-    """
-    hook: Callable[[], None] | None = getattr(env, "prepare", None)
-    if hook is not None:
-        hook()
-
-
-def agent_of(spec: Evaluate) -> AgentClass:
+def agent_of(spec: Evaluate) -> type[Agent]:
     """Return the agent's class."""
     from ldm.agents import load_agent
 
@@ -277,7 +266,7 @@ def roles(spec: Evaluate | Refine | OptimisePlan) -> tuple[str, ...]:
     return ()
 
 
-def build_environment(env: Section, cache: Path | None = None) -> Environment:
+def build_environment(env: Section, cache: Path | None = None) -> EnvironmentBase:
     """Return an environment with its options.
 
     cache: for derived data of environments, each in a folder of its own.

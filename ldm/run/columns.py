@@ -1,6 +1,6 @@
 """The columns of results: one entry here stands in every table, in summaries, CSV, JSON and pages.
 
-An agent's own figures (`ldm.agents.reporting.Measure`) become columns beside these.
+An agent's own figures (`ldm.reporting.Measure`) become columns beside these.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ldm.agents.reporting import Measure
+from ldm.reporting import Measure
 from ldm.types import EpisodeResult
 
 

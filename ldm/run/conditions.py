@@ -106,7 +106,7 @@ def sees_actions(spec: Evaluate, protocol: Mapping[str, Any]) -> bool:
     if not protocol.get(ACTIONS, True):
         return False
     own = getattr(agent_options(spec), ACTIONS, None)
-    return bool(getattr(agent_of(spec), "sees_actions", True)) if own is None else bool(own)
+    return agent_of(spec).sees_actions if own is None else bool(own)
 
 
 def alike(members: Sequence[Member[Evaluate]], runtime: Runtime) -> list[Member[Any]]:

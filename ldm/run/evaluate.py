@@ -130,12 +130,11 @@ def report_of(
     runs: Sequence[tuple[Run, Evaluate]], outcomes: Sequence[Sequence[EpisodeResult]]
 ) -> Report:
     """Return the report of finished runs that are repeats of the same evaluation."""
-    from ldm.agents.reporting import reporting_of
     from ldm.run.results import Report
     from ldm.run.statistics import summarize
 
     run, spec = runs[0]
-    reporting = reporting_of(agent_of(spec))
+    reporting = agent_of(spec).reporting
     results = [result for outcome in outcomes for result in outcome]
     return Report(
         env=spec.env.name,
@@ -378,12 +377,12 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
     or of the agent's demonstrations.
     """
     from ldm.memory import inspect
-    from ldm.run.selection import check_card, check_examples, check_leakage, select
+    from ldm.run.selection import check_examples, check_leakage, select
 
     agent_options(spec)
     facts: dict[str, Any] = {}
     with closing(build_environment(spec.env, runtime.cache)) as env:
-        check_card(agent_of(spec), agent_options(spec), env.card)
+        agent_of(spec).check(env.card, agent_options(spec))
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
         check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
         if "memory" in agent_needs(spec):
@@ -428,13 +427,12 @@ def settled(spec: Evaluate) -> Evaluate:
     Files that options name are given by their full paths, with their digests.
     """
     agent, options = agent_of(spec), dict(spec.agent.options)
-    for name, (digest_name, digest) in getattr(agent.Options, "digests", {}).items():
+    for name, (digest_name, digest) in agent.digests.items():
         if name in options:
             path = Path(str(options[name])).expanduser().absolute()
             options |= {name: str(path), digest_name: digest(path)}
-    defaults = getattr(agent.Options, "with_model", None)
-    if defaults is not None and models_of(spec).configured:
-        options |= defaults(options)
+    if models_of(spec).configured:
+        options |= agent.with_model(options)
     section = spec.agent.with_options(**options)
     return replace(spec, agent=section.settled(agent.Options, f"agent {spec.agent.name}"))
 
@@ -453,9 +451,8 @@ def check_models(spec: Evaluate, runtime: Runtime) -> None:
     """Raise LdmError if the agent needs a model and none is named; say which are used."""
     models, agent = models_of(spec), agent_of(spec)
     needs, called = agent.needs, roles(spec)
-    notice = getattr(agent, "notice", None)
-    if notice is not None and (line := notice(agent_options(spec))):
-        runtime.message(line)
+    if notice := agent.notice(agent_options(spec)):
+        runtime.message(notice)
     if not called:
         if "reasoner" in needs:
             runtime.once("No LLM configured; using the offline reasoner.")

@@ -190,11 +190,12 @@ def _answers(name: str, runtime: Runtime) -> tuple[Run, Evaluate, list[Pair]]:
 
     Raises LdmError if there is no such run, or if its environment asks no questions.
     """
+    from ldm.episode import EnvironmentBase
+
     run, spec = recorded_spec(name, Evaluate, runtime.runs, trust=runtime.trust)
     episodes, known = results(run), trials(run)
     with closing(build_environment(spec.env, runtime.cache)) as env:
-        answer = getattr(env, "answer", None)
-        if answer is None:
+        if type(env).answer is EnvironmentBase.answer:
             raise LdmError(
                 f"{run.directory} has no answers to judge: {spec.env.name} asks no questions.",
                 "A model judge is for environments with a method answer(trajectory).",
@@ -204,7 +205,7 @@ def _answers(name: str, runtime: Runtime) -> tuple[Run, Evaluate, list[Pair]]:
         for episode in episodes:
             own = known.get(episode.task.id, [])
             given = 0 <= episode.submitted < len(own)
-            pairs.append((episode, answer(own[episode.submitted]) if given else None))
+            pairs.append((episode, env.answer(own[episode.submitted]) if given else None))
         return run, spec, pairs
 
 

@@ -373,11 +373,11 @@ def _subject(spec: OptimisePlan) -> tuple[str, ...]:
 def _written(member: Member[OptimisePlan], lines: Sequence[Iteration]) -> OptimisedPlan:
     """Write the plan files. lines: of iterations.jsonl."""
     from ldm.agents.autoplan.plans import PlanFile, write_all
-    from ldm.envs import load_env
+    from ldm.envs import EnvironmentBase, load_env
 
     spec, manifest, tasks = member.spec, member.run.manifest, member.tasks
     *iterations, last = lines
-    settings = plan_settings(spec)
+    settings, env = plan_settings(spec), load_env(spec.env.name)
     plan = PlanFile(
         env=tasks[0].env,
         kind=spec.kind,
@@ -393,7 +393,7 @@ def _written(member: Member[OptimisePlan], lines: Sequence[Iteration]) -> Optimi
         seed=spec.seed,
         run=manifest.id,
         iterations=tuple(iterations),
-        solutions=settings.solution and hasattr(load_env(spec.env.name), "solution"),
+        solutions=settings.solution and env.solution is not EnvironmentBase.solution,
     )
     with writing(Path(spec.out)):
         path = write_all(Path(spec.out), plan)

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm import records
-from ldm.agents.reporting import Reporting, reporting_named
+from ldm.agents import reporting_named
 from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.episode import CALLS
 from ldm.errors import LdmError
 from ldm.policy import CONSULTED, VOTES
+from ldm.reporting import Reporting
 from ldm.runs import Run, open_run
 from ldm.types import EpisodeResult, StateActionTuple, Trajectory
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm import records
-from ldm.agents.reporting import Findings, Measure, Reporting, reporting_on
+from ldm.agents import reporting_on
 from ldm.errors import LdmError
 from ldm.reason import TYPES_BY_FALLBACK
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL, REASONS
+from ldm.reporting import Findings, Measure, Reporting
 from ldm.run.columns import COLUMNS, Column
 from ldm.run.conditions import Conditions
 from ldm.run.runner import TRAJECTORIES

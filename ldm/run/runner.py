@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldm import records
-from ldm.agents.reporting import reporting_named
+from ldm.agents import reporting_named
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.run.statistics import summarize

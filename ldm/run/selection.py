@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from ldm.agents import AgentClass
+from ldm.agents import Agent, check_files
 from ldm.errors import LdmError, LeakageError
-from ldm.types import Card, Task, stable_hash
+from ldm.types import Task, stable_hash
 
 
 def select(
@@ -82,35 +82,13 @@ def check_leakage(
         raise LeakageError(leaked, remedy, what)
 
 
-def check_card(agent: AgentClass, options: Any, card: Card) -> None:
-    """Raise LdmError where the agent cannot work in the environment of this card."""
-    check = getattr(agent, "check_card", None)  # of agents that need something of an environment
-    if check is not None:
-        check(options, card)
+def check_examples(agent: type[Agent], options: Any, env: str, tasks: Sequence[Task]) -> None:
+    """Raise LdmError if the agent cannot work on one of the tasks, or its prompts show one.
 
-
-def check_examples(agent: AgentClass, options: Any, env: str, tasks: Sequence[Task]) -> None:
-    """Raise LeakageError where the agent's prompts show one of the tasks.
-
-    options: the agent's. Raises LdmError where it has no plan for the kind of one of the tasks.
+    options: the agent's.
     """
-    sources = getattr(agent, "sources", None)  # of agents with demonstrations or plans only
-    if sources is None:
-        return
-    kinds = getattr(agent, "kinds", None)  # of agents that know only some kinds of task
-    known = None if kinds is None else kinds(options, env)
-    if known is not None and (lacking := sorted({task.kind for task in tasks} - known)):
-        raise LdmError(
-            f"There is no plan for {', '.join(lacking)} in {options.plans}.",
-            f"Evaluate the others, --kinds {','.join(sorted(known))}, or make one with "
-            f"`ldm autoplan --env {env} --kind {lacking[0]}`.",
-        )
-    what = f"the demonstrations of {agent.name}"
-    remedy = (
-        "Evaluate other tasks, show others with --set demonstrations=FILE, or none with "
-        "--set shots=0."
-    )
-    if hasattr(options, "plans"):
-        what = f"the plans of {agent.name}: they were made from them"
-        remedy = "Evaluate other tasks, or name other plans with --plans FOLDER."
-    check_leakage(sources(options, env), tasks, what=what, remedy=remedy)
+    check_files(agent, options)
+    agent.check_kinds(options, env, {task.kind for task in tasks})
+    what = f"the {agent.source_noun} of {agent.name}"
+    remedy = f"Evaluate other tasks, {agent.source_remedy}."
+    check_leakage(agent.sources(options, env), tasks, what=what, remedy=remedy)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldm.agents.reporting import Reporting, reporting_on
+from ldm.agents import reporting_on
 from ldm.errors import LdmError
+from ldm.reporting import Reporting
 from ldm.run.columns import COLUMNS, Column, with_measures
 from ldm.types import EpisodeResult
 

@@ -6,11 +6,11 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from ldm.agents import AgentClass, Resources, load_agent
+from ldm.agents import Resources, load_agent
 from ldm.episode import Agent
 from tests.agents.scripted import Scripted
 
-LOOP_AGENTS = ("act", "standard", "react", "reflexion", "try_again", "plan_hint")
+LOOP_AGENTS = ("act", "react", "reflexion", "try_again", "plan_hint")
 #: Environment → a split of it that needs no data.
 SPLITS = {
     "toy": "test",
@@ -31,6 +31,6 @@ def make_agent(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent
 
 
 @cache
-def loaded(name: str) -> AgentClass:
+def loaded(name: str) -> type[Agent]:
     """The agent's class; looking a name up reads what all installed packages announce."""
     return load_agent(name)

@@ -45,9 +45,5 @@ def test_its_prompts_are_those_of_react_without_the_thoughts() -> None:
     assert acting.splitlines()[:-1] == without[:-1]  # the last line says how to reply
 
 
-def test_standard_is_the_same_method_under_the_name_that_recorded_runs_have() -> None:
-    act, standard = play("act"), play("standard")
-    assert [m for m, _ in act[0].requests] == [m for m, _ in standard[0].requests]
-    assert act[2].steps == standard[2].steps
-    assert (act[1].agent, standard[1].agent) == ("act", "standard")
-    assert load_agent("standard", recorded=True).paper.endswith("§4.2")
+def test_standard_is_another_name_of_it() -> None:
+    assert load_agent("standard", recorded=True) is load_agent("act")

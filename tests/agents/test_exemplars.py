@@ -28,7 +28,7 @@ from tests.toy import ToyEnv, expert, expert_trajectories
 
 __all__ = ["run", "serve"]
 
-AGENTS = ("act", "standard", "react", "reflexion", "try_again")
+AGENTS = ("act", "react", "reflexion", "try_again")
 TASK = ToyEnv().tasks("test")[0]
 TOY = ("--env", "tests.toy:ToyEnv", "--llm", "fake", "--limit", "2", "--workers", "1")
 

@@ -15,10 +15,19 @@ import pytest
 
 from ldm import records
 from ldm.agents import Resources
-from ldm.agents.lats import DEPTH, SIMULATIONS, LatsAgent
-from ldm.agents.lats.findings import NOTE, data_of
+from ldm.agents.lats import SIMULATIONS, LatsAgent
 from ldm.agents.lats.search import LatsOptions, score_in
-from ldm.agents.lats.tree import Node, as_data, backup, best, select, uct, unfinished
+from ldm.agents.lats.tree import (
+    NOTE,
+    Node,
+    as_data,
+    backup,
+    best,
+    data_of,
+    select,
+    uct,
+    unfinished,
+)
 from ldm.envs import load_env
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
@@ -261,9 +270,11 @@ class TestATraceByHand:
         tree = LatsAgent.reporting.tree(result)
         assert tree is not None
         assert tree.headline == "3 simulations, 12 nodes, depth 3"
-        assert tree.lines[0] == "0.35 ×4 the task"
-        assert "  0.37 ×2 go a" in tree.lines
-        assert "      0.49 ×2 go a: done, reward 0.40" in tree.lines
+        lines = list(tree.lines())
+        assert lines[0] == "the task  [value 0.35, visits 4]"
+        assert "  go a  [value 0.37, visits 2]" in lines
+        assert "      go a  [value 0.49, visits 2, reward 0.40, done]" in lines
+        assert "        thought: bb goes on." in lines
         measures = {one.name: one.of(result) for one in LatsAgent.reporting.measures}
         assert measures["simulations"] == 3
         assert measures["nodes"] == 12
@@ -586,10 +597,10 @@ def test_a_model_that_knows_the_way_needs_one_simulation() -> None:
 def test_the_published_numbers_stand_on_the_cards() -> None:
     agent = LatsAgent(LatsOptions(), Resources(llm=always("")))
     for name, depth, simulations in (("hotpotqa", 7, 50), ("webshop", 15, 30)):
-        card = load_env(name).card  # type: ignore[attr-defined]
+        card = load_env(name).card
         assert agent.budget(card) == depth
         assert agent.setting(card, "simulations", SIMULATIONS) == simulations
-    assert agent.budget(ToyEnv().card) == DEPTH
+    assert agent.budget(ToyEnv().card) == LatsAgent.default_budget
 
 
 def test_it_declares_that_it_sees_rewards() -> None:
@@ -604,7 +615,7 @@ def test_it_declares_that_it_sees_rewards() -> None:
     ],
 )  # fmt: skip
 def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"or more|between 0 and 1"):
+    with pytest.raises(ValueError, match=r"at least|at most 1"):
         LatsOptions(**wrong)
 
 

@@ -74,5 +74,5 @@ def test_a_plan_without_end_is_shortened() -> None:
 
 
 def test_impossible_options_are_refused() -> None:
-    with pytest.raises(ValueError, match="or more"):
+    with pytest.raises(ValueError, match="at least"):
         PlanHintOptions(plan=0)

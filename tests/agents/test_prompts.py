@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ldm.agents.executor import Hint, LoopOptions, Work, examples, run
+from ldm.agents.executor import ExecutorOptions, examples
+from ldm.agents.loop import Hint, Loop, Work
 from ldm.envs import load_env
-from ldm.episode import Episode, run_episode
+from ldm.episode import Agent, Episode, run_episode
 from ldm.llm import Message
 from ldm.types import Card
 from tests.agents.loop_contract import make_agent
@@ -114,23 +115,23 @@ def executor_part() -> list[Message]:
     """A part of a task, as a controller hands it to the loop, with actions shown."""
     llm = in_turn(["Act: go to drawer 1", "Act: task completed"])
 
-    class Controller:
-        name, sees_reward = "controller", False
+    class Controller(Agent):
+        name = "controller"
 
         def budget(self, card: Card) -> int:
             return 9
 
         def solve(self, episode: Episode) -> None:
             with episode.trial():
-                options = LoopOptions(shots=1, admissible=True)
+                options = ExecutorOptions(shots=1, admissible=True)
                 hint = Hint("What you hold", "inventory", "nothing")
                 shots = examples(episode, options)
                 work = Work("find a mug", shots, (hint,), "You stand there.", judged=True)
-                run(episode, llm, work, options)
+                Loop(episode, llm, work, options).run()
 
     env_class = load_env("alfworld")
     env = env_class(env_class.Options())
-    result, _ = run_episode(env, Controller(), env.tasks("demo_test")[0])
+    result, _ = run_episode(env, Controller(None, None), env.tasks("demo_test")[0])
     env.close()
     assert result.error == ""
     return list(llm.requests[-1][0])

@@ -112,5 +112,5 @@ def test_it_declares_that_it_sees_rewards() -> None:
     "wrong", [{"trials": 0}, {"lessons": -1}, {"reflection": 0}, {"shots": -1}]
 )
 def test_impossible_options_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="or more"):
+    with pytest.raises(ValueError, match="at least"):
         ReflexionOptions(**wrong)  # type: ignore[arg-type]

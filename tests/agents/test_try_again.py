@@ -81,5 +81,5 @@ def test_how_often_and_how_warm_can_be_said() -> None:
 
 @pytest.mark.parametrize("wrong", [{"trials": 0}, {"temperature": -0.1}, {"shots": -1}])
 def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="or more"):
+    with pytest.raises(ValueError, match="at least"):
         TryAgainOptions(**wrong)

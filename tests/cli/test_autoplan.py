@@ -99,7 +99,7 @@ def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer)
     file.write_text(file.read_text().replace("Find", "Look for"))
     outcome = run("eval", "--resume", evaluated)
     assert outcome.code == 1
-    assert "have changed since the run began" in outcome.err
+    assert "has changed since the run began" in outcome.err
     lacking = ("--kinds", "heat,cool,look", "--agent.plans", "plans", "--llm", "cook")
     outcome = run(*command, *lacking, "--runs", "others")
     assert outcome.code == 1
@@ -200,7 +200,7 @@ def test_evaluated_tasks_are_not_learnt_from(run: Run, place: Path, server: Fake
         (("--kind", "heat"), "Name both: --env and --kind"),
         (("--env", "alfworld", "--kind", "bake"), "no kind 'bake'"),
         (("--env", "alfworld", "--kind", "heat", "--split", "demo_test"), "not a training split"),
-        (("--env", "alfworld", "--kind", "heat", "--batch", "0"), "batch is 1 or more"),
+        (("--env", "alfworld", "--kind", "heat", "--batch", "0"), "batch must be at least 1"),
         (("--env", "alfworld", "--kind", "heat", "--agent.speed", "1"), "no option 'speed'"),
         (("--resume", "nowhere"), "nowhere is not a run"),
     ],

@@ -41,8 +41,7 @@ CALLS: dict[str, tuple[str, ...]] = {
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
 ELSEWHERE = {
-    *("autoplan", "curve", "judge", "horizon"),
-    "llm ask",
+    *("autoplan", "curve", "judge", "llm ask"),
 }
 
 

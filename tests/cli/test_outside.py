@@ -21,10 +21,11 @@ MODULE = '''
 from dataclasses import dataclass
 from pathlib import Path
 
-from ldm.agents.reporting import Findings, Measure, Reporting, TaskTree
 from ldm.envs.download import RemoteFile
 from ldm.envs.metadata import DataReport, DataSource, Extra, Metadata, ShippedSplits
+from ldm.episode import Agent, EnvironmentBase
 from ldm.errors import LdmError
+from ldm.reporting import Branch, Findings, Measure, Reporting, TaskTree
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
 
 
@@ -33,7 +34,7 @@ class DepotOptions:
     data: str | None = None
 
 
-class Depot:
+class Depot(EnvironmentBase):
     """Fetching crates."""
 
     card = Card("depot", "Fetch the crate.", ("fetch",), published={"clerk": {"patience": 7}})
@@ -51,9 +52,6 @@ class Depot:
     train_splits = ("learn", "demo_learn")
     Options = DepotOptions
 
-    def __init__(self, options):
-        self.options = options
-
     def protocol(self):
         return {"environment": "depot"}
 
@@ -69,14 +67,8 @@ class Depot:
         done = action == "fetch"
         return TimeStep("There.", float(done), done, ("fetch",), valid=done)
 
-    def localize(self, text):
-        return text
-
     def fork(self):
         return Depot(self.options)
-
-    def close(self):
-        pass
 
 
 FILES = {"few": (RemoteFile("http://depot.example/few", "crates.txt"),)}
@@ -106,18 +98,16 @@ class ClerkOptions:
     patience: int | None = None
 
 
-class Clerk:
+class Clerk(Agent):
     """Fetches at once."""
 
     name = "clerk"
-    sees_reward = False
-    needs = ()
     paper = "a shop floor"
     Options = ClerkOptions
     reporting = Reporting(
         (Measure("haste", "how soon it fetched", lambda result: 1 / result.env_steps),),
         lambda results: Findings(("Nobody was hurt.",), {"hurt": 0}),
-        lambda result: TaskTree({"parts": "1"}, "undivided", (result.task.goal,)),
+        lambda result: TaskTree({"parts": "1"}, "undivided", (Branch(0, result.task.goal),)),
     )
 
     def __init__(self, options, resources):

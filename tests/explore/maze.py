@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
+from ldm.episode import EnvironmentBase
 from ldm.errors import ForkUnsupported
 from ldm.explore.positions import Position
 from ldm.policy import Decision
@@ -25,12 +26,13 @@ class MazeOptions:
     drifts: int = 0
 
 
-class Maze:
+class Maze(EnvironmentBase):
     """Rooms without doors end the task, but for a cellar, from which nothing leads on."""
 
-    default_split: ClassVar[str] = "test"
-    train_splits: ClassVar[tuple[str, ...]] = ("train",)
+    default_split = "test"
+    train_splits = ("train",)
     Options = MazeOptions
+    options: MazeOptions
 
     def __init__(self, doors: Doors, options: MazeOptions | None = None) -> None:
         self.doors = doors

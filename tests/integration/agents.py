@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ldm.agents import Resources
-from ldm.episode import Episode
+from ldm.episode import Agent, Episode
 from ldm.llm import Message, Sampling
 from ldm.types import Card, stable_seed
 from tests.toy import ToyEnv, expert
@@ -21,17 +20,16 @@ class AdeptOptions:
     trials: int = 1
 
 
-class Adept:
+class Adept(Agent):
     """Knows the toy environment's expert by heart."""
 
     name = "adept"
-    sees_reward = False
-    needs: ClassVar[Sequence[str]] = ()
-    paper: ClassVar[str] = "test"
-    Options: ClassVar[type[AdeptOptions]] = AdeptOptions
+    paper = "test"
+    Options = AdeptOptions
+    options: AdeptOptions
 
     def __init__(self, options: AdeptOptions, resources: Resources) -> None:
-        self.options = options
+        super().__init__(options, resources)
         self._plans = {task.id: expert(task) for task in ToyEnv().tasks("test")}
 
     def budget(self, card: Card) -> int:
@@ -48,7 +46,7 @@ class Adept:
 class Mindful(Adept):
     """Needs a memory, which it opens and leaves alone."""
 
-    needs: ClassVar[Sequence[str]] = ("memory",)
+    needs = ("memory",)
 
 
 class Seeing(Adept):
@@ -73,18 +71,14 @@ class Choice:
     number: int
 
 
-class Asking:
+class Asking(Agent):
     """Asks its planner once and its model before every action, warmly, and does what comes out."""
 
     name = "asking"
-    sees_reward = False
-    needs: ClassVar[Sequence[str]] = ("llm",)
-    paper: ClassVar[str] = "test"
-    Options: ClassVar[type[AskingOptions]] = AskingOptions
-
-    def __init__(self, options: AskingOptions, resources: Resources) -> None:
-        self.options = options
-        self._resources = resources
+    needs = ("llm",)
+    paper = "test"
+    Options = AskingOptions
+    options: AskingOptions
 
     def budget(self, card: Card) -> int:
         return self.options.steps
@@ -103,17 +97,13 @@ class Asking:
                     now = episode.act(actions[choice], thought=reply.text)
 
 
-class Quitter:
+class Quitter(Agent):
     """Looks at a task of any environment and gives up."""
 
     name = "quitter"
-    sees_reward = False
-    needs: ClassVar[Sequence[str]] = ()
-    paper: ClassVar[str] = "test"
-    Options: ClassVar[type[AdeptOptions]] = AdeptOptions
-
-    def __init__(self, options: AdeptOptions, resources: Resources) -> None:
-        self.options = options
+    paper = "test"
+    Options = AdeptOptions
+    options: AdeptOptions
 
     def budget(self, card: Card) -> int:
         return 1

@@ -6,12 +6,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from ldm.envs.webshop.titles import parser_version
-from ldm.run.builders import prepare
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "import_race.py"
 
@@ -27,10 +25,3 @@ def test_episodes_survive_a_slow_import_beside_them(shared_data: Path) -> None:
     errors, purchases, reasons = json.loads(run.stdout.splitlines()[-1])
     assert errors == 0, reasons
     assert purchases
-
-
-def test_environments_need_nothing_to_prepare() -> None:
-    calls: list[str] = []
-    prepare(SimpleNamespace(prepare=lambda: calls.append("prepared")))
-    prepare(SimpleNamespace())
-    assert calls == ["prepared"]

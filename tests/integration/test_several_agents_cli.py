@@ -146,7 +146,7 @@ def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
         (("--agent", "react,random", "--agent.k", "3"), "None of the agents react, random has an"),
         (("--agent", "react,random", "--control", "none"), "These agents recall no tuples"),
         (("--agent", "react", "--agent.demonstrations", "none.jsonl"), "no demonstrations at"),
-        (("--agent", "try_again", "--agent.trials", "0"), "trials is 1 or more"),
+        (("--agent", "try_again", "--agent.trials", "0"), "trials must be at least 1"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_leaves_nothing(
@@ -212,7 +212,7 @@ def test_a_run_does_not_mix_two_sets_of_demonstrations(run: Run, server: FakeSer
     own.write_text(records.dumps(expert_trajectories()[1]) + "\n")
     changed = run("eval", "--resume", recorded)
     assert changed.code == 1
-    assert "have changed since the run began" in changed.err
+    assert "has changed since the run began" in changed.err
 
 
 def test_resuming_with_other_agents_is_refused(run: Run, server: FakeServer) -> None:

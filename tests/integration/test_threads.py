@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from ldm import records
-from ldm.agents import Resources
-from ldm.episode import Episode
+from ldm.episode import Agent, Episode
 from ldm.llm import Message
 from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import Card, EpisodeResult, Trajectory
@@ -23,11 +22,6 @@ GAMES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class NoOptions:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
 class Move:
     """What the model is asked for."""
 
@@ -35,17 +29,12 @@ class Move:
     action: str
 
 
-class Scripted:
+class Scripted(Agent):
     """Asks the model for each action, showing it goal, observation and what it has done so far."""
 
     name = "scripted"
-    sees_reward = False
-    needs: ClassVar[tuple[str, ...]] = ("llm",)
-    paper: ClassVar[str] = "test"
-    Options: ClassVar[type[NoOptions]] = NoOptions
-
-    def __init__(self, options: NoOptions, resources: Resources) -> None:
-        self._resources = resources
+    needs = ("llm",)
+    paper = "test"
 
     def budget(self, card: Card) -> int:
         return 40

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ldm.agents import Resources
 from ldm.agents.deps.findings import REPORTING as ROUNDS
 from ldm.agents.lats import LatsAgent
-from ldm.agents.lats.findings import REPORTING as SEARCH
 from ldm.agents.lats.search import LatsOptions
-from ldm.agents.reporting import Branch
+from ldm.agents.lats.tree import REPORTING as SEARCH
 from ldm.episode import run_episode
 from ldm.explore.branches import branches
 from ldm.explore.refine import Tree
 from ldm.explore.tree import TreeNode
+from ldm.reporting import Branch
 from ldm.types import Task, Trajectory
 from tests.agents.deps.ideal import play
 from tests.agents.deps.test_loop import WHY, ideal

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm.agents.reporting import Findings, Measure, Reporting
+from ldm.reporting import Findings, Measure, Reporting
 from ldm.run.results import (
     Report,
     as_json,

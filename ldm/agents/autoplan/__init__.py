@@ -7,127 +7,90 @@ wants to do into the environment's grammar.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from ldm.agents import Resources, replies
+from ldm.agents import replies
 from ldm.agents.autoplan import plans
 from ldm.agents.formaliser import formalise
-from ldm.agents.transcript import View, ask, transcript_text
-from ldm.episode import NO_ACTION, Episode
+from ldm.agents.loop import STOP, Loop, LoopAgent, LoopOptions, View, Work
+from ldm.agents.replies import Reply
+from ldm.agents.transcript import transcript_text
+from ldm.episode import NO_ACTION, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
+from ldm.options import at_least
 from ldm.prompts import render
 from ldm.types import Card, Step
 
-#: Steps of a trial where the environment's card has no published number.
-BUDGET = 35
 #: Note of an episode: what the model said at each step, before it was formalised.
 SAID = "said"
-_STOP = (f"\n{replies.SEEN}",)
 #: A thought ends where the model goes on with the action.
-_THOUGHT_STOP = (*_STOP, f"\n{replies.ACT}")
+_THOUGHT_STOP = (*STOP, f"\n{replies.ACT}")
 _ACT = re.compile(r"\b(?:next |first )?act(?:ion)?(?: \d+)?\s*:", re.IGNORECASE)
 _THINK = re.compile(r"^\W*(?:think|thought)\s*:", re.IGNORECASE)
 _PLAN_STEP = re.compile(r"^(\W*(?:think|thought)\s*:)?\W*(step \d+)\s*[:.\-]", re.I | re.M)
 
 #: "bare" tells what the world is and the forms of actions, "full" also the world's rules.
 CardChoice = Literal["bare", "full"]
-#: What a prompt asks for.
-_Asked = Literal["thought", "action", "both"]
 
 
 @dataclass(frozen=True, slots=True)
-class AutoPlanOptions:
-    """Settings of an agent that follows a plan, with the section of the paper that each is from.
+class AutoPlanOptions(LoopOptions):
+    """Options of an agent that follows a plan.
 
-    plans: the folder with the plan files (§3.2.3); without it, and without `plan`, there is no plan
-    yet. digest: digest of that folder when the run began (ours); set by --plans, so that no run
-    mixes two.
-    iteration: follow the plan X_i that this iteration of the optimisation began with, 0 being none
-    (§4.5, Fig. 3); None for the last, X_I, as in inference (§3.2.3).
-    plan: a plan's text, in place of a file (ours).
-    budget: steps of a trial; None for the number that was published for the environment, or 35
-    (§4.2).
-    card: "bare" shows the description of the world and the forms of actions (§3.1), so that the
-    world's rules have to be discovered; "full" shows those, too, which is our variant.
-    admissible: show the actions that are possible, where the environment lists them, and formalise
-    with them; the paper shows none (§3.1).
-    joined: ask for thought and action in one call, which is our variant; the paper has a call for
-    each (§3.2.1, Eq. 2 and 3).
-    temperature, top_p: sampling of all replies, the formaliser's included; greedy, as the paper
-    evaluates (§4.2). reply: maximum tokens of a reply (ours). observation: maximum characters
-    shown of an observation (ours).
+    Without plans it follows none. Iteration i follows the plan X_i with which that iteration of the
+    optimisation began (§4.5, Fig. 3), 0 being none; without it X_I, as in inference (§3.2.3).
+    As in the paper, the card is bare (§3.1), no action is listed, thought and action are two calls
+    (§3.2.1) and replies are greedy (§4.2); a full card, admissible and joined are our variants.
     """
 
-    #: As in `ldm.agents.executor.LoopOptions`.
-    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
-        "plans": ("digest", plans.digest)
-    }
-
-    plans: str | None = None
-    digest: str | None = None
-    iteration: int | None = None
-    plan: str | None = None
-    budget: int | None = None
-    card: CardChoice = "bare"
-    admissible: bool = False
-    joined: bool = False
-    temperature: float = 0.0
-    top_p: float = 1.0
-    reply: int = 160
-    observation: int = 4000
+    plans: Annotated[str | None, "Folder with the plan files"] = None
+    digest: Annotated[str | None, "Digest of that folder; set by ldm"] = None
+    iteration: Annotated[int | None, "Follow the plan of this iteration; none: the last"] = None
+    plan: Annotated[str | None, "A plan's text, in place of the folder"] = None
+    card: Annotated[CardChoice, "Show the grammar alone, or the world's rules too"] = "bare"
+    joined: Annotated[bool, "Ask for thought and action in one call"] = False
+    temperature: Annotated[float, "Sampling temperature of all replies"] = 0.0
+    top_p: Annotated[float, "Probability mass of nucleus sampling"] = 1.0
+    reply: Annotated[int, "Maximum tokens of a reply"] = 160
 
     def __post_init__(self) -> None:
-        if self.reply < 1 or self.observation < 1:
-            raise ValueError("reply and observation are 1 or more")
-        if self.temperature < 0 or not 0 < self.top_p <= 1:
-            raise ValueError("temperature is 0 or more, top_p above 0 and at most 1")
-        if self.iteration is not None and self.iteration < 0:
-            raise ValueError("iteration is 0 or more")
+        LoopOptions.__post_init__(self)
+        at_least(0, temperature=self.temperature, iteration=self.iteration)
+        if not 0 < self.top_p <= 1:
+            raise ValueError("top_p must be above 0 and at most 1")
 
 
-class AutoPlanAgent:
+class AutoPlanAgent(LoopAgent):
     """Thinks about where in the plan it is, says what to do, and does it once it is formalised."""
 
     name = "autoplan"
-    sees_reward = False
-    needs: ClassVar[Sequence[str]] = ("llm",)
-    paper: ClassVar[str] = "AutoPlan, arXiv 2305.15064"
-    formerly: ClassVar[Sequence[str]] = (
-        "was told the world's rules, asked for thought and action in one call, and its formaliser "
-        "knew actions that it was not shown",
-    )
-    Options: ClassVar[type[AutoPlanOptions]] = AutoPlanOptions
+    paper = "AutoPlan, arXiv 2305.15064"
+    Options = AutoPlanOptions
+    options: AutoPlanOptions
+    default_budget = 35
+    digests: ClassVar[Digests] = {"plans": ("digest", plans.digest)}
+    source_noun = "plans"
+    source_remedy = "name other plans with --plans FOLDER"
 
-    def __init__(self, options: AutoPlanOptions, resources: Resources) -> None:
-        self.options = options
-        self._resources = resources
+    @classmethod
+    def sources(cls, options: AutoPlanOptions, env: str) -> Collection[str]:
+        """Return the sources of the tasks that plans were made from, which may not be evaluated.
 
-    @staticmethod
-    def sources(options: AutoPlanOptions, env: str) -> Iterable[str]:
-        """Return the sources of the tasks that plans were made from: they may not be evaluated.
-
-        Raises LdmError where there are no plans, none of the iteration that is to be followed, or
-        others than when the run began.
+        Raise LdmError if there are no plans, or none of the iteration to follow.
         """
         if options.plans is None:
             return frozenset()
-        if options.digest not in (None, plans.digest(Path(options.plans))):
-            raise LdmError(
-                f"The plans in {options.plans} have changed since the run began.",
-                "Start a new run, or restore the earlier plans.",
-            )
         _followed(options, env)
         known = plans.in_folder(Path(options.plans), env)
         return frozenset(source for plan in known for source in plan.sources)
 
-    @staticmethod
-    def notice(options: AutoPlanOptions) -> str:
-        """Return what to say where no plan is named: the agent then follows none."""
+    @classmethod
+    def notice(cls, options: AutoPlanOptions) -> str:
+        """Return a notice if no plan is named."""
         if options.plans is not None or options.plan is not None:
             return ""
         return (
@@ -135,32 +98,25 @@ class AutoPlanAgent:
             "`ldm autoplan`, and name their folder with --plans."
         )
 
-    @staticmethod
-    def kinds(options: AutoPlanOptions, env: str) -> frozenset[str] | None:
-        """Return the kinds of task that there are plans for.
-
-        None where one plan is for all kinds, or no folder is used.
-        """
+    @classmethod
+    def check_kinds(cls, options: AutoPlanOptions, env: str, kinds: Collection[str]) -> None:
+        """Raise LdmError if the folder has no plan for one of these kinds of task."""
         if options.plans is None or options.plan is not None:
-            return None
-        kinds = {plan.kind for plan in _followed(options, env)}
-        return None if plans.ALL in kinds else frozenset(kinds)
-
-    def budget(self, card: Card) -> int:
-        """Return the steps of a trial: as set, as published for the environment, or 35."""
-        budget = self.options.budget
-        return published(card, "budget", BUDGET) if budget is None else budget
+            return
+        known = {plan.kind for plan in _followed(options, env)}
+        lacking = sorted({*kinds} - known)
+        if lacking and plans.ALL not in known:
+            raise LdmError(
+                f"There is no plan for {', '.join(lacking)} in {options.plans}.",
+                f"Evaluate the others, --kinds {','.join(sorted(known))}, or make one with "
+                f"`ldm autoplan --env {env} --kind {lacking[0]}`.",
+            )
 
     def solve(self, episode: Episode) -> None:
-        """Start one trial. Raises LdmError where there is no plan for the task's kind."""
-        work = _Work(episode, self._resources.model(episode), self.options, self._plan(episode))
-        try:
-            with episode.trial():
-                work.begin()
-                while True:
-                    work.step()
-        finally:
-            episode.note(SAID, said=work.intentions, formalised=dict(work.counts), plan=work.plan)
+        """Play one trial. Raise LdmError if there is no plan for the task's kind."""
+        plan, llm = self._plan(episode), self._resources.model(episode)
+        with episode.trial():
+            _Following(episode, llm, self.options, plan).run()
 
     def _plan(self, episode: Episode) -> str:
         options = self.options
@@ -176,9 +132,9 @@ class AutoPlanAgent:
 
 
 def _followed(options: AutoPlanOptions, env: str) -> list[plans.PlanFile]:
-    """Return the plans of the folder that hold the iteration to be followed.
+    """Return the plans of the folder that hold the iteration to follow.
 
-    Raises LdmError where none does, and says which there are.
+    Raise LdmError if there is none; it lists the known iterations.
     """
     known = plans.in_folder(Path(options.plans or ""), env)
     number = options.iteration
@@ -188,20 +144,15 @@ def _followed(options: AutoPlanOptions, env: str) -> list[plans.PlanFile]:
     return fitting
 
 
-def published(card: Card, name: str, default: int) -> int:
-    """Return what the method was published with in an environment (`Card.published`)."""
-    return int(card.published.get(AutoPlanAgent.name, {}).get(name, default))
-
-
 def prompt_card(card: Card, choice: CardChoice) -> Card:
-    """Return what prompts tell of an environment."""
+    """Return the card that prompts show."""
     return card if choice == "full" else card.bare()
 
 
 def understood(text: str, verbs: frozenset[str]) -> replies.Reply:
-    """Return the thought and the action in a reply; "Step 2: …" within it speaks of the plan.
+    """Return the thought and the action in a reply: all before the first "Act:" is the thought.
 
-    Everything before the first "Act:" is the thought.
+    "Step 2: …" speaks of the plan and labels no action.
     """
     label = _ACT.search(text)
     if label is None:
@@ -211,7 +162,7 @@ def understood(text: str, verbs: frozenset[str]) -> replies.Reply:
 
 
 def thought_in(text: str, verbs: frozenset[str]) -> str:
-    """Return the thought in a reply: what stands before the first "Act:", if anything does."""
+    """Return the thought in a reply: all before the first "Act:"."""
     label = _ACT.search(text)
     before = text if label is None else text[: label.start()]
     # "Step 2: …" would be taken for the label of an action.
@@ -219,85 +170,65 @@ def thought_in(text: str, verbs: frozenset[str]) -> str:
     return replies.read(f"{replies.THINK} {before}", verbs).thought
 
 
-@dataclass
-class _Work:
-    """The state of a trial: what was done, what was to be done, how much the prompt shows."""
+class _Following(Loop):
+    """A loop that follows a plan: it asks for a thought, then for an action (§3.2.1, Eq. 2 to 5).
 
-    episode: Episode
-    llm: LLM
-    options: AutoPlanOptions
-    plan: str
-    intentions: list[str] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+    intentions: what the model wanted to do at each step, before it was formalised.
+    """
 
-    def begin(self) -> None:
-        # The last page with names on it, for the formaliser: a refusal has none.
-        self.page = self.opening = self.episode.now.observation
-        self.view = View(0, self.options.observation)
-        self.card = prompt_card(self.episode.card, self.options.card)
+    joined = True
+
+    def __init__(self, episode: Episode, llm: LLM, options: AutoPlanOptions, plan: str) -> None:
+        sampling = Sampling(options.temperature, options.top_p)
+        super().__init__(episode, llm, Work(episode.goal, sampling=sampling), options)
+        self.plan = plan
+        self.at_once = options.joined
+        self.card = prompt_card(episode.card, options.card)
         self.verbs = replies.verbs_of(self.card)
-        self.sampling = Sampling(self.options.temperature, self.options.top_p)
+        self.intentions: list[str] = []
+        self._ask_for("both" if self.at_once else "thought")
 
-    def step(self) -> None:
-        """Think, say what to do, and do it once it is formalised (§3.2.1, Eq. 2 to 5).
+    def prompt(self, view: View) -> list[Message]:
+        steps = [*self.steps, Step("", "", thought=self.thought)] if self.thought else self.steps
+        return render(
+            "agents/autoplan/act",
+            card=self.card,
+            plan=self.plan,
+            task=self.work.task,
+            transcript=transcript_text(self.opening, steps, width=view.width, skipped=view.skipped),
+            admissible=self.admissible,
+            asked=self.form,
+        )
 
-        Raises EpisodeOver when the trial ends, and what a model call raises.
-        """
-        thought, intention = self._joined() if self.options.joined else self._separate()
+    def read(self, text: str) -> Reply:
+        """Return the thought and the formalised action; `text` is the first reply."""
+        if self.at_once:
+            reply = understood(text, self.verbs)
+            thought, intention = reply.thought, reply.action
+        else:
+            thought = thought_in(text, self.verbs)
+            self._ask_for("action", thought)
+            reply = understood(self.ask(), self.verbs)
+            intention = reply.action or reply.thought
+            self._ask_for("thought")
         self.intentions.append(intention)
-        if self.options.joined and thought and not intention:  # takes a step, too
-            self.steps.append(Step("", "", thought=thought))
-            self.episode.think(thought)
-            return
+        if self.at_once and thought and not intention:
+            return Reply(thought)
         formal = formalise(
-            intention, self.card, self._admissible(), self.page, self.llm, self.sampling
+            intention, self.card, self.admissible, self._page(), self.llm, self.work.sampling
         )
         self.counts[formal.how] += 1
-        action = formal.action or NO_ACTION
-        answer = self.episode.act(action, thought=thought)
-        self.steps.append(Step(action, answer.observation, thought=thought, valid=answer.valid))
-        if answer.valid:
-            self.page = answer.observation
+        return Reply(thought, formal.action or NO_ACTION)
 
-    def _separate(self) -> tuple[str, str]:
-        """Ask for a thought, and given that for an action."""
-        thought = thought_in(self._ask("thought"), self.verbs)
-        reply = understood(self._ask("action", thought), self.verbs)
-        return thought, reply.action or reply.thought
+    def note(self) -> None:
+        self.episode.note(SAID, said=self.intentions, formalised=dict(self.counts), plan=self.plan)
 
-    def _joined(self) -> tuple[str, str]:
-        """Ask for a thought and an action at once; there may be only one of them."""
-        reply = understood(self._ask("both"), self.verbs)
-        return reply.thought, reply.action
+    def _ask_for(self, form: Literal["thought", "action", "both"], thought: str = "") -> None:
+        """Set what the next prompt asks for, given a thought."""
+        self.form, self.thought = form, thought
+        self.stop = _THOUGHT_STOP if form == "thought" else STOP
 
-    def _ask(self, form: _Asked, thought: str = "") -> str:
-        def prompt(view: View) -> list[Message]:
-            steps = [*self.steps, Step("", "", thought=thought)] if thought else self.steps
-            transcript = transcript_text(
-                self.opening, steps, width=view.width, skipped=view.skipped
-            )
-            return render(
-                "agents/autoplan/act",
-                card=self.card,
-                plan=self.plan,
-                task=self.episode.goal,
-                transcript=transcript,
-                admissible=self._admissible(),
-                asked=form,
-            )
-
-        completion, self.view = ask(
-            self.llm,
-            prompt,
-            self.view,
-            len(self.steps),
-            sampling=self.sampling,
-            max_tokens=self.options.reply,
-            stop=_THOUGHT_STOP if form == "thought" else _STOP,
-        )
-        return completion.text
-
-    def _admissible(self) -> tuple[str, ...] | None:
-        """Return the possible actions, where the agent is shown them."""
-        return self.episode.now.admissible if self.options.admissible else None
+    def _page(self) -> str:
+        """Return the last observation with names for the formaliser: a refusal has none."""
+        pages = (step.observation for step in reversed(self.steps) if step.action and step.valid)
+        return next(pages, self.opening)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +17,7 @@ from ldm.agents.autoplan import SAID, AutoPlanAgent, prompt_card
 from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.agents.autoplan.reflection import Attempt, reflect, rewritten
 from ldm.agents.autoplan.settings import AutoPlanSettings
-from ldm.episode import Environment, run_episode
+from ldm.episode import EnvironmentBase, run_episode
 from ldm.errors import LdmError, RunStopped
 from ldm.llm import LLM, ScopedLLM
 from ldm.types import Task, Usage, stable_seed
@@ -29,7 +29,7 @@ ITERATIONS = "iterations.jsonl"
 class AttemptSetup:
     """Hold the means of attempts. llm: acts. planner: reflects and writes the plan."""
 
-    env: Environment
+    env: EnvironmentBase
     llm: LLM
     planner: LLM
     settings: AutoPlanSettings
@@ -72,7 +72,7 @@ class Optimisation:
     def turns(self, done: Mapping[int, Experience]) -> Iterator[Mapping[int, Item]]:
         """Yield each iteration's attempts with X_i (§3.2.1, §3.2.2), then rewrite it (§3.2.3).
 
-        done: receives the experiences. Raises LdmError if all attempts of an iteration failed.
+        done: receives the experiences. Raise LdmError if all attempts of an iteration failed.
         """
         settings, seed = self.setup.settings, self.setup.seed
         with closing(self.setup.env):
@@ -143,17 +143,7 @@ class Collector:
         return replace(experience, reflection=reflection, usage=sum(spent, Usage()))
 
     def _solution(self, task: Task) -> str:
-        solution = solution_of(self._setup.env) if self._setup.settings.solution else None
-        return "" if solution is None else solution(task)
+        return self._setup.env.solution(task) if self._setup.settings.solution else ""
 
     def close(self) -> None:
         self._setup.env.close()
-
-
-def solution_of(env: Environment) -> Callable[[Task], str] | None:
-    """Return the environment's method `solution`, or None if it has none.
-
-    It describes a solution of a task. Only an optimisation asks, of training tasks.
-    """
-    solution: Callable[[Task], str] | None = getattr(env, "solution", None)
-    return solution

@@ -14,7 +14,8 @@ from typing import Literal
 from ldm.agents.autoplan import AutoPlanOptions
 from ldm.agents.autoplan.plans import Experience, Reflection
 from ldm.agents.autoplan.settings import AutoPlanSettings
-from ldm.agents.transcript import View, ask, transcript_text
+from ldm.agents.loop import View, ask
+from ldm.agents.transcript import transcript_text
 from ldm.llm import LLM, Message
 from ldm.prompts import render, shortened
 from ldm.types import Card, Trajectory

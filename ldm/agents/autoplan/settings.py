@@ -3,53 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from ldm.agents.autoplan import BUDGET, AutoPlanOptions, CardChoice, published
+from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, CardChoice
 from ldm.llm import Sampling
+from ldm.options import at_least
 from ldm.types import Card
 
-#: Training tasks that batches are drawn from, where the environment's card has no published number.
+#: Training tasks that batches are drawn from if the environment's card has no published number.
 POOL = 24
 
 
 @dataclass(frozen=True, slots=True)
 class AutoPlanSettings:
-    """How a plan is optimised, with the section of the paper that each setting is from.
+    """Options of an optimisation.
 
-    iterations: I (§3.2.3); the paper evaluates the first three (§4.5). batch: B, tasks an iteration
-    (§3.2.1; 4 in §4.2). pool: training tasks that batches are drawn from; None for the number that
-    was published for the environment, or 24 (§4.1).
-    reflection: "summary" leaves out flaw and revision (§4.5, Fig. 3b); "full" is §3.2.2.
-    solution: whether reflections are shown the solution of the training task, where the environment
-    tells it; the authors' code does so for questions, where the reward of §3.2.2 is all that the
-    text names.
-    card, admissible, joined: what attempts are shown, as of `AutoPlanOptions`.
-    steps: of an attempt; None for the number that was published for the environment, or 35 (§4.2).
-    temperature, top_p: sampling of all replies (§4.2: nucleus sampling with p = 0.9 during
-    optimisation; the temperature is not stated). part: maximum tokens of each part of a reflection.
-    length: maximum tokens of a plan.
+    iterations: I (§3.2.3; the first three in §4.5). batch: B (§3.2.1; 4 in §4.2). pool: §4.1.
+    reflection: "summary" is the ablation (§4.5, Fig. 3b), "full" is §3.2.2. solution: the authors'
+    code shows it for questions; §3.2.2 names the reward alone. card, admissible, joined: as of
+    `AutoPlanOptions`. top_p: nucleus sampling (§4.2, which states no temperature).
     """
 
-    iterations: int = 3
-    batch: int = 4
-    pool: int | None = None
-    reflection: Literal["summary", "full"] = "full"
-    solution: bool = True
-    card: CardChoice = "bare"
-    admissible: bool = False
-    joined: bool = False
-    steps: int | None = None
-    temperature: float = 1.0
-    top_p: float = 0.9
-    part: int = 160
-    length: int = 400
+    iterations: Annotated[int, "Times that the plan is rewritten"] = 3
+    batch: Annotated[int, "Tasks attempted in an iteration"] = 4
+    pool: Annotated[int | None, "Training tasks that batches come from; none: as published"] = None
+    reflection: Annotated[
+        Literal["summary", "full"], "Summary alone, or also flaw and revision"
+    ] = "full"
+    solution: Annotated[bool, "Show reflections the solution if the environment tells it"] = True
+    card: Annotated[CardChoice, "Show the grammar alone, or the world's rules too"] = "bare"
+    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
+    joined: Annotated[bool, "Ask for thought and action in one call"] = False
+    steps: Annotated[int | None, "Steps of an attempt; none: as published"] = None
+    temperature: Annotated[float, "Sampling temperature of all replies"] = 1.0
+    top_p: Annotated[float, "Probability mass of nucleus sampling"] = 0.9
+    part: Annotated[int, "Maximum tokens of each part of a reflection"] = 160
+    length: Annotated[int, "Maximum tokens of a plan"] = 400
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "batch", "pool", "steps", "part", "length"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is 1 or more")
+        at_least(1, iterations=self.iterations, batch=self.batch, pool=self.pool, steps=self.steps)
+        at_least(1, part=self.part, length=self.length)
         if self.pool is not None and self.batch > self.pool:
             raise ValueError("a batch cannot be larger than the pool that it is drawn from")
 
@@ -59,7 +52,7 @@ class AutoPlanSettings:
 
     @property
     def attempts(self) -> int:
-        """How many tasks are attempted in all, repeated ones counted again."""
+        """The number of attempts in all, repeated tasks counted again."""
         return self.iterations * self.batch
 
     def agent(self, plan: str | None = None) -> AutoPlanOptions:
@@ -75,7 +68,7 @@ class AutoPlanSettings:
         )
 
     def evaluated(self) -> dict[str, str]:
-        """Return the options of an agent whose plans are evaluated: shown the same, but greedy."""
+        """Return the options of an agent that evaluates the plans: it sees the same, greedily."""
         options = asdict(self.agent())
         default = asdict(AutoPlanOptions())
         names = ("budget", "card", "admissible", "joined")
@@ -83,5 +76,9 @@ class AutoPlanSettings:
 
 
 def published_settings(card: Card) -> dict[str, int]:
-    """Return the settings that depend on the environment, by what was published for it."""
-    return {"pool": published(card, "pool", POOL), "steps": published(card, "budget", BUDGET)}
+    """Return the settings published for an environment."""
+    published = AutoPlanAgent.published
+    return {
+        "pool": published(card, "pool", POOL),
+        "steps": published(card, "budget", AutoPlanAgent.default_budget),
+    }

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ldm.agents import demonstrations
-from ldm.agents.decomposition.handover import rule_of
+from ldm.agents.decomposition.handover import part_of, rule_of
 from ldm.agents.decomposition.logic import Logic, Plan, parse_plan
 from ldm.agents.decomposition.tree import Node
-from ldm.agents.executor import LoopOptions, Work, run, task_work
+from ldm.agents.executor import ExecutorOptions, task_work
+from ldm.agents.loop import Loop, View, Work, ask
 from ldm.agents.replies import COMPLETED, FAILED
-from ldm.agents.transcript import View, ask, division_texts, look_texts, transcript_text
+from ldm.agents.transcript import division_texts, look_texts, transcript_text
 from ldm.episode import Episode, EpisodeOver
 from ldm.llm import LLM, Completion, Message
 from ldm.prompts import render, shortened
@@ -67,7 +68,7 @@ class Controller:
     episode: Episode
     llm: LLM
     planner: LLM
-    options: LoopOptions
+    options: ExecutorOptions
     limits: Limits
     plan_first: bool = False
     failed: list[str] = field(default_factory=list)
@@ -138,7 +139,7 @@ class Controller:
             if work is None:
                 node.executor, judgement = self._judge(node)
             else:
-                outcome = run(self.episode, self.llm, work, self.options)
+                outcome = Loop(self.episode, self.llm, work, self.options).run()
                 node.executor, steps = outcome.end, outcome.steps
         except EpisodeOver as over:
             node.executor = "ended" if over.end == "done" else "stopped"
@@ -151,15 +152,10 @@ class Controller:
         return False, carried
 
     def _work(self, node: Node, carried: str) -> Work:
+        whole = replace(self.whole, steps=self.limits.steps)
         if node is self.root:
-            return replace(self.whole, steps=self.limits.steps)
-        return replace(
-            self.whole,
-            task=node.task,
-            hints=(*self.whole.hints, *self.rule.to_executor(self.episode, carried)),
-            opening=self.rule.beginning(self.episode, self.opening),
-            steps=self.limits.steps,
-        )
+            return whole
+        return part_of(whole, node.task, self.episode, self.opening, carried)
 
     def _judge(self, node: Node) -> tuple[Any, str]:
         """Look at the page, a step like a thought; return the verdict and the judgement."""

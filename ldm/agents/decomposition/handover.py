@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from ldm.agents.executor import Hint
+from ldm.agents.loop import Hint, Work
 from ldm.agents.transcript import without_goal
 from ldm.episode import Episode
 from ldm.types import Card, Handover, Step
@@ -120,8 +121,15 @@ RULES: Mapping[Handover, Rule] = {
 
 
 def rule_of(card: Card) -> Rule:
-    """Return the rule that holds in the environment of this card."""
+    """Return the rule of the environment of this card."""
     return RULES[card.handover]
+
+
+def part_of(whole: Work, task: str, episode: Episode, opening: str, carried: str) -> Work:
+    """Return a sub-task as work; opening: of the whole task. Raise EpisodeOver, see `Rule`."""
+    rule = rule_of(episode.card)
+    hints = (*whole.hints, *rule.to_executor(episode, carried))
+    return replace(whole, task=task, hints=hints, opening=rule.beginning(episode, opening))
 
 
 def _without_task(episode: Episode, opening: str) -> str:

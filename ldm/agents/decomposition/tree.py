@@ -1,13 +1,16 @@
-"""What a controller did, as a tree: for the record of a run, and for whoever reads it."""
+"""The tree of a controller's tasks: for the record of a run, and for reports on it.
+
+Reports compare its own judgement with the truth (ADaPT, arXiv 2311.05772, Table 7 and Fig. 10).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ldm.agents.decomposition.logic import Plan, written
-from ldm.agents.reporting import Branch, BranchState
+from ldm.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
 from ldm.types import EpisodeResult
 
 #: The field with the tree in the note of an agent that divides tasks; its kind is the agent's name.
@@ -22,11 +25,10 @@ Ending = Literal["", "completed", "failed", "budget", "ended", "stopped"]
 class Node:
     """A task in the recursion.
 
-    step: its number in the parent's plan, 0 of the root. k: its depth, from 1. mode: "judge" where
-    one look decided. executor, steps: how its own executor ended, "" where none was run, and after
-    how many steps (without those that prepared its prompt). success: how the controller judges it,
-    its sub-tasks included; None where it was cut short. done: whether the environment's task had
-    ended by then.
+    step: its number in the parent's plan, 0 of the root. k: its depth, from 1. mode: "judge" if one
+    look decided. executor, steps: how its own executor ended, if one was run, and after how many
+    steps (without those that prepared its prompt). success: the controller's judgement, sub-tasks
+    included; None if it was cut short. done: whether the environment's task had ended by then.
     """
 
     task: str
@@ -49,94 +51,53 @@ class Node:
         self.flaw = plan.flaw
 
     def walk(self) -> Iterator[Node]:
-        """Return this node and all below it, in the order in which they were begun."""
+        """Yield this node and all below it, in the order in which they were begun."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @property
     def ran(self) -> bool:
-        """Whether its executor did anything before the trial was over."""
+        """Whether its executor did anything before the trial ended."""
         return self.steps > 0 or self.executor not in ("", "stopped")
 
     @property
     def k_max(self) -> int:
-        """The greatest depth at which an executor ran; 1 where none did."""
+        """The greatest depth at which an executor ran, at least 1."""
         return max((node.k for node in self.walk() if node.ran), default=1)
-
-    def as_data(self) -> dict[str, Any]:
-        """Return JSON values, for a note."""
-        return {
-            "task": self.task,
-            "k": self.k,
-            "step": self.step,
-            "mode": self.mode,
-            "executor": self.executor,
-            "steps": self.steps,
-            "success": self.success,
-            "done": self.done,
-            "plan": self.plan,
-            "logic": self.logic,
-            "flaw": self.flaw,
-            "children": [child.as_data() for child in self.children],
-        }
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Node:
-        """Return the tree that `as_data` gave."""
+        """Return the tree of JSON values, as `asdict` gives them."""
         return cls(**{**data, "children": [cls.of(child) for child in data["children"]]})
 
 
 def tree_of(result: EpisodeResult) -> Node | None:
-    """Return the tree in the record of an episode; None where its agent grew none."""
+    """Return the tree in the record of an episode, or None."""
     for note in result.notes:
         if note.kind == result.agent and TREE in note.data:
             return Node.of(note.data[TREE])
     return None
 
 
-def lines(root: Node) -> list[str]:
-    """Return the tree in words: a task, how its executor ended, its plan, and its sub-tasks."""
-    written_lines: list[str] = []
-    _write(root, "", written_lines)
-    return written_lines
-
-
-def _write(node: Node, indent: str, lines: list[str]) -> None:
-    number = f"Step {node.step}: " if node.step else ""
-    lines.append(f"{indent}{number}{node.task}  [k={node.k}, {_ended(node)}]")
-    if node.plan:
-        flaw = f"  ({node.flaw})" if node.flaw else ""
-        lines.append(f"{indent}  plan: {node.logic}{flaw}")
-        carried_out = {child.step for child in node.children}
-        for child in node.children:
-            _write(child, indent + "    ", lines)
-        for number_, task in node.plan.items():
-            if int(number_) not in carried_out:
-                lines.append(f"{indent}    Step {number_}: {task}  [not tried]")
-    elif node.flaw:
-        lines.append(f"{indent}  plan: {node.flaw}")
-
-
 def branches(node: Node, depth: int = 0) -> Iterator[Branch]:
-    """Yield the tree for a report: tasks with their plans, and the steps that were not tried."""
-    number = f"{node.step}. " if node.step else ""
-    plan = "\n".join(f"{place}. {task}" for place, task in node.plan.items())
-    texts = {"plan": plan, "order": node.logic, "flaw": node.flaw}
+    """Yield the tree for reports: tasks with their plans, and the steps that were not tried."""
+    number = f"Step {node.step}: " if node.step else ""
+    texts = {"plan": node.logic, "flaw": node.flaw}
     yield Branch(
         depth,
         f"{number}{node.task}",
         _state(node),
         _ended(node),
-        {"depth": str(node.k), "steps": str(node.steps)},
+        {"k": str(node.k)},
         texts={name: text for name, text in texts.items() if text},
     )
-    carried_out = {child.step for child in node.children}
     for child in node.children:
         yield from branches(child, depth + 1)
+    carried_out = {child.step for child in node.children}
     for place, task in node.plan.items():
         if int(place) not in carried_out:
-            yield Branch(depth + 1, f"{place}. {task}", "open", "not tried")
+            yield Branch(depth + 1, f"Step {place}: {task}", "open", "not tried")
 
 
 def _state(node: Node) -> BranchState:
@@ -163,10 +124,10 @@ def _ended(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Self-judged against true success (the paper's Fig. 10), over episodes.
+    """Self-judged against true success, over episodes.
 
     said: the controller's judgement ("success", "failure"), or why there is none ("ended" by the
-    environment, "stopped"). right: how many of the episodes are truly solved.
+    environment, "stopped"). right: how many of the episodes are solved.
     """
 
     said: str
@@ -188,7 +149,59 @@ def judged(results: Sequence[EpisodeResult]) -> list[Judged]:
 
 
 def planned(results: Sequence[EpisodeResult]) -> tuple[int, int]:
-    """Return how many plans there are, and how many of them without readable logic."""
+    """Return the number of plans, and of those without readable logic."""
     trees = [tree for result in results if (tree := tree_of(result)) is not None]
     nodes = [node for tree in trees for node in tree.walk() if node.plan or node.flaw]
     return len(nodes), sum(bool(node.flaw) for node in nodes)
+
+
+#: How the controller's judgement of its tasks compares with the truth, in words: (tasks, solved).
+_JUDGED = {
+    "success": "of {} tasks that it held to be done {} are",
+    "failure": "of {} that it gave up {} are done",
+    "ended": "of {} that the environment ended {} are solved",
+    "stopped": "of {} that were stopped {} are solved",
+}
+
+
+def _depth(result: EpisodeResult) -> float | None:
+    root = tree_of(result)
+    return None if root is None else float(root.k_max)
+
+
+def _findings(results: Sequence[EpisodeResult]) -> Findings:
+    if not any(tree_of(result) for result in results if result.end != "error"):
+        return Findings()
+    judgements = judged(results)
+    parts = [_JUDGED[one.said].format(one.episodes, one.right) for one in judgements]
+    plans, flawed = planned(results)
+    return Findings(
+        (
+            f"Self-judged and true success: {'; '.join(parts)}.",
+            f"Plans: {plans}; {flawed} of them without a usable order "
+            "(And over their steps, if any).",
+        ),
+        {
+            "self_judged": [asdict(one) for one in judgements],
+            "plans": plans,
+            "flawed_plans": flawed,
+        },
+    )
+
+
+def _tree(result: EpisodeResult) -> TaskTree | None:
+    root = tree_of(result)
+    if root is None:
+        return None
+    return TaskTree(
+        {
+            "k_max": str(root.k_max),
+            "parts": str(sum(1 for _ in root.walk())),
+            "held to be": {True: "done", False: "failed", None: "open"}[root.success],
+        },
+        f"k_max {root.k_max}",
+        tuple(branches(root)),
+    )
+
+
+REPORTING = Reporting((Measure("k_max", "the greatest depth used", _depth),), _findings, _tree)

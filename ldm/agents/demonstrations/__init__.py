@@ -65,15 +65,6 @@ def digest(path: Path) -> str:
     return stable_hash([text.hex() for text in texts])
 
 
-def check(place: str | None, before: str | None) -> None:
-    """Raise LdmError where the file at `place` is another than the one with the digest `before`."""
-    if place is not None and before not in (None, digest(Path(place))):
-        raise LdmError(
-            f"The demonstrations in {place} have changed since the run began.",
-            "Start a new run, or restore the earlier ones.",
-        )
-
-
 def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     """Return the demonstrations for an environment, in their file's order; () without any.
 

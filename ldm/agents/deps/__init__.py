@@ -1,31 +1,36 @@
 """DEPS: describe, explain, plan and select (Wang et al., arXiv 2302.01560), and its baselines.
 
-`loop` is Eq. 1; `describe`, `explain` and `select` are its parts, `goals` reads plans in the words
+`loop` is Eq. 1; `describe`, `explain` and `select` are its parts, `parser` reads plans in the words
 of `vocabulary`, `controllers` pursues goals, `styles` is how each method writes a plan, `policies`
 runs programs, `horizon` predicts times, and `findings` is what reports say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from ldm.agents import demonstrations
 from ldm.agents.deps.controllers import Controller, Executor, OwnController
 from ldm.agents.deps.findings import NOTE, REPORTING
-from ldm.agents.deps.goals import Parser
-from ldm.agents.deps.horizon import HorizonModel, horizon_model, shipped
+from ldm.agents.deps.horizon import (
+    REMEDY,
+    HorizonModel,
+    file_digest,
+    horizon_model,
+    shipped,
+)
 from ldm.agents.deps.loop import PARSED, Loop
-from ldm.agents.deps.options import Arm, DepsOptions, check_horizon
+from ldm.agents.deps.options import Arm, DepsOptions
+from ldm.agents.deps.parser import Parser
 from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest, true_times
 from ldm.agents.deps.styles import examples
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary
-from ldm.agents.executor import LoopAgent, LoopOptions
-from ldm.agents.reporting import Reporting
+from ldm.agents.executor import ExecutorAgent
 from ldm.embed import Embedder
-from ldm.episode import Episode
+from ldm.episode import Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM
 from ldm.prompts import render
@@ -35,27 +40,24 @@ from ldm.types import Card
 _PROGRAMS = ("program", "policy")
 
 
-class DepsAgent(LoopAgent):
+class DepsAgent(ExecutorAgent):
     """Plans, and plans anew from a description and an explanation of what failed."""
 
     name = "deps"
-    paper: ClassVar[str] = "DEPS, arXiv 2302.01560"
-    reporting: ClassVar[Reporting] = REPORTING
-    Options: ClassVar[type[DepsOptions]] = DepsOptions
+    paper = "DEPS, arXiv 2302.01560"
+    reporting = REPORTING
+    Options = DepsOptions
     options: DepsOptions
+    divides = True
+    default_strength = "skills"
+    digests: ClassVar[Digests] = {
+        **ExecutorAgent.digests,
+        "horizon": ("horizon_digest", file_digest),
+    }
 
-    @staticmethod
-    def sources(options: LoopOptions, env: str) -> Iterable[str]:
-        """Return the sources of what planner and executors may be shown."""
-        place = options.demonstrations
-        demonstrations.check(place, options.demonstrations_digest)
-        if isinstance(options, DepsOptions):
-            check_horizon(options)
-        return demonstrations.sources(env, place, options.shots, with_skills=True, with_plans=True)
-
-    @staticmethod
-    def check_card(options: DepsOptions, card: Card) -> None:
-        """Raise LdmError where the method cannot plan in the environment of this card."""
+    @classmethod
+    def check(cls, card: Card, options: DepsOptions) -> None:
+        """Raise LdmError if the method cannot plan in the environment of this card."""
         vocabulary = Vocabulary.of(card)
         if options.style.form in _PROGRAMS and not (vocabulary.counted and card.reading.held):
             raise LdmError(
@@ -74,7 +76,7 @@ class DepsAgent(LoopAgent):
 
         Raises LdmError where the method cannot work in this environment.
         """
-        self.check_card(self.options, episode.card)
+        self.check(episode.card, self.options)
         options = self.options
         vocabulary = Vocabulary.of(episode.card)
         llm = self._resources.model(episode)
@@ -84,9 +86,10 @@ class DepsAgent(LoopAgent):
             episode.env_name, options.demonstrations, episode.kind, options.shots, vocabulary
         )
         selector = self._selector(episode)
+        strength = self.strength(episode.card)
         with episode.trial():
             controller: Controller = (
-                Executor(episode, llm, options, options.goal_steps)
+                Executor(episode, llm, replace(options, strength=strength), options.goal_steps)
                 if vocabulary.free
                 else OwnController(episode, vocabulary)
             )
@@ -141,7 +144,7 @@ class DepsAgent(LoopAgent):
         if model.env != card.name:
             raise LdmError(
                 f"The horizon model in {path} is of {model.env}, not of {card.name}.",
-                f"Train one with `ldm horizon --env {card.name} --out FILE`.",
+                REMEDY,
             )
         return model
 
@@ -158,8 +161,7 @@ class DepsAgent(LoopAgent):
 def _no_horizon(card: Card) -> LdmError:
     return LdmError(
         f"There is no horizon model for {card.name}.",
-        f"Train one with `ldm horizon --env {card.name} --out FILE`, and name it with "
-        "--set horizon=FILE.",
+        f"{REMEDY} Then name it with --set horizon=FILE.",
     )
 
 

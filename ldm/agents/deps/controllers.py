@@ -7,17 +7,17 @@ other environments an executor, which thinks and acts, works on the goal and say
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol
 
-from ldm.agents.decomposition.handover import rule_of
+from ldm.agents.decomposition.handover import part_of, rule_of
 from ldm.agents.deps.describe import answer_line, clock, held, progress
 from ldm.agents.deps.plans import Goal, listing
 from ldm.agents.deps.vocabulary import Vocabulary
-from ldm.agents.executor import LoopOptions, Strength, run, task_work
+from ldm.agents.executor import ExecutorOptions, task_work
+from ldm.agents.loop import Loop
 from ldm.episode import Episode
-from ldm.llm import GREEDY, LLM
+from ldm.llm import LLM
 from ldm.prompts import shortened
-from ldm.types import Card
 
 #: How a goal went: done; to be pursued further; refused at once, without any effect; tried in vain;
 #: pursued in vain for as long as anyone waits for it.
@@ -104,31 +104,21 @@ class Executor:
 
     episode: Episode
     llm: LLM
-    options: LoopOptions
+    options: ExecutorOptions
     steps: int
 
     def __post_init__(self) -> None:
-        card = self.episode.card
-        strength = self.options.strength or published_strength(card)
-        self._options = replace(self.options, strength=strength)
-        self._whole = replace(task_work(self.episode, self._options), sampling=GREEDY)
+        self._whole = replace(task_work(self.episode, self.options), steps=self.steps, judged=True)
         self._opening = self.episode.now.observation
-        self._rule = rule_of(card)
+        self._rule = rule_of(self.episode.card)
         self._carried = ""
 
     def begin(self) -> None:
         """Keep what was handed over: the world has not changed with the plan."""
 
     def pursue(self, goal: Goal) -> Pursuit:
-        work = replace(
-            self._whole,
-            task=goal.words,
-            hints=(*self._whole.hints, *self._rule.to_executor(self.episode, self._carried)),
-            opening=self._rule.beginning(self.episode, self._opening),
-            steps=self.steps,
-            judged=True,
-        )
-        outcome = run(self.episode, self.llm, work, self._options)
+        work = part_of(self._whole, goal.words, self.episode, self._opening, self._carried)
+        outcome = Loop(self.episode, self.llm, work, self.options).run()
         self._carried = self._rule.after(self.episode, outcome.steps, "", self._carried)
         if outcome.end == "completed":
             return Pursuit("done")
@@ -143,11 +133,6 @@ class Executor:
 
     def held(self) -> str:
         return ""
-
-
-def published_strength(card: Card) -> Strength:
-    """Return what executors are shown: as published for the environment, or its skills."""
-    return cast(Strength, card.published.get("deps", {}).get("strength", "skills"))
 
 
 def _answered(line: str) -> str:

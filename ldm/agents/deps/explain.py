@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ldm.agents.deps.options import DepsOptions
 from ldm.agents.deps.styles import Example
-from ldm.agents.transcript import View, ask
+from ldm.agents.loop import View, ask
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened
 from ldm.types import Card

@@ -1,4 +1,4 @@
-"""What reports say of planners: how often they planned, what was read, and what failed."""
+"""Reports on planners: how often they planned, which goals were read, and what failed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ldm.agents.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
+from ldm.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
 from ldm.types import EpisodeResult
 
 #: Kind of the note that holds the rounds of an episode.
@@ -14,7 +14,7 @@ NOTE = "deps"
 
 
 def data_of(result: EpisodeResult) -> Mapping[str, Any] | None:
-    """Return the note on an episode's rounds; None where there is none."""
+    """Return the note on an episode's rounds, or None."""
     return next((note.data for note in result.notes if note.kind == NOTE), None)
 
 
@@ -62,31 +62,12 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
     return TaskTree(
         {"method": data["method"], "plans": str(len(rounds)), "goals done": str(done)},
         f"{data['method']}, {len(rounds)} plans, {done} goals done, {dropped} lines dropped",
-        tuple(line for number, one in enumerate(rounds) for line in _round_lines(number, one)),
         tuple(one for number, turn in enumerate(rounds) for one in _branches(number, turn)),
     )
 
 
-def _round_lines(number: int, one: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a round: its plan with what came of each goal, and what was said of it."""
-    indent = "  " * number
-    yield f"{indent}plan {number + 1}, ended by: {one['trigger'] or 'the end of the trial'}"
-    ends = dict(one["pursued"])
-    for goal in one["goals"]:
-        end = ends.get(goal["rank"], "not tried")
-        yield f"{indent}  {goal['rank']}. {goal['goal']}  [{end}]"
-    for line in one["dropped"]:
-        yield f"{indent}  -  {line}  [names no known goal]"
-    order = list(dict.fromkeys(rank for rank, _ in one["pursued"]))
-    if order != sorted(order):
-        yield f"{indent}  pursued in the order {', '.join(map(str, order))}"
-    for name in ("description", "explanation"):
-        if one[name]:
-            yield f"{indent}  {name}: {' '.join(one[name].split())}"
-
-
 def _branches(number: int, one: Mapping[str, Any]) -> Iterator[Branch]:
-    """Yield a round for a report: its plan, and below it each goal with what came of it."""
+    """Yield a round for reports: its plan, and below it each goal with its outcome."""
     names = ("plan", "description", "explanation")
     over = one["trigger"] or "the trial ended"
     state: BranchState = "done" if over == "all done" else "failed" if one["trigger"] else ""

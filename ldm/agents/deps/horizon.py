@@ -24,7 +24,7 @@ from ldm.agents.deps.describe import clock, held
 from ldm.agents.deps.plans import Goal
 from ldm.errors import LdmError
 from ldm.text import Problem, parse_json, read_bytes
-from ldm.types import Card, Reading, TimeStep
+from ldm.types import Card, Reading, TimeStep, stable_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -206,7 +206,7 @@ class HorizonModel:
         try:
             return _read(content)
         except _DAMAGED as error:
-            raise LdmError(f"{path} holds no horizon model: {error}.", _REMEDY) from error
+            raise LdmError(f"{path} holds no horizon model: {error}.", REMEDY) from error
 
 
 _ARRAYS: dict[str, Any] = {
@@ -216,7 +216,8 @@ _ARRAYS: dict[str, Any] = {
     "right": np.int32,
     "value": np.float32,
 }
-_REMEDY = "Train one with `ldm horizon --env ENV --out FILE`."
+#: How to get a model, for messages.
+REMEDY = "Train one: python -m ldm.agents.deps.training --env ENV --out FILE."
 #: What reading a damaged archive raises.
 _DAMAGED = (
     ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, OverflowError,
@@ -287,6 +288,11 @@ def _check(model: HorizonModel) -> None:
         raise ValueError("its trees have no root")
     if not np.isfinite(model.value).all() or not np.isfinite(model.threshold).all():
         raise ValueError("it holds values that are not numbers")
+
+
+def file_digest(path: Path) -> str:
+    """Return the digest of a model's file. Raise LdmError if it cannot be read."""
+    return stable_hash(read_bytes(path, most=MOST_BYTES).hex())
 
 
 @lru_cache(maxsize=8)

@@ -15,13 +15,14 @@ from typing import Any, Literal
 from ldm.agents.deps.controllers import Controller
 from ldm.agents.deps.describe import amount, answer_line, description, held
 from ldm.agents.deps.explain import cleaned, explain
-from ldm.agents.deps.goals import Parser
 from ldm.agents.deps.options import DepsOptions
+from ldm.agents.deps.parser import Parser
 from ldm.agents.deps.plans import Goal, Plan
 from ldm.agents.deps.policies import Malformed, Policy, Unmet
 from ldm.agents.deps.select import Selector, candidates
 from ldm.agents.deps.styles import Example, text_of
-from ldm.agents.transcript import View, ask, without_goal
+from ldm.agents.loop import View, ask
+from ldm.agents.transcript import without_goal
 from ldm.episode import Episode
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened

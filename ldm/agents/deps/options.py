@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
-from ldm.agents import demonstrations
-from ldm.agents.deps.goals import MOST_GOALS
-from ldm.agents.executor import LoopOptions
-from ldm.errors import LdmError
-from ldm.types import stable_hash
+from ldm.agents.deps.parser import MOST_GOALS
+from ldm.agents.executor import ExecutorOptions
+from ldm.options import at_least
 
 Method = Literal["deps", "dep", "gpt", "gpt_rp", "progprompt", "cot", "im", "cap"]
 Arm = Literal["none", "random", "similarity", "horizon", "oracle"]
@@ -20,7 +17,7 @@ Form = Literal["code", "steps", "program", "thinking", "policy", "next"]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What makes a method: the form of its plans, whether it plans anew, and explains before."""
+    """The form of a method's plans, whether it plans anew, and whether it explains before."""
 
     form: Form
     replans: bool = False
@@ -39,84 +36,49 @@ STYLES: Mapping[Method, Style] = {
 }
 
 
-def file_digest(path: Path) -> str:
-    """Return a digest of a file. Raises LdmError where it cannot be read."""
-    try:
-        return stable_hash(path.read_bytes().hex())
-    except OSError as error:
-        raise LdmError(
-            f"There is no horizon model at {path}: {error.strerror}.",
-            "Train one with `ldm horizon`, or leave the option out.",
-        ) from error
-
-
-def check_horizon(options: DepsOptions) -> None:
-    """Raise LdmError where the horizon model is another than when the run began."""
-    path, before = options.horizon, options.horizon_digest
-    if path is not None and before not in (None, file_digest(Path(path))):
-        raise LdmError(
-            f"The horizon model in {path} has changed since the run began.",
-            "Start a new run, or restore the earlier one.",
-        )
-
-
 @dataclass(frozen=True, slots=True)
-class DepsOptions(LoopOptions):
-    """method: the planner (§4.1, App. D, G): deps describes, explains, plans and selects; dep is
-    without the selector; gpt writes one plan, gpt_rp plans anew from the description; progprompt
-    and cap write programs, cot an inventory after each step, im the next goal alone.
-    selector: which of the goals that can be pursued now is next (§3.3, §4.3.1): none keeps the
-    plan's order, random draws, similarity takes the nearest in meaning to what is seen, horizon the
-    smallest predicted time, oracle the smallest true one, which the environment has to tell; None
-    for horizon with deps, where there is a model for the environment, and none otherwise.
-    select: greedy takes the most probable goal of Eq. 2, sample draws from it.
-    horizon: a file with a model that `ldm horizon` trained (§3.3); None for the shipped one.
-    horizon_digest: digest of that file when the run began (ours); set by the command line.
-    rounds: new plans at most (Table 4, §4.3.2).
-    explainer: own asks with a prompt of its own (App. C.3), dialogue within the planner's dialogue
-    (§3.2), none leaves the explanation out (App. A.1, GPT+RP).
-    parser: rules reads plans without a model, llm asks one for what the rules cannot read (App.
-    C.4).
-    temperature: sampling temperature of plans and explanations (§4.1 keeps the service's default;
-    the authors' code has 0.7 for plans).
-    plan, explanation: maximum tokens of each (ours).
-    goal_steps: maximum steps of an executor for a goal, where the environment has no controller of
-    its own (App. A.1 has a model as the controller, and 50 steps in all).
-    max_goals: maximum goals read from a plan, and in total for im (ours).
-    budget: steps of a trial; None for the environment's published number (App. A), or 60.
-    shots: demonstrations in the planner's prompt (App. C.4).
-    strength: as of an executor that does the goals; None for skills (ours).
-    admissible: show the actions that are possible to an executor, where the environment lists them
-    (App. A.1).
+class DepsOptions(ExecutorOptions):
+    """Options of DEPS and the planners that it is compared with.
+
+    method (§4.1, App. D, G): deps describes, explains, plans and selects; dep is without the
+    selector; gpt writes one plan, gpt_rp plans anew from the description; progprompt and cap write
+    programs, cot an inventory after each step, im the next goal alone.
+    selector (§3.3, §4.3.1): none keeps the plan's order, random draws, similarity takes the nearest
+    in meaning to the observation, horizon the smallest predicted time, oracle the smallest true
+    time, which the environment has to tell. The default is horizon for deps if there is a model
+    for the environment, and none otherwise. select: greedy takes the most probable goal of Eq. 2.
+    rounds: Table 4, §4.3.2. explainer: own has a prompt of its own (App. C.3), dialogue asks within
+    the planner's dialogue (§3.2), none leaves the explanation out (App. A.1, GPT+RP). parser: rules
+    need no model, llm asks one for what the rules cannot read (App. C.4). temperature: §4.1 keeps
+    the service's default; the authors' code has 0.7 for plans. goal_steps: App. A.1 has a model as
+    the controller, and 50 steps in all. admissible: App. A.1. strength: of the executor of goals;
+    skills unless published. The lengths are ours.
     """
 
-    digests: ClassVar[Mapping[str, tuple[str, Callable[[Path], str]]]] = {
-        "demonstrations": ("demonstrations_digest", demonstrations.digest),
-        "horizon": ("horizon_digest", file_digest),
-    }
-
-    method: Method = "deps"
-    selector: Arm | None = None
-    select: Literal["greedy", "sample"] = "greedy"
-    horizon: str | None = None
-    horizon_digest: str | None = None
-    rounds: int = 8
-    explainer: Literal["own", "dialogue", "none"] = "own"
-    parser: Literal["rules", "llm"] = "rules"
-    temperature: float = 0.0
-    plan: int = 600
-    explanation: int = 120
-    goal_steps: int = 20
-    admissible: bool = True
-    max_goals: int = MOST_GOALS
+    method: Annotated[Method, "The planner: DEPS or a baseline of the paper"] = "deps"
+    selector: Annotated[Arm | None, "Which of the goals that can be pursued is next"] = None
+    select: Annotated[Literal["greedy", "sample"], "Take the most probable goal, or draw one"] = (
+        "greedy"
+    )
+    horizon: Annotated[str | None, "File with a trained horizon model"] = None
+    horizon_digest: Annotated[str | None, "Digest of that file; set by ldm"] = None
+    rounds: Annotated[int, "Maximum number of new plans"] = 8
+    explainer: Annotated[
+        Literal["own", "dialogue", "none"], "How a failure is explained before a new plan"
+    ] = "own"
+    parser: Annotated[Literal["rules", "llm"], "How plans are read"] = "rules"
+    temperature: Annotated[float, "Sampling temperature of plans and explanations"] = 0.0
+    plan: Annotated[int, "Maximum tokens of a plan"] = 600
+    explanation: Annotated[int, "Maximum tokens of an explanation"] = 120
+    goal_steps: Annotated[int, "Maximum steps of an executor for a goal"] = 20
+    admissible: Annotated[bool, "Show executors the possible actions, if listed"] = True
+    max_goals: Annotated[int, "Maximum goals read from a plan; in all for im"] = MOST_GOALS
 
     def __post_init__(self) -> None:
-        LoopOptions.__post_init__(self)
-        for name in ("plan", "explanation", "goal_steps", "max_goals"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is 1 or more")
-        if self.rounds < 0 or self.temperature < 0:
-            raise ValueError("rounds and temperature are 0 or more")
+        ExecutorOptions.__post_init__(self)
+        at_least(1, plan=self.plan, explanation=self.explanation)
+        at_least(1, goal_steps=self.goal_steps, max_goals=self.max_goals)
+        at_least(0, rounds=self.rounds, temperature=self.temperature)
         if self.selector not in (None, "none") and self.method in ("im", "cap"):
             raise ValueError(f"{self.method} has no plan to select from: leave selector out")
 
@@ -127,7 +89,7 @@ class DepsOptions(LoopOptions):
 
     @property
     def new_plans(self) -> int:
-        """New plans at most: none where the method does not plan anew."""
+        """The maximum number of new plans: 0 if the method does not plan anew."""
         return self.rounds if self.style.replans else 0
 
     @property

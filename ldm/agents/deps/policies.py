@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ldm.agents.deps.goals import LONGEST_REPLY
+from ldm.agents.deps.parser import LONGEST_REPLY
 from ldm.agents.deps.plans import Goal
 from ldm.agents.deps.vocabulary import Vocabulary, words_of
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ldm.agents import demonstrations
 from ldm.agents.decomposition.logic import parse_plan
-from ldm.agents.deps.goals import Parser
 from ldm.agents.deps.options import Form
+from ldm.agents.deps.parser import Parser
 from ldm.agents.deps.plans import Goal, Plan, listing
 from ldm.agents.deps.vocabulary import Vocabulary
 from ldm.agents.transcript import without_goal

@@ -1,4 +1,4 @@
-"""One search: select, expand, evaluate, simulate, backpropagate, reflect (arXiv 2310.04406, §4.2).
+"""The search: select, expand, evaluate, simulate, backpropagate, reflect (arXiv 2310.04406, §4.2).
 
 Algorithm 1 of the paper, with what its text adds: the simulation goes on from the child with the
 highest value, its nodes join the tree, and a success ends the search.
@@ -9,18 +9,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
 
 from ldm.agents import replies
-from ldm.agents.executor import STOP, Hint, LoopOptions, examples
-from ldm.agents.lats.tree import Node, backup, select
+from ldm.agents.executor import ExecutorOptions, examples
+from ldm.agents.lats.tree import NOTE, Node, as_data, backup, select
 from ldm.agents.lats.walk import Walk
+from ldm.agents.loop import Hint, Loop, View, Work, ask
 from ldm.agents.reflexion import reflect
-from ldm.agents.transcript import View, ask, example_texts, transcript_text
-from ldm.episode import NO_ACTION, Episode
+from ldm.agents.replies import Reply, Verdict
+from ldm.agents.transcript import transcript_text
+from ldm.episode import Episode
 from ldm.llm import LLM, Message, Sampling
+from ldm.options import at_least
 from ldm.prompts import render, shortened
-from ldm.types import Step, Trajectory
+from ldm.types import Step
 
 #: The highest score that a state is given.
 TOP = 10
@@ -32,41 +36,34 @@ _OF_TEN = re.compile(rf"\b(\d+(?:\.\d+)?)\s*(?:/|(?:out )?of)\s*{TOP}\b", re.IGN
 
 
 @dataclass(frozen=True, slots=True)
-class LatsOptions(LoopOptions):
-    """budget: the depth of the tree, each step with its thought (Algorithm 1, L); None for the
-    environment's published number, or 30. simulations: trajectories that are tried to their end at
-    most (§5, k); None for the environment's published number, or 30. width: samples at each
-    expansion (§4.2, n). exploration: weight of exploration in UCT (§4.2, w). lm_weight: weight of
-    the model's score against that of self-consistency (§4.2, λ). temperature: sampling
-    temperature of the samples (the authors' code); scores and reflections are greedy. lessons: how
-    many of the latest failed attempts and reflections the prompts show (§4.2; 3 in the authors'
-    code). reply: maximum tokens of a sample (ours). rating, reflection: maximum tokens of each
-    (ours).
+class LatsOptions(ExecutorOptions):
+    """Options of LATS.
+
+    budget: the depth of the tree, each step with its thought (Algorithm 1, L). simulations: §5, k.
+    width, exploration and lm_weight: n, w and λ of §4.2. temperature, lessons: the authors' code;
+    scores and reflections are greedy. The lengths are ours.
     """
 
-    simulations: int | None = None
-    width: int = 5
-    exploration: float = 1.0
-    lm_weight: float = 0.5
-    temperature: float = 1.0
-    lessons: int = 3
-    reply: int = 200
-    rating: int = 150
-    reflection: int = 200
+    simulations: Annotated[int | None, "Maximum trajectories per task; none: as published"] = None
+    width: Annotated[int, "Samples at each expansion"] = 5
+    exploration: Annotated[float, "Weight of exploration in UCT"] = 1.0
+    lm_weight: Annotated[float, "Weight of the model's score against self-consistency"] = 0.5
+    temperature: Annotated[float, "Sampling temperature of the samples"] = 1.0
+    lessons: Annotated[int, "Latest failed attempts and reflections that a prompt shows"] = 3
+    reply: Annotated[int, "Maximum tokens of a sample"] = 200
+    rating: Annotated[int, "Maximum tokens of a rating"] = 150
+    reflection: Annotated[int, "Maximum tokens of a reflection"] = 200
 
     def __post_init__(self) -> None:
-        LoopOptions.__post_init__(self)
+        ExecutorOptions.__post_init__(self)
         if self.strength is not None:
             raise ValueError("strength is for executors that judge themselves: leave it out")
-        if self.simulations is not None and self.simulations < 1:
-            raise ValueError("simulations is 1 or more")
-        for name in ("width", "rating", "reflection"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is 1 or more")
-        if self.exploration < 0 or self.temperature < 0 or self.lessons < 0:
-            raise ValueError("exploration, temperature and lessons are 0 or more")
-        if not 0 <= self.lm_weight <= 1:
-            raise ValueError("lm_weight is between 0 and 1")
+        at_least(1, simulations=self.simulations, width=self.width)
+        at_least(1, rating=self.rating, reflection=self.reflection)
+        at_least(0, exploration=self.exploration, temperature=self.temperature)
+        at_least(0, lessons=self.lessons, lm_weight=self.lm_weight)
+        if self.lm_weight > 1:
+            raise ValueError("lm_weight must be at most 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,146 +75,138 @@ class Failure:
     lesson: str
 
 
-@dataclass
-class Search:
-    """A search for one episode. `run` grows the tree below `root`.
+class Search(Loop):
+    """A search for one episode, which grows the tree below `root`.
 
-    simulations: trajectories that were tried to their end.
+    Each move of the loop expands a node: `take` samples, takes and evaluates the steps from there,
+    and goes on to the best child. simulations: trajectories tried to their end.
     """
 
-    episode: Episode
-    llm: LLM
-    options: LatsOptions
-    walk: Walk
-    root: Node = field(default_factory=Node)
-    simulations: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    failures: list[Failure] = field(default_factory=list)
-    demonstrations: Sequence[Trajectory] = ()
+    template = "agents/lats/act"
+    joined = True
 
-    def run(self, simulations: int) -> None:
-        """Try up to `simulations` trajectories, until one succeeds or there is nothing left to try.
+    def __init__(
+        self, episode: Episode, llm: LLM, options: LatsOptions, walk: Walk, simulations: int
+    ) -> None:
+        """Prepare a search of up to `simulations` trajectories, whose walk stands at the root."""
+        sampling = Sampling(options.temperature)
+        work = Work(episode.goal, examples(episode, options), sampling=sampling)
+        super().__init__(episode, llm, work, options)
+        self.lats = options
+        self.walk = walk
+        self.most = simulations
+        self.simulations = 0
+        self.failures: list[Failure] = []
+        self.root = self.node = walk.root
 
-        Raises ReplayDivergence, and what a model call raises.
+    def ask(self) -> str:
+        """Return a sample of a step from the node."""
+        self.view = self.widest  # each sample begins with the widest view
+        return super().ask()
+
+    def hints(self, view: View) -> tuple[Hint, ...]:
+        """Return the failures as a hint; the lessons alone if all else is shortened already."""
+        latest = self.failures[-self.lats.lessons :] if self.lats.lessons else []
+        title = "Attempts at this task that failed, and what you learnt from each"
+        with_steps = view.width >= self.options.observation
+        texts = [_failed(number, one, with_steps) for number, one in enumerate(latest, 1)]
+        return (Hint(title, "failed", "\n".join(texts)),) if latest else ()
+
+    @property
+    def admissible(self) -> tuple[str, ...] | None:
+        """The actions that are possible at the node, if the model is shown them."""
+        return self.node.admissible if self.options.admissible else None
+
+    def take(self, reply: Reply) -> None:
+        """Take each of the sampled steps, evaluate where they lead, and go on to the best child.
+
+        `reply` is the first sample. A child that succeeds is taken at once: the search is over.
         """
-        self.walk.begin(self.root)
-        self.demonstrations = examples(self.episode, self.options)
-        self._verbs = replies.verbs_of(self.episode.card, self.demonstrations)
-        while self.simulations < simulations:
-            leaf = select(self.root, self.options.exploration)
-            if leaf is None:
-                return
-            end = self._simulate(leaf)
-            self.simulations += 1
-            backup(end, end.reward)
-            if end.succeeded:
-                return
-            if self.simulations < simulations:
-                self._learn(end)
-
-    def _simulate(self, node: Node) -> Node:
-        """Expand from `node` on, each time from the child of the highest value; return the end.
-
-        A child that succeeds is the end at once.
-        """
-        while node.end is None:
-            self._expand(node)
-            *_, last = node.children
-            node = last if last.succeeded else max(node.children, key=lambda child: child.value)
-        return node
-
-    def _expand(self, node: Node) -> None:
-        """Sample steps from a leaf, take each of them, and evaluate where they lead.
-
-        The first that succeeds is the last child, and none is evaluated: the search is over.
-        """
-        for child in self._proposed(node):
+        samples = [reply, *(self.read(self.ask()) for _ in range(self.lats.width - 1))]
+        for child in self._children(samples):
             self.walk.visit(child)
-            node.children.append(child)
+            self.node.children.append(child)
             if child.succeeded:
-                return
-        weight = self.options.lm_weight
-        for child in node.children:
+                return self._stand_at(child)
+        weight = self.lats.lm_weight
+        for child in self.node.children:
             child.rating = self._rated(child)
             child.value = weight * child.rating + (1 - weight) * child.share
+        return self._stand_at(max(self.node.children, key=lambda child: child.value))
 
-    def _proposed(self, node: Node) -> list[Node]:
+    def done(self, reply: Reply) -> Verdict:
+        """Where a trajectory ends, learn from it and select the leaf that the next one begins at.
+
+        Return "completed" after a success and "failed" when nothing is left to try.
+        """
+        end = self.node
+        if end.end is None:
+            return ""
+        self.simulations += 1
+        backup(end, end.reward)
+        if end.succeeded:
+            return "completed"
+        if self.simulations == self.most:
+            return "failed"
+        self._learn(end)
+        leaf = select(self.root, self.lats.exploration)
+        if leaf is None:
+            return "failed"
+        self._stand_at(leaf)
+        return ""
+
+    def note(self) -> None:
+        self.view = self.widest
+        super().note()
+        self.episode.note(
+            NOTE,
+            simulations=self.simulations,
+            replayed=self.walk.replayed,
+            unrated=self.counts["unrated"],
+            tree=as_data(self.root),
+        )
+
+    def _stand_at(self, node: Node) -> None:
+        self.node, self.steps = node, list(node.steps)
+
+    def _children(self, samples: Sequence[Reply]) -> list[Node]:
         """Return a child for each different action among the samples, with its share of them.
 
-        Its thought is that of the sample drawn first.
+        Its thought is that of the sample drawn first. Thoughts alone differ by their words.
         """
-        samples = [self._sampled(node) for _ in range(self.options.width)]
-        listed = self._listed(node)
-        steps = [(one.thought, self.episode.card.listed(_action(one), listed)) for one in samples]
-        # What tells steps apart is the action, or the thought where there is none.
+        card = self.episode.card
+        steps = [(one.thought, card.listed(one.action, self.admissible)) for one in samples]
         times = Counter(action or thought for thought, action in steps)
         firsts = {action or thought: (thought, action) for thought, action in reversed(steps)}
         return [
-            Node(*firsts[step], parent=node, share=count / len(samples))
+            Node(*firsts[step], parent=self.node, share=count / len(samples))
             for step, count in times.items()
         ]
 
-    def _listed(self, node: Node) -> tuple[str, ...] | None:
-        """Return the actions that are possible in a state, where the model is shown them."""
-        return node.admissible if self.options.admissible else None
-
-    def _sampled(self, node: Node) -> replies.Reply:
-        options, episode = self.options, self.episode
-
-        def prompt(view: View) -> list[Message]:
-            return render(
-                "agents/lats/act",
-                card=episode.card,
-                demonstrations=example_texts(
-                    self.demonstrations[: view.demonstrations], width=view.width, thoughts=True
-                ),
-                task=episode.goal,
-                hints=self._hints(view),
-                transcript=self._transcript(node, view),
-                admissible=self._listed(node),
-            )
-
-        completion, _ = ask(
-            self.llm,
-            prompt,
-            View(len(self.demonstrations), options.observation),
-            len(node.path),
-            sampling=Sampling(options.temperature),
-            max_tokens=options.reply,
-            stop=STOP,
-        )
-        reply = replies.read(completion.text, self._verbs)
-        self.counts[reply.form] += 1
-        self.counts["dropped"] += reply.dropped
-        return reply
-
     def _rated(self, node: Node) -> float:
-        """Return the model's score of a state, in [0, 1]: what was seen last is part of it."""
-        episode, options = self.episode, self.options
+        """Return the model's score of a state and its last observation, in [0, 1]."""
+        steps = node.steps
 
         def prompt(view: View) -> list[Message]:
             return render(
                 "agents/lats/value",
-                card=episode.card,
-                task=episode.goal,
-                hints=self._hints(view),
-                transcript=self._transcript(node, view),
+                card=self.episode.card,
+                task=self.work.task,
+                hints=self.hints(view),
+                transcript=transcript_text(
+                    self.opening, steps, width=view.width, skipped=view.skipped
+                ),
             )
 
-        completion, _ = ask(
-            self.llm,
-            prompt,
-            View(0, options.observation),
-            len(node.path),
-            max_tokens=options.rating,
-        )
+        widest = View(0, self.options.observation)
+        completion, _ = ask(self.llm, prompt, widest, len(steps), max_tokens=self.lats.rating)
         score = score_in(completion.text)
         self.counts["unrated"] += score is None
         return score or 0.0
 
     def _learn(self, end: Node) -> None:
-        """Reflect on a trajectory without success; it joins the prompts with what was learnt."""
-        options = self.options
+        """Reflect on a failed trajectory; it joins the prompts with the lesson."""
+        options = self.lats
         tried = self.episode.trajectory(end.trial)
         lesson = reflect(
             self.episode, self.llm, tried, width=options.observation, tokens=options.reflection
@@ -225,32 +214,9 @@ class Search:
         self.episode.note("reflection", text=lesson, of=end.trial)
         self.failures.append(Failure(end.steps, end.reward, lesson))
 
-    def _hints(self, view: View) -> tuple[Hint, ...]:
-        """Return the failures as a hint; the lessons alone where all else is shortened already."""
-        latest = self.failures[-self.options.lessons :] if self.options.lessons else []
-        title = "Attempts at this task that failed, and what you learnt from each"
-        with_steps = view.width >= self.options.observation
-        texts = [_failed(number, one, with_steps) for number, one in enumerate(latest, 1)]
-        return (Hint(title, "failed", "\n".join(texts)),) if latest else ()
-
-    def _transcript(self, node: Node, view: View) -> str:
-        return transcript_text(
-            self.root.observation, node.steps, width=view.width, skipped=view.skipped
-        )
-
-
-def _action(reply: replies.Reply) -> str:
-    """Return the action that a reply asks for; "" where it is a thought alone."""
-    if reply.thought and not reply.action and reply.form != "malformed":
-        return ""
-    return reply.action or NO_ACTION
-
 
 def score_in(reply: str) -> float | None:
-    """Return the score that a reply gives, of 10, as a number in [0, 1]; None where it gives none.
-
-    Of several the last counts.
-    """
+    """Return the last score of 10 that a reply gives, as a number in [0, 1], or None."""
     for pattern in (_SCORE, _OF_TEN):
         if scores := pattern.findall(reply[: replies.LONGEST_REPLY]):
             return min(1.0, float(scores[-1]) / TOP)

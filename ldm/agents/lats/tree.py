@@ -1,4 +1,4 @@
-"""The tree of a search: values, visits, which leaf to go on from, and what a trajectory changes.
+"""The tree of a search: values and visits, selection and backpropagation, and its report.
 
 Selection and backpropagation of LATS (Zhou et al., arXiv 2310.04406, §4.2 and Algorithm 1).
 """
@@ -6,12 +6,16 @@ Selection and backpropagation of LATS (Zhou et al., arXiv 2310.04406, §4.2 and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ldm.episode import FULL_SCORE
-from ldm.types import End, Step
+from ldm.reporting import Branch, BranchState, Measure, Reporting, TaskTree
+from ldm.types import End, EpisodeResult, Step
+
+#: Kind of the note that holds a tree.
+NOTE = "lats"
 
 
 @dataclass(eq=False)
@@ -146,3 +150,64 @@ def best(root: Node) -> Node | None:
     """
     ends = [node for node in root.walk() if node.end is not None]
     return min(ends, key=lambda node: (-node.reward, node.trial), default=None)
+
+
+def data_of(result: EpisodeResult) -> Mapping[str, Any] | None:
+    """Return the note on an episode's search, or None."""
+    return next((note.data for note in result.notes if note.kind == NOTE), None)
+
+
+def _counted(key: str) -> Callable[[EpisodeResult], float | None]:
+    def of(result: EpisodeResult) -> float | None:
+        data = data_of(result)
+        return None if data is None else float(data[key])
+
+    return of
+
+
+def _nodes(result: EpisodeResult) -> float | None:
+    data = data_of(result)
+    return None if data is None else float(len(data["tree"]) - 1)
+
+
+def _tree(result: EpisodeResult) -> TaskTree | None:
+    data = data_of(result)
+    if data is None:
+        return None
+    branches = tuple(_branches(data["tree"]))
+    nodes, depth = len(branches) - 1, max(one.depth for one in branches)
+    return TaskTree(
+        {"simulations": str(data["simulations"]), "nodes": str(nodes), "depth": str(depth)},
+        f"{data['simulations']} simulations, {nodes} nodes, depth {depth}",
+        branches,
+        paths=True,
+    )
+
+
+def _branches(tree: Sequence[Mapping[str, Any]]) -> Iterator[Branch]:
+    """Yield the tree for reports; its list has each node before those below it."""
+    depths: list[int] = []
+    for node in tree:
+        depths.append(0 if node["parent"] is None else depths[node["parent"]] + 1)
+        state: BranchState = "" if not node["end"] else "done" if node["reward"] >= 1 else "failed"
+        figures = {"value": f"{node['value']:.2f}", "visits": str(node["visits"])}
+        if node["end"]:
+            figures["reward"] = f"{node['reward']:.2f}"
+        yield Branch(
+            depths[-1],
+            node["action"] or ("(thought)" if node["thought"] else "the task"),
+            state if node["valid"] else "failed",
+            (node["end"] or "") if node["valid"] else "invalid",
+            figures,
+            texts={"thought": node["thought"]} if node["thought"] else {},
+        )
+
+
+REPORTING = Reporting(
+    (
+        Measure("simulations", "trajectories tried to their end", _counted("simulations")),
+        Measure("nodes", "nodes of the tree", _nodes),
+        Measure("replayed", "steps that only led back to a state", _counted("replayed")),
+    ),
+    tree=_tree,
+)

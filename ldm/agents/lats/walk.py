@@ -20,18 +20,23 @@ _EXCERPT = 80
 
 
 class Walk:
-    """A walk through a tree, in one trial after the other; the last one is open until it is left.
+    """A walk through a tree from its root, in one trial after another; leaving it ends the last.
 
     replayed: steps that only led back to known nodes.
     """
 
     def __init__(self, episode: Episode) -> None:
+        self.root = Node()
         self.replayed = 0
         self._episode = episode
         self._trial = ExitStack()
         self._at: Node | None = None
 
     def __enter__(self) -> Walk:
+        """Start the task; the root gets its opening."""
+        now = self._start()
+        self.root.observation, self.root.admissible = now.observation, now.admissible
+        self._at = self.root
         return self
 
     def __exit__(
@@ -42,19 +47,13 @@ class Walk:
     ) -> bool:
         return self._trial.__exit__(kind, error, traceback) is True
 
-    def begin(self, root: Node) -> None:
-        """Start the task; the root gets its opening."""
-        now = self._start()
-        root.observation, root.admissible = now.observation, now.admissible
-        self._at = root
-
     def visit(self, node: Node) -> None:
-        """Take the step that leads to `node` for the first time; the node gets what it brings.
+        """Take the step that leads to `node` for the first time, and record its outcome there.
 
-        Raises ReplayDivergence where the way to its parent is no longer what it was.
+        Raise ReplayDivergence if repeating the way to its parent brings something else.
         """
         parent = node.parent
-        assert parent is not None  # noqa: S101 - nobody visits the root
+        assert parent is not None  # noqa: S101 - the root is never visited
         if self._at is not parent:
             self._return_to(parent)
         node.trial = self._episode.trials - 1
@@ -69,13 +68,11 @@ class Walk:
         return self._trial.enter_context(self._episode.trial())
 
     def _return_to(self, target: Node) -> None:
-        """Start anew and repeat the steps to `target`; check everything that is seen."""
+        """Start anew and repeat the steps to `target`; compare every observation."""
         self._at = None
         now = self._start()
         way = target.path
-        root = way[0].parent if way else target
-        assert root is not None  # noqa: S101 - a path begins below the root
-        self._compare("the opening", root.observation, now.observation)
+        self._compare("the opening", self.root.observation, now.observation)
         for number, node in enumerate(way, 1):
             now, end = self._take(node)
             self.replayed += 1
@@ -86,7 +83,7 @@ class Walk:
                 self._compare(step, node.observation, now.observation)
 
     def _take(self, node: Node) -> tuple[TimeStep, End | None]:
-        """Take the step to a node from where the walk is; return what it brings, and the end."""
+        """Take the step to a node from its parent; return the answer, and the end if it ends."""
         episode = self._episode
         try:
             if node.action:

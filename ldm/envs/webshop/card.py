@@ -50,7 +50,6 @@ CARD = Card(
     codes=r"\b(?:B\d[A-Z0-9]{8}|L[0-9A-F]{9})\b",
     published={
         "act": _LOOP,
-        "standard": _LOOP,
         "react": _LOOP,
         "plan_hint": _LOOP,
         "plan_execute": _EXECUTOR,

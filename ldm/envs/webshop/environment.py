@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args, overload
+from typing import Annotated, Any, Literal, get_args, overload
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ldm.envs.webshop.reward import alike
 from ldm.envs.webshop.store import Settings, open_catalogue
 from ldm.envs.webshop.titles import check_parser, load_parser, parser_version
 from ldm.envs.webshop.world import World
+from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep
@@ -43,29 +44,24 @@ OWN_DATA = Path(__file__).parent / "demo"
 
 @dataclass(frozen=True, slots=True)
 class WebShopOptions:
-    """Settings of WebShop.
+    """Options of WebShop.
 
-    data: the folder with the official files; not needed for our own splits.
-    goals: "synthetic" or "human"; they are different tasks. num_products: read only the first n.
-    observation: "bracket" is the compact form of the published prompts; "text" and "text_rich" are
-        the official ones. page_size: products on a page of results; officially 10.
-    admissible: list the clicks and, on the search page, the search for the instruction.
-    strict_reward: our variant, in which an option must be chosen under its own name and value.
-    strict: reject a catalogue with an invalid product instead of leaving the product out.
-    seed: random seed of prices, price caps and the order of the goals; officially 233.
-    cache: the folder for compiled catalogues; without one they are compiled again each time.
+    goals: synthetic and human goals are different tasks. observation: "bracket" is the compact form
+    of the published prompts; "text" and "text_rich" are the official ones. page_size: officially
+    10. strict_reward: our variant. seed: of prices, price caps and the order of the goals;
+    officially 233. cache: without one, catalogues are compiled again each time.
     """
 
-    data: str | None = None
-    goals: Literal["synthetic", "human"] = "synthetic"
-    num_products: int | None = None
-    observation: Mode = "bracket"
-    page_size: int = pages.PER_PAGE
-    admissible: bool = True
-    strict_reward: bool = False
-    strict: bool = False
-    seed: int = 233
-    cache: str | None = None
+    data: Annotated[str | None, "Folder with the official files"] = None
+    goals: Annotated[Literal["synthetic", "human"], "Origin of the goals"] = "synthetic"
+    num_products: Annotated[int | None, "Read only the first so many products"] = None
+    observation: Annotated[Mode, "Form of the pages"] = "bracket"
+    page_size: Annotated[int, "Products on a page of results"] = pages.PER_PAGE
+    admissible: Annotated[bool, "List the clicks, and the search for the instruction"] = True
+    strict_reward: Annotated[bool, "Count an option only under its own name and value"] = False
+    strict: Annotated[bool, "Reject a catalogue with an invalid product"] = False
+    seed: Annotated[int, "Random seed of prices and of the order of goals"] = 233
+    cache: Annotated[str | None, "Folder for compiled catalogues"] = None
 
     def __post_init__(self) -> None:
         if self.observation not in get_args(Mode):
@@ -74,19 +70,19 @@ class WebShopOptions:
             raise ValueError("page_size and num_products are 1 or more")
 
 
-class WebShop:
+class WebShop(EnvironmentBase):
     """Shopping by instruction on a simulated site (Yao et al., NeurIPS 2022).
 
     The reward, in [0, 1], is given for the purchase, which ends the task; before that it is 0.
     """
 
     card: Card = CARD
-    paper: ClassVar[str] = "WebShop, arXiv 2207.01206"
-    needs: ClassVar[str] = "nothing for the demo splits; else the products (ldm data webshop)"
-    default_split: ClassVar[str] = "test"
-    train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_train")
-    splits: ClassVar[tuple[str, ...]] = (*OFFICIAL_SPLITS, *OWN_SPLITS)
-    metadata: ClassVar[Metadata] = Metadata(
+    paper = "WebShop, arXiv 2207.01206"
+    needs = "nothing for the demo splits; else the products (ldm data webshop)"
+    default_split = "test"
+    train_splits = ("train", "demo_train")
+    splits = (*OFFICIAL_SPLITS, *OWN_SPLITS)
+    metadata = Metadata(
         data=DataSource(
             "ldm.envs.webshop.data",
             variable="WEBSHOP_DATA",
@@ -110,6 +106,7 @@ class WebShop:
         ),
     )
     Options = WebShopOptions
+    options: WebShopOptions
 
     def __init__(self, options: WebShopOptions | None = None, world: World | None = None) -> None:
         """Create the environment; `world` replaces the one of the official splits."""

@@ -36,7 +36,6 @@ CARD = Card(
     answer="finish[ANSWER]",
     published={
         "act": _LOOP,
-        "standard": _LOOP,
         "react": _LOOP,
         "lats": {"budget": 7, "simulations": 50},  # LATS, arXiv 2310.04406, the authors' code
         "reflexion": {**_LOOP, "trials": 5},  # Shinn et al., arXiv 2303.11366, §4.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import DataSource, Metadata, ShippedSplits
@@ -35,19 +35,17 @@ Score = Literal["f1", "em"]
 
 @dataclass(frozen=True, slots=True)
 class HotpotQAOptions:
-    """Settings of HotpotQA.
+    """Options of HotpotQA.
 
-    data: the folder with the official questions; not needed for our own splits.
     score: reward of an answer that is not an exact match: "f1" its F1, at most 0.999, "em" none.
-    articles: where articles are searched: "context" has the paragraphs that come with the
-        questions, "abstracts" the introductions of all of Wikipedia in 2017.
-    cache: the folder for compiled articles; without one they are compiled again each time.
+    articles: "context" has the paragraphs that come with the questions, "abstracts" the
+    introductions of all of Wikipedia in 2017. cache: without one, articles are compiled each time.
     """
 
-    data: str | None = None
-    score: Score = "f1"
-    articles: Articles = "context"
-    cache: str | None = None
+    data: Annotated[str | None, "Folder with the official questions"] = None
+    score: Annotated[Score, "Reward of an answer that is no exact match: F1 or none"] = "f1"
+    articles: Annotated[Articles, "Articles that are searched"] = "context"
+    cache: Annotated[str | None, "Folder for compiled articles"] = None
 
     def __post_init__(self) -> None:
         for name, allowed in (("score", get_args(Score)), ("articles", get_args(Articles))):
@@ -63,12 +61,12 @@ class HotpotQA(ListedEnvironment[Question]):
     """
 
     card: Card = CARD
-    paper: ClassVar[str] = "HotpotQA, arXiv 1809.09600, with ReAct's actions, arXiv 2210.03629"
-    needs: ClassVar[str] = "nothing for the demo splits; else the questions (ldm data hotpotqa)"
-    default_split: ClassVar[str] = DEV_HARD
-    train_splits: ClassVar[tuple[str, ...]] = (TRAIN, TRAIN_HARD, DEMO_TRAIN)
-    splits: ClassVar[tuple[str, ...]] = (*OWN_SPLITS, *OFFICIAL_SPLITS)
-    metadata: ClassVar[Metadata] = Metadata(
+    paper = "HotpotQA, arXiv 1809.09600, with ReAct's actions, arXiv 2210.03629"
+    needs = "nothing for the demo splits; else the questions (ldm data hotpotqa)"
+    default_split = DEV_HARD
+    train_splits = (TRAIN, TRAIN_HARD, DEMO_TRAIN)
+    splits = (*OWN_SPLITS, *OFFICIAL_SPLITS)
+    metadata = Metadata(
         data=DataSource(
             "ldm.worlds.hotpotqa.data",
             variable="HOTPOTQA_DATA",
@@ -86,10 +84,10 @@ class HotpotQA(ListedEnvironment[Question]):
         shipped=ShippedSplits(explore=DEMO_TRAIN, test=DEMO_TEST),
     )
     Options = HotpotQAOptions
+    options: HotpotQAOptions
 
     def __init__(self, options: HotpotQAOptions | None = None) -> None:
-        super().__init__()
-        self.options = options or HotpotQAOptions()
+        super().__init__(options or HotpotQAOptions())
         self._question: Question | None = None
         self._library: Library | None = None
         self._reading = Reading()

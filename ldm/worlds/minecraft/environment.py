@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import DataSource, Metadata
@@ -42,32 +42,26 @@ ACTIONS = 100
 
 @dataclass(frozen=True, slots=True)
 class MinecraftOptions:
-    """Settings of Minecraft.
+    """Options of Minecraft.
 
-    rules: "vanilla", or "paper", which counts as DEPS' tables do. controller: "oracle", "paper",
-    whose skills fail as often as DEPS' did, or "none", where only recipes count and there is no
-    map. start: where the agent begins, in the nearest plains or anywhere. mobs: whether herds are
-    near the start. given: what the agent begins with. task_set: the paper's tasks with a
-    published rate, or all. worlds: how many worlds of each task. limit: ticks, or actions without a
-    controller; None: as published. slice: ticks after which an action returns control. tools:
-    "held" takes the best tool that is held, "stated" only what the action names. feedback: "fine"
-    says why an action is not possible. admissible: whether possible actions are listed. horizons:
-    whether observations say how long each thing would take.
+    rules: "paper" counts as DEPS' tables do. controller: skills of "paper" fail as often as DEPS'
+    did; with "none" only recipes count and there is no map. tools: "held" takes the best tool that
+    is held, "stated" only what the action names. limit: actions without a controller.
     """
 
-    rules: RuleSet = "vanilla"
-    controller: ControllerName = "oracle"
-    start: Start = "plains"
-    mobs: bool = True
-    given: Literal["diamond_axe", "none"] = "diamond_axe"
-    task_set: TaskSet = "measured69"
-    worlds: int = 1
-    limit: int | None = None
-    slice: int = 600
-    tools: Tools = "held"
-    feedback: Literal["plain", "fine"] = "plain"
-    admissible: bool = True
-    horizons: bool = False
+    rules: Annotated[RuleSet, "Rules of the game, or those that DEPS' tables count by"] = "vanilla"
+    controller: Annotated[ControllerName, "Pursues goals: never failing, as DEPS', none"] = "oracle"
+    start: Annotated[Start, "Begin in the nearest plains or anywhere"] = "plains"
+    mobs: Annotated[bool, "Place herds near the start"] = True
+    given: Annotated[Literal["diamond_axe", "none"], "Item held at the start"] = "diamond_axe"
+    task_set: Annotated[TaskSet, "The paper's tasks with a published rate, or all"] = "measured69"
+    worlds: Annotated[int, "Worlds of each task"] = 1
+    limit: Annotated[int | None, "Ticks of a task; none: as published"] = None
+    slice: Annotated[int, "Ticks after which an action returns control"] = 600
+    tools: Annotated[Tools, "Use the best tool held, or the one that is named"] = "held"
+    feedback: Annotated[Literal["plain", "fine"], "Whether refusals give the reason"] = "plain"
+    admissible: Annotated[bool, "List the possible actions"] = True
+    horizons: Annotated[bool, "Tell in observations how long each thing would take"] = False
 
     def __post_init__(self) -> None:
         allowed = {
@@ -90,12 +84,12 @@ class Minecraft(ListedEnvironment[Game]):
     """
 
     card: Card = CARD
-    paper: ClassVar[str] = "Minecraft as in DEPS, arXiv 2302.01560"
-    needs: ClassVar[str] = "nothing"
-    default_split: ClassVar[str] = TEST
-    train_splits: ClassVar[tuple[str, ...]] = (TRAIN, TRAIN_WORLDS)
-    splits: ClassVar[tuple[str, ...]] = SPLITS
-    metadata: ClassVar[Metadata] = Metadata(
+    paper = "Minecraft as in DEPS, arXiv 2302.01560"
+    needs = "nothing"
+    default_split = TEST
+    train_splits = (TRAIN, TRAIN_WORLDS)
+    splits = SPLITS
+    metadata = Metadata(
         data=DataSource(
             "ldm.worlds.minecraft.data",
             holds="nothing: its rules come with ldm",
@@ -103,10 +97,10 @@ class Minecraft(ListedEnvironment[Game]):
         ),
     )
     Options = MinecraftOptions
+    options: MinecraftOptions
 
     def __init__(self, options: MinecraftOptions | None = None) -> None:
-        super().__init__()
-        self.options = options or MinecraftOptions()
+        super().__init__(options or MinecraftOptions())
         self.rules: Rules = load_rules(self.options.rules)
         self._playing: Game | None = None
         self._controller: Controller = Recipes(self.rules, 0)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import DataSource, Extra, Metadata
@@ -23,22 +23,14 @@ from ldm.worlds.tabletop.tasks import SPLITS, TEST, TRAIN, Game, digest, game_of
 
 @dataclass(frozen=True, slots=True)
 class TabletopOptions:
-    """Settings of the tabletop.
+    """Options of the tabletop. A list of possible actions makes some kinds of task easy."""
 
-    controller: "exact", or "noisy" for a hand that errs.
-    noise: the standard deviation in x and in y of where a noisy hand puts things, in metres.
-    miss: the probability that a noisy hand picks nothing.
-    poses: whether texts say where things are in centimetres, too.
-    admissible: whether the actions that are possible are listed; a list makes some kinds easy.
-    render: a folder for pictures, one per step; None for none. It is not part of the protocol.
-    """
-
-    controller: Controller = "exact"
-    noise: float = 0.008
-    miss: float = 0.1
-    poses: bool = False
-    admissible: bool = True
-    render: str | None = None
+    controller: Annotated[Controller, "A hand that is exact, or one that errs"] = "exact"
+    noise: Annotated[float, "Deviation in x and y of a noisy hand, in metres"] = 0.008
+    miss: Annotated[float, "Probability that a noisy hand picks nothing"] = 0.1
+    poses: Annotated[bool, "Tell positions in centimetres, too"] = False
+    admissible: Annotated[bool, "List the possible actions"] = True
+    render: Annotated[str | None, "Folder for a picture of each step"] = None
 
     def __post_init__(self) -> None:
         if self.controller not in get_args(Controller):
@@ -77,12 +69,12 @@ class Tabletop(ListedEnvironment[Game]):
     """
 
     card: Card = CARD
-    paper: ClassVar[str] = "DEPS, arXiv 2302.01560, App. A.2; the tasks are CLIPort's"
-    needs: ClassVar[str] = f"its physics: {INSTALL.replace(chr(34), chr(39))}"
-    default_split: ClassVar[str] = TEST
-    train_splits: ClassVar[tuple[str, ...]] = (TRAIN,)
-    splits: ClassVar[tuple[str, ...]] = tuple(SPLITS)
-    metadata: ClassVar[Metadata] = Metadata(
+    paper = "DEPS, arXiv 2302.01560, App. A.2; the tasks are CLIPort's"
+    needs = f"its physics: {INSTALL.replace(chr(34), chr(39))}"
+    default_split = TEST
+    train_splits = (TRAIN,)
+    splits = tuple(SPLITS)
+    metadata = Metadata(
         data=DataSource(
             "ldm.worlds.tabletop.data",
             holds="nothing: there are no data",
@@ -91,10 +83,10 @@ class Tabletop(ListedEnvironment[Game]):
         extra=Extra((PACKAGE,), purpose="the tabletop, whose physics it is", install=INSTALL),
     )
     Options = TabletopOptions
+    options: TabletopOptions
 
     def __init__(self, options: TabletopOptions | None = None) -> None:
-        super().__init__()
-        self.options = options or TabletopOptions()
+        super().__init__(options or TabletopOptions())
         self._play: Play | None = None
         self._folder = Path(self.options.render) if self.options.render else None
 

@@ -236,7 +236,7 @@ class TestPlans:
     def test_for_all_kinds_are_used_for_a_kind_that_has_none(self, plans: Path) -> None:
         path_of(plans, "toy", "wash").unlink()
         write(path_of(plans, "toy", ALL), plan_file(ALL))
-        assert AutoPlanAgent.kinds(AutoPlanOptions(plans=str(plans)), "toy") is None
+        AutoPlanAgent.check_kinds(AutoPlanOptions(plans=str(plans)), "toy", {"fetch", "wash"})
         for number, kind in enumerate(("fetch", ALL)):
             llm = always("Act: go to sink")
             play(llm, number, plans=str(plans), budget=1)
@@ -269,11 +269,12 @@ class TestPlans:
             made_from = (f"train/{kind}-0",)
             write_all(tmp_path, plan_file(kind, iterations=history, sources=made_from))
         options = AutoPlanOptions(plans=str(tmp_path), iteration=3)
-        assert AutoPlanAgent.kinds(options, "toy") == frozenset({"wash"})
+        AutoPlanAgent.check_kinds(options, "toy", {"wash"})
+        with pytest.raises(LdmError, match="no plan for fetch") as lacking:
+            AutoPlanAgent.check_kinds(options, "toy", {"wash", "fetch"})
+        assert "--kinds wash, or make one" in lacking.value.remedy
         assert AutoPlanAgent.sources(options, "toy") == {"train/fetch-0", "train/wash-0"}
-        assert AutoPlanAgent.kinds(replace(options, iteration=2), "toy") == frozenset(
-            {"fetch", "wash"}
-        )
+        AutoPlanAgent.check_kinds(replace(options, iteration=2), "toy", {"fetch", "wash"})
 
     def test_of_a_longer_optimisation_do_not_outlive_it(self, tmp_path: Path) -> None:
         for iterations in (3, 1):
@@ -328,5 +329,5 @@ class TestPlans:
     "wrong", [{"top_p": 0}, {"temperature": -1}, {"reply": 0}, {"iteration": -1}]
 )
 def test_options_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"more|above"):
+    with pytest.raises(ValueError, match=r"at least|above"):
         AutoPlanOptions(**wrong)

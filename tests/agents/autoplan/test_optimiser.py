@@ -223,5 +223,5 @@ class TestTheReplyToARequestForAPlan:
 
 @pytest.mark.parametrize("wrong", [{"iterations": 0}, {"batch": 9, "pool": 8}, {"part": 0}])
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=r"more|larger"):
+    with pytest.raises(ValueError, match=r"at least|larger"):
         AutoPlanSettings(**wrong)  # type: ignore[arg-type]

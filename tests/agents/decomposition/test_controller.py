@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from ldm import records
 from ldm.agents import Resources, demonstrations
 from ldm.agents.adapt import AdaptAgent, AdaptOptions
 from ldm.agents.decomposition.handover import rule_of
-from ldm.agents.decomposition.tree import Node, judged, lines, tree_of
+from ldm.agents.decomposition.tree import REPORTING, Node, judged, tree_of
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
@@ -274,17 +275,18 @@ class TestTheRecord:
         tree = tree_of(again)
         assert tree is not None
         assert outline(tree) == [(1, GOAL, "failed"), (2, "a", "completed"), (2, "c", "ended")]
-        assert json.loads(json.dumps(tree.as_data())) == tree.as_data()
+        assert Node.of(json.loads(json.dumps(asdict(tree)))) == tree
         assert tree.done
 
     def test_can_be_told_in_words(self) -> None:
-        tree = tree_of(self.result({"a": ["go to sink"]}))
-        assert tree is not None
-        text = "\n".join(lines(tree))
-        assert f"{GOAL}  [k=1, executor says failed" in text
+        result = self.result({"a": ["go to sink"]})
+        shown = REPORTING.tree(result)
+        assert shown is not None
+        text = "\n".join(shown.lines())
+        assert f"{GOAL}  [k 1, executor says failed" in text
         assert "plan: (Step 1 OR Step 2) AND Step 3" in text
-        assert "    Step 1: a  [k=2, executor says completed (1 steps)]" in text
-        assert "    Step 2: b  [not tried]" in text
+        assert "  Step 1: a  [k 2, executor says completed (1 steps)]" in text
+        assert "  Step 2: b  [not tried]" in text
 
     def test_compares_what_was_said_with_what_is_true(self) -> None:
         results = [

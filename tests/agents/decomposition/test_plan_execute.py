@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ldm.agents import Resources
-from ldm.agents.decomposition.findings import REPORTING
-from ldm.agents.decomposition.tree import lines
+from ldm.agents.decomposition.tree import REPORTING
 from ldm.agents.plan_execute import PlanExecuteAgent
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.card import CARD as ALFWORLD
@@ -189,14 +188,16 @@ class TestThePlan:
         ideal = Ideal(
             {"a": ["go to sink"]}, {GOAL: "Step 1: a\nStep 2: b\nExecution Order: 1 OR 2"}
         )
-        result, tree, _ = executing(ENV, TASK, ideal.model())
-        assert lines(tree) == [
-            f"{GOAL}  [k=1, planned first, success]",
-            "  plan: Step 1 OR Step 2",
-            "    Step 1: a  [k=2, executor says completed (1 steps)]",
-            "    Step 2: b  [not tried]",
-        ]
+        result, _, _ = executing(ENV, TASK, ideal.model())
         reporting = PlanExecuteAgent.reporting
+        tree = reporting.tree(result)
+        assert tree is not None
+        assert list(tree.lines()) == [
+            f"{GOAL}  [k 1, planned first, success]",
+            "  plan: Step 1 OR Step 2",
+            "  Step 1: a  [k 2, executor says completed (1 steps)]",
+            "  Step 2: b  [not tried]",
+        ]
         assert reporting.measures == ()  # its depth is always the same
         assert reporting.findings([result]) == REPORTING.findings([result])
         assert reporting.findings([result]).values["self_judged"] == [

@@ -124,4 +124,4 @@ def test_budgets_are_those_of_the_paper_where_it_has_one() -> None:
 
     agent = DepsAgent(DepsOptions(), Resources())
     for name, budget in (("alfworld", 50), ("minecraft", 300), ("webshop", 60)):
-        assert agent.budget(load_env(name).card) == budget  # type: ignore[attr-defined]
+        assert agent.budget(load_env(name).card) == budget

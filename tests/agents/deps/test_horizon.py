@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldm.agents import Resources
+from ldm.agents import Resources, check_files
 from ldm.agents.deps import DepsAgent
 from ldm.agents.deps.horizon import (
     NUMBERS,
@@ -233,7 +233,7 @@ class TestWhatAnAgentIsGiven:
     def test_the_file_may_not_change_while_a_run_goes_on(self, small: Path) -> None:
         options = DepsOptions(horizon=str(small), horizon_digest="other")
         with pytest.raises(LdmError, match="has changed"):
-            list(DepsAgent.sources(options, "workshop"))
+            check_files(DepsAgent, options)
 
 
 def test_the_scale_has_sixteen_classes() -> None:

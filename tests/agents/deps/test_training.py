@@ -1,4 +1,4 @@
-"""Training of horizon models: rows of a world, a forest that predicts them, and the command."""
+"""Training of horizon models: rows of a world, a forest that predicts them, the command."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ import pytest
 
 from ldm.agents.deps.horizon import HorizonModel, feature_rows
 from ldm.agents.deps.select import scaled
-from ldm.agents.deps.training import Example, World, fit, train, worlds
+from ldm.agents.deps.training import Example, World, fit, main, train, worlds
 from ldm.errors import LdmError
-from ldm.run.horizons import HorizonSpec, train_horizon
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
-from tests.toy import ToyEnv
-
-OPTIONS = {"limit": "2000", "slice": "150", "start": "any", "worlds": "2"}
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +53,7 @@ def test_a_forest_predicts_what_sklearn_does(rows: list[Example]) -> None:
 
 
 def test_training_tells_how_good_it_is_in_other_worlds(env: Minecraft) -> None:
-    counts: list[int] = []
-    trained = train(env, worlds(env, "train_worlds", 12, 0), done=counts.append)
-    assert counts == list(range(1, 13))
+    trained = train(env, worlds(env, "train_worlds", 12, 0))
     assert 0 < trained.error < 15
     assert 0 < trained.baseline < 15
     assert trained.worlds == 12
@@ -83,23 +77,38 @@ def test_only_worlds_of_a_training_split_are_used(env: Minecraft) -> None:
         worlds(env, "train_worlds", 1000, 0)
 
 
-def test_a_model_goes_into_a_file(tmp_path: Path) -> None:
-    out = tmp_path / "model.npz"
-    options = dict(**{k: v for k, v in OPTIONS.items() if k != "worlds"})
-    train_horizon(HorizonSpec("minecraft", 6, env_options=options), out)
-    assert HorizonModel.load(out).env == "minecraft"
+SMALL = ("--env=minecraft", "--worlds=8", "--set=limit=2500", "--set=slice=150")
 
 
-def test_an_environment_without_a_controller_has_none(tmp_path: Path) -> None:
-    with pytest.raises(LdmError, match="no controller"):
-        train(ToyEnv(), [])
-    with pytest.raises(LdmError, match="no controller"):
-        train_horizon(HorizonSpec("alfworld", 2), tmp_path / "model.npz")
+def test_the_command_writes_the_same_model_for_the_same_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one.npz", "two.npz"):
+        main([*SMALL, "--seed=3", f"--out={tmp_path / name}"])
+        assert "rows of 8 worlds" in capsys.readouterr().out
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+    assert HorizonModel.load(tmp_path / "one.npz").env == "minecraft"
 
 
-def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    options = dict(**{k: v for k, v in OPTIONS.items() if k != "worlds"})
-    with pytest.raises(LdmError, match="cannot be written"):
-        train_horizon(
-            HorizonSpec("minecraft", 6, env_options=options), tmp_path / "none" / "model.npz"
-        )
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--env=alfworld", "--out=model.npz"), "no controller"),
+        ((*SMALL, "--split=test", "--out=model.npz"), "not a training split"),
+        ((*SMALL, "--set=rounds=3", "--out=model.npz"), "has no option 'rounds'"),
+        ((*SMALL, "--worlds=500", "--out=model.npz"), "has 69 worlds"),
+        ((*SMALL, "--out=nowhere/model.npz"), "No such file"),
+    ],
+)
+def test_the_command_refuses_what_it_cannot_do(
+    options: tuple[str, ...],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(options)
+    assert complaint in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

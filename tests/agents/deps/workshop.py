@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
+from ldm.episode import EnvironmentBase
 from ldm.types import Card, Reading, Task, TimeStep
 
 TICKS = 100
@@ -66,11 +67,12 @@ class State:
     searched: Mapping[str, int] | None = None
 
 
-class Workshop:
+class Workshop(EnvironmentBase):
     card: Card = CARD
-    default_split: ClassVar[str] = "test"
-    train_splits: ClassVar[tuple[str, ...]] = ("train",)
+    default_split = "test"
+    train_splits = ("train",)
     Options = WorkshopOptions
+    options: WorkshopOptions
 
     def __init__(
         self, options: WorkshopOptions | None = None, searches: Mapping[str, int] | None = None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ldm.agents.autoplan import AutoPlanOptions
-from ldm.agents.executor import LoopOptions
+from ldm.agents.loop import LoopOptions
 from ldm.envs.textcraft import TextCraft, TextCraftOptions
 from ldm.envs.textcraft.recipes import Book
 from ldm.envs.textcraft.tasks import OWN_SPLITS, own_games, stored_games

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
-from ldm.agents import Resources
-from ldm.agents.reporting import Measure, Reporting
-from ldm.episode import Episode
+from ldm.episode import Agent, Episode
+from ldm.reporting import Measure, Reporting
 from ldm.types import Card, EpisodeResult
 
 
 @dataclass(frozen=True, slots=True)
 class PostmanOptions:
-    """budget: steps a trial may take. backwards: begin with the last room."""
-
-    budget: int = 12
-    backwards: bool = False
+    budget: Annotated[int, "Steps of a trial"] = 12
+    backwards: Annotated[bool, "Begin with the last room"] = False
 
 
 def rooms_entered(result: EpisodeResult) -> float | None:
-    """Return how many rooms were entered; None where nothing was recorded."""
+    """Return how many rooms were entered, or None if nothing was recorded."""
     return next(
         (float(note.data["entered"]) for note in result.notes if note.kind == "rooms"), None
     )
 
 
-class Postman:
+class Postman(Agent):
     """Asks in every room."""
 
     name = "postman"
-    sees_reward = False
-    needs: ClassVar[Sequence[str]] = ()
-    paper: ClassVar[str] = "none"
-    Options: ClassVar[type[PostmanOptions]] = PostmanOptions
-    reporting: ClassVar[Reporting] = Reporting(
-        measures=(Measure("rooms_entered", "rooms entered", rooms_entered),)
-    )
-
-    def __init__(self, options: PostmanOptions, resources: Resources) -> None:
-        self.options = options
+    Options = PostmanOptions
+    options: PostmanOptions
+    reporting = Reporting((Measure("rooms_entered", "rooms entered", rooms_entered),))
 
     def budget(self, card: Card) -> int:
         return self.options.budget

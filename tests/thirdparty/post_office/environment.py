@@ -6,9 +6,10 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 from ldm.envs.metadata import DataSource, Metadata, ShippedSplits
+from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
 from ldm.types import Card, Step, Task, TimeStep, Trajectory
 
@@ -31,13 +32,11 @@ DEMO: tuple[Letter, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class PostOfficeOptions:
-    """data: the folder with letters.jsonl; None for the demo's letters. start: the first room."""
-
-    data: str | None = None
-    start: str = "hall"
+    data: Annotated[str | None, "Folder with letters.jsonl; none: the demo's letters"] = None
+    start: Annotated[str, "The first room"] = "hall"
 
 
-class PostOffice:
+class PostOffice(EnvironmentBase):
     """Letters for people who are in the rooms of a house."""
 
     card = Card(
@@ -46,20 +45,20 @@ class PostOffice:
         actions=("go to ROOM", "give the letter to PERSON"),
         kinds={"deliver": "give the letter to the person it is for"},
     )
-    metadata: ClassVar[Metadata] = Metadata(
+    metadata = Metadata(
         data=DataSource(
             "post_office.data", VARIABLE, "letters.jsonl", "Write one: a letter in each line."
         ),
         shipped=ShippedSplits("demo_explore", "demo_test"),
         batch_size=4,
     )
-    paper: ClassVar[str] = "none"
-    default_split: ClassVar[str] = "test"
-    train_splits: ClassVar[tuple[str, ...]] = ("train", "demo_explore")
+    default_split = "test"
+    train_splits = ("train", "demo_explore")
     Options = PostOfficeOptions
+    options: PostOfficeOptions
 
     def __init__(self, options: PostOfficeOptions) -> None:
-        self.options = options
+        super().__init__(options)
         self._letters = {"demo_explore": DEMO, "demo_test": DEMO}
         if options.data is not None:
             letters = read(Path(options.data))
@@ -97,9 +96,6 @@ class PostOffice:
         self._done = True
         delivered = action.endswith(f" {self._person}")
         return self._answer("The letter is gone.", reward=float(delivered))
-
-    def localize(self, text: str) -> str:
-        return text
 
     def fork(self) -> PostOffice:
         return copy.copy(self)  # no state is changed in place

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldm.agents.deps.goals import MOST_GOALS, Parser
+from ldm.agents.deps.parser import MOST_GOALS, Parser
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary, words_of
 from ldm.types import Card
 from tests.agents.deps.workshop import CARD

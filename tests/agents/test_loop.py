@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from ldm.agents import Resources
-from ldm.agents.executor import Hint, LoopOptions, Outcome, Work, run
+from ldm.agents.loop import NARROWEST, Hint, Loop, LoopOptions, Outcome, View, Work
 from ldm.agents.react import ReactAgent
-from ldm.agents.transcript import NARROWEST, View
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
 from ldm.envs.webshop.card import CARD as WEBSHOP
-from ldm.episode import Episode, run_episode
+from ldm.episode import Agent, Episode, run_episode
 from ldm.types import Card, EpisodeResult, Trajectory
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert, expert_trajectories
@@ -23,18 +22,19 @@ from tests.toy import ToyEnv, expert, expert_trajectories
 SHELVES = ("Act: go to shelf 1", "Act: go to shelf 2", "Act: go to shelf 3")
 
 
-class Doing:
+@dataclass
+class Doing(Agent):
     """An agent that does what a test says."""
 
+    script: Callable[[Episode], None]
+    steps: int = 40
     name = "doing"
-    sees_reward = False
-
-    def __init__(self, solve: Callable[[Episode], None], budget: int = 40) -> None:
-        self.solve = solve
-        self._budget = budget
 
     def budget(self, card: Card) -> int:
-        return self._budget
+        return self.steps
+
+    def solve(self, episode: Episode) -> None:
+        self.script(episode)
 
 
 def play(
@@ -46,7 +46,7 @@ def play(
     def solve(episode: Episode) -> None:
         with episode.trial():
             subtask = work or Work(episode.goal)
-            outcomes.append(run(episode, llm, subtask, LoopOptions(**options)))
+            outcomes.append(Loop(episode, llm, subtask, LoopOptions(**options)).run())
 
     env = ToyEnv()
     result, (trial,) = run_episode(env, Doing(solve, budget), env.tasks("test")[0])
@@ -134,7 +134,7 @@ class TestAPartOfATask:
             with episode.trial():
                 for part in ("first", "second"):
                     work = Work(part, judged=True, steps=5)
-                    outcomes.append(run(episode, llm, work, LoopOptions()))
+                    outcomes.append(Loop(episode, llm, work, LoopOptions()).run())
 
         env = ToyEnv()
         result, (trial,) = run_episode(env, Doing(solve), env.tasks("test")[0])
@@ -213,7 +213,7 @@ class TestTooLittleRoom:
 
         def solve(episode: Episode) -> None:
             with episode.trial():
-                run(episode, llm, Work("x"), LoopOptions())
+                Loop(episode, llm, Work("x"), LoopOptions()).run()
 
         env = ToyEnv()
         result, _ = run_episode(env, Doing(solve), env.tasks("test")[0])
@@ -231,9 +231,9 @@ class TestTooLittleRoom:
         assert views[-1] == View(0, NARROWEST, 8)
 
 
-@pytest.mark.parametrize("wrong", [{"shots": -1}, {"reply": 0}, {"observation": 0}])
+@pytest.mark.parametrize("wrong", [{"reply": 0}, {"observation": 0}])
 def test_impossible_options_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="or more"):
+    with pytest.raises(ValueError, match="at least 1"):
         LoopOptions(**wrong)  # type: ignore[arg-type]
 
 

@@ -1,0 +1,290 @@
+"""The loop of every agent that asks a model: prompt it, read its reply, act, until it is done.
+
+A method is a `Loop` with its own `prompt`, `read` or `done`. As they stand here they are those of
+ReAct (Yao et al., arXiv 2210.03629) and of ADaPT's executors (arXiv 2311.05772, §3.1), which end
+by saying that they have completed their task or failed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+from ldm.agents import Resources, replies
+from ldm.agents.replies import Reply, Verdict
+from ldm.agents.transcript import example_texts, transcript_text
+from ldm.episode import NO_ACTION, Agent, Episode
+from ldm.errors import ContextTooLong
+from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
+from ldm.options import at_least
+from ldm.prompts import render
+from ldm.types import Card, Step, Trajectory
+
+#: Where a reply goes on with an observation that it imagines.
+STOP = (f"\n{replies.SEEN}",)
+#: Characters of an observation below which nothing is left to shorten.
+NARROWEST = 160
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """Options of every loop. The papers show no admissible actions; both lengths are ours."""
+
+    budget: Annotated[int | None, "Steps of a trial, thoughts included; none: as published"] = None
+    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
+    reply: Annotated[int, "Maximum tokens of a reply"] = 120
+    observation: Annotated[int, "Maximum characters shown of an observation"] = 4000
+
+    def __post_init__(self) -> None:
+        at_least(1, reply=self.reply, observation=self.observation)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How much a prompt shows.
+
+    demonstrations: how many. width: characters of an observation. skipped: how many of the oldest
+    steps are left out.
+    """
+
+    demonstrations: int
+    width: int
+    skipped: int = 0
+
+    def shorter(self, steps: int) -> View | None:
+        """Return the next shorter view of a transcript of `steps` steps, or None at the shortest.
+
+        Demonstrations go first, then the older half of the steps, then the length of observations.
+        """
+        if self.demonstrations:
+            return replace(self, demonstrations=self.demonstrations - 1)
+        if steps - self.skipped > 1:
+            return replace(self, skipped=self.skipped + (steps - self.skipped + 1) // 2)
+        if self.width > NARROWEST:
+            return replace(self, width=max(NARROWEST, self.width // 2))
+        return None
+
+
+def ask(
+    llm: LLM, prompt: Callable[[View], list[Message]], view: View, steps: int, **options: Any
+) -> tuple[Completion, View]:
+    """Return the reply to `prompt(view)`, or to a shorter view if there is no room, and the view.
+
+    steps: length of the transcript. options: of `LLM.complete`.
+    Raise ContextTooLong if nothing is left to shorten, ModelError and RunStopped.
+    """
+    while True:
+        try:
+            return llm.complete(prompt(view), **options), view
+        except ContextTooLong:
+            smaller = view.shorter(steps)
+            if smaller is None:
+                raise
+            view = smaller
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A text that a prompt shows before the transcript: a plan, lessons, an inventory.
+
+    tag: a short word in small letters that fences `text`.
+    """
+
+    title: str
+    tag: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The task of one run of the loop, and what its prompts show.
+
+    task: the goal or a part of it, in words. opening: the first observation; None for the present
+    one. steps: maximum of this run, thoughts included; None for as many as the trial has left.
+    thinking: ask for thoughts. judged: the model may end the run by a verdict.
+    """
+
+    task: str
+    demonstrations: tuple[Trajectory, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    opening: str | None = None
+    steps: int | None = None
+    thinking: bool = True
+    judged: bool = False
+    sampling: Sampling = GREEDY
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended, and its steps. "budget": it took all its own steps; the trial goes on.
+
+    When the trial itself ends, `EpisodeOver` unwinds the run instead.
+    """
+
+    end: Literal["completed", "failed", "budget"]
+    steps: tuple[Step, ...]
+
+
+class Loop:
+    """One run in the running trial: its steps so far, and how much of them a prompt shows."""
+
+    #: The prompt's template.
+    template = "agents/react"
+    #: Whether a thought and its action are one step; else each takes a step.
+    joined = False
+    #: Texts that end a reply.
+    stop: tuple[str, ...] = STOP
+
+    def __init__(self, episode: Episode, llm: LLM, work: Work, options: LoopOptions) -> None:
+        self.episode = episode
+        self.llm = llm
+        self.work = work
+        self.options = options
+        self.opening = episode.now.observation if work.opening is None else work.opening
+        self.view = self.widest = View(len(work.demonstrations), options.observation)
+        self.verbs = replies.verbs_of(episode.card, work.demonstrations)
+        self.steps: list[Step] = []
+        self.counts: Counter[str] = Counter()
+
+    def run(self) -> Outcome:
+        """Work until the model or the run's own steps end it.
+
+        Raise EpisodeOver when the trial ends, ModelError if not even the shortest prompt fits, and
+        RunStopped.
+        """
+        try:
+            while not self.spent:
+                reply = self.read(self.ask())
+                self.take(reply)
+                if end := self.done(reply):
+                    return Outcome(end, tuple(self.steps))
+            return Outcome("budget", tuple(self.steps))
+        finally:
+            self.note()
+
+    def prompt(self, view: View) -> list[Message]:
+        """Return what the model is asked next."""
+        work, width = self.work, view.width
+        return render(
+            self.template,
+            card=self.episode.card,
+            thinking=work.thinking,
+            judged=work.judged,
+            demonstrations=example_texts(
+                work.demonstrations[: view.demonstrations],
+                width=width,
+                thoughts=work.thinking,
+                judged=work.judged,
+            ),
+            task=work.task,
+            hints=self.hints(view),
+            transcript=transcript_text(
+                self.opening,
+                self.steps,
+                width=width,
+                thoughts=work.thinking,
+                skipped=view.skipped,
+            ),
+            thought=bool(self.steps and not self.steps[-1].action),
+            admissible=self.admissible,
+        )
+
+    def hints(self, view: View) -> tuple[Hint, ...]:
+        """Return the texts that the prompt shows before the transcript."""
+        return self.work.hints
+
+    def read(self, text: str) -> Reply:
+        """Return the move that a reply asks for; one that says nothing is an invalid action."""
+        thinking = self.work.thinking
+        reply = replies.read(text, self.verbs, judged=self.work.judged)
+        if not (thinking or reply.action or reply.verdict):  # a thought is no action
+            reply = replace(reply, form="malformed")
+        self.count(reply)
+        acts = reply.action or reply.form == "malformed" or not thinking
+        action = reply.action or reply.thought or NO_ACTION
+        return replace(
+            reply,
+            thought=reply.thought if thinking else "",
+            action=action if acts and not reply.verdict else "",
+        )
+
+    def done(self, reply: Reply) -> Verdict:
+        """Return how `reply` ends the run, or "" if it goes on."""
+        return reply.verdict
+
+    def ask(self) -> str:
+        """Return the model's reply; what had to be shortened once stays so."""
+        completion, self.view = ask(
+            self.llm,
+            self.prompt,
+            self.view,
+            len(self.steps),
+            sampling=self.work.sampling,
+            max_tokens=self.options.reply,
+            stop=self.stop,
+        )
+        return completion.text
+
+    def take(self, reply: Reply) -> None:
+        """Think and act as `reply` says. Raise EpisodeOver when that ends the trial."""
+        thought = reply.thought
+        if thought and not (self.joined and reply.action):
+            self.episode.think(thought)
+            self.steps.append(Step("", "", thought=thought))
+            thought = ""
+        if reply.action and not self.spent:
+            action = self.episode.card.listed(reply.action, self.admissible)
+            answer = self.episode.act(action, thought=thought)
+            self.steps.append(Step(action, answer.observation, thought=thought, valid=answer.valid))
+
+    @property
+    def spent(self) -> bool:
+        """Whether the run has taken all its own steps."""
+        return self.work.steps is not None and len(self.steps) >= self.work.steps
+
+    @property
+    def admissible(self) -> tuple[str, ...] | None:
+        """The possible actions, if the model is shown them."""
+        return self.episode.now.admissible if self.options.admissible else None
+
+    def count(self, reply: Reply) -> None:
+        """Count how a reply was formed."""
+        self.counts[reply.form] += 1
+        self.counts["dropped"] += reply.dropped
+
+    def note(self) -> None:
+        """Record how the replies were formed and what prompts left out, however the run ended."""
+        forms = {name: self.counts[name] for name in ("loose", "malformed")}
+        total = self.counts["asked"] + sum(forms.values())
+        note = {"replies": total, **forms, "dropped": self.counts["dropped"]}
+        if self.view != self.widest:
+            note["left_out_demonstrations"] = self.widest.demonstrations - self.view.demonstrations
+            note["left_out_steps"] = self.view.skipped
+            note["observation"] = self.view.width
+        self.episode.note("replies", **note)
+
+
+class LoopAgent(Agent):
+    """Base of agents that work in the loop; each adds its name, its paper and `solve`."""
+
+    needs = ("llm",)
+    Options = LoopOptions
+    _resources: Resources
+    #: Steps of a trial if neither the options nor the environment's card name a number.
+    default_budget: ClassVar[int] = 60
+
+    def budget(self, card: Card) -> int:
+        """Return the steps of a trial, thoughts included."""
+        return self.setting(card, "budget", self.default_budget)
+
+    def setting(self, card: Card, option: str, default: int) -> int:
+        """Return an option; if it is None, the value published for the environment or `default`."""
+        value: int | None = getattr(self.options, option)
+        return self.published(card, option, default) if value is None else value
+
+    @classmethod
+    def published(cls, card: Card, option: str, default: int) -> int:
+        """Return the value published for the environment of this card, or `default`."""
+        return int(card.published.get(cls.name, {}).get(option, default))

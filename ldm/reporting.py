@@ -1,0 +1,97 @@
+"""Measures, findings and trees that an agent's class declares for reports on its episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ldm.types import EpisodeResult
+
+#: Characters of a branch's text in a line.
+LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure of an episode, or None; summaries and reports show its mean under `name`.
+
+    meaning: in a few words.
+    """
+
+    name: str
+    meaning: str
+    of: Callable[[EpisodeResult], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Further results of a run's episodes, in sentences and as JSON values."""
+
+    lines: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: How a branch ended: well, badly, never begun, given up before it was tried, or unknown.
+BranchState = Literal["", "done", "failed", "open", "pruned"]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A node of any tree in a report.
+
+    depth: 0 for a root; a node comes before those below it. text: the step or task. words: how it
+    ended, in a few words. figures: name → value, such as a confidence. chosen: whether it is on the
+    way that was taken in the end. key: whether it made the difference. texts: name → longer text.
+    """
+
+    depth: int
+    text: str
+    state: BranchState = ""
+    words: str = ""
+    figures: Mapping[str, str] = field(default_factory=dict)
+    chosen: bool = False
+    key: bool = False
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTree:
+    """How an agent divided a task, or searched for a way to do it.
+
+    columns: this tree's cells in a table of many. headline: the same in short. branches: the nodes,
+    each before those below it. paths: whether branches are alternatives, the first of which goes on
+    from its node, not parts of a whole.
+    """
+
+    columns: Mapping[str, str]
+    headline: str
+    branches: tuple[Branch, ...]
+    paths: bool = False
+
+    def lines(self) -> Iterator[str]:
+        """Yield the tree as text: each branch in a line, and its texts below it."""
+        for one in self.branches:
+            indent = "  " * one.depth
+            notes = [*(f"{name} {figure}" for name, figure in one.figures.items()), one.words]
+            ended = ", ".join(note for note in notes if note)
+            yield f"{indent}{one.text}  [{ended}]" if ended else f"{indent}{one.text}"
+            for name, text in one.texts.items():
+                yield f"{indent}  {name}: {' '.join(text.split())[:LONGEST]}"
+
+
+def _no_findings(results: Sequence[EpisodeResult]) -> Findings:
+    return Findings()
+
+
+def _no_tree(result: EpisodeResult) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """The reports of an agent: on all episodes of a run, and a tree of one episode or None."""
+
+    measures: tuple[Measure, ...] = ()
+    findings: Callable[[Sequence[EpisodeResult]], Findings] = _no_findings
+    tree: Callable[[EpisodeResult], TaskTree | None] = _no_tree
