@@ -26,7 +26,7 @@ from statistics import mean, median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ldm.options import override
+from ldm.config import typed
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
 from ldm.worlds.minecraft.commands import parse, way
 from ldm.worlds.minecraft.controllers import CRAFT_AT_TABLE, RATES, SMELT, Oracle, Paper, Rate
@@ -149,7 +149,7 @@ def show_plans(tables: Path) -> bool:
 def show_expert(worlds: int, split: str, settings: list[str]) -> bool:
     """Play the expert in so many worlds of each task."""
     values = dict(setting.split("=", 1) for setting in settings)
-    options = override(MinecraftOptions, values, "environment minecraft")
+    options = typed(MinecraftOptions, values, "environment minecraft")
     env = Minecraft(replace(options, worlds=worlds, admissible=True))
     kinds: dict[str, list[tuple[bool, int]]] = defaultdict(list)
     words: dict[str, list[bool]] = defaultdict(list)
@@ -217,7 +217,7 @@ def show_slices() -> bool:
 
 def played(controller: str, size: int) -> str:
     """Return what PLAY leads to, each goal repeated until it is done."""
-    options = override(
+    options = typed(
         MinecraftOptions,
         {"controller": controller, "slice": str(size), "limit": "100000"},
         "environment",

@@ -7,8 +7,8 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from ldm import registry
+from ldm.config import hints
 from ldm.errors import LdmError
-from ldm.options import descriptions
 from ldm.types import Card
 
 
@@ -76,7 +76,11 @@ def _entries(
                 "is": (loaded.__doc__ or "").strip().partition("\n")[0],
                 **describe(loaded),
                 "options": _defaults(loaded.Options),
-                "descriptions": descriptions(loaded.Options),
+                "descriptions": {
+                    name: one.description
+                    for name, one in hints(loaded.Options).items()
+                    if one.description
+                },
                 "class": target,
             }
         except (LdmError, AttributeError) as error:

@@ -577,6 +577,13 @@ def written(value: Any) -> str:
     return str(value)
 
 
+def at_least(minimum: float, **values: float | None) -> None:
+    """Raise ValueError if one of the values is below the minimum; None is no value."""
+    for name, value in values.items():
+        if value is not None and value < minimum:
+            raise ValueError(f"{name} must be at least {minimum:g}, not {value:g}")
+
+
 def unknown(name: str, known: Sequence[str], what: str) -> LdmError:
     """Return the error for an unknown name, with a suggestion. what: the message."""
     close = get_close_matches(name, known, n=1)

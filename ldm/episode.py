@@ -91,7 +91,7 @@ class EnvironmentBase(Environment):
     A registered class is built from its options alone, and picklable factories build it.
     """
 
-    #: A frozen dataclass with defaults for all its fields (`--set env.field=value`).
+    #: A frozen dataclass with defaults for all its fields (`--env.field value`).
     Options: ClassVar[type[Any]] = NoOptions
     #: The split that `ldm eval` plays by default; every class defines it.
     default_split: ClassVar[str]
@@ -135,14 +135,14 @@ class Agent(ABC):
     sees_actions: ClassVar[bool] = True
     #: Names of the Resources that it cannot work without, e.g. ("memory", "reasoner").
     needs: ClassVar[Sequence[str]] = ()
-    #: A frozen dataclass of hyper-parameters with the paper's defaults (`--set field=value`).
+    #: A frozen dataclass of hyper-parameters with the paper's defaults (`--agent.field value`).
     Options: ClassVar[type[Any]] = NoOptions
     #: Options that name files, which are recorded with their digests.
     digests: ClassVar[Digests] = {}
     #: What prompts show of `sources`, and how to show something else, for messages.
     source_noun: ClassVar[str] = "demonstrations"
     source_remedy: ClassVar[str] = (
-        "show others with --set demonstrations=FILE, or none with --set shots=0"
+        "show others with --agent.demonstrations FILE, or none with --agent.shots 0"
     )
     #: Measures, findings and trees for reports.
     reporting: ClassVar[Reporting] = Reporting()
@@ -175,7 +175,7 @@ class Agent(ABC):
         return ""
 
     @classmethod
-    def with_model(cls, given: Mapping[str, str]) -> Mapping[str, str]:
+    def with_model(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return options that new runs take besides the given ones if a model is configured."""
         return {}
 

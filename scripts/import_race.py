@@ -97,9 +97,9 @@ def play(data: Path, episodes: int, seconds: float) -> tuple[int, int, list[str]
     url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     with tempfile.TemporaryDirectory() as folder:
         runtime = ldm.Runtime(Path(folder), server=Connection(url), data=lambda env: str(data))
-        models = ldm.ModelOptions(llm="scripted", concurrency=episodes)
-        spec = ldm.Evaluate("webshop", agent="react", split="test", limit=episodes)
-        results = ldm.evaluate(spec, models=models, runtime=runtime).results
+        models = {"llm": "scripted", "concurrency": episodes}
+        spec = ldm.Evaluate("webshop", agent="react", split="test", limit=episodes, models=models)
+        results = ldm.evaluate(spec, runtime=runtime).results
     errors = [one.error.strip().splitlines()[-1] for one in results if one.error]
     return len(errors), sum(one.score > 0 for one in results), errors
 

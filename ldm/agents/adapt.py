@@ -7,7 +7,7 @@ from typing import Annotated
 
 from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
 from ldm.agents.decomposition.tree import REPORTING
-from ldm.options import at_least
+from ldm.config import at_least
 from ldm.types import Card
 
 #: d_max if the environment's card has no published number.

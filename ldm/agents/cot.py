@@ -16,10 +16,10 @@ from typing import Annotated, ClassVar
 from ldm.agents import demonstrations, replies
 from ldm.agents.loop import Loop, LoopOptions, View, Work
 from ldm.agents.replies import THINK, Form, Reply
+from ldm.config import at_least
 from ldm.episode import NO_ACTION, Agent, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import GREEDY, LLM, Message, Sampling
-from ldm.options import at_least
 from ldm.prompts import render
 from ldm.reporting import Measure, Reporting
 from ldm.types import Card, EpisodeResult, Trajectory

@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from ldm.agents import demonstrations
 from ldm.agents.loop import Hint, LoopAgent, LoopOptions, Work
 from ldm.agents.transcript import localized
+from ldm.config import at_least
 from ldm.episode import Digests, Episode
 from ldm.llm import GREEDY, Sampling
-from ldm.options import at_least
 from ldm.types import Card, Trajectory
 
 #: How able ADaPT makes its executors (arXiv 2311.05772, §6.2 and Fig. 5), see `ExecutorOptions`.

@@ -14,10 +14,10 @@ from ldm.agents import Resources
 from ldm.agents.executor import ExecutorAgent, ExecutorOptions, task_work
 from ldm.agents.loop import Hint, Loop, Work
 from ldm.agents.transcript import example_texts, localized
+from ldm.config import at_least
 from ldm.episode import Episode
 from ldm.errors import LdmError
 from ldm.llm import GREEDY, Sampling
-from ldm.options import at_least
 from ldm.reason.excerpts import characters
 from ldm.types import Trajectory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from ldm.agents import Resources
 from ldm.episode import Agent, Episode
@@ -46,7 +46,7 @@ class LdmAgent(Agent):
         self._memory = resources.memory
 
     @classmethod
-    def with_model(cls, given: Mapping[str, str]) -> Mapping[str, str]:
+    def with_model(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the policy's options for decisions with a model."""
         return PolicyOptions.with_model(given)
 

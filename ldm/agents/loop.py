@@ -15,10 +15,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from ldm.agents import Resources, replies
 from ldm.agents.replies import Reply, Verdict
 from ldm.agents.transcript import example_texts, transcript_text
+from ldm.config import at_least
 from ldm.episode import NO_ACTION, Agent, Episode
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
-from ldm.options import at_least
 from ldm.prompts import render
 from ldm.types import Card, Step, Trajectory
 

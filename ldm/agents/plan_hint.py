@@ -10,9 +10,9 @@ from ldm.agents.executor import ExecutorAgent, ExecutorOptions, examples, task_w
 from ldm.agents.loop import Hint, Loop, View, ask
 from ldm.agents.replies import THINK
 from ldm.agents.transcript import outlined, transcript_text
+from ldm.config import at_least
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
-from ldm.options import at_least
 from ldm.prompts import render, shortened
 from ldm.types import Trajectory
 

@@ -8,9 +8,9 @@ from typing import Annotated
 from ldm.agents.exemplars import ExemplarAgent, ExemplarOptions
 from ldm.agents.loop import Hint, View, ask
 from ldm.agents.transcript import transcript_text
+from ldm.config import at_least
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
-from ldm.options import at_least
 from ldm.prompts import bullets, render, shortened
 from ldm.types import Trajectory
 

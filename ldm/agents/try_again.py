@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ldm.agents.exemplars import ExemplarAgent, ExemplarOptions
+from ldm.config import at_least
 from ldm.episode import Episode
 from ldm.llm import GREEDY, Sampling
-from ldm.options import at_least
 
 #: Trials if the environment's card has no published number: ADaPT's usual d_max.
 TRIALS = 3

@@ -76,6 +76,7 @@ def as_command(name: str, place: str) -> Any:
         kind = SpecCommand if hasattr(target, "owners") else None
         single.command(name, cls=kind)(target)
         target = single
+    target.rich_markup_mode = None
     return typer.main.get_command(target)
 
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 #: Maximum number of credited tuples in a table.
 SHOWN = 20
 
-memory_app = typer.Typer(help="Inspect, search, change, export and import a memory.")
+memory_app = typer.Typer(
+    no_args_is_help=True, help="Inspect, search, change, export and import a memory."
+)
 
 Env = Annotated[
     str,

@@ -150,10 +150,13 @@ class Given:
         return Section.read(self._sections(Evaluate).get("models", {}))
 
     def refuse_with_resume(self, *owners: type[Any]) -> None:
-        """Raise LdmError for an option that a resumed run has recorded."""
+        """Raise LdmError for an option that a resumed run has recorded.
+
+        Options of models are accepted: a run may go on with higher limits.
+        """
         for owner in owners:
-            names = [*self._own(owner), *(self._sections(owner) if _has_sections(owner) else ())]
-            for name in names:
+            sections = self._sections(owner) if _has_sections(owner) else {}
+            for name in (*self._own(owner), *(one for one in sections if one != "models")):
                 raise LdmError(
                     f"--resume uses the recorded options, so --{_dashed(name)} cannot be given.",
                     "Omit it, or start a new run.",

@@ -6,6 +6,7 @@ names a function with Typer's annotations, or a Typer app.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -34,6 +35,16 @@ class PluggedGroup(TyperGroup):
         if own is not None or _prefix(ctx) + cmd_name not in _announced():
             return own
         return _command(_prefix(ctx) + cmd_name, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command and what follows its name; for a misspelt name, suggest those meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as error:
+            close = get_close_matches(args[0], self.list_commands(ctx))
+            if close and "Did you mean" not in str(error.message):
+                error.message += f" Did you mean {', '.join(map(repr, close))}?"
+            raise
 
 
 def _announced() -> dict[str, str]:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from ldm.run.reading import ReadRun, RecordedEpisode
     from ldm.runs import Run
 
-runs_app = typer.Typer(cls=PluggedGroup, help="List recorded runs, show and delete them.")
+runs_app = typer.Typer(
+    cls=PluggedGroup, no_args_is_help=True, help="List recorded runs, show and delete them."
+)
 
 #: Rows of a table, unless all are asked for.
 LISTED = 50
@@ -166,7 +168,7 @@ def show(
     """Print the episodes of a run, or one with its thoughts, actions, recalled tuples and votes.
 
     A recalled tuple that the action follows is marked with *. Long texts are cut. Of a refinement,
-    the trees are printed that it grew for its goals: what was tried, pruned and remembered.
+    the goals are listed, or the tree of one: what was tried, pruned and remembered.
 
     \b
     Examples:

@@ -80,7 +80,7 @@ def open_compiled(
     except OSError as error:
         raise LdmError(
             f"The cache of compiled data {cache} cannot be used: {error}.",
-            "Use another folder with --set env.cache=PATH.",
+            "Use another folder with --env.cache PATH.",
         ) from error
 
 

@@ -16,7 +16,6 @@ from ldm import registry
 from ldm.envs import ENVS, GROUP, EnvironmentBase, load_env
 from ldm.episode import NO_CARD
 from ldm.errors import LdmError
-from ldm.options import ENV_PREFIX
 from ldm.text import counted
 from ldm.types import Card
 
@@ -180,9 +179,9 @@ def published_options(name: str, method: str) -> dict[str, str]:
     card = card_of(load_env(name))
     values = card.published.get(method, {}) if card else {}
     return {
-        option.removeprefix(ENV_PREFIX): str(value)
+        option.removeprefix("env."): str(value)
         for option, value in values.items()
-        if option.startswith(ENV_PREFIX)
+        if option.startswith("env.")
     }
 
 

@@ -121,7 +121,7 @@ class ReadRun:
 
     @property
     def agent(self) -> str:
-        return getattr(self.spec, "agent", "")
+        return self.spec.agent.name if isinstance(self.spec, Evaluate) else ""
 
     @cached_property
     def reporting(self) -> Reporting:

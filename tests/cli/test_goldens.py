@@ -18,18 +18,15 @@ from ldm import records
 from ldm.types import Task, TimeStep
 from tests.agents import cook
 from tests.cli.transcript import Golden, Transcript, run_command
-from tests.cli.tree import command_tree
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.llm.server import Behaviour, FakeServer
-from tests.toy import ToyEnv, ToyOptions, expert, expert_trajectories
+from tests.toy import ToyEnv, ToyOptions, expert_trajectories
 
 GOLDENS = Path(__file__).parent / "goldens"
 TOY = ("--env", "tests.toy:ToyEnv")
 ADEPT = (*TOY, "--agent", "tests.integration.agents:Adept", "--workers", "1")
 SHED = (*TOY, "--env.tasks", "10", "--env.shelves", "8")
-SMALLER = (*TOY, "--env.tasks", "10", "--env.shelves", "5")
-REMEMBERING = (*SMALLER, "--agent.budget", "12", "--workers", "1", "--limit", "4")
 REFINE = ("refine", *SHED, "--depth", "12", "--workers", "1")
 SERVICE = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "LDM_LLM", "LDM_PLANNER_LLM", "LDM_REASONER_LLM")
 DATA = ("ALFWORLD_DATA", "WEBSHOP_DATA", "TEXTCRAFT_DATA", "LDM_DEBUG")
@@ -122,12 +119,6 @@ def interrupt_at(patch: pytest.MonkeyPatch, task_id: str) -> None:
     patch.setattr(ToyEnv, "reset", interrupted)
 
 
-def test_help(transcript: Transcript) -> None:
-    for path in command_tree():
-        transcript.ldm(*path, "--help")
-    transcript.check()
-
-
 class TestMemories:
     def test_build_memory(self, transcript: Transcript, built: Path) -> None:
         shutil.copytree(built / "data", "data")
@@ -152,43 +143,6 @@ class TestEvaluations:
         transcript.ldm("eval", *ADEPT, "--env.broken", "test/wash-1", "--agent.trials", "2")
         transcript.ldm("eval", *ADEPT, "--limit", "1", "--env.broken", "test/fetch-0", "--json")
         transcript.add_runs()
-        transcript.check()
-
-    def test_eval_with_memory(self, transcript: Transcript, built: Path) -> None:
-        use(built, transcript)
-        transcript.ldm("eval", *REMEMBERING)
-        transcript.ldm("eval", *REMEMBERING, "--json", "--k", "2", "--seed", "3")
-        transcript.add_runs()
-        transcript.check()
-
-    def test_eval_with_control(self, transcript: Transcript, built: Path) -> None:
-        use(built, transcript)
-        transcript.ldm("eval", *REMEMBERING, "--control", "random")
-        transcript.add_runs()
-        transcript.ldm("eval", "--resume", only_run("ToyEnv-test-ldm-"), "--json")
-        transcript.check()
-
-    def test_eval_generations(self, transcript: Transcript, refined: Path) -> None:
-        use(refined, transcript)
-        shutil.rmtree("runs")
-        transcript.ldm("eval", *REMEMBERING, "--generation", "0,newest")
-        transcript.ldm("eval", *REMEMBERING, "--generation", "0,1", "--json")
-        transcript.add_runs()
-        transcript.check()
-
-    def test_eval_several(self, transcript: Transcript) -> None:
-        names = "tests.integration.agents:Adept,random,tests.integration.agents:Quitter"
-        options = (*TOY, "--agent", names, "--workers", "1", "--limit", "4")
-        transcript.ldm("eval", *options)
-        transcript.ldm("eval", *options, "--json")
-        transcript.add_runs()
-        transcript.check()
-
-    def test_eval_sweep(self, transcript: Transcript, built: Path) -> None:
-        use(built, transcript)
-        transcript.ldm("eval", *REMEMBERING, "--sweep", "agent.k=1,4")
-        transcript.ldm("eval", *REMEMBERING, "--sweep", "agent.k=1,4", "--json")
-        transcript.add_runs(episodes=False)
         transcript.check()
 
     def test_eval_interrupted(self, transcript: Transcript) -> None:
@@ -220,16 +174,6 @@ class TestRefinements:
         transcript.ldm(*REFINE)
         transcript.check()
 
-    def test_refine_dry_run(self, transcript: Transcript, built: Path) -> None:
-        use(built, transcript)
-        transcript.ldm(*REFINE, "--tasks", "4", "--dry-run")
-        run = only_run("refine")
-        transcript.add(*sorted(path.name for path in run.iterdir()))
-        transcript.ldm("refine", "--resume", run, "--json")
-        transcript.ldm("refine", "--resume", run)
-        transcript.add_runs()
-        transcript.check()
-
     def test_runs(self, transcript: Transcript, refined: Path) -> None:
         use(refined, transcript)
         assert run_command("eval", *ADEPT).code == 0
@@ -240,42 +184,13 @@ class TestRefinements:
             manifest.write_text(json.dumps(values))
         transcript.ldm("runs", "list")
         transcript.ldm("runs", "list", "--json")
-        listing = transcript.ldm("runs", "tree", run).out.splitlines()
+        listing = transcript.ldm("runs", "show", run).out.splitlines()
         improved = next(line.split()[0] for line in listing if line.strip().endswith("yes"))
         solved = next(line.split()[0] for line in listing if " 0 " in line)
-        transcript.ldm("runs", "tree", run, improved)
-        transcript.ldm("runs", "tree", run, improved, "--observations")
-        transcript.ldm("runs", "tree", run.name, solved)
+        transcript.ldm("runs", "show", run, improved)
+        transcript.ldm("runs", "show", run.name, solved)
         transcript.ldm("runs", "list", "--runs", "elsewhere")
         transcript.check()
-
-
-def test_catalogue(transcript: Transcript) -> None:
-    for command in ("agents", "envs"):
-        transcript.ldm(command)
-        transcript.ldm(command, "--json")
-    transcript.check()
-
-
-#: Tasks that differ in their goals, by which the model tells them apart.
-TASKS = {task.goal: task for task in reversed(ToyEnv().tasks("test"))}
-MODELLED = (*TOY, "--tasks", ",".join(sorted(task.id for task in TASKS.values())[:3]))
-ASKING = (*MODELLED, "--llm", "gpt-4o", "--agent.budget", "6", "--workers", "1")
-
-
-def finds_with_a_plan(body: dict[str, Any]) -> str:
-    """Solve the task where a plan is shown; else go to the sink and back."""
-    if len(body["messages"]) == 1:  # the client's probe
-        return "Hello."
-    system, question = (message["content"] for message in body["messages"])
-    if "You write a plan" in system:
-        return "1. search AND 2. take AND 3. put"
-    goal = question.rpartition("<task>\n")[2].partition("\n</task>")[0]
-    steps = question.rpartition("<so-far>")[2].count("\nAct:")
-    if "<plan>" in question:
-        actions = expert(TASKS[goal])
-        return f"Act: {actions[min(steps, len(actions) - 1)]}"
-    return "Think: hm.\nAct: go to sink" if steps % 2 else "go to shelf 1"
 
 
 def cooks(body: dict[str, Any]) -> str:
@@ -287,30 +202,9 @@ def cooks(body: dict[str, Any]) -> str:
 
 
 class TestModels:
-    def test_eval_with_model(
-        self, transcript: Transcript, serve: Callable[..., FakeServer]
-    ) -> None:
-        serve(finds_with_a_plan)
-        transcript.ldm("eval", *ASKING, "--agent", "plan_hint")
-        transcript.ldm("eval", *ASKING, "--agent", "react,plan_hint,random", "--json")
-        transcript.ldm("eval", *ASKING, "--agent", "react", "--models.max-calls", "12")
-        transcript.add_runs()
-        transcript.check()
-
-    def test_estimate(self, transcript: Transcript, serve: Callable[..., FakeServer]) -> None:
-        serve(finds_with_a_plan)
-        whole = (*TOY, *ASKING[4:], "--limit", "8")
-        transcript.ldm("eval", *whole, "--agent", "react,random", "--estimate")
-        transcript.ldm(
-            "eval", "--resume", only_run("ToyEnv-test-react"), "--workers", "1", "--json"
-        )
-        transcript.ldm("eval", *TOY, "--agent", "random", "--estimate")
-        transcript.ldm(*MODEL, "--llm", "m", "--max-usd", "1")
-        transcript.check()
-
     def test_autoplan(self, transcript: Transcript, serve: Callable[..., FakeServer]) -> None:
         serve(cooks)
-        brief = ("--iterations", "2", "--batch", "1", "--pool", "2", "--steps", "50")
+        brief = ("--iterations", "2", "--batch", "1", "--plan.pool", "2", "--plan.steps", "50")
         kind = (
             "autoplan",
             "--env",
@@ -353,7 +247,6 @@ ERRORS: tuple[tuple[str, ...], ...] = (
     (*RANDOM, "--agent", "no_such_module:Agent"),
     (*RANDOM, "--split", "tset"),
     (*RANDOM, "--agent.budgt", "3"),
-    (*RANDOM, "--set", "budget"),
     (*RANDOM, "--agent.budget", "many"),
     (*RANDOM, "--agent.budget", "0"),
     (*RANDOM, "--env.tasks", "x"),
@@ -395,9 +288,9 @@ ERRORS: tuple[tuple[str, ...], ...] = (
     ("compare", "EVALUATED"),
     ("compare", "EVALUATED", "UNLIKE"),
     ("compare", "EVALUATED", "REFINED"),
-    ("runs", "tree", "EVALUATED"),
-    ("runs", "tree", "REFINED", "nowhere"),
-    ("runs", "tree", "REFINED", "train"),
+    ("runs", "show", "EVALUATED"),
+    ("runs", "show", "REFINED", "nowhere"),
+    ("runs", "show", "REFINED", "train"),
     # refinement and plans
     ("refine", *SHED, "--split", "test"),
     ("refine", *SHED, "--width", "0"),

@@ -35,13 +35,12 @@ CALLS: dict[str, tuple[str, ...]] = {
     "envs": ("textcraft",),
     "validate": ("data/train.jsonl",),
     "doctor": (),
-    "presets list": (),
-    "presets show": ("adapt-table2",),
+    "presets": ("adapt-table2",),
     "data": ("textcraft",),
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
 ELSEWHERE = {
-    *("autoplan", "curve", "judge", "llm ask"),
+    *("autoplan", "judge", "llm ask"),
 }
 
 

@@ -230,7 +230,7 @@ def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServe
     outcome = run("eval", *command, "--agent", "react")
     assert outcome.code == 1
     assert f"of the demonstrations of react: {example}" in outcome.err
-    assert "--set shots=0" in outcome.err
+    assert "--agent.shots 0" in outcome.err
     assert not Path("runs").exists()
     assert (
         run("eval", *command, "--agent", "react", "--agent.shots", "0", "--agent.budget", "1").code

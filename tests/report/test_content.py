@@ -102,14 +102,6 @@ class TestEpisodes:
         ]
         assert set(keys) == set(by_key)
 
-    def test_prompts_can_be_left_out(self, recorded: Recorded, tmp_path: Path) -> None:
-        file = write_report([recorded.divided], tmp_path / "r.html", trust=True, prompts=False)
-        assert not [name for name in chunks(file) if name.startswith("calls")]
-        assert (
-            file.stat().st_size
-            < write_report([recorded.divided], tmp_path / "x.html").stat().st_size
-        )
-
     def test_a_prompt_is_packed_as_what_differs_from_the_one_before(self) -> None:
         prompts = ["You are in a shed. > look", "You are in a shed. > look\nA shelf. > go", "Else"]
         calls = [

@@ -18,10 +18,10 @@ from ldm.agents.formaliser import formalise
 from ldm.agents.loop import STOP, Loop, LoopAgent, LoopOptions, View, Work
 from ldm.agents.replies import Reply
 from ldm.agents.transcript import transcript_text
+from ldm.config import at_least
 from ldm.episode import NO_ACTION, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
-from ldm.options import at_least
 from ldm.prompts import render
 from ldm.types import Card, Step
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, CardChoice
+from ldm.config import at_least
 from ldm.llm import Sampling
-from ldm.options import at_least
 from ldm.types import Card
 
 #: Training tasks that batches are drawn from if the environment's card has no published number.

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 from ldm.agents.decomposition.controller import Controller, Counted, Limits
 from ldm.agents.decomposition.tree import TREE
 from ldm.agents.executor import ExecutorAgent, ExecutorOptions
+from ldm.config import at_least
 from ldm.episode import Episode
-from ldm.options import at_least
 from ldm.types import Card
 
 #: Steps of an executor call if the environment's card has no published number.

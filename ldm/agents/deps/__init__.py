@@ -161,7 +161,7 @@ class DepsAgent(ExecutorAgent):
 def _no_horizon(card: Card) -> LdmError:
     return LdmError(
         f"There is no horizon model for {card.name}.",
-        f"{REMEDY} Then name it with --set horizon=FILE.",
+        f"{REMEDY} Then name it with --agent.horizon FILE.",
     )
 
 

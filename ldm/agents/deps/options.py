@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from ldm.agents.deps.parser import MOST_GOALS
 from ldm.agents.executor import ExecutorOptions
-from ldm.options import at_least
+from ldm.config import at_least
 
 Method = Literal["deps", "dep", "gpt", "gpt_rp", "progprompt", "cot", "im", "cap"]
 Arm = Literal["none", "random", "similarity", "horizon", "oracle"]

@@ -133,7 +133,7 @@ def true_times(reading: Reading) -> Times:
         if match is None:
             raise LdmError(
                 "The selector oracle needs an environment that tells true horizons.",
-                "Add --set env.horizons=true where the environment has that option.",
+                "Add --env.horizons true where the environment has that option.",
             )
         ticks = _ticks(match[1])
         return [

@@ -4,7 +4,7 @@
 
 In each world of a training split the trainer walks about for a while, and then pursues goals and
 makes things at random. Whenever control returns there is a row: what the observation tells of the
-goal, and how long the goal took from there. `ldm eval --agent deps --set horizon=FILE` uses it.
+goal, and how long the goal took from there. `ldm eval --agent deps --agent.horizon FILE` uses it.
 """
 
 from __future__ import annotations

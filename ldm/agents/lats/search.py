@@ -20,9 +20,9 @@ from ldm.agents.loop import Hint, Loop, View, Work, ask
 from ldm.agents.reflexion import reflect
 from ldm.agents.replies import Reply, Verdict
 from ldm.agents.transcript import transcript_text
+from ldm.config import at_least
 from ldm.episode import Episode
 from ldm.llm import LLM, Message, Sampling
-from ldm.options import at_least
 from ldm.prompts import render, shortened
 from ldm.types import Step
 

@@ -101,7 +101,7 @@ class TextCraft(ListedEnvironment[Game]):
         else:
             raise LdmError(
                 f"TextCraft's split {split!r} needs a published list of tasks, and none is set.",
-                "Pass it with --tasks FILE.jsonl (or --set env.tasks=FILE).",
+                "Pass it with --tasks FILE.jsonl (or --env.tasks FILE).",
             )
         return ((game.task, game) for game in games)
 

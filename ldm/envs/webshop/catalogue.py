@@ -206,7 +206,7 @@ def stream_array(path: Path) -> Iterator[tuple[int, Any | Problem]]:
             buffer, start = buffer[start:] + chunk, 0
 
 
-def _end_of(text: bytes, start: int) -> int:
+def _end_of(text: str, start: int) -> int:
     """Return the end of the element that begins at `start`, by its brackets; else `start`."""
     depth = 0
     for token in _TOKEN.finditer(text, start):

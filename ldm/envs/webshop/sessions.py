@@ -23,7 +23,7 @@ from ldm.envs.webshop.pages import Layout, Page, Session, nodes
 from ldm.envs.webshop.render import bracket
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.records import Problem
-from ldm.text import text_lines
+from ldm.text import read_lines
 from ldm.types import Step, Task, Trajectory
 
 ENV = "webshop"
@@ -70,7 +70,7 @@ def read(path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:
     sessions: dict[str, list[Event]] = {}
     bad: set[str] = set()
     present = ""
-    for number, text in text_lines(path):
+    for number, text in read_lines(path):
         entry = line_object(text, file, number)
         if not isinstance(entry, Problem):
             try:
@@ -95,7 +95,7 @@ def _catalogue(data: str) -> Catalogue:
     return open_catalogue(Files.find(Path(data), human=False), Settings())
 
 
-def _url(text: str) -> str:
+def _url(text: bytes) -> str:
     line = line_object(text, "", 0)
     url = line.get("url") if isinstance(line, Mapping) else None
     return url if isinstance(url, str) else ""

@@ -170,7 +170,7 @@ class HotpotQA(ListedEnvironment[Question]):
             raise LdmError(
                 f"HotpotQA's split {split!r} needs the official questions, and no folder is set.",
                 "Download them with `ldm data hotpotqa --to FOLDER` and set HOTPOTQA_DATA (or "
-                f"--set env.data=PATH), or use the split {DEMO_TEST}.",
+                f"--env.data PATH), or use the split {DEMO_TEST}.",
             )
         folder = Path(self.options.data)
         return open_library(Sources.find(folder, self.options.articles), cache)

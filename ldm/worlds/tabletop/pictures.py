@@ -21,7 +21,7 @@ def save(folder: Path, task_id: str, step: int, picture: NDArray[np.uint8]) -> P
     except OSError as error:
         raise LdmError(
             f"The picture {path} cannot be written: {error.strerror or error}.",
-            "Name a folder that can be written: --set env.render=DIR.",
+            "Name a folder that can be written: --env.render DIR.",
         ) from error
     return path
 
