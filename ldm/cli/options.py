@@ -156,7 +156,14 @@ class Given:
         """
         for owner in owners:
             sections = self._sections(owner) if _has_sections(owner) else {}
-            for name in (*self._own(owner), *(one for one in sections if one != "models")):
+            paths = [
+                f"{name}.{next(iter(one))}".removesuffix(".name")
+                for name, one in sections.items()
+                if one
+            ]
+            for name in (*self._own(owner), *paths):
+                if name.startswith("models."):
+                    continue
                 raise LdmError(
                     f"--resume uses the recorded options, so --{_dashed(name)} cannot be given.",
                     "Omit it, or start a new run.",

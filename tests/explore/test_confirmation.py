@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ldm.explore import ExplorationSetup, ExploredGoal, RefineOptions
+from ldm.explore import ExploredGoal
 from ldm.explore.candidates import improvements
 from ldm.explore.confirmation import (
     SIBLINGS,
@@ -20,43 +20,21 @@ from ldm.explore.confirmation import (
 )
 from ldm.explore.refine import Explorer
 from ldm.explore.trials import Trials
-from ldm.memory import Memory, build, tuples_of
-from ldm.policy import Policy, PolicyOptions
+from ldm.memory import tuples_of
 from ldm.reason.offline import OfflineReasoner
 from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
 from ldm.types import StateActionTuple, Step, Task, Trajectory
 from tests.embedder import BagOfWords
-from tests.toy import ToyEnv, ToyOptions, expert_trajectories
+from tests.explore.test_gate import KNOWN, SHED, Builder, place
+from tests.toy import ToyEnv, expert_trajectories
 
-SHED = ToyOptions(tasks=28, shelves=8)
-KNOWN = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Builder:
-    place: str
-
-    def __call__(self) -> ExplorationSetup:
-        memory = Memory.open(self.place, "toy", embedder=BagOfWords())
-        reasoner = OfflineReasoner(BagOfWords())
-        policy = Policy(memory, reasoner, PolicyOptions())
-        return ExplorationSetup(
-            ToyEnv(SHED), memory, reasoner, policy, RefineOptions(depth=12, explorer="best-first")
-        )
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("memory")
-    episodes = expert_trajectories(options=replace(SHED, tasks=KNOWN))
-    build(str(place), episodes, BagOfWords(), OfflineReasoner)
-    return place
+__all__ = ["place"]
 
 
 @pytest.fixture(scope="module")
 def explored(place: Path) -> list[ExploredGoal]:
-    work = Explorer(Builder(str(place))())
+    work = Explorer(Builder(str(place), explorer="best-first")())
     tasks = ToyEnv(SHED).tasks("train")[KNOWN:]
     return [work((number, task)) for number, task in enumerate(tasks)]
 

@@ -67,6 +67,7 @@ class Builder:
     broken: str = ""
     forks: bool = True
     decision: Literal["pooled", "per-batch"] = "pooled"
+    explorer: Literal["tree", "best-first"] = "tree"
     scripted: bool = False
 
     def __call__(self) -> ExplorationSetup:
@@ -82,7 +83,7 @@ class Builder:
             else offline
         )
         policy = Policy(memory, reasoner, options)
-        chosen = RefineOptions(depth=DEPTH, decision=self.decision)
+        chosen = RefineOptions(depth=DEPTH, decision=self.decision, explorer=self.explorer)
         return ExplorationSetup(env, memory, reasoner, policy, chosen)
 
 

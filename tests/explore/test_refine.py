@@ -336,9 +336,7 @@ class TestTheNextGeneration:
         assert opened(richer).rows == rows
 
     def test_is_refused_where_the_memory_has_changed_meanwhile(self, richer: Path) -> None:
-        with pytest.raises(
-            MemoryStoreError, match="generation 0 was explored, and the newest is 1"
-        ):
+        with pytest.raises(MemoryStoreError, match="its newest generation is 1, not 0"):
             extend(
                 str(richer),
                 generations(str(richer), "toy")[0],
@@ -352,8 +350,8 @@ class TestTheNextGeneration:
         self, richer: Path, poor: Path, explored: list[ExploredGoal]
     ) -> None:
         rows, record = opened(richer).rows, opened(richer).record
-        gone = rollback(str(richer), "toy", 0)
-        assert [g.number for g in gone] == [1]
+        before = rollback(str(richer), "toy", 0)
+        assert [one.number for one in before] == [0, 1]
         assert opened(richer).rows == opened(poor).rows
         self.made(richer, explored)
         assert (opened(richer).rows, opened(richer).record) == (rows, record)

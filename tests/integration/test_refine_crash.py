@@ -32,7 +32,7 @@ def test_resuming_one_that_was_killed_between_two_rounds_ends_with_both(tmp_path
     episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     build(str(tmp_path / "base"), episodes, BagOfWords(), OfflineReasoner)
     many = ("--env", "tests.toy:ToyEnv", "--env.tasks", "28", "--env.shelves", "8")
-    options = (*many, "--tasks", "20", "--depth", "10", "--workers", "1")
+    options = (*many, "--limit", "20", "--depth", "10", "--workers", "1")
     command = across_rounds(tmp_path / "base", *options, program=QUICK)
     attempts = kill_and_resume(command, tmp_path, kills=3, seed=2)
     assert all(attempt.same for attempt in attempts), attempts
