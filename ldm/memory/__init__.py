@@ -23,7 +23,7 @@ import numpy as np
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryStoreError
-from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
+from ldm.memory.building import BuildResult, build
 from ldm.memory.contents import Contents, kinds_of
 from ldm.memory.exemplars import Exemplar, nearest
 from ldm.memory.formation import (
@@ -42,6 +42,7 @@ from ldm.memory.generations import (
 )
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
+from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.opening import known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
@@ -193,7 +194,7 @@ class Memory:
         """
         present = self.rows.columns.ids
         new = [row for row in rows if row.tuple.id not in present]
-        vectors = StagedEmbedder(self._embedder, None).embed_rows(new)
+        vectors = KnownVectors(self._embedder).embed_rows(new)
         return Memory(self._contents.extended(new, vectors, batches), self._embedder)
 
     def kind_of(self, goal: str) -> str:

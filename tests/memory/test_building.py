@@ -21,7 +21,6 @@ from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import BuildResult, Memory, build, environments, generations, inspect
 from ldm.memory.access import reading, writing
-from ldm.memory.directory import STAGING
 from ldm.memory.exchange import export
 from ldm.memory.formation import Failures, FormationOptions
 from ldm.memory.store import Store
@@ -62,7 +61,7 @@ class TestAFirstBuild:
     def test_stores_unit_vectors_of_goal_and_observation(self, at: Places) -> None:
         make(at())
         contents = inspect(at(), "toy")
-        for row, vector in zip(contents.rows, contents.vectors, strict=True):
+        for row, vector in zip(contents.rows, contents.vectors[:], strict=True):
             expected = BagOfWords().embed([row.tuple.goal, row.tuple.observation])
             assert np.allclose(vector, expected.ravel(), atol=1e-6)
 
@@ -131,7 +130,6 @@ class TestAFirstBuild:
     def test_leaves_nothing_beside_the_memory(self, tmp_path: Path) -> None:
         make(tmp_path / "memory")
         assert [path.name for path in tmp_path.iterdir()] == ["memory"]
-        assert not (tmp_path / "memory" / STAGING).exists()
 
     @pytest.mark.parametrize("text", ["", " ", "a\nb\t“c” ⟨d⟩ 🍎", "x" * 20_000, 'say "a\\b"'])
     def test_any_text_comes_back_as_it_was(self, text: str, at: Places) -> None:
@@ -373,7 +371,7 @@ class TestAnInterruptedBuild:
             assert contents.generation.embedder == "other"
             assert contents.vectors[:].shape[1] == 2 * dimension
             if dimension != 24:  # equal directions for equal dimensions: bags of words have no more
-                assert np.allclose(contents.vectors[:, :dimension], goals, atol=1e-6)
+                assert np.allclose(contents.vectors[:][:, :dimension], goals, atol=1e-6)
 
     def leave_a_batch(self, place: str) -> None:
         """A build that was stopped after its first of two batches."""
