@@ -27,6 +27,7 @@ from ldm.errors import MemoryStoreError
 from ldm.memory.contents import Contents, kinds_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
+from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.opening import known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
@@ -36,7 +37,7 @@ from ldm.types import Recall, StateActionTuple, stable_seed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ldm.memory.building import BuildResult, OnProgress, StagedEmbedder, build
+    from ldm.memory.building import BuildResult, build
     from ldm.memory.changes import Selection, extend, generations, hide, rollback
     from ldm.memory.exemplars import Exemplar
     from ldm.memory.formation import (
@@ -188,7 +189,7 @@ class Memory:
         """
         present = self.rows.columns.ids
         new = [row for row in rows if row.tuple.id not in present]
-        vectors = StagedEmbedder(self._embedder, None).embed_rows(new)
+        vectors = KnownVectors(self._embedder).embed_rows(new)
         return Memory(self._contents.extended(new, vectors, batches), self._embedder)
 
     def kind_of(self, goal: str) -> str:
@@ -346,7 +347,7 @@ __all__ = [
 
 #: What forms and changes memories, loaded when first used: reading one needs none of it.
 _MODULES = {
-    **dict.fromkeys(("BuildResult", "OnProgress", "StagedEmbedder", "build"), "building"),
+    **dict.fromkeys(("BuildResult", "build"), "building"),
     **dict.fromkeys(("Failures", "FormationOptions", "form_batch"), "formation"),
     **dict.fromkeys(("plan_batches", "tuples_of"), "formation"),
     **dict.fromkeys(("Selection", "extend", "generations", "hide", "rollback"), "changes"),

@@ -15,7 +15,7 @@ import os
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,6 @@ from typing import IO, TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 
 from ldm import records
-from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory.chroma import store_errors
 from ldm.memory.directory import ADDED, additions_of
@@ -275,22 +274,3 @@ def first_full(entries: Sequence[Addition], batch_size: int) -> Full | None:
         if number == MOST_BATCHES * batch_size:
             return Full(tuple(entries[:batch_size]), "mixed")
     return None
-
-
-class KnownVectors:
-    """An embedder that computes only unknown texts."""
-
-    def __init__(self, embedder: Embedder, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Wrap `embedder`; vectors: its known results by text."""
-        self.name = embedder.name
-        self.dimension = embedder.dimension
-        self._embedder = embedder
-        self._vectors = vectors
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `Embedder.embed`."""
-        new = list({text: None for text in texts if text not in self._vectors})
-        computed = dict(zip(new, self._embedder.embed(new), strict=True)) if new else {}
-        if not texts:
-            return np.empty((0, self.dimension), np.float32)
-        return np.stack([computed[t] if t in computed else self._vectors[t] for t in texts])

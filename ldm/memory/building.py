@@ -5,28 +5,20 @@ This drives LDM²'s memory formation (§3.1–3.2); `ldm.memory.formation` forms
 
 from __future__ import annotations
 
-import io
-import shutil
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ldm.embed import Embedder
-from ldm.errors import LdmError, MemoryStoreError
+from ldm.errors import LdmError
 from ldm.memory import additions, snapshot
 from ldm.memory.access import writing
 from ldm.memory.addresses import is_server
-from ldm.memory.chroma import store_errors
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
-from ldm.memory.directory import STAGING
 from ldm.memory.formation import (
     BatchPlan,
     FormationOptions,
@@ -36,23 +28,17 @@ from ldm.memory.formation import (
     plan_batches,
     texts_of,
 )
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.index import BatchIndex, Generation
+from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.opening import stored
 from ldm.memory.rows import Rows
 from ldm.memory.store import Store
 from ldm.parallel import iterate_concurrently
 from ldm.reason import Reasoner
-from ldm.text import check_file, read_array
-from ldm.types import Trajectory, stable_hash
+from ldm.types import Trajectory
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-#: Texts that are embedded and staged at a time.
-CHUNK = 256
-
-#: Called with (stage, done, total) to report progress.
-OnProgress = Callable[[str, int, int], None]
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,83 +61,6 @@ class BuildResult:
     skipped: int
     left_out: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-
-
-#: Bytes of the checksum after staged vectors.
-SUM = 4
-
-
-class StagedEmbedder:
-    """An embedder that keeps vectors in a folder until the generation is complete.
-
-    Texts are embedded in fixed chunks, so that an interrupted build finds its vectors again.
-    """
-
-    def __init__(self, embedder: Embedder, folder: Path | None) -> None:
-        """Wrap `embedder`; folder: for the vectors, None to keep them in memory only."""
-        self.name = embedder.name
-        self.dimension = embedder.dimension
-        self._embedder = embedder
-        self._folder = folder
-        self._vectors: dict[str, NDArray[np.float32]] = {}
-
-    def prepare(self, texts: Sequence[str], on_progress: OnProgress) -> None:
-        """Embed the distinct, sorted `texts`, or read their staged vectors."""
-        for start in range(0, len(texts), CHUNK):
-            chunk = texts[start : start + CHUNK]
-            self._vectors.update(zip(chunk, self._chunk(chunk), strict=True))
-            on_progress("embed", min(start + CHUNK, len(texts)), len(texts))
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return (n, dimension) unit vectors, embedding texts that were not prepared."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        if new:
-            self._vectors.update(zip(new, self._embedder.embed(new), strict=True))
-        if not texts:
-            return np.empty((0, self.dimension), np.float32)
-        return np.stack([self._vectors[text] for text in texts])
-
-    def embed_rows(self, rows: Sequence[IndexedTuple]) -> NDArray[np.float32]:
-        """Return (n, 2 · dimension): the goal and the observation vector of each row."""
-        goals = self.embed([row.tuple.goal for row in rows])
-        return np.concatenate([goals, self.embed([row.tuple.observation for row in rows])], axis=1)
-
-    def _chunk(self, chunk: Sequence[str]) -> NDArray[np.float32]:
-        if self._folder is None:
-            return self._embedder.embed(chunk)
-        path = self._folder / f"{stable_hash(self.name, list(chunk))}.npy"
-        if path.is_file():
-            return self._staged(path, len(chunk))
-        vectors = self._embedder.embed(chunk)
-        with store_errors(str(self._folder)):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_suffix(".tmp.npy")
-            content = io.BytesIO()
-            np.save(content, vectors)
-            temporary.write_bytes(content.getvalue() + _sum(content.getvalue()))
-            temporary.replace(path)
-        return vectors
-
-    def _staged(self, path: Path, count: int) -> NDArray[np.float32]:
-        """Return the vectors in a file; raise MemoryStoreError if they are damaged."""
-        try:
-            check_file(path)
-            content = path.read_bytes()
-            if _sum(content[:-SUM]) != content[-SUM:]:
-                raise ValueError("its checksum is wrong")
-            staged: NDArray[np.float32] = read_array(io.BytesIO(content[:-SUM]))
-            if staged.shape != (count, self.dimension) or not np.isfinite(staged).all():
-                raise ValueError("it holds other vectors")
-        except (OSError, ValueError, LdmError) as error:
-            raise MemoryStoreError(
-                f"{path}, which an interrupted command left, is damaged: {error}.",
-                "Remove it; its vectors will be computed again.",
-            ) from error
-        return staged
-
-
-def _sum(content: bytes) -> bytes:
-    return zlib.crc32(content).to_bytes(SUM, "big")
 
 
 def build(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -197,22 +106,18 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
                 additions.drop(location, env)
         newest = _newest_generation(store, env, embedder.name)
         number = newest.number if newest else -1
-        known = {t for b in store.batches(env) if b.generation <= number for t in b.trajectories}
-        new = [distinct[i] for i in sorted(distinct) if i not in known]
+        held = {t for b in store.batches(env) if b.generation <= number for t in b.trajectories}
+        new = [distinct[i] for i in sorted(distinct) if i not in held]
         skipped = len(trajectories) - left_out - len(new)
         if newest and not new:
             contents = stored(store, env)
             return BuildResult(env, newest, contents.batches, contents.rows, 0, skipped, left_out)
         if store.withdrawn(env):  # a rollback that becomes final
             store.drop_after(env, number)
-        folder = None if is_server(location) else Path(location) / STAGING / stable_hash(env)
-        staged = StagedEmbedder(embedder, folder)
-        parts = options, staged, reasoner_for(staged), on_progress
+        known = KnownVectors(embedder)
+        parts = options, known, reasoner_for(known), on_progress
         builder = _GenerationBuilder(store, env, number + 1, *parts, newest, left_out, env_class)
-        result = builder.build(new)
-        if folder is not None:
-            shutil.rmtree(folder.parent, ignore_errors=True)
-        return replace(result, skipped=skipped)
+        return replace(builder.build(new), skipped=skipped)
 
 
 @dataclass(slots=True)
@@ -223,7 +128,7 @@ class _GenerationBuilder:
     env: str
     number: int
     options: FormationOptions
-    embedder: StagedEmbedder
+    embedder: KnownVectors
     reasoner: Reasoner
     on_progress: OnProgress
     base: Generation | None

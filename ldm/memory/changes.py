@@ -15,10 +15,10 @@ from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import snapshot
 from ldm.memory.access import writing
-from ldm.memory.building import OnProgress, StagedEmbedder
 from ldm.memory.columns import Columns
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.opening import known_generations, stored
 from ldm.memory.store import Store
 
@@ -70,10 +70,7 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
         before = _contents_of(store, base)
         known = before.rows.columns.ids
         new = tuple({row.tuple.id: row for row in rows if row.tuple.id not in known}.values())
-        staged = StagedEmbedder(embedder, None)
-        texts = {text for row in new for text in (row.tuple.goal, row.tuple.observation)}
-        staged.prepare(sorted(texts), on_progress)
-        vectors = staged.embed_rows(new)
+        vectors = KnownVectors(embedder).embed_rows(new, on_progress)
         contents = before.extended(new, vectors, batches)
         generation = replace(
             base,

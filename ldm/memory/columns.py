@@ -236,25 +236,12 @@ class Vectors:
         """The embedder's dimension."""
         return int(self.distinct.shape[1])
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, 2 · dimension)."""
-        return len(self.goals), 2 * self.dimension
-
     def __len__(self) -> int:
         return len(self.goals)
 
-    def __iter__(self) -> Iterator[NDArray[np.float32]]:
-        return (self[i] for i in range(len(self)))
-
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
-        if isinstance(rows, tuple):
-            return self[rows[0]][(..., *rows[1:])]
         parts = self.numbered(self.goals[rows]), self.numbered(self.observations[rows])
         return np.concatenate(parts, axis=-1)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[:], dtype)
 
 
 @lru_cache(maxsize=10_000)

@@ -13,8 +13,6 @@ from ldm.memory.index import Generation
 from ldm.types import stable_hash
 
 DATABASE = "chroma.sqlite3"
-#: Folder inside a memory for the vectors of an unfinished formation.
-STAGING = "staging"
 #: Folder inside a memory for the model calls of formation, written by the caller.
 CALLS = "calls"
 #: Folder inside a memory for pending additions (`ldm.memory.additions`).
@@ -42,7 +40,7 @@ def check_directory(location: str) -> Path:
 def check_free(location: str) -> None:
     """Raise MemoryStoreError if a directory holds something other than a memory."""
     names = {path.name for path in Path(location).iterdir()}
-    others = names - {locks.LOCK, index_files.OPEN, STAGING, CALLS, ADDED}
+    others = names - {locks.LOCK, index_files.OPEN, CALLS, ADDED}
     if others and DATABASE not in others:
         raise MemoryStoreError(
             f"{location} holds other files and no memory.",

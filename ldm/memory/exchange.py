@@ -15,10 +15,10 @@ from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import snapshot
 from ldm.memory.access import creating
-from ldm.memory.building import OnProgress, StagedEmbedder
 from ldm.memory.columns_builder import digest
 from ldm.memory.contents import empty
 from ldm.memory.index import BatchIndex, Cell, Generation, IndexedTuple
+from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.opening import known_generations, load
 
 
@@ -98,11 +98,9 @@ def import_memory(
             f"{path} is incomplete or was changed.",
             "Export it again, or accept its content with --as-new.",
         )
-    staged = StagedEmbedder(embedder, None)
-    texts = {row.tuple.goal for row in rows} | {row.tuple.observation for row in rows}
     with creating(location, newest.env) as store:
-        staged.prepare(sorted(texts), on_progress)
-        contents = empty(newest).extended(rows, staged.embed_rows(rows), batches)
+        vectors = KnownVectors(embedder).embed_rows(rows, on_progress)
+        contents = empty(newest).extended(rows, vectors, batches)
         for _ in store.add_memory(contents, generations):
             pass
         snapshot.write(location, contents)

@@ -17,13 +17,14 @@ from pathlib import Path
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, additions, snapshot
-from ldm.memory.additions import Addition, Feedback, KnownVectors
+from ldm.memory.additions import Addition, Feedback
 from ldm.memory.addresses import is_server
 from ldm.memory.building import build
 from ldm.memory.chroma import store_errors
 from ldm.memory.directory import DATABASE, check_free
 from ldm.memory.formation import FormationOptions, texts_of
 from ldm.memory.index import Generation
+from ldm.memory.known_vectors import KnownVectors
 from ldm.memory.opening import known_generations, load
 from ldm.memory.pending import extended, vectors_of
 from ldm.memory.recalls import Recalls, Worth

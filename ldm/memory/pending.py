@@ -10,10 +10,11 @@ import numpy as np
 
 from ldm.embed import Embedder
 from ldm.memory import Memory
-from ldm.memory.additions import Addition, KnownVectors
-from ldm.memory.contents import Contents, empty
+from ldm.memory.additions import Addition
+from ldm.memory.contents import empty
 from ldm.memory.formation import MIXED, FormationOptions, tuples_of
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.known_vectors import KnownVectors
 from ldm.reason import Reasoner
 
 if TYPE_CHECKING:
@@ -51,14 +52,11 @@ def extended(
         batch = batches.get(name) or BatchIndex(name, kind, number, (), types)
         batches[name] = replace(batch, trajectories=(*batch.trajectories, trajectory.id))
     known = KnownVectors(embedder, vectors_of(fresh))
-    goals = known.embed([row.tuple.goal for row in rows])
-    observations = known.embed([row.tuple.observation for row in rows])
-    more = contents.extended(rows, np.concatenate([goals, observations], axis=1))
-    together = Contents(
-        replace(generation, tuples=len(more.rows)),
-        tuple(batches[name] for name in sorted(batches)),
-        more.rows,
-        more.vectors,
+    more = contents.extended(rows, known.embed_rows(rows))
+    together = replace(
+        more,
+        generation=replace(generation, tuples=len(more.rows)),
+        batches=tuple(batches[name] for name in sorted(batches)),
     )
     return Memory(together, embedder)
 

@@ -25,12 +25,12 @@ from ldm.errors import MemoryStoreError
 from ldm.memory import additions, snapshot
 from ldm.memory.access import locked, open_store
 from ldm.memory.addresses import is_server
-from ldm.memory.building import OnProgress
 from ldm.memory.chroma import store_errors
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents, Whole
-from ldm.memory.directory import CALLS, DATABASE, STAGING, check_directory
+from ldm.memory.directory import CALLS, DATABASE, check_directory
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
+from ldm.memory.known_vectors import OnProgress
 from ldm.memory.opening import load
 from ldm.memory.rows import Rows
 
@@ -150,8 +150,7 @@ def _replace(place: Path, new: Path) -> None:
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         folder.rename(target)
-    for name in (STAGING, CALLS):
-        shutil.rmtree(place / name, ignore_errors=True)
+    shutil.rmtree(place / CALLS, ignore_errors=True)
     (new / DATABASE).replace(place / DATABASE)
     for name in leftovers(place):
         shutil.rmtree(place / name)

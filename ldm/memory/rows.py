@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy as np
 
-from ldm.memory.columns import NO_PAST, TEXTS, Columns, number_of, outcome_of
+from ldm.memory.columns import NO_PAST, TEXTS, Columns, outcome_of
 from ldm.memory.index import BatchIndex, IndexedTuple
 from ldm.types import History, Outcome, Past, StateActionTuple
 
@@ -59,12 +59,6 @@ class Rows(Sequence[IndexedTuple]):
         return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]  # like a list
-
-    def __contains__(self, row: object) -> bool:
-        if not isinstance(row, IndexedTuple):
-            return False
-        number = number_of(row.tuple.id)
-        return any(self[i] == row for i in np.flatnonzero(self.columns["id"] == number).tolist())
 
     def with_ids(self, ids: Collection[str]) -> tuple[IndexedTuple, ...]:
         """Return the tuples with these ids in the order of the rows, ignoring unknown ids."""

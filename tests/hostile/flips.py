@@ -35,7 +35,7 @@ try:
         contents = inspect(place, "toy", one.number)
         held += [records.dumps(one), *map(records.dumps, contents.batches)]
         held += [records.dumps(row) for row in contents.rows]
-        held.append(np.asarray(contents.vectors).tobytes().hex())
+        held.append(contents.vectors[:].tobytes().hex())
     memory = Memory.open(place, "toy", embedder=BagOfWords())
     recalls = memory.retrieve("put the fig in the basket", "You hold the fig.")
     held += [(one.id, one.similarity) for one in recalls]

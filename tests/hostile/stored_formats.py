@@ -20,7 +20,6 @@ from ldm import records
 from ldm.embed.disk import FILE, VectorFile
 from ldm.envs.cache import open_compiled, value_at
 from ldm.memory import generations, snapshot
-from ldm.memory.building import StagedEmbedder
 from ldm.memory.directory import additions_of
 from ldm.memory.exchange import export, import_memory
 from ldm.memory.growing import GrowingMemory
@@ -196,13 +195,6 @@ def caches(folder: Path) -> list[Subject]:
             raise AssertionError("another vector is read than was written")
         return [*held] if len(held) == len(listed) else [Problem("", 1, "", "computed anew")]
 
-    StagedEmbedder(BagOfWords(), folder / "staged").prepare(listed, lambda *_: None)
-    (array,) = (folder / "staged").glob("*.npy")
-
-    def staged(path: Path) -> Iterable[object]:
-        StagedEmbedder(BagOfWords(), path.parent).prepare(listed, lambda *_: None)
-        return [path.name]
-
     source = folder / "source"
     source.write_text("a")
 
@@ -226,7 +218,6 @@ def caches(folder: Path) -> list[Subject]:
 
     return [
         Subject("cached vectors", FILE, (folder / "cached" / FILE).read_bytes(), cached),
-        Subject("staged vectors", array.name, array.read_bytes(), staged),
         *(
             Subject(f"compiled {file.name}", file.name, file.read_bytes(), compiled)
             for file in sorted(place.iterdir())

@@ -12,10 +12,9 @@ import pytest
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import build, extend, generations, hide, inspect, locks, rollback
-from ldm.memory.access import reading, writing
+from ldm.memory.access import writing
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
-from tests.memory.conftest import Places
 from tests.toy import expert_trajectories
 
 #: Opens the memory until a file is there, and prints the digests that it sees: each must be that of
@@ -118,22 +117,6 @@ def test_readers_go_by_what_was_published_while_a_writer_is_at_work(copy: str) -
         assert inspect(copy, "toy").rows == before.rows
         assert generations(copy, "toy") == (before.generation,)
     assert generations(copy, "toy") == ()
-
-
-def test_an_older_generation_is_read_from_the_newest_snapshot(at: Places) -> None:
-    copy = at()
-    build(copy, expert_trajectories(), BagOfWords(), OfflineReasoner)
-    base = inspect(copy, "toy")
-    row = base.rows[0]
-    later = replace(row.tuple, action="wait", generation=1)
-    new = replace(row, tuple=later)
-    extend(copy, base.generation, [new], BagOfWords(), tasks=(), settings={})
-    assert len(inspect(copy, "toy").rows) == len(base.rows) + 1
-    earlier = inspect(copy, "toy", 0)
-    assert earlier.rows == base.rows
-    assert earlier.generation == base.generation
-    with reading(copy) as store:
-        assert store.load("toy", 0).rows == earlier.rows
 
 
 def test_the_writer_is_named_with_its_age(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ldm.errors import LdmError, MemoryStoreError, RecordError
+from ldm.errors import MemoryStoreError, RecordError
 from ldm.memory import Memory, build, environments, generations, inspect
 from ldm.memory.exchange import export, import_memory
 from ldm.memory.verifying import verify
@@ -60,21 +59,10 @@ def test_all_generations_travel_and_an_imported_memory_grows(
     assert (tmp_path / "first.jsonl").read_bytes() == (tmp_path / "toy.jsonl").read_bytes()
 
 
-def test_gz_packs_the_same_lines(exported: Path, toy: Path) -> None:
-    packed = exported.with_suffix(".jsonl.gz")
-    export(str(toy), "toy", packed)
-    assert gzip.decompress(packed.read_bytes()) == exported.read_bytes()
-
-
 def test_a_generation_that_is_not_there_leaves_no_file(toy: Path, tmp_path: Path) -> None:
     with pytest.raises(MemoryStoreError, match="no generation 4"):
         export(str(toy), "toy", tmp_path / "x.jsonl", generation=4)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_location_with_such_a_memory_is_refused(exported: Path, toy_location: str) -> None:
-    with pytest.raises(MemoryStoreError, match="has a memory of toy already"):
-        import_memory(toy_location, exported, BagOfWords())
 
 
 def test_another_embedder_is_refused(exported: Path, tmp_path: Path) -> None:
@@ -153,11 +141,6 @@ def test_a_bad_line_is_named(exported: Path, tmp_path: Path) -> None:
     exported.write_text("".join(json.dumps(line) + "\n" for line in misspelt(lines)))
     with pytest.raises(RecordError, match=rf"memory\.jsonl:{len(lines)}:"):
         import_memory(str(tmp_path / "copy"), exported, BagOfWords())
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LdmError, match=r"none\.jsonl"):
-        import_memory(str(tmp_path / "copy"), tmp_path / "none.jsonl", BagOfWords())
 
 
 def test_an_interrupted_import_is_invisible_and_can_be_repeated(

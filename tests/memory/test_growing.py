@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,16 +16,25 @@ import pytest
 
 import ldm
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
-from ldm.memory import FormationOptions, Memory, additions, build, generations, inspect, locks
+from ldm.memory import (
+    FormationOptions,
+    Memory,
+    additions,
+    build,
+    generations,
+    inspect,
+    locks,
+    tuples_of,
+)
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.purging import purge
 from ldm.memory.recalls import Recalls
 from ldm.memory.recording import Recording
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
-from ldm.types import Outcome, Recall, StateActionTuple, Step, Task, Trajectory
+from ldm.types import Outcome, Recall, Step, Task, Trajectory
 from tests.embedder import BagOfWords
-from tests.toy import ToyOptions, expert_trajectories
+from tests.toy import expert_trajectories
 
 GOAL, SEEN = "put the fig in the basket", "You hold the fig."
 
@@ -176,23 +184,18 @@ def test_the_same_steps_with_another_end_are_another_episode(place: Path) -> Non
     assert outcomes == {False}  # one a text: the first that is as similar
 
 
-def test_an_exception_inside_records_nothing(place: Path) -> None:
+def test_an_episode_with_an_exception_or_without_a_step_is_not_added(place: Path) -> None:
     memory = opened(place)
+    with memory.record("close the ticket"):
+        pass
 
     def faulty() -> None:
         with memory.record("close the ticket") as one:
             one.step("open", "close it", reward=1)
-            raise KeyError("a fault of the program")
+            raise KeyError("an error of the program")
 
     with pytest.raises(KeyError):
         faulty()
-    assert memory.pending == 0
-
-
-def test_an_episode_without_a_step_records_nothing(place: Path) -> None:
-    memory = opened(place)
-    with memory.record("close the ticket"):
-        pass
     assert memory.pending == 0
 
 
@@ -441,15 +444,9 @@ def test_rewards_are_within_bounds(place: Path) -> None:
 
 
 def recall_of(observation: str, similarity: float) -> Recall:
-    one = next(iter(ldm_tuples(observation)))
-    return Recall(one, similarity, "mixed-1", "a", "b")
-
-
-def ldm_tuples(observation: str) -> Iterator[StateActionTuple]:
-    from ldm.memory import tuples_of
-
-    trajectory = replace(episode(1, steps=1), opening=observation)
-    yield from tuples_of(trajectory, OfflineReasoner(BagOfWords()), 0)
+    one = replace(episode(1, steps=1), opening=observation)
+    (found,) = tuples_of(one, OfflineReasoner(BagOfWords()), 0)
+    return Recall(found, similarity, "mixed-1", "a", "b")
 
 
 @pytest.mark.parametrize("tokens", [20, 80, 150, 400, 1_000, 5_000])
@@ -523,13 +520,3 @@ def test_nothing_is_written_through_a_link(place: Path, tmp_path: Path) -> None:
     with pytest.raises(MemoryStoreError):
         opened(place).add(episode(2))
     assert target.read_bytes() == before
-
-
-def test_the_toys_two_kinds_are_recalled_by_kind(place: Path) -> None:
-    memory = opened(place, env="toy")
-    episodes = expert_trajectories(options=ToyOptions(tasks=8))
-    for one in episodes:
-        memory.add(one)
-    for one in episodes[:2]:
-        recalls = memory.recall(one.task.goal, one.opening)
-        assert {recall.batch for recall in recalls} == {f"{one.task.kind}-pending"}

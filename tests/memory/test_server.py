@@ -26,10 +26,9 @@ from ldm.memory import (
     hide,
     inspect,
     locks,
-    rollback,
-    snapshot,
 )
 from ldm.memory.access import writing
+from ldm.memory.addresses import is_server
 from ldm.memory.exchange import export
 from ldm.memory.store import Store
 from ldm.reason.offline import OfflineReasoner
@@ -214,10 +213,10 @@ class TestNetwork:
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))
             silent.listen()
-            with pytest.raises(MemoryStoreError, match="does not answer"):
-                environments(f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with pytest.raises(MemoryStoreError, match="does not answer"):
-            environments(f"http://127.0.0.1:{free_port()}")
+            for port in (silent.getsockname()[1], free_port()):
+                with pytest.raises(MemoryStoreError, match="does not answer") as refused:
+                    environments(f"http://127.0.0.1:{port}")
+                assert "chroma run" in refused.value.remedy
 
 
 class TestCache:
@@ -242,11 +241,9 @@ class TestCache:
         texts = [(tmp_path / f"{name}.jsonl").read_bytes() for name in ("server", "directory")]
         assert texts[0] == texts[1]
 
-    def test_generations_go_and_come(self, fresh: str) -> None:
-        base = inspect(fresh, "toy")
-        hide(fresh, base.generation, [base.rows[0].tuple.id], settings={})
-        assert len(inspect(fresh, "toy").recallable()) == len(base.rows) - 1
-        assert len(inspect(fresh, "toy", 0).recallable()) == len(base.rows)
-        rollback(fresh, "toy", 0)
-        assert inspect(fresh, "toy").generation == base.generation
-        assert len([*snapshot.folder_of(fresh).glob("*/[0-9]*")]) == 1
+
+def test_the_address_of_a_server_has_no_path() -> None:
+    assert is_server("http://localhost:8000/")
+    with pytest.raises(MemoryStoreError, match="has a path, /api") as refused:
+        is_server("http://localhost:8000/api")
+    assert "http://localhost:8000." in refused.value.remedy

@@ -40,17 +40,6 @@ def test_recalls_are_those_of_brute_force_over_what_chroma_holds(
     assert [(r.id, r.similarity, r.fallback) for r in recalls] == expected
 
 
-def test_ranking_in_parts_is_ranking_at_once(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    states = [(row.tuple.goal, row.tuple.observation) for row in inspect(str(toy), "toy").rows]
-    recalls = []
-    for size in (1, 3, 10_000):
-        monkeypatch.setattr("ldm.memory.retrieval.FIRST_ROWS", size)
-        monkeypatch.setattr("ldm.memory.retrieval.FEW", size)
-        memory = Memory.open(str(toy), "toy", embedder=BagOfWords())
-        recalls.append([memory.retrieve(*state, k) for state in states for k in (1, 5, 60)])
-    assert recalls[0] == recalls[1] == recalls[2]
-
-
 @pytest.mark.parametrize(
     "name", [*snapshot.TABLES, snapshot.VECTORS, snapshot.KINDS, snapshot.MANIFEST]
 )
