@@ -132,7 +132,7 @@ class TestValues:
 class TestSpecs:
     def test_read_names_mappings_paths_and_lists(self) -> None:
         values: Any = {"agent": {"name": "ldm", "k": 7}, "kinds": ["heat"], "memory": Path("m")}
-        spec = Evaluate("alfworld", **values)  # type: ignore[arg-type]
+        spec = Evaluate("alfworld", **values)
         section = Section("ldm", (("k", 7),))
         assert spec == Evaluate(Section("alfworld"), agent=section, kinds=("heat",), memory="m")
 
