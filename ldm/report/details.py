@@ -14,6 +14,7 @@ from ldm.episode import CALLS
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.consulting import REASONS
 from ldm.reporting import Branch, Reporting
+from ldm.run.columns import COLUMNS
 from ldm.run.reading import RecordedEpisode
 from ldm.types import StateActionTuple, Step, Trajectory
 
@@ -277,12 +278,7 @@ def entry_rows(
             "outcome": episode.outcome,
             "group": episode.group,
             "score": result.score,
-            "steps": result.env_steps,
-            "invalid": result.invalid,
-            "trials": result.trials,
-            "calls": result.usage.calls,
-            "tokens": result.usage.prompt_tokens + result.usage.completion_tokens,
-            "seconds": result.seconds,
+            **{column.name: column.of(result) for column in COLUMNS},
         }
     for goal in goals:
         improved = any(tree.improved for tree in goal.trees)
@@ -294,9 +290,6 @@ def entry_rows(
             "group": "",
             "score": max((max(t.ground.score, t.best_score) for t in goal.trees), default=0.0),
             "steps": sum(tree.steps for tree in goal.trees),
-            "invalid": 0,
             "trials": len(goal.trees),
-            "calls": 0,
-            "tokens": 0,
             "seconds": goal.seconds,
         }

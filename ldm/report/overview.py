@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ldm.config import Evaluate, OptimisePlan, Refine, written
 from ldm.errors import LdmError
 from ldm.reporting import Reporting
+from ldm.run.columns import COLUMNS
 from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.types import EpisodeResult
 
@@ -87,7 +88,6 @@ def run_data(content: Content, label: str, report: Report | None) -> Json:
     """Return the data of a run without its episodes."""
     run, summary = content.run, content.summary
     manifest, spec = run.run.manifest, run.spec
-    calls = summary is not None and bool(summary.overall.figures["calls"])
     return {
         "id": run.id,
         "label": label,
@@ -100,7 +100,6 @@ def run_data(content: Content, label: str, report: Report | None) -> Json:
         "fingerprint": manifest.fingerprint,
         "finished": run.is_finished,
         "rewards": None if report is None else report.sees_reward,
-        "calls": calls,
         "settings": _settings(run),
         "summary": None if summary is None else _figures(summary.overall),
         "kinds": {}
@@ -109,6 +108,22 @@ def run_data(content: Content, label: str, report: Report | None) -> Json:
         "remarks": _remarks(content, report),
         "plans": _plans(run),
     }
+
+
+def columns() -> list[Json]:
+    """Return how the columns of figures are shown, those beside other runs per task."""
+    return [
+        {
+            "name": column.name,
+            "key": column.key,
+            "heading": column.side or column.table,
+            "meaning": column.meaning,
+            "digits": column.digits,
+            "per_task": column.total == "sum" and bool(column.side),
+        }
+        for column in COLUMNS
+        if column.side or column.table
+    ]
 
 
 def _figures(group: Any) -> Json:

@@ -68,6 +68,7 @@ def _content(runs: Sequence[ReadRun]) -> str:
         "overview",
         {
             "version": __version__,
+            "columns": overview.columns(),
             "runs": data,
             "curves": overview.curves(contents, names),
             "differences": overview.differences(comparable) if len(prints) == 1 else [],

@@ -52,7 +52,7 @@ COLUMNS = (
     Column("errors", lambda one: float(one.end == "error"), "sum", "all", table="errors", digits=0,
            meaning="episodes that ended in an error"),
     Column("seconds", lambda one: one.seconds, "sum", "all", table="seconds", side="s/task",
-           meaning="seconds"),
+           meaning="seconds per task"),
     Column("trials", lambda one: one.trials, side="trials", meaning="trials per task"),
     Column("calls", lambda one: one.usage.calls, side="calls", meaning="model calls per task"),
     Column("tokens", lambda one: one.usage.prompt_tokens + one.usage.completion_tokens,

@@ -152,7 +152,16 @@ function count(value) {
 }
 
 function mean(value, digits = 1) {
-  return value === null || value === undefined ? "–" : value.toFixed(digits);
+  if (value === null || value === undefined) return "–";
+  return value.toLocaleString("en", {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
+}
+
+/** A figure of one episode: most are whole numbers. */
+function figure(value) {
+  return Number.isInteger(value) ? count(value) : mean(value);
 }
 
 function plural(number, noun) {

@@ -86,11 +86,11 @@ function facts(entry, detail) {
   const pairs = [
     ["kind", entry.kind],
     ["score", mean(entry.score, 2)],
-    ["steps", count(entry.steps)],
+    ...filled([entry], (one, column) => one[column.name]).map(({ name }) => [
+      name,
+      figure(entry[name]),
+    ]),
   ];
-  if (entry.invalid) pairs.push(["invalid", count(entry.invalid)]);
-  if (entry.trials > 1) pairs.push(["trials", count(entry.trials)]);
-  if (entry.calls) pairs.push(["model calls", count(entry.calls)], ["tokens", count(entry.tokens)]);
   if (detail.end && detail.end !== "done") pairs.push(["ended by", detail.end.replace("_", " ")]);
   if (entry.group) pairs.push(["part of", entry.group]);
   return el(

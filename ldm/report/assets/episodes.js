@@ -129,12 +129,11 @@ function entryLink(entry, more, ...children) {
 }
 
 function entryTable(entries) {
-  const asked = entries.some((one) => one.calls);
+  const figures = filled(entries, (one, column) => one[column.name]);
   const several = report.runs.length > 1;
   const columns = [["outcome"], ["goal"], ["kind"]];
   if (several) columns.push(["run"]);
-  columns.push(["score", true], ["steps", true]);
-  if (asked) columns.push(["calls", true], ["tokens", true]);
+  columns.push(["score", true], ...figures.map((column) => [column.name, true]));
   const rows = entries.map((one) => [
     badge(one.outcome),
     el(
@@ -151,8 +150,7 @@ function entryTable(entries) {
     visible(one.kind),
     ...(several ? [visible(one.run.label)] : []),
     mean(one.score, 2),
-    count(one.steps),
-    ...(asked ? [count(one.calls), count(one.tokens)] : []),
+    ...figures.map((column) => figure(one[column.name])),
   ]);
   return table(columns, rows, "entries cards");
 }

@@ -1,12 +1,17 @@
 "use strict";
 /* The first page: runs in a table, success by kind, cost against success, curves, remarks. */
 
-const COSTS = [
-  ["mean_steps", "environment steps per task"],
-  ["calls", "model calls per task"],
-  ["tokens", "tokens per task"],
-  ["time", "seconds per task"],
-];
+/** Columns of figures in which some row has one above 0. `of`: the figure of a row, or none. */
+function filled(rows, of) {
+  return report.columns.filter((column) => rows.some((row) => (of(row, column) || 0) > 0));
+}
+
+/** The figure of a run, per task where it stands beside other runs. */
+function figureOf(run, column) {
+  if (!run.summary) return null;
+  const figure = run.summary[column.key];
+  return column.per_task ? figure / Math.max(1, run.summary.episodes) : figure;
+}
 
 function overviewView() {
   const { runs } = report;
@@ -58,17 +63,15 @@ function differences(lines) {
 }
 
 function runTable(runs) {
-  const asked = runs.some((run) => run.calls);
+  const figures = filled(runs, figureOf);
   const columns = [
     ["run"],
     ["tasks", true],
     ["success", true],
     ["95 % interval"],
     ["score", true],
-    ["steps", true],
+    ...figures.map((column) => [column.heading, true]),
   ];
-  if (asked) columns.push(["calls", true], ["tokens", true]);
-  columns.push(["seconds", true], ["errors", true]);
   const rows = runs.map((run) => {
     const sum = run.summary;
     const name = el(
@@ -78,31 +81,13 @@ function runTable(runs) {
       run.finished ? null : el("span", { class: "badge open" }, "unfinished"),
       el("div", { class: "quiet small" }, visible(run.id)),
     );
-    if (!sum)
-      return [
-        name,
-        count(run.entries.length),
-        null,
-        "",
-        null,
-        null,
-        ...(asked ? [null, null] : []),
-        null,
-        null,
-      ];
-    const cells = [
-      name,
-      count(sum.episodes),
-      percent(sum.success_rate),
-      rangeCell(sum, run.place),
-      mean(sum.mean_score, 3),
-      mean(sum.mean_steps),
-    ];
-    if (asked) cells.push(mean(sum.calls), count(sum.tokens));
     return [
-      ...cells,
-      mean(sum.seconds / Math.max(1, sum.episodes), 2),
-      sum.errors ? el("strong", { class: "bad" }, count(sum.errors)) : "0",
+      name,
+      count(sum ? sum.episodes : run.entries.length),
+      sum && percent(sum.success_rate),
+      sum && rangeCell(sum, run.place),
+      sum && mean(sum.mean_score, 3),
+      ...figures.map((column) => sum && mean(figureOf(run, column), column.digits)),
     ];
   });
   return table(columns, rows, "runs cards");
@@ -139,29 +124,24 @@ function kindTable(runs) {
 }
 
 function costChart(runs) {
-  const known = COSTS.filter(([name]) => runs.some((run) => costOf(run, name) > 0));
+  const known = filled(runs, figureOf);
   const box = el("div", null);
   const choice = el(
     "select",
     { change: draw },
-    known.map(([name, title]) => el("option", { value: name }, title)),
+    known.map((column) => el("option", { value: column.name }, column.meaning)),
   );
   function draw() {
-    const [name, title] = known.find(([one]) => one === choice.value);
+    const column = known.find((one) => one.name === choice.value);
     const series = runs.map((run) => ({
       name: run.label,
       place: run.place,
-      points: [[costOf(run, name), run.summary.success_rate, ...run.summary.interval]],
+      points: [[figureOf(run, column), run.summary.success_rate, ...run.summary.interval]],
     }));
-    box.replaceChildren(chart(title, series, false));
+    box.replaceChildren(chart(column.meaning, series, false));
   }
   draw();
   return el("div", null, box, el("label", { class: "choice" }, "Cost: ", choice));
-}
-
-function costOf(run, name) {
-  const sum = run.summary;
-  return (name === "time" ? sum.seconds / Math.max(1, sum.episodes) : sum[name]) || 0;
 }
 
 function runSection(run) {
