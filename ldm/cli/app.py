@@ -62,7 +62,7 @@ class LazyGroup(PluggedGroup):
         """Write a line for each command, importing none of ours."""
         rows = [(name, line) for name, (_, line) in COMMANDS.items()]
         for name in super().list_commands(ctx):
-            rows.append((name, self.get_command(ctx, name).get_short_help_str()))  # noqa: PERF401
+            rows.append((name, self.get_command(ctx, name).get_short_help_str(80)))  # noqa: PERF401
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
