@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from scripts import make_options
 from tests.cli.tree import command_tree
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,6 +101,12 @@ def test_every_command_that_is_shown_exists(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))  # whatever reading an option may do, not at home
     assert not problem(line, complete), f"{file}: {line}"
+
+
+def test_the_page_of_options_is_up_to_date() -> None:
+    assert make_options.PAGE.read_text() == make_options.page(), (
+        "Run `python scripts/make_options.py`."
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
