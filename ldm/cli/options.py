@@ -379,7 +379,13 @@ def listed_ids(named: str) -> tuple[str, ...]:
         lines = text.read_bytes(path).decode().splitlines()
     except UnicodeDecodeError as error:
         raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
-    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    ids = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    if ids and ids[0].startswith("{"):
+        raise LdmError(
+            f"{path} holds JSON, not task ids.",
+            "List ids, one a line; a published list of textcraft is named with --env.tasks.",
+        )
+    return ids
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]

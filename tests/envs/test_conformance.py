@@ -326,5 +326,4 @@ def test_an_environment_that_declares_nothing_has_the_defaults(tmp_path: Path) -
 
 def test_declared_metadata_are_used() -> None:
     assert batch_size("webshop") == 100
-    assert metadata("textcraft").stored_split == "stored"
     assert published_options("alfworld", "autoplan") == {"feedback": "fine"}

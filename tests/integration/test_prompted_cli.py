@@ -230,14 +230,14 @@ class TestEvaluating:
     ) -> None:
         assert run("build-memory", "data").code == 0
         for more, options in [
-            (MODEL, [["consult", "unsure"]]),
-            (ALWAYS, [["consult", "always"]]),
-            ((*MODEL, "--agent.histories", "paper"), [["histories", "paper"]]),
-            (("--workers", "1"), []),
+            (MODEL, {"consult": "unsure"}),
+            (ALWAYS, {"consult": "always"}),
+            ((*MODEL, "--agent.histories", "paper"), {"histories": "paper"}),
+            (("--workers", "1"), {}),
         ]:
             manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
             recorded = manifest["spec"]["agent"]
-            assert [one for one in recorded if one[0] != "budget"] == options
+            assert recorded == {"name": "ldm", "budget": 6, **options}
 
     def test_hides_the_admissible_actions_where_that_is_wanted(
         self, run: Run, place: Path, server: FakeServer

@@ -61,7 +61,7 @@ models = { llm = "planner_llm" }
 [[rows]]
 name = "small, in a large shed"
 agent = "react"
-env = { name = "tests.toy:ToyEnv", shelves = 5 }
+env = { shelves = 5 }
 """
 
 

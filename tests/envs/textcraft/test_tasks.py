@@ -82,7 +82,7 @@ def test_stored_tasks_for_testing_are_those_that_training_does_not_have(
 def test_a_stored_split_without_a_list_names_the_remedy() -> None:
     with pytest.raises(LdmError, match="none is set") as caught:
         TextCraft().tasks("stored")
-    assert "--tasks" in caught.value.remedy
+    assert "--env.tasks" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
