@@ -21,6 +21,8 @@ WIDTH = "100"
 HEADING = re.compile(r"^(?!Examples)[A-Z][\w ]*:$", re.M)
 #: The same in all commands that have them.
 MODELS = re.compile(r"\nOptions of models:\n.*?(?=\n\n|\Z)", re.S)
+#: Headings that are not repeated where they say the same.
+SHARED = ("Model:", "Limits:", "Running:")
 HELP = re.compile(r"(?:\nGeneral:)?\n  -h, --help .*")
 
 
@@ -32,7 +34,7 @@ def page() -> str:
         "`ldm envs NAME` list\nthe options of an agent (`--agent.NAME`) and an environment "
         "(`--env.NAME`); those of models\ncome once, at the end.\n"
     ]
-    models = ""
+    models, listed = "", dict[str, str]()
     for words, command in every_command():
         flag = HELP_ALL if isinstance(command, SpecCommand) else "--help"
         text = HELP.sub("", runner.invoke(app, [*words.split(), flag]).output).strip()
@@ -40,8 +42,13 @@ def page() -> str:
             models, text = shared[0].strip(), MODELS.sub("", text)
         usage, _, below = text.partition("\n")
         first = HEADING.search(below)
-        listed = below[first.start() :] if first else ""
-        parts.append(f"## ldm {words}\n\n```text\n{usage}\n\n{listed}".rstrip() + "\n```\n")
+        own = []
+        for group in (below[first.start() :] if first else "").strip().split("\n\n"):
+            heading = group.partition("\n")[0]
+            same = listed.setdefault(group, words) if heading in SHARED else words
+            own.append(group if same == words else f"{heading} as ldm {same}")
+        parts.append("\n\n".join([f"## ldm {words}\n\n```text\n{usage}", *own]).rstrip())
+        parts[-1] += "\n```\n"
     parts.append(f"## Models\n\n```text\n{models}\n```\n")
     return "\n".join(parts)
 
