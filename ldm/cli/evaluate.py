@@ -126,7 +126,7 @@ def _prepared(given: Given, variations: Variations, recording: Recording) -> lis
     if recording.resume is not None:
         given.refuse_with_resume(Evaluate)
         _refuse_variations(variations)
-        return [evaluations.resume(recording.resume, given.models(), runtime)]
+        return [evaluations.resume(recording.resume, given.model_changes(), runtime)]
     asked = given.of(Evaluate)
     agent = Section.read(asked.pop("agent", ""))
     agents = tuple(dict.fromkeys(listed_names(agent.name)))

@@ -146,8 +146,12 @@ class Given:
         return owner(**self._own(owner))
 
     def models(self) -> Section:
-        """Return the given model options."""
+        """Return the given model options, those of environment variables among them."""
         return Section.read(self._sections(Evaluate).get("models", {}))
+
+    def model_changes(self) -> Section:
+        """Return the model options of the command line, for a run that has recorded its models."""
+        return Section.read(self._sections(Evaluate, {}).get("models", {}))
 
     def refuse_with_resume(self, *owners: type[Any]) -> None:
         """Raise LdmError for an option that a resumed run has recorded.
@@ -177,15 +181,21 @@ class Given:
             if name in known and _is_given(known[name], value)
         }
 
-    def _sections(self, owner: type[Any]) -> dict[str, dict[str, Any]]:
-        """Return section → option → value, from dotted options and from those short for one."""
+    def _sections(
+        self, owner: type[Any], variables: Mapping[str, str] | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """Return section → option → value, from dotted options and from those short for one.
+
+        variables: model options where the command line gives none; default: `model_names`.
+        """
         shorts = {
             one.option.path: self.values.get(name)
             for each in self.command.owners  # type: ignore[attr-defined]
             for name, one in hints(each).items()
             if one.option is not None and one.option.path
         }
-        paths: dict[str, Any] = {f"models.{k}": v for k, v in model_names().items()}
+        named = model_names() if variables is None else variables
+        paths: dict[str, Any] = {f"models.{k}": v for k, v in named.items()}
         paths |= {path: value for path, value in shorts.items() if value is not None}
         paths |= self.values[CONTEXT].meta[SECTIONS]
         result: defaultdict[str, dict[str, Any]] = defaultdict(dict)

@@ -101,8 +101,8 @@ def test_it_is_estimated_and_then_played_to_the_end(
     estimated = run(*command, "--estimate")
     assert estimated.code == 0, estimated.err
     assert "model calls (95 % prediction interval" in estimated.out
-    if shipped_split(one) != one.content.evaluation.split:
-        changed = f"split {shipped_split(one)} (preset: {one.content.evaluation.split})"
+    if shipped_split(one) != one.evaluation.split:
+        changed = f"split {shipped_split(one)} (preset: {one.evaluation.split})"
         assert changed in estimated.err
     begun = re.search(r"ldm eval --resume (\S+)`", estimated.out)
     assert begun
