@@ -238,7 +238,7 @@ def test_the_preset_that_the_docs_show_is_one(place: Path) -> None:
     (place / "shown.toml").write_text(text)
     own = preset("shown.toml")
     own.check()
-    assert {row.agent for row in own.content.rows} == {"react", "ldm", ""}
+    assert {row.player.name for row in own.content.rows} == {"react", "ldm", ""}
 
 
 class TestFindingOne:
