@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 from tests.cli.conftest import Run
-from tests.integration.test_several_agents_cli import TOY, runs, server
+from tests.integration.test_several_agents_cli import TOY, runs, server, timeless
 from tests.llm.server import FakeServer
 
 __all__ = ["server"]
@@ -90,7 +89,7 @@ class TestRepeats:
         assert sorted((plan["repeat"], plan["seed"]) for plan in plans) == [(1, 5), (2, 6)]
         (Path(first["repeats"]["runs"][1]) / "episodes.jsonl").unlink()
         again = json.loads(run("eval", "--resume", first["run"], "--trust", "--json").out)
-        assert _timeless(again) == _timeless(first)
+        assert timeless(again) == timeless(first)
 
     def test_of_two_agents_are_compared_over_tasks(self, run: Run, server: FakeServer) -> None:
         agents = ("--agent", "random,tests.integration.agents:Adept")
@@ -123,8 +122,3 @@ def test_no_table_is_written_in_a_format_that_is_not_known(run: Run, server: Fak
     outcome = run("eval", *TOY, *PAIR, "--output", "results.xlsx")
     assert (outcome.code, Path("runs").exists()) == (1, False)
     assert "results.xlsx is neither a .parquet nor a .csv file." in outcome.err
-
-
-def _timeless(report: dict[str, Any]) -> dict[str, Any]:
-    kinds = {kind: {**figures, "seconds": 0} for kind, figures in report["by_kind"].items()}
-    return {**report, "seconds": 0, "by_kind": kinds}

@@ -23,6 +23,7 @@ SHED = ("--env.tasks", "10", "--env.shelves", "8")
 ENV = ("--env", "tests.toy:ToyEnv", *SHED)
 MODEL = ("--reasoner-llm", "scripted")
 ALWAYS = (*MODEL, "--agent.consult", "always")
+POLICY = (*MODEL, "--policy.consult", "always")
 
 
 def reply(body: dict[str, Any]) -> str:
@@ -271,24 +272,24 @@ class TestRefining:
     ) -> None:
         assert run("build-memory", "data").code == 0
         for number, (more, consult, explorer) in enumerate(
-            [(MODEL, "unsure", "best-first"), (ALWAYS, "always", "tree")]
+            [(MODEL, "unsure", "best-first"), (POLICY, "always", "tree")]
         ):
             runs = f"runs{number}"
             assert run(*self.REFINE, "--dry-run", *more, "--runs", runs).code == 0
             (first,) = (place / runs).glob("refine-*")
             plan = json.loads((first / "run.json").read_text())["spec"]
             assert plan["policy"]["consult"] == consult
-            assert dict(plan["options"])["explorer"] == explorer
+            assert plan["search"]["explorer"] == explorer
 
     def test_is_resumed_with_the_model_it_was_begun_with(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
-        assert run(*self.REFINE, "--dry-run", *ALWAYS).code == 0
+        assert run(*self.REFINE, "--dry-run", *POLICY).code == 0
         (first,) = (place / "runs").glob("refine-*")
         wrong = run("refine", "--resume", first, "--reasoner-llm", "another")
         assert wrong.code == 1
-        assert "was started with --reasoner-llm scripted" in wrong.err
+        assert "was started with reasoner-llm scripted, not another" in wrong.err
         call_count = sum(server.outcomes.values())
         resumed = run("refine", "--resume", first)
         assert resumed.code == 0, resumed.err
@@ -303,7 +304,7 @@ class TestRefining:
         stopped = run(
             *self.REFINE,
             "--dry-run",
-            *ALWAYS,
+            *POLICY,
             "--models.concurrency",
             "1",
             "--models.max-calls",

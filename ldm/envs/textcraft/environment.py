@@ -29,7 +29,7 @@ from ldm.types import Card, Task, TimeStep
 class TextCraftOptions:
     """Options of TextCraft."""
 
-    tasks: Annotated[str | None, "JSONL file for the splits stored and stored_test"] = None
+    tasks: Annotated[Path | None, "JSONL file for the splits stored and stored_test"] = None
 
 
 class TextCraft(ListedEnvironment[Game]):
@@ -96,7 +96,7 @@ class TextCraft(ListedEnvironment[Game]):
         if split in OWN_SPLITS:
             games = own_games(split, self.book)
         elif self.options.tasks:
-            games = stored_games(split, Path(self.options.tasks), self.book)
+            games = stored_games(split, self.options.tasks, self.book)
         else:
             raise LdmError(
                 f"TextCraft's split {split!r} needs a published list of tasks, and none is set.",

@@ -123,11 +123,11 @@ def test_an_id_that_comes_twice_and_an_empty_list_are_refused(tmp_path: Path, bo
     with pytest.raises(LdmError, match="holds no task"):
         stored_games("stored", write_list(tmp_path / "none.jsonl"), book)
     with pytest.raises(LdmError, match="missing"):
-        TextCraft(TextCraftOptions(tasks=str(tmp_path / "missing.jsonl"))).tasks("stored")
+        TextCraft(TextCraftOptions(tasks=tmp_path / "missing.jsonl")).tasks("stored")
 
 
 def test_a_list_of_ones_own_is_played_as_it_is(tmp_path: Path, book: Book) -> None:
-    env = TextCraft(TextCraftOptions(tasks=str(write_list(tmp_path / "own.jsonl", GOOD))))
+    env = TextCraft(TextCraftOptions(tasks=write_list(tmp_path / "own.jsonl", GOOD)))
     (task,) = env.tasks("stored")
     assert task.kind == "depth1"
     assert env.reset(task).observation == f"{GOOD['commands']}\n\nGoal: craft stick."
