@@ -242,6 +242,11 @@ def _swept(specs: Sequence[Evaluate], sweep: str | None) -> list[Evaluate]:
             for spec in specs
             for value in values
         ]
+    if section not in ("", "agent"):
+        raise LdmError(
+            f"--sweep {sweep} names no option of an evaluation.",
+            "Sweep agent.NAME, env.NAME or models.NAME.",
+        )
     agents = ", ".join(dict.fromkeys(spec.agent.name for spec in specs))
     _check_swept(name, {one for spec in specs for one in option_names(spec)}, agents)
     result: list[Evaluate] = []

@@ -157,7 +157,8 @@ def _data() -> list[Subject]:
 
 def _written(folder: Path) -> list[Subject]:
     """What ldm writes and reads again, and others may send: runs, plans, recordings, archives."""
-    manifest = Manifest("eval", {"plan": {"env": "toy"}}, {"split": "a"}, id="x", fingerprint="y")
+    spec = {"env": {"name": "toy", "size": 2}, "agent": "random", "split": "test"}
+    manifest = Manifest("eval", spec, {"split": "a"}, id="x", fingerprint="y")
     request = Request("m", (Message("user", "hello"),), max_tokens=5)
     call = Call(request.key, "llm", request, "word", "stop", Usage(1, 2, 0, 3))
     known = {"http://host": {"m": {"structured": "json_schema"}}}
@@ -172,7 +173,7 @@ def _written(folder: Path) -> list[Subject]:
         assert all(target in one.resolve().parents for one in target.rglob("*") if one.is_file())
         return [count]
 
-    of_run = ("runs tree FOLDER", "compare FOLDER FOLDER", "runs show FOLDER")
+    of_run = ("runs show FOLDER --tree", "compare FOLDER FOLDER", "runs show FOLDER")
     run = Subject(
         *("run", "run.json", _lines(manifest), lambda p: [open_run(str(p.parent), p.parent)]),
         commands=of_run,
