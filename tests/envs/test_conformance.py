@@ -101,9 +101,7 @@ TestHotpotQAOfficial = contract(
 )
 TestMinecraft = contract("minecraft", "test", steps=20)
 TestMinecraftPaper = contract(
-    "minecraft",
-    "test_worlds",
-    options={"controller": "paper", "rules": "paper", "tools": "stated"},
+    "minecraft", "test_worlds", options={"controller": "paper", "rules": "paper", "tools": "stated"}
 )
 TestMinecraftRecipes = contract("minecraft", "test", options={"controller": "none"})
 TestMinecraftParallel = contract(
@@ -114,11 +112,7 @@ TestTabletopUnlisted = contract(
     "tabletop", "test", actions=("look",), options={"admissible": False}
 )
 TestTabletopNoisy = contract(
-    "tabletop",
-    "train",
-    [pytest.mark.slow],
-    tasks=5,
-    options={"controller": "noisy", "poses": True},
+    "tabletop", "train", [pytest.mark.slow], tasks=5, options={"controller": "noisy", "poses": True}
 )
 TestTextCraft = contract("textcraft", "test", actions=QUIET)
 TestTextCraftStored = contract(

@@ -158,10 +158,7 @@ class TestOthers:
             )
         )
         assert (result.task.goal, result.opening) == ("Count the files.", "You are in /tmp.")
-        assert result.steps == (
-            Step("ls", "a\nb", thought="Look first."),
-            Step("submit 2", ""),
-        )
+        assert result.steps == (Step("ls", "a\nb", thought="Look first."), Step("submit 2", ""))
         assert (result.task.id, result.task.env, result.task.split) == ("s-1", "shell", "recorded")
         assert (result.score, result.success, result.origin) == (0.0, False, "agent")
 

@@ -88,12 +88,7 @@ class TestStructuredOutput:
         ],
     )
     def test_uses_the_strongest_way_that_the_server_knows(
-        self,
-        behaviour: dict[str, Any],
-        mode: str,
-        serve: Serve,
-        connect: Connect,
-        tmp_path: Path,
+        self, behaviour: dict[str, Any], mode: str, serve: Serve, connect: Connect, tmp_path: Path
     ) -> None:
         client = connect(serve(**behaviour), directory=tmp_path)
         assert client.model("m").complete(ask("a colour"), schema=Colour).value is not None
