@@ -260,9 +260,7 @@ def test_data_of_a_folder_are_counted_and_damage_is_named(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_data_are_downloaded_checked_and_unpacked(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_are_downloaded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, data = metadata(name).data, DATA[name]
     assert source is not None
     data.make(tmp_path / "made")

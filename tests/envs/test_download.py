@@ -99,9 +99,7 @@ def test_a_broken_connection_is_resumed_at_once(server: Server, tmp_path: Path) 
     assert server.ranges == ["", "bytes=300000-", "bytes=600000-"]
 
 
-def test_what_came_before_an_interruption_is_kept_for_the_next_call(
-    server: Server, tmp_path: Path
-) -> None:
+def test_what_came_before_an_interruption_is_kept(server: Server, tmp_path: Path) -> None:
     server.cut, server.times = 100_000, 3
     file = tmp_path / "games.zip"
     with pytest.raises(LdmError, match="stopped after 300000 bytes") as caught:

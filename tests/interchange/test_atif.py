@@ -94,9 +94,7 @@ class TestOurs:
             (2, {"extra": {"ldm": {"prize": 1}}}, "steps.2.extra.ldm.prize: "),
         ],
     )
-    def test_what_does_not_fit_the_extra_is_named(
-        self, step: int, change: dict[str, Any], message: str
-    ) -> None:
+    def test_a_misfit_is_named(self, step: int, change: dict[str, Any], message: str) -> None:
         written = atif.document_of(TRAJECTORY)
         written["steps"][step] |= change
         assert f"x.json:1:{message}" in problem(written)

@@ -65,9 +65,7 @@ class TestAReply:
         assert reply.value == Colour("some text", "some text", True, 7)
         assert reply.text == '{"name":"some text","hex":"some text","warm":true,"rank":7}'
 
-    def test_costs_a_guess_where_the_server_does_not_say(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_may_cost_a_guess(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         client = connect(serve(usage=False), directory=tmp_path)
         assert client.model("m").complete(ask("hello")).usage.prompt_tokens > 0
         assert all(call.estimated for call in read_calls(tmp_path))
@@ -95,9 +93,7 @@ class TestStructuredOutput:
         assert client.capabilities("m").structured == mode
         assert [call.mode for call in read_calls(tmp_path)][-1] == mode
 
-    def test_is_probed_once_and_remembered_in_the_run(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_is_probed_once_in_a_run(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve(structured=("json_object",))
         client = connect(server, directory=tmp_path)
         with ThreadPoolExecutor(8) as pool:
@@ -122,9 +118,7 @@ class TestStructuredOutput:
         assert reply.value == Colour("red", "#f00", True, 1)
         assert reply.usage.calls == 2
 
-    def test_a_reply_that_stays_bad_is_malformed_and_no_error(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_a_reply_that_stays_bad_is_no_error(self, serve: Serve, connect: Connect) -> None:
         server = serve(answer=lambda body: "I would rather not.")
         reply = connect(server).model("m").complete(ask("a colour"), schema=Colour)
         assert reply.malformed
@@ -135,9 +129,7 @@ class TestStructuredOutput:
 
 class TestParametersThatAModelRejects:
     @pytest.mark.parametrize("name", ["temperature", "stop", "seed", "max_tokens", "top_p"])
-    def test_are_left_out_from_then_on(
-        self, name: str, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_are_left_out(self, name: str, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve(rejects=(name,), answer=lambda body: "one END two")
         model = connect(server, directory=tmp_path).model("m")
         sampling = Sampling(temperature=0.5, top_p=0.9, seed=3)
@@ -149,9 +141,7 @@ class TestParametersThatAModelRejects:
         if name == "max_tokens":
             assert server.bodies[-1]["max_completion_tokens"] == 5
 
-    def test_bounds_in_a_schema_go_and_the_schema_stays(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_bounds_of_a_schema_go_and_it_stays(self, serve: Serve, connect: Connect) -> None:
         server = serve(unbounded=True)
         model = connect(server).model("m")
         for number in range(2):
@@ -170,9 +160,7 @@ class TestParametersThatAModelRejects:
 
 
 class TestTheRecording:
-    def test_a_recorded_call_is_never_paid_again(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_no_call_is_paid_twice(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve()
         first = connect(server, directory=tmp_path)
         replies = [first.model("m").complete(ask("hello"), schema=Colour) for _ in range(2)]
@@ -217,9 +205,7 @@ class TestTheRecording:
             assert len(set(texts)) == 1
         assert len(server.bodies) == before + 1
 
-    def test_a_torn_last_line_is_cut_off_and_asked_again(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_a_torn_line_is_cut_off(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve()
         connect(server, directory=tmp_path).model("m").complete(ask("hello"))
         file = tmp_path / "llm.jsonl"
@@ -261,9 +247,7 @@ class TestTheRecording:
 
 
 class TestRepeatedDraws:
-    def test_differ_by_scope_and_number_and_repeat_themselves(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_differ_by_scope_and_number_and_repeat(self, serve: Serve, connect: Connect) -> None:
         model = connect(serve()).model("m")
         warm = Sampling(temperature=0.7)
 
@@ -304,9 +288,7 @@ class TestFaults:
             pytest.param("hang", "no complete answer within 0.1 s", marks=pytest.mark.slow),
         ],
     )
-    def test_that_stay_are_named_and_in_a_row_they_stop_the_run(
-        self, fault: str, message: str, serve: Serve, connect: Connect
-    ) -> None:
+    def test_that_stay_stop(self, fault: str, message: str, serve: Serve, connect: Connect) -> None:
         server = serve()
         client = connect(server, timeout=0.1)
         client.capabilities("m")
@@ -322,16 +304,12 @@ class TestFaults:
             model.complete(ask("4"))
         assert len(server.bodies) == sent
 
-    def test_a_server_that_is_away_stops_the_run_at_once(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_an_absent_server_stops_the_run_at_once(self, serve: Serve, connect: Connect) -> None:
         client = connect(serve(), url="http://127.0.0.1:9/v1")
         with pytest.raises(ModelUnavailable, match="no connection"):
             client.model("m").complete(ask("x"))
 
-    def test_too_long_messages_are_an_error_of_their_own_and_replay(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_too_long_is_an_error(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve()
         client = connect(server, directory=tmp_path)
         client.capabilities("m")
@@ -350,9 +328,7 @@ class TestFaults:
             connect(server, retry=retry).model("m").complete(ask("x"))
         assert server.outcomes["429"] == 1
 
-    def test_requests_in_flight_are_bounded_and_give_way(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_requests_are_bounded_and_give_way(self, serve: Serve, connect: Connect) -> None:
         server = serve(latency=0.02, capacity=4)
         client = connect(server, concurrency=16, retry=RetryPolicy(attempts=50, first=0.01))
         with ThreadPoolExecutor(32) as pool:
@@ -396,9 +372,7 @@ class TestLimits:
             more.model("m").complete(ask("3"))
 
     @pytest.mark.parametrize("limits", [CostLimits(tokens=4000), CostLimits(usd=0.008)])
-    def test_are_never_exceeded_by_calls_in_flight(
-        self, limits: CostLimits, serve: Serve, connect: Connect
-    ) -> None:
+    def test_are_never_exceeded(self, limits: CostLimits, serve: Serve, connect: Connect) -> None:
         server = serve(latency=0.01)
         client = connect(server, limits=limits, answer_tokens=100)
         client.capabilities("gpt-4o")

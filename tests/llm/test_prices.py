@@ -28,9 +28,7 @@ from ldm.types import Usage
         ("gpt-3.5-turbo-0125", "gpt-3.5-turbo"),
     ],
 )
-def test_a_dated_model_and_a_gateways_name_cost_what_the_model_does(
-    name: str, same_as: str
-) -> None:
+def test_a_dated_and_a_gateways_name_cost_what_the_model_does(name: str, same_as: str) -> None:
     prices = load_prices()
     assert price_of(name, prices) == prices[same_as]
 

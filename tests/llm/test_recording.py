@@ -26,9 +26,7 @@ def only_file(cache: Path) -> Path:
 
 
 class TestACacheThatOthersFill:
-    def test_what_another_run_pays_meanwhile_is_not_paid_again(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_no_call_is_paid_twice(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server, cache = serve(), tmp_path / "cache"
         first, second = (
             connect(server, recording=Recording(tmp_path / name / "llm.jsonl", cache=cache))
@@ -45,9 +43,7 @@ class TestACacheThatOthersFill:
         ]
         assert sorted(paid) == [3, 4]
 
-    def test_only_what_is_new_is_read(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_only_new_lines_are_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         writer = Recording(cache=tmp_path)
         writer.add(call("1"))
         reader = Recording(cache=tmp_path)
@@ -61,9 +57,7 @@ class TestACacheThatOthersFill:
         assert result.text == "reply to 2"
         assert not result.paid
 
-    def test_a_line_that_is_still_being_written_is_read_once_it_is_whole(
-        self, tmp_path: Path
-    ) -> None:
+    def test_a_line_still_being_written_is_read_once_it_is_whole(self, tmp_path: Path) -> None:
         Recording(cache=tmp_path).add(call("1"))
         whole = only_file(tmp_path).read_bytes()
         only_file(tmp_path).write_bytes(whole[:40])
@@ -96,9 +90,7 @@ def test_a_key_holds_every_field_of_a_request() -> None:
     assert request.key == stable_hash(asdict(request), length=32)
 
 
-def test_what_servers_take_is_found_out_anew_for_another_server(
-    serve: Serve, connect: Connect, tmp_path: Path
-) -> None:
+def test_each_server_is_probed(serve: Serve, connect: Connect, tmp_path: Path) -> None:
     strong, weak = serve(), serve(structured=("json_object",))
     cache = tmp_path / "cache"
     modes = [

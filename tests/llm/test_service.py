@@ -60,9 +60,7 @@ class TestStatuses:
             (429, "You exceeded your current quota (insufficient_quota)"),
         ],
     )
-    def test_that_no_further_request_can_mend_stop_the_run_at_once(
-        self, status: int, message: str, serve: Serve, connect: Connect
-    ) -> None:
+    def test_fatal_ones(self, status: int, message: str, serve: Serve, connect: Connect) -> None:
         server = serve(status=status, complaint=message)
         client = connect(server)
         with pytest.raises(ModelUnavailable, match=f"failed at once: HTTP {status}") as caught:
@@ -80,9 +78,7 @@ class TestStatuses:
             client.model("m").complete(ask("x"))
         assert server.outcomes[str(status)] == 6
 
-    def test_a_lone_surrogate_in_a_reply_is_replaced_and_recorded(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_a_lone_surrogate_in_a_reply_is_replaced(self, serve: Serve, connect: Connect) -> None:
         server = serve(answer=lambda _: "half \ud83d of one")
         client = connect(server)
         for _ in range(2):
@@ -108,9 +104,7 @@ class TestStatuses:
 
 
 class TestTime:
-    def test_an_answer_that_comes_byte_by_byte_is_given_up(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_an_answer_byte_by_byte_is_given_up(self, serve: Serve, connect: Connect) -> None:
         server = serve(hang=30.0)
         client = connect(server, timeout=0.2)
         client.capabilities("m")
@@ -136,9 +130,7 @@ class TestTheIdempotencyKey:
         ]
         assert len({first, *others}) == 6
 
-    def test_is_kept_where_no_answer_came_so_that_a_gateway_bills_once(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_is_kept_where_no_answer_came(self, serve: Serve, connect: Connect) -> None:
         server = serve(idempotent=True)
         client = connect(server)
         client.capabilities("m")
@@ -148,9 +140,7 @@ class TestTheIdempotencyKey:
         assert len([body for body in server.billed if body == server.bodies[-1]]) == 1
 
     @pytest.mark.parametrize(("fault", "keys"), [("429", 1), ("truncated", 6), ("500", 6)])
-    def test_changes_where_the_answer_was_final_and_of_no_use(
-        self, fault: str, keys: int, serve: Serve, connect: Connect
-    ) -> None:
+    def test_changes_otherwise(self, fault: str, keys: int, serve: Serve, connect: Connect) -> None:
         server = serve(idempotent=True)
         client = connect(server)
         client.capabilities("m")
@@ -214,7 +204,7 @@ class TestWhatIsKnownOfServers:
         assert CapabilityStore(file, "here").get("m") == expected
         assert CapabilityStore(file, "there").get("m") is None
 
-    def test_parameters_refused_to_many_threads_at_once_are_left_out_by_all(
+    def test_refusals_are_learnt_by_all(
         self, serve: Serve, connect: Connect, tmp_path: Path
     ) -> None:
         server = serve(rejects=("top_p",), latency=0.02)
@@ -236,9 +226,7 @@ class TestWhatIsKnownOfServers:
             CapabilityStore(tmp_path / "capabilities.json")
 
 
-def test_a_fault_of_the_package_is_tried_again_and_named_where_it_stays(
-    serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faults_in_openai(serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     client = connect(serve(), key="sk-secret-0123456789")
     client.capabilities("m")
     post, faults = openai.OpenAI.post, [AttributeError("half-imported sk-secret-0123456789")]

@@ -56,18 +56,14 @@ def test_our_own_splits_need_no_data_and_have_all_kinds(env: ALFWorld) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values())
-def test_a_shipped_episode_replays_and_wins(
-    env: ALFWorld, shipped: list[Trajectory], kind: str
-) -> None:
+def test_shipped_episodes_replay(env: ALFWorld, shipped: list[Trajectory], kind: str) -> None:
     trajectory = expert_of(shipped, kind)
     assert list(replay(env, trajectory)) == []
     assert trajectory.success
     assert trajectory.steps[-1].reward == 1.0
 
 
-def test_every_training_game_has_a_shipped_episode(
-    env: ALFWorld, shipped: list[Trajectory]
-) -> None:
+def test_each_training_game_has_a_shipped_episode(env: ALFWorld, shipped: list[Trajectory]) -> None:
     assert tuple(trajectory.task for trajectory in shipped) == tuple(env.tasks("demo_train"))
 
 
@@ -91,9 +87,7 @@ def test_going_somewhere_does_not_tell_of_the_arrival(env: ALFWorld) -> None:
     assert answer.observation.startswith(("On the ", "The "))
 
 
-def test_both_verbs_are_understood_and_a_memory_in_one_works_in_the_other(
-    env: ALFWorld, shipped: list[Trajectory]
-) -> None:
+def test_both_verbs_are_understood(env: ALFWorld, shipped: list[Trajectory]) -> None:
     trajectory = expert_of(shipped, "heat")
     at = placing(trajectory)
     spoken = trajectory.steps[at].action
@@ -269,9 +263,7 @@ def test_a_damaged_game_is_named(tmp_path: Path, env: ALFWorld) -> None:
 
 
 @pytest.mark.parametrize("package", ["alfworld", "textworld.envs.pddl.pddl"])
-def test_without_the_engine_the_remedy_is_its_installation(
-    monkeypatch: pytest.MonkeyPatch, package: str
-) -> None:
+def test_a_missing_engine_is_named(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == package else find_spec(name)
@@ -287,9 +279,7 @@ def test_without_the_engine_the_remedy_is_its_installation(
     assert "ldm-memory[alfworld]" in caught.value.remedy
 
 
-def test_an_engine_that_is_not_installed_is_missed_at_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_engine_not_installed_is_missed_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(LdmError, match="official engine is not installed: alfworld is missing"):
         ALFWorld(ALFWorldOptions(engine="official"))

@@ -124,7 +124,7 @@ def kitchen() -> Scene:
         ),
     ],
 )
-def test_each_kind_in_our_own_kitchen(
+def test_each_kind(
     kitchen: Scene, before: list[str], command: str, kind: str, sentence: str
 ) -> None:
     if before:
@@ -149,9 +149,7 @@ def test_each_kind_in_our_own_kitchen(
          "heat spoon 1 with microwave 1"),
     ],
 )  # fmt: skip
-def test_a_reason_that_is_none_of_the_seven_remains_unsaid(
-    kitchen: Scene, before: list[str], command: str
-) -> None:
+def test_another_reason_remains_unsaid(kitchen: Scene, before: list[str], command: str) -> None:
     if before:
         kitchen.do(*before)
     assert kitchen.why(command) is None
@@ -168,9 +166,7 @@ def test_a_reason_that_is_none_of_the_seven_remains_unsaid(
         ("slice lettuce 1 with sword 1", "sword 1"),
     ],
 )
-def test_an_eighth_kind_says_what_does_not_exist_but_only_if_asked_for(
-    kitchen: Scene, command: str, absent: str
-) -> None:
+def test_an_eighth_kind_says_what_does_not_exist(kitchen: Scene, command: str, absent: str) -> None:
     assert EXISTENCE not in KINDS
     assert kitchen.kind(command) != EXISTENCE
     reasons = reason(kitchen.world, kitchen.state, command, existence=True)

@@ -33,9 +33,7 @@ def own(book: Book) -> TextCraft:
     return env
 
 
-def test_a_listing_shows_all_that_is_needed_and_at_most_ten_recipes_more(
-    own: TextCraft, book: Book
-) -> None:
+def test_a_listing_shows_what_is_needed_and_at_most_ten_more(own: TextCraft, book: Book) -> None:
     for task in own.tasks("test"):
         heading, *recipe_lines = own.reset(task).observation.split("\n")
         assert heading == "Crafting commands:"

@@ -69,9 +69,7 @@ def test_the_stored_list_is_read_in_its_order(env: TextCraft) -> None:
     assert Counter(task.kind for task in tasks) == {"depth2": 77, "depth3": 112, "depth4": 11}
 
 
-def test_stored_tasks_for_testing_are_those_that_training_does_not_have(
-    env: TextCraft, book: Book
-) -> None:
+def test_stored_tasks_for_testing_are_those_not_in_training(env: TextCraft, book: Book) -> None:
     train = {game.item for game in own_games("train", book)}
     tasks = env.tasks("stored_test")
     assert {task.source for task in tasks}.isdisjoint(train)
@@ -99,9 +97,7 @@ def test_a_stored_split_without_a_list_names_the_remedy() -> None:
         ({"commands": "Crafting commands:\ncraft 4 oak planks using 1 oak logs"}, ":1:commands:"),
     ],
 )
-def test_a_wrong_field_of_a_list_is_named(
-    tmp_path: Path, book: Book, change: dict[str, Any], where: str
-) -> None:
+def test_a_fault_is_named(tmp_path: Path, book: Book, change: dict[str, Any], where: str) -> None:
     path = write_list(tmp_path / "tasks.jsonl", {**GOOD, **change})
     with pytest.raises(LdmError) as caught:
         stored_games("stored", path, book)

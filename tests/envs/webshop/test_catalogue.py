@@ -84,9 +84,7 @@ def test_odd_asins_and_repeated_ones_are_left_out_without_a_word(tmp_path: Path)
         ("small_description", [None]),
     ],
 )
-def test_a_bad_product_is_reported_with_its_position_and_skipped(
-    tmp_path: Path, field: str, value: Any
-) -> None:
+def test_a_bad_product_is_reported_and_skipped(tmp_path: Path, field: str, value: Any) -> None:
     rows = [raw(0), raw(1, **{field: value}), raw(2)]
     folder = write_shop(tmp_path, rows, {})
     products, (problem,) = read(folder)

@@ -152,9 +152,7 @@ def test_splits_go_by_session_number_and_train_shares_no_product(tmp_path: Path)
     assert train[0] == train[:1][0] == next(iter(train))
 
 
-def test_the_official_training_goals_share_no_product_with_the_others(
-    world: World, official: Path
-) -> None:
+def test_official_training_goals_share_no_product_with_others(world: World, official: Path) -> None:
     env = WebShop(WebShopOptions(data=str(official)), world=world)
     test, dev, train = (env.tasks(split) for split in OFFICIAL_SPLITS)
     assert (len(test), len(dev)) == (500, 1000)
@@ -209,9 +207,7 @@ def test_human_goals_are_another_protocol(tmp_path: Path) -> None:
     assert empty.value.remedy
 
 
-def test_a_missing_title_parser_is_told_before_anything_is_played(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_parser_is_told_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     product = raw(0, title_nouns=None)
     folder = write_shop(tmp_path, [product], {product["asin"]: annotation(0)})
     monkeypatch.setattr(titles, "_installed", lambda: None)
@@ -253,9 +249,7 @@ def test_a_random_shopper_ends_its_episodes_or_its_budget(env: WebShop) -> None:
     assert "done" in ends
 
 
-def test_our_own_splits_are_looked_for_in_the_package(
-    small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_own_splits_are_in_the_package(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "OWN_DATA", small)
     env = WebShop()
     tasks = env.tasks("demo_test")

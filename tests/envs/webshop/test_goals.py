@@ -43,9 +43,7 @@ def goals_of(folder: Path, **changes: Any) -> Goals:
     return Goals(products, draw(products))
 
 
-def test_prices_and_goals_are_those_of_the_seeded_official_code(
-    catalogue: Catalogue, golden: Path
-) -> None:
+def test_prices_and_goals_are_those_of_official_code(catalogue: Catalogue, golden: Path) -> None:
     prices = json.loads((golden / "prices.json").read_text())
     amounts = {catalogue[i].asin: float(amount) for i, amount in enumerate(catalogue.amounts)}
     assert amounts == prices

@@ -13,7 +13,7 @@ from ldm.envs.webshop.reward import Reward, alike, color, reward
 from ldm.envs.webshop.store import Catalogue
 from ldm.envs.webshop.titles import Titles, parser_version
 from ldm.errors import LdmError
-from tests.envs.webshop.conftest import lines
+from tests.envs.webshop.conftest import Parses, lines
 from tests.envs.webshop.shop import products_of
 
 SHIRT = Product(
@@ -56,15 +56,13 @@ def check(path: Path, goals: Goals, products: list[Product], nouns: Titles) -> i
     return len(rows)
 
 
-def test_rewards_and_all_their_parts_are_the_official_ones(
-    catalogue: Catalogue, golden: Path, parses: dict[str, tuple[str, ...]]
-) -> None:
+def test_rewards_and_parts_are_official(catalogue: Catalogue, golden: Path, parses: Parses) -> None:
     products = [catalogue[i] for i in range(len(catalogue))]
     assert check(golden / "rewards.jsonl", catalogue.goals, products, Titles(parses)) == 3000
 
 
-def test_exact_purchases_earn_what_they_officially_earn(
-    catalogue: Catalogue, golden: Path, parses: dict[str, tuple[str, ...]]
+def test_exact_purchases_earn_as_officially(
+    catalogue: Catalogue, golden: Path, parses: Parses
 ) -> None:
     nouns = Titles(parses)
     rows = lines(golden / "rewards_exact_purchase_all_goals.jsonl")
@@ -79,9 +77,7 @@ def test_exact_purchases_earn_what_they_officially_earn(
     assert sum(row["reward"] < 1 for row in rows) > 200
 
 
-def test_rewards_for_human_goals_are_the_official_ones(
-    official: Path, golden: Path, catalogue: Catalogue, parses: dict[str, tuple[str, ...]]
-) -> None:
+def test_human_goals(official: Path, golden: Path, catalogue: Catalogue, parses: Parses) -> None:
     files = Files.find(official, human=False)
     files = Files(files.products, files.attributes, golden / "items_human_ins_13.json")
     products, _ = products_of(files)
@@ -103,7 +99,7 @@ def test_rewards_of_the_edge_products_are_the_official_ones(golden: Path, parsed
 
 
 def test_titles_are_parsed_as_by_the_official_code(
-    catalogue: Catalogue, parses: dict[str, tuple[str, ...]], parsed: Titles
+    catalogue: Catalogue, parses: Parses, parsed: Titles
 ) -> None:
     for i in range(0, len(catalogue), 10):
         assert parsed.nouns(catalogue[i]) == parses[catalogue[i].title]

@@ -152,9 +152,7 @@ def test_sessions_are_told_apart_and_may_end_without_a_purchase(tmp_path: Path) 
         (purchase(A, reward=float("nan")), "log.jsonl:2: not JSON"),
     ],
 )
-def test_a_bad_line_is_named_and_loses_its_session_only(
-    tmp_path: Path, bad: Any, message: str
-) -> None:
+def test_a_bad_line_is_named_and_loses_one_session(tmp_path: Path, bad: Any, message: str) -> None:
     good = event("index", name="s2"), results("tea", [], name="s2")
     entries = read(log(tmp_path, event("index"), bad, *good))
     problem, trajectory = entries

@@ -84,9 +84,7 @@ def test_another_process_with_another_hash_seed_makes_the_same(small: Path, tmp_
         assert path.read_bytes() == (other / path.name).read_bytes(), path.name
 
 
-def test_a_failed_making_leaves_nothing_behind(
-    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_is_clean(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*arguments: object) -> None:
         raise RuntimeError("no room")
 
@@ -123,9 +121,7 @@ def test_a_cache_that_cannot_be_written_is_named(small: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["divisors.npy", "meta.json", "text.jsonl"])
 @pytest.mark.parametrize("torn", [False, True])
-def test_a_damaged_cache_is_named_with_a_remedy(
-    small: Path, tmp_path: Path, name: str, torn: bool
-) -> None:
+def test_a_damaged_cache_is_named(small: Path, tmp_path: Path, name: str, torn: bool) -> None:
     open_shop(small, tmp_path)
     (path,) = tmp_path.glob(f"*/{name}")
     path.unlink()
