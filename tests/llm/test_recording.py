@@ -28,19 +28,15 @@ def only_file(cache: Path) -> Path:
 class TestACacheThatOthersFill:
     def test_no_call_is_paid_twice(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server, cache = serve(), tmp_path / "cache"
-        first, second = (
-            connect(server, recording=Recording(tmp_path / name / "llm.jsonl", cache=cache))
-            for name in ("first", "second")
-        )
+        places = [tmp_path / name / "llm.jsonl" for name in ("first", "second")]
+        first, second = (connect(server, recording=Recording(p, cache=cache)) for p in places)
         messages = [(Message("user", f"{number}"),) for number in range(6)]
         for number, words in enumerate(messages):
             (first, second)[number % 2].model("m").complete(words)
         for words in messages:
             assert first.model("m").complete(words).text == second.model("m").complete(words).text
         assert server.outcomes["answered"] == 1 + len(messages)  # one probe, and each call once
-        paid = [
-            sum(call.paid for call in read_calls(tmp_path / name)) for name in ("first", "second")
-        ]
+        paid = [sum(call.paid for call in read_calls(place.parent)) for place in places]
         assert sorted(paid) == [3, 4]
 
     def test_only_new_lines_are_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,12 +88,10 @@ def test_a_key_holds_every_field_of_a_request() -> None:
 
 def test_each_server_is_probed(serve: Serve, connect: Connect, tmp_path: Path) -> None:
     strong, weak = serve(), serve(structured=("json_object",))
-    cache = tmp_path / "cache"
-    modes = [
-        connect(server, recording=Recording(cache=cache), directory=tmp_path)
-        .capabilities("m")
-        .structured
-        for server in (strong, weak, strong, weak)
-    ]
+    modes = []
+    for server in (strong, weak, strong, weak):
+        recording = Recording(cache=tmp_path / "cache")
+        client = connect(server, recording=recording, directory=tmp_path)
+        modes.append(client.capabilities("m").structured)
     assert modes == ["json_schema", "json_object"] * 2
     assert (strong.outcomes["answered"], weak.outcomes["answered"]) == (1, 1)

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -188,36 +189,29 @@ class TestWhatIsKnownOfServers:
     def test_survives_writers_in_many_threads(self, tmp_path: Path) -> None:
         file = tmp_path / "capabilities.json"
         known = CapabilityStore(file, "here")
-        taken = Capabilities()
-        learnt = [
-            replace(taken, temperature=False),
-            replace(taken, top_p=False),
-            replace(taken, stop=False, max_tokens="max_completion_tokens"),
-            replace(taken, seed=False, structured="json_object"),
-        ]
+        weaker: tuple[dict[str, Any], ...] = (
+            {"temperature": False},
+            {"top_p": False},
+            {"stop": False, "max_tokens": "max_completion_tokens"},
+            {"seed": False, "structured": "json_object"},
+        )
+        learnt = [replace(Capabilities(), **one) for one in weaker]
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda n: known.put("m", learnt[n % 4]), range(40)))
-        expected = Capabilities(
-            "json_object", True, False, False, False, False, "max_completion_tokens"
-        )
+        expected = replace(Capabilities(), **weaker[0], **weaker[1], **weaker[2], **weaker[3])
         assert known.get("m") == expected
         assert CapabilityStore(file, "here").get("m") == expected
         assert CapabilityStore(file, "there").get("m") is None
 
-    def test_refusals_are_learnt_by_all(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_refusals_are_learnt_once(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve(rejects=("top_p",), latency=0.02)
         client = connect(server, directory=tmp_path)
         client.capabilities("m")
-        sampling = Sampling(top_p=0.5)
+        model, sampling = client.model("m"), Sampling(top_p=0.5)
         with ThreadPoolExecutor(16) as pool:
-            replies = pool.map(
-                lambda n: client.model("m").complete(ask(f"{n}"), sampling=sampling).text, range(16)
-            )
-            assert all(replies)
-        result = client.capabilities("m")
-        assert not result.top_p
+            replies = pool.map(lambda n: model.complete(ask(f"{n}"), sampling=sampling), range(16))
+            assert all(reply.text for reply in replies)
+        assert not client.capabilities("m").top_p
         assert {call.attempts for call in read_calls(tmp_path)} == {1}
 
     def test_in_a_damaged_file_is_said(self, tmp_path: Path) -> None:
