@@ -64,7 +64,7 @@ class PolicyOptions:
     certainty: Annotated[float, "Minimum share of the votes for memory to be sure"] = CERTAINTY
     near: Annotated[float, "Minimum similarity of the nearest recall for memory to be sure"] = NEAR
     consult_share: Annotated[
-        float, "Maximum share of steps at which a model is asked because memory is unsure"
+        float, "Maximum share of steps at which a model is asked, as memory is unsure"
     ] = SHARE
 
     def __post_init__(self) -> None:
