@@ -183,19 +183,9 @@ def test_options_survive_a_sub_page_but_no_way_back(small_world: World, item_pag
 
 @pytest.mark.parametrize(
     "action",
-    [
-        "click[search]",
-        "click[no such thing]",
-        "click[]",
-        "search[]",
-        "Search[lamp]",
-        " search[lamp]",
-        "buy it",
-        "",
-        "search[<a> solid wood]",
-        "search[<c>]",
-    ],
-)
+    ["click[search]", "click[no such thing]", "click[]", "search[]", "Search[lamp]",
+     " search[lamp]", "buy it", "", "search[<a> solid wood]", "search[<c>]"],
+)  # fmt: skip
 def test_the_unknown_changes_nothing(small_world: World, item_page: Session, action: str) -> None:
     there = pages.clickables(pages.nodes(item_page, small_world, Layout()))
     assert pages.step(item_page, action, there, small_world) == (item_page, False, False)
