@@ -139,7 +139,7 @@ INSTRUCTION = {"attributes": ["red"], "instruction": "a lamp", "instruction_attr
 
 
 def _data() -> list[Subject]:
-    """Published data, as `ldm data check` reads them."""
+    """Published data, as `ldm data` reads them."""
 
     def products(path: Path) -> Iterable[object]:
         instructions = json.dumps({"B000000001": INSTRUCTION})
@@ -147,8 +147,8 @@ def _data() -> list[Subject]:
         return read_products(Files.find(path.parent, human=False))
 
     book, shop = load_book(), json.dumps([PRODUCT]).encode()
-    crafts, of_crafts = partial(read_list, book=book), ("data check textcraft FILE",)
-    of_shop = ("data check webshop FOLDER",)
+    crafts, of_crafts = partial(read_list, book=book), ("data textcraft FILE",)
+    of_shop = ("data webshop FOLDER",)
     return [
         Subject("products", "items_shuffle.json", shop, products, commands=of_shop),
         Subject("crafts", "a.jsonl", _text(LISTED), crafts, by_line=True, commands=of_crafts),

@@ -59,6 +59,7 @@ def hostile(trajectory: Trajectory) -> Trajectory:
 
 
 def clean(outcome: Outcome) -> Outcome:
+    assert outcome.code in (0, 1), outcome.err  # 2: the command is not known
     assert not ACTING.search(outcome.out + outcome.err)
     assert "Error inside ldm" not in outcome.err
     return outcome
