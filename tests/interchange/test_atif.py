@@ -58,10 +58,8 @@ def problem(value: dict[str, Any], assumed: Assumed = SHELL) -> str:
 
 class TestOurs:
     def test_a_reader_sees_goal_opening_actions_thoughts_and_answers(self) -> None:
-        spoken = [
-            {name: value for name, value in turn.items() if name not in ("step_id", "extra")}
-            for turn in atif.document_of(TRAJECTORY)["steps"]
-        ]
+        turns = atif.document_of(TRAJECTORY)["steps"]
+        spoken = [{k: v for k, v in t.items() if k not in ("step_id", "extra")} for t in turns]
         assert spoken == [
             {"source": "user", "message": "heat an egg"},
             {"source": "user", "message": "You are in a kitchen."},

@@ -35,8 +35,8 @@ def read(*messages: dict[str, Any], assumed: Assumed = KITCHEN, **fields: Any) -
     return result
 
 
-def problem(line: dict[str, Any], assumed: Assumed = KITCHEN) -> str:
-    result = chat.parse(json.dumps(line), "x.jsonl", 1, assumed)
+def problem(line: dict[str, Any]) -> str:
+    result = chat.parse(json.dumps(line), "x.jsonl", 1, KITCHEN)
     assert isinstance(result, Problem)
     return str(result)
 
@@ -139,9 +139,6 @@ class TestOthers:
     def test_a_recording_that_is_none_is_refused(self, messages: Any, message: str) -> None:
         assert message in problem({"messages": messages})
 
-    def test_without_an_environment_nothing_is_read(self) -> None:
-        assert "x.jsonl:1:env: " in problem({"messages": [GOAL, says("a")]}, Assumed())
-
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
 def test_logs_may_hold_the_messages_alone(name: str, tmp_path: Path) -> None:
@@ -158,8 +155,6 @@ def test_a_json_file_may_hold_several_episodes(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(several, indent=2))
     assert formats.format_of(tmp_path / "a.json") == "chat"
     *made, wrong = chat.read(tmp_path / "a.json", KITCHEN)
-    assert [one.steps[0].action for one in made if isinstance(one, Trajectory)] == [
-        "take egg",
-        "heat egg",
-    ]
+    first = [one.steps[0].action for one in made if isinstance(one, Trajectory)]
+    assert first == ["take egg", "heat egg"]
     assert str(wrong).startswith(f"{tmp_path}/a.json:3: ")

@@ -25,14 +25,10 @@ CALL = {
         {"type": "tool_call", "id": "c1", "name": "take", "arguments": {"what": "egg"}},
     ],
 }
-ANSWER = {
-    "role": "tool",
-    "parts": [{"type": "tool_call_response", "id": "c1", "response": "You hold the egg."}],
-}
-HEAT = {
-    "role": "assistant",
-    "parts": [{"type": "tool_call", "id": "c2", "name": "heat", "arguments": ""}],
-}
+RESPONSE = {"type": "tool_call_response", "id": "c1", "response": "You hold the egg."}
+ANSWER = {"role": "tool", "parts": [RESPONSE]}
+HEAT_CALL = {"type": "tool_call", "id": "c2", "name": "heat", "arguments": ""}
+HEAT = {"role": "assistant", "parts": [HEAT_CALL]}
 TAKEN = Step('take {"what": "egg"}', "You hold the egg.", thought="First the egg.\nI take it.")
 
 
@@ -51,12 +47,8 @@ def attributes(of: dict[str, Any]) -> list[dict[str, Any]]:
 
 def span(trace: str = "t1", events: Sequence[Any] = (), **of: Any) -> dict[str, Any]:
     named = {name.replace("__", "."): one for name, one in of.items()}
-    return {
-        "traceId": trace,
-        "name": "chat",
-        "attributes": attributes(named),
-        "events": list(events),
-    }
+    fields = {"attributes": attributes(named), "events": list(events)}
+    return {"traceId": trace, "name": "chat", **fields}
 
 
 def exported(*spans: dict[str, Any]) -> dict[str, Any]:
@@ -71,29 +63,22 @@ def called(*given: Any, answered: Any = (), trace: str = "t1", **more: Any) -> d
     return span(trace, **messages, **more)
 
 
-def read(
-    tmp_path: Path, *lines: Any, name: str = "a.jsonl", assumed: Assumed = KITCHEN
-) -> list[Trajectory | Problem]:
+def read(tmp_path: Path, *lines: Any, name: str = "a.jsonl") -> list[Trajectory | Problem]:
     path = tmp_path / name
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert formats.format_of(path) == "otel"
-    return list(otel.read(path, assumed))
+    return list(otel.read(path, KITCHEN))
 
 
 def test_the_span_with_most_messages_is_the_episode(tmp_path: Path) -> None:
     first = called(GOAL, answered=CALL)
     second = called(GOAL, CALL, ANSWER, answered=HEAT)
-    tool = span(
-        gen_ai__tool__name="heat",
-        gen_ai__tool__call__id="c2",
-        gen_ai__tool__call__result="It is hot.",
-    )
+    answer = {"gen_ai__tool__call__id": "c2", "gen_ai__tool__call__result": "It is hot."}
+    tool = span(gen_ai__tool__name="heat", **answer)
     other = {"traceId": "t1", "name": "GET /", "attributes": []}
     # In whatever order and on whatever lines: exporters write in parts.
-    for lines in (
-        [exported(first, second, tool, other)],
-        [exported(tool), exported(second, first)],
-    ):
+    later = exported(second, first)
+    for lines in ([exported(first, second, tool, other)], [exported(tool), later]):
         (made,) = read(tmp_path, *lines)
         assert isinstance(made, Trajectory)
         assert (made.task.id, made.task.goal) == ("t1", "Heat an egg.")
@@ -108,10 +93,8 @@ def test_conversations_are_told_apart(tmp_path: Path) -> None:
         called(GOAL, answered=HEAT, trace="t3"),
     ]
     made = read(tmp_path, exported(*spans))
-    assert [(t.task.id, len(t.steps)) for t in made if isinstance(t, Trajectory)] == [
-        *(("a", 2), ("b", 1)),
-        ("t3", 1),
-    ]
+    lengths = [(t.task.id, len(t.steps)) for t in made if isinstance(t, Trajectory)]
+    assert lengths == [("a", 2), ("b", 1), ("t3", 1)]
 
 
 def test_messages_may_be_values_and_not_texts_and_stand_in_an_event(tmp_path: Path) -> None:
@@ -162,8 +145,3 @@ def test_what_does_not_fit_is_named(one: dict[str, Any], message: str, tmp_path:
     made = read(tmp_path, exported(one))
     assert isinstance(made[0], Problem)
     assert message in str(made[0])
-
-
-def test_without_an_environment_the_option_is_named(tmp_path: Path) -> None:
-    (made,) = read(tmp_path, exported(called(GOAL, answered=HEAT)), assumed=Assumed())
-    assert "`ldm import --env NAME`" in str(made)

@@ -21,17 +21,14 @@ from tests.test_types import TRAJECTORY
 from tests.toy import expert_trajectories
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
-SIMILARITY = st.floats(-1, 1)
-SCORE = st.floats(0, 1)
-REWARD = st.floats(-1, 1)
 STEPS = st.builds(
     Step,
     action=TEXT,
     observation=TEXT,
-    reward=REWARD,
+    reward=st.floats(-1, 1),
     thought=TEXT,
     valid=st.booleans(),
-    recalls=st.lists(st.tuples(TEXT, SIMILARITY), max_size=2).map(tuple),
+    recalls=st.lists(st.tuples(TEXT, st.floats(-1, 1)), max_size=2).map(tuple),
     followed=st.none() | st.lists(st.integers(0, 2**53), max_size=2).map(tuple),
 )
 TRAJECTORIES = st.builds(
@@ -39,20 +36,13 @@ TRAJECTORIES = st.builds(
     task=st.builds(Task, *[TEXT] * 6),
     opening=TEXT,
     steps=st.lists(STEPS, max_size=4).map(tuple),
-    score=SCORE,
+    score=st.floats(0, 1),
     success=st.booleans(),
     origin=st.sampled_from(get_args(Origin)),
 )
 #: (name of the file, format)
-WRITTEN = [
-    ("x.jsonl", "ldm"),
-    ("x.jsonl", "atif"),
-    ("x.jsonl.gz", "atif"),
-    ("x", "atif"),
-    ("x.jsonl", "chat"),
-    ("x.jsonl.gz", "chat"),
-    ("x.parquet", "parquet"),
-]
+WRITTEN = [("x.jsonl", "ldm"), ("x", "atif"), ("x.parquet", "parquet")]
+WRITTEN += [(f"x.jsonl{gz}", kind) for kind in ("atif", "chat") for gz in ("", ".gz")]
 
 
 @pytest.mark.parametrize(("name", "kind"), WRITTEN)
@@ -74,17 +64,12 @@ def test_any_trajectory_comes_back_equal_from_a_document_of_its_own(one: Traject
 
 
 @pytest.mark.parametrize(("name", "kind"), WRITTEN)
-def test_a_trajectory_twice_is_two_trajectories(name: str, kind: str, tmp_path: Path) -> None:
-    ldm.write_trajectories(tmp_path / name, [TRAJECTORY] * 12, to=kind)
-    assert ldm.read_trajectories(tmp_path / name) == [TRAJECTORY] * 12
-
-
-@pytest.mark.parametrize(("name", "kind"), WRITTEN)
-def test_what_is_assumed_changes_nothing_of_ours(name: str, kind: str, tmp_path: Path) -> None:
-    toys = expert_trajectories()
-    ldm.write_trajectories(tmp_path / name, toys, to=kind)
+def test_repetition_and_assumptions_change_nothing(name: str, kind: str, tmp_path: Path) -> None:
+    ours = [*expert_trajectories(), *[TRAJECTORY] * 12]
+    ldm.write_trajectories(tmp_path / name, ours, to=kind)
     assumed = Assumed(env="other", kind="other", score=0.5)
-    assert ldm.read_trajectories(tmp_path / name, assumed=assumed) == toys
+    assert ldm.read_trajectories(tmp_path / name) == ours
+    assert ldm.read_trajectories(tmp_path / name, assumed=assumed) == ours
 
 
 @pytest.mark.parametrize(("name", "kind"), WRITTEN)

@@ -15,8 +15,6 @@ from ldm.worlds.hotpotqa.environment import LICENCE
 from ldm.worlds.hotpotqa.scoring import MOST_PARTIAL
 from tests.worlds.hotpotqa.test_articles import question
 
-ACTIONS = ("search[Ada Ray]", "search[the]", "lookup[the]", "lookup[a]", "think[Well.]")
-
 
 @pytest.fixture
 def env() -> HotpotQA:
@@ -142,11 +140,6 @@ def test_a_larger_collection_is_another_protocol(tmp_path: Path) -> None:
         protocols.append(env.protocol())
     assert protocols[0]["collection"] != protocols[1]["collection"]
     assert protocols[0]["data"] == protocols[1]["data"]
-
-
-def test_options_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(ValueError, match="score is one of f1, em"):
-        HotpotQAOptions(score="f2")  # type: ignore[arg-type]
 
 
 def test_ten_thousand_random_actions_raise_nothing(env: HotpotQA) -> None:

@@ -53,12 +53,6 @@ def test_the_splits_have_the_kinds_of_the_paper_and_share_no_scene(env: Tabletop
         assert not {task.leak_key for task in one} & {task.leak_key for task in other}
 
 
-def test_a_source_is_the_kind_and_the_number_of_the_scene(env: Tabletop) -> None:
-    task = env.tasks("train")[0]
-    assert task.source == "assembling_kits:0"
-    assert task.goal == "Put the objects in the corresponding holes."
-
-
 @PHYSICS
 class TestPlaying:
     def test_an_opening_says_what_there_is_what_is_where_and_the_task(self, env: Tabletop) -> None:
@@ -84,10 +78,8 @@ class TestPlaying:
         assert not first.done
         undone = env.step("put the red blocks in a blue bowl")
         assert undone.reward == pytest.approx(-1 / 3)
-        rewards = [
-            env.step(f"put the {colour} blocks in a {colour} bowl")
-            for colour in ("red", "blue", "gray")
-        ]
+        colours = ("red", "blue", "gray")
+        rewards = [env.step(f"put the {one} blocks in a {one} bowl") for one in colours]
         assert sum(now.reward for now in rewards) == pytest.approx(1)
         assert [now.done for now in rewards] == [False, False, True]
         assert rewards[-1].admissible == ()
@@ -95,9 +87,8 @@ class TestPlaying:
 
     def test_fifteen_actions_end_the_task_and_impossible_ones_are_free(self, env: Tabletop) -> None:
         env.reset(task_of(env, "towers_of_hanoi"))
-        assert not any(
-            env.step("move the moon to the middle of the stand").valid for _ in range(20)
-        )
+        wrong = "move the moon to the middle of the stand"
+        assert not any(env.step(wrong).valid for _ in range(20))
         assert [env.step("look").done for _ in range(LIMIT)] == [False] * (LIMIT - 1) + [True]
 
     def test_a_fork_is_independent_and_shares_what_never_changes(self, env: Tabletop) -> None:
@@ -108,11 +99,6 @@ class TestPlaying:
         assert env.poses is before
         assert twin.poses != before
         assert play(twin).world is play(env).world
-
-    def test_a_state_cannot_be_modified(self, env: Tabletop) -> None:
-        env.reset(env.tasks("test")[0])
-        with pytest.raises(ValueError, match="read-only"):
-            play(env).state.vector[0] = 1.0
 
     def test_the_model_is_the_same_after_playing(self, env: Tabletop) -> None:
         env.reset(task_of(env, "stack_block_pyramid"))
@@ -144,13 +130,8 @@ class TestPlaying:
     @pytest.mark.slow
     def test_another_hash_seed_gives_the_same_bytes(self) -> None:
         def digest(seed: str) -> str:
-            return subprocess.run(
-                [sys.executable, "-c", _EPISODES],
-                env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
+            env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+            return subprocess.check_output([sys.executable, "-c", _EPISODES], env=env, text=True)
 
         assert digest("0") == digest("4242") != ""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Thread
 
 import pytest
 
@@ -66,11 +66,8 @@ def test_threads_do_not_disturb_each_other(blocks: World, start: State) -> None:
         for _ in range(3):
             together[number] = blocks.carry(start, 0, targets[number]).vector.tobytes()
 
-    threads = [Thread(target=play, args=(number,)) for number in range(len(targets))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(targets)) as pool:
+        list(pool.map(play, range(len(targets))))
     assert [together[number] for number in range(len(targets))] == alone
 
 
