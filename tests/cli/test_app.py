@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import typer
@@ -81,17 +81,22 @@ def test_debugging_shows_the_traceback(run: Run, monkeypatch: pytest.MonkeyPatch
     assert outcome.err.endswith("TypeError: three \\x1b[2J\n\n")
 
 
-def test_an_interrupt_takes_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    fail_with(monkeypatch, KeyboardInterrupt())
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyboardInterrupt(), "Interrupted.\n"),
+        (
+            Interrupted("3 of 9.", "Go on: ldm eval --resume x"),
+            "3 of 9.\nGo on: ldm eval --resume x\n",
+        ),
+    ],
+)
+def test_an_interrupted_run_says_how_to_go_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, said: str
+) -> None:
+    fail_with(monkeypatch, error)
     outcome = run()
-    assert (outcome.code, outcome.err) == (130, "Interrupted.\n")
-
-
-def test_an_interrupted_run_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    fail_with(monkeypatch, Interrupted("Stopped after 3 of 9.", "Go on with: ldm eval --resume x"))
-    outcome = run()
-    assert (outcome.code, outcome.out) == (130, "")
-    assert outcome.err == "Stopped after 3 of 9.\nGo on with: ldm eval --resume x\n"
+    assert (outcome.code, outcome.out, outcome.err) == (130, "", said)
 
 
 def test_an_interrupt_inside_a_command_takes_one_line() -> None:
@@ -108,33 +113,28 @@ def test_an_interrupt_inside_a_command_takes_one_line() -> None:
     assert (process.returncode, err) == (130, "Interrupted.\n")
 
 
+def printing_into(standard_output: Any) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, with something else behind its standard output."""
+    command = [sys.executable, "-m", "ldm.cli", "validate", "--schema", "tuple"]
+    return subprocess.run(
+        command, stdout=standard_output, stderr=subprocess.PIPE, text=True, check=False
+    )
+
+
 def test_a_closed_pipe_is_quiet() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "ldm.cli", "validate", "--schema", "tuple"],
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        done = printing_into(writer)
     finally:
         os.close(writer)
-    assert done.stderr == ""
-    assert done.returncode == 1
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_a_full_disk_behind_standard_output_is_reported() -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "ldm.cli", "validate", "--schema", "tuple"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        done = printing_into(full)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: the disk is full.\n")
     assert "Traceback" not in done.stderr

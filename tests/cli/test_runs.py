@@ -39,11 +39,7 @@ class TestListing:
     def test_says_what_each_run_is_and_what_it_came_to(self, run: Run, place: Path) -> None:
         directory = played(run, *RANDOM, "--limit", "2")
         (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
-        assert (entry["id"], entry["command"], entry["agent"]) == (
-            directory.name,
-            "eval",
-            "random",
-        )
+        assert (entry["id"], entry["command"], entry["agent"]) == (directory.name, "eval", "random")
         assert (entry["state"], entry["tasks"], entry["recorded"]) == ("finished", 2, 2)
         rate = json.loads((directory / "summary.json").read_text())["overall"]["success_rate"]
         assert entry["score"] == rate

@@ -50,14 +50,7 @@ def subjects(folder: Path) -> list[Subject]:
     """Return all formats, each with a sound example. folder: for what they are made of."""
     folder.mkdir(parents=True)
     stored = [*memories(folder), *caches(folder)]
-    return [
-        *_recorded(),
-        *_foreign(folder),
-        *_data(),
-        *_written(folder),
-        *stored,
-        *_replies(),
-    ]
+    return [*_recorded(), *_foreign(folder), *_data(), *_written(folder), *stored, *_replies()]
 
 
 def _text(*values: Any) -> bytes:

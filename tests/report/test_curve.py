@@ -133,17 +133,8 @@ def test_agents_and_settings_of_the_environment_are_lines_of_their_own(run: Run)
 
 
 def test_repeats_are_one_point_with_their_deviation(run: Run) -> None:
-    sweep = (
-        "--agent",
-        "random",
-        "--sweep",
-        "agent.budget=10,80",
-        "--repeat",
-        "3",
-        "--workers",
-        "1",
-    )
-    first = played(run, "eval", *TOY, *sweep)
+    sweep = ("--agent", "random", "--sweep", "agent.budget=10,80", "--repeat", "3")
+    first = played(run, "eval", *TOY, *sweep, "--workers", "1")
     outcome = run("curve", first, "--trust", "--json")
     few, many = json.loads(outcome.out)["points"]
     assert (few["runs"], few["tasks"], few["at"], many["at"]) == (3, 12, 10, 80)
