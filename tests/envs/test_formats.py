@@ -45,14 +45,9 @@ def test_our_own_format_is_recognised_also_behind_a_bad_line(own: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [
-        ('{"game": "train/a/b", "conversations": []}', "alfworld-conversations"),
-        ('{"word": "apple"}', None),
-        ("[1, 2]", None),
-        ("nonsense", None),
-        ("", None),
-    ],
-)
+    [('{"game": "train/a/b", "conversations": []}', "alfworld-conversations"),
+     ('{"word": "apple"}', None), ("[1, 2]", None), ("nonsense", None), ("", None)],
+)  # fmt: skip
 def test_a_format_is_told_by_the_first_line(text: str, name: str | None, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text(text)
     assert formats.format_of(tmp_path / "x.jsonl") == name

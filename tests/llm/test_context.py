@@ -40,17 +40,10 @@ class TestTheContextOfAModel:
 
     @pytest.mark.parametrize(
         "listing",
-        [
-            None,
-            [],
-            {"data": "m"},
-            {"data": [1, None]},
-            listed(max_model_len="long"),
-            listed(max_model_len=True, meta=7),
-            listed(max_model_len=-1),
-            {"data": [{"id": "a", "max_model_len": 9}, {"id": "b", "max_model_len": 8}]},
-        ],
-    )
+        [None, [], {"data": "m"}, {"data": [1, None]}, listed(max_model_len="long"),
+         listed(max_model_len=True, meta=7), listed(max_model_len=-1),
+         {"data": [{"id": "a", "max_model_len": 9}, {"id": "b", "max_model_len": 8}]}],
+    )  # fmt: skip
     def test_is_unknown_where_the_list_does_not_say(self, listing: Any) -> None:
         assert context_in(listing, "m") is None
 

@@ -21,13 +21,9 @@ from ldm.types import Usage
 
 @pytest.mark.parametrize(
     ("name", "same_as"),
-    [
-        ("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
-        ("openai/gpt-4o-mini", "gpt-4o-mini"),
-        ("openrouter/openai/gpt-4.1-2025-04-14", "gpt-4.1"),
-        ("gpt-3.5-turbo-0125", "gpt-3.5-turbo"),
-    ],
-)
+    [("gpt-4o-mini-2024-07-18", "gpt-4o-mini"), ("openai/gpt-4o-mini", "gpt-4o-mini"),
+     ("openrouter/openai/gpt-4.1-2025-04-14", "gpt-4.1"), ("gpt-3.5-turbo-0125", "gpt-3.5-turbo")],
+)  # fmt: skip
 def test_a_dated_and_a_gateways_name_cost_what_the_model_does(name: str, same_as: str) -> None:
     prices = load_prices()
     assert price_of(name, prices) == prices[same_as]
@@ -89,13 +85,9 @@ TIERED = Price(2.0, 0.5, 8.0, above=((200_000, Price(4.0, 1.0, 12.0)),))
 
 @pytest.mark.parametrize(
     ("usage", "usd"),
-    [
-        (Usage(1, 200_000, 0, 1_000), 0.4 + 0.008),
-        (Usage(1, 200_001, 0, 1_000), 0.800004 + 0.012),
-        (Usage(1, 300_000, 100_000, 0), 0.8 + 0.1),  # cached tokens have their own price
-        (Usage(100, 400_000, 0, 0), 0.8),  # of 100 calls with short prompts
-    ],
-)
+    [(Usage(1, 200_000, 0, 1_000), 0.4 + 0.008), (Usage(1, 200_001, 0, 1_000), 0.800004 + 0.012),
+     (Usage(1, 300_000, 100_000, 0), 0.8 + 0.1), (Usage(100, 400_000, 0, 0), 0.8)],
+)  # fmt: skip
 def test_long_prompts_cost_more(usage: Usage, usd: float) -> None:
     assert TIERED.of(usage) == pytest.approx(usd)
 

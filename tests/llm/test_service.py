@@ -29,17 +29,11 @@ def ask(text: str) -> tuple[Message, ...]:
 class TestRetryAfter:
     @pytest.mark.parametrize(
         ("headers", "seconds"),
-        [
-            ({}, None),
-            ({"retry-after": "7"}, 7.0),
-            ({"retry-after": " 0.5 "}, 0.5),
-            ({"retry-after-ms": "1500", "retry-after": "7"}, 1.5),
-            ({"retry-after-ms": "-5"}, 0.0),
-            ({"retry-after": "soon"}, None),
-            ({"retry-after-ms": "soon"}, None),
-            ({"retry-after": "Sat, 01 Jan 2000 00:00:00 GMT"}, 0.0),
-        ],
-    )
+        [({}, None), ({"retry-after": "7"}, 7.0), ({"retry-after": " 0.5 "}, 0.5),
+         ({"retry-after-ms": "1500", "retry-after": "7"}, 1.5), ({"retry-after-ms": "-5"}, 0.0),
+         ({"retry-after": "soon"}, None), ({"retry-after-ms": "soon"}, None),
+         ({"retry-after": "Sat, 01 Jan 2000 00:00:00 GMT"}, 0.0)],
+    )  # fmt: skip
     def test_is_given_in_seconds(self, headers: dict[str, str], seconds: float | None) -> None:
         assert retry_after(headers) == seconds
 
@@ -53,14 +47,10 @@ class TestRetryAfter:
 class TestStatuses:
     @pytest.mark.parametrize(
         ("status", "message"),
-        [
-            (401, "Incorrect API key provided"),
-            (402, "Insufficient credits"),
-            (403, "Country not supported"),
-            (404, "The model m does not exist"),
-            (429, "You exceeded your current quota (insufficient_quota)"),
-        ],
-    )
+        [(401, "Incorrect API key provided"), (402, "Insufficient credits"),
+         (403, "Country not supported"), (404, "The model m does not exist"),
+         (429, "You exceeded your current quota (insufficient_quota)")],
+    )  # fmt: skip
     def test_fatal_ones(self, status: int, message: str, serve: Serve, connect: Connect) -> None:
         server = serve(status=status, complaint=message)
         client = connect(server)

@@ -12,23 +12,16 @@ from ldm.worlds.minecraft.card import CARD
 from tools.limits import rates, success_ticks
 
 
-def played(
-    name: str, kind: str, tick: int, success: bool = True
-) -> tuple[EpisodeResult, Trajectory]:
+def played(name: str, kind: str, tick: int, won: bool = True) -> tuple[EpisodeResult, Trajectory]:
     task = Task(name, "minecraft", "parallel", "obtain 1 log", kind)
     observation = f"Got 1 log.\nTime: {tick} of 6000. Place: at the start, y 64, plains."
-    trial = Trajectory(
-        task, "", (Step("mine 1 log", observation),), float(success), success, "agent"
-    )
-    result = EpisodeResult(task, "deps", 1, 0, "done", float(success), success, 1, 0, Usage(), 0.0)
+    trial = Trajectory(task, "", (Step("mine 1 log", observation),), float(won), won, "agent")
+    result = EpisodeResult(task, "deps", 1, 0, "done", float(won), won, 1, 0, Usage(), 0.0)
     return result, trial
 
 
-PLAYED = [
-    played("a", "parallel2", 400),
-    played("b", "parallel2", 1500),
-    played("c", "parallel3", 6000, success=False),
-]
+PLAYED = [played("a", "parallel2", 400), played("b", "parallel2", 1500)]
+PLAYED.append(played("c", "parallel3", 6000, won=False))
 
 
 def test_a_task_is_solved_within_every_limit_from_its_tick_on() -> None:

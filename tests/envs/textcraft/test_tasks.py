@@ -83,18 +83,13 @@ def test_a_stored_split_without_a_list_names_the_remedy() -> None:
 
 @pytest.mark.parametrize(
     ("change", "where"),
-    [
-        ({"goal": "craft a castle."}, ":1:goal:"),
-        ({"goal": "make stick."}, ":1:goal:"),
-        ({"goal": "craft string."}, ":1:goal:"),
-        ({"goal": 7}, ":1:goal:"),
-        ({"id": " "}, ":1:id:"),
-        ({"commands": "craft 4 stick using 2 planks"}, ":1:commands:"),
-        ({"commands": None}, ":1:commands:"),
-        ({"commands": "Crafting commands:\nfoo bar"}, ":1:commands:"),
-        ({"commands": "Crafting commands:\ncraft 4 oak planks using 1 oak logs"}, ":1:commands:"),
-    ],
-)
+    [({"goal": "craft a castle."}, ":1:goal:"), ({"goal": "make stick."}, ":1:goal:"),
+     ({"goal": "craft string."}, ":1:goal:"), ({"goal": 7}, ":1:goal:"), ({"id": " "}, ":1:id:"),
+     ({"commands": "craft 4 stick using 2 planks"}, ":1:commands:"),
+     ({"commands": None}, ":1:commands:"),
+     ({"commands": "Crafting commands:\nfoo bar"}, ":1:commands:"),
+     ({"commands": "Crafting commands:\ncraft 4 oak planks using 1 oak logs"}, ":1:commands:")],
+)  # fmt: skip
 def test_a_fault_is_named(tmp_path: Path, book: Book, change: dict[str, Any], where: str) -> None:
     path = write_list(tmp_path / "tasks.jsonl", {**GOOD, **change})
     with pytest.raises(LdmError) as caught:

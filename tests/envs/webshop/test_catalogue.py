@@ -46,16 +46,10 @@ def test_names_equal_in_lower_case_merge_and_the_last_one_wins(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("pricing", "prices", "tag"),
-    [
-        (None, (100.0,), "$100.0"),
-        ("", (100.0,), "$100.0"),
-        ("$1,234.50", (1234.5,), "$1234.5"),
-        ("$7.07$8.23", (7.07, 8.23), "$7.07 to $8.23"),
-        ("$5.00 - $7.00", (5.0, 7.0), "$5.0 to $7.0"),
-        ("$1.00$2.00$3.00", (1.0, 2.0), "$1.0 to $2.0"),
-        ("$-5.00", (5.0,), "$5.0"),
-    ],
-)
+    [(None, (100.0,), "$100.0"), ("", (100.0,), "$100.0"), ("$1,234.50", (1234.5,), "$1234.5"),
+     ("$7.07$8.23", (7.07, 8.23), "$7.07 to $8.23"), ("$5.00 - $7.00", (5.0, 7.0), "$5.0 to $7.0"),
+     ("$1.00$2.00$3.00", (1.0, 2.0), "$1.0 to $2.0"), ("$-5.00", (5.0,), "$5.0")],
+)  # fmt: skip
 def test_prices_are_read(tmp_path: Path, pricing: str | None, prices: Any, tag: str) -> None:
     product = one(tmp_path, pricing=pricing)
     assert (product.prices, product.price_tag) == (prices, tag)
@@ -70,18 +64,10 @@ def test_odd_asins_and_repeated_ones_are_left_out_without_a_word(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [
-        ("pricing", "Currently unavailable"),
-        ("pricing", "$Free"),
-        ("pricing", "$1.2.3"),
-        ("pricing", [5.0]),
-        ("images", []),
-        ("query", None),
-        ("name", 7),
-        ("customization_options", {"Size": [{"image": None}]}),
-        ("small_description", [None]),
-    ],
-)
+    [("pricing", "Currently unavailable"), ("pricing", "$Free"), ("pricing", "$1.2.3"),
+     ("pricing", [5.0]), ("images", []), ("query", None), ("name", 7),
+     ("customization_options", {"Size": [{"image": None}]}), ("small_description", [None])],
+)  # fmt: skip
 def test_a_bad_product_is_reported_and_skipped(tmp_path: Path, field: str, value: Any) -> None:
     rows = [raw(0), raw(1, **{field: value}), raw(2)]
     folder = write_shop(tmp_path, rows, {})

@@ -58,11 +58,8 @@ def test_the_quirks_that_walks_seldom_meet() -> None:
     game = of_each_kind(own_games("demo_test"), 1)[3]
     world = World(game)
     food = next(n for n, kinds in world.types.items() if kinds & {"appletype", "potatotype"})
-    source = next(
-        place
-        for place, things in zip(world.receptacles, world.start.inside, strict=True)
-        if food in things
-    )
+    contents = zip(world.receptacles, world.start.inside, strict=True)
+    source = next(place for place, things in contents if food in things)
     beside = f"{source}_too"
     kind = min(world.types[source])
     spelled = f"(receptacletype {beside} {kind}) (receptacleatlocation {beside} "

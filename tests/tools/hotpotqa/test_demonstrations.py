@@ -11,9 +11,7 @@ from tests.conftest import CHECKOUT
 from tools.demonstrations import RULES
 from tools.hotpotqa.demonstrations import divide, form_of, think
 
-EPISODES = records.read(
-    CHECKOUT / "data" / "trajectories" / RULES["hotpotqa"].file, Trajectory
-)  # fmt: skip
+EPISODES = records.read(CHECKOUT / "data/trajectories" / RULES["hotpotqa"].file, Trajectory)
 
 
 @pytest.mark.parametrize("episode", EPISODES, ids=lambda episode: str(episode.task.id))
@@ -27,9 +25,8 @@ def test_every_step_has_a_thought_and_every_question_a_plan(episode: Trajectory)
 
 
 def test_a_comparison_says_which_value_is_less() -> None:
-    (episode,) = (
-        e for e in EPISODES if "inhabitants" in e.task.goal and "Vöndmouth" in e.task.goal
-    )
+    words = {"inhabitants", "Vöndmouth"}
+    (episode,) = (e for e in EPISODES if all(word in e.task.goal for word in words))
     *_, before, last = think(episode).values()
     assert before == "At the last census 9,943 people lived in the town. Now Gønwick."
     assert last.endswith("9,943 is less than 186,501, so the answer is Gønwick.")

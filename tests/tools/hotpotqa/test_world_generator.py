@@ -29,18 +29,15 @@ def test_the_shipped_files_are_those_that_the_generator_makes(world: World) -> N
     contents = {"wiki_articles": world.articles, **world.questions}
     for name, content in contents.items():
         assert json.loads(gzip.decompress((OWN_DATA / f"{name}.json.gz").read_bytes())) == content
-    assert sorted(path.name for path in OWN_DATA.iterdir()) == sorted(
-        f"{name}.json.gz" for name in contents
-    )
+    names = {path.name for path in OWN_DATA.iterdir()}
+    assert names == {f"{name}.json.gz" for name in contents}
 
 
 def test_the_shipped_episodes_are_the_experts(world: World) -> None:
     env = HotpotQA()
     for split, questions in world.questions.items():
-        episodes = [
-            solve(env, task, entry, world.articles)
-            for task, entry in zip(env.tasks(split), questions, strict=True)
-        ]
+        pairs = zip(env.tasks(split), questions, strict=True)
+        episodes = [solve(env, task, entry, world.articles) for task, entry in pairs]
         assert all(episode.success and 3 <= len(episode.steps) <= 7 for episode in episodes)
         if split == "demo_train":
             assert episodes == records.read(EPISODES, Trajectory)

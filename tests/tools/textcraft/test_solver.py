@@ -35,54 +35,36 @@ def test_no_plan_is_longer_than_the_recorded_one(env: TextCraft, book: Book, gol
         assert len(plan(task.source, recipes, book)) <= len(episode["gold"])
 
 
-def recipes_of(*texts: str) -> list[str]:
-    return [f"craft {text}" for text in texts]
+LADDER = """craft 3 ladder using 7 stick
+craft 1 stick using 2 bamboo
+craft 4 stick using 2 planks
+craft 4 oak planks using 1 oak logs"""
+SIGN = """craft 3 spruce sign using 6 spruce planks, 1 stick
+craft 4 stick using 2 planks
+craft 4 oak planks using 1 oak logs
+craft 4 spruce planks using 1 spruce logs"""
 
 
 @pytest.mark.parametrize(
     ("item", "listing", "expected"),
     [
         # Seven sticks take seven crafts from bamboo, three from a log.
-        (
-            "ladder",
-            recipes_of(
-                "3 ladder using 7 stick",
-                "1 stick using 2 bamboo",
-                "4 stick using 2 planks",
-                "4 oak planks using 1 oak logs",
-            ),
-            (
-                "get 1 oak logs",
-                "craft 4 oak planks using 1 oak logs",
-                "craft 4 stick using 2 oak planks",
-                "craft 4 stick using 2 oak planks",
-                "craft 3 ladder using 7 stick",
-            ),
-        ),
+        ("ladder", LADDER, """get 1 oak logs
+craft 4 oak planks using 1 oak logs
+craft 4 stick using 2 oak planks
+craft 4 stick using 2 oak planks
+craft 3 ladder using 7 stick"""),
         # The same planks serve the sticks and the sign.
-        (
-            "spruce_sign",
-            recipes_of(
-                "3 spruce sign using 6 spruce planks, 1 stick",
-                "4 stick using 2 planks",
-                "4 oak planks using 1 oak logs",
-                "4 spruce planks using 1 spruce logs",
-            ),
-            (
-                "get 2 spruce logs",
-                "craft 4 spruce planks using 1 spruce logs",
-                "craft 4 spruce planks using 1 spruce logs",
-                "craft 4 stick using 2 spruce planks",
-                "craft 3 spruce sign using 6 spruce planks, 1 stick",
-            ),
-        ),
+        ("spruce_sign", SIGN, """get 2 spruce logs
+craft 4 spruce planks using 1 spruce logs
+craft 4 spruce planks using 1 spruce logs
+craft 4 stick using 2 spruce planks
+craft 3 spruce sign using 6 spruce planks, 1 stick"""),
     ],
-)
-def test_it_takes_the_fewest_actions(
-    book: Book, item: str, listing: list[str], expected: tuple[str, ...]
-) -> None:
-    recipes = [recipe for text in listing if (recipe := parsed_recipe(text))]
-    assert plan(item, recipes, book) == expected
+)  # fmt: skip
+def test_it_takes_the_fewest_actions(book: Book, item: str, listing: str, expected: str) -> None:
+    recipes = [recipe for text in listing.split("\n") if (recipe := parsed_recipe(text))]
+    assert "\n".join(plan(item, recipes, book)) == expected
 
 
 def test_recipes_that_do_not_lead_there_are_said_so(book: Book) -> None:

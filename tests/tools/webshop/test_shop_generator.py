@@ -68,11 +68,7 @@ def test_another_seed_makes_another_shop(shop: Shop) -> None:
 
 
 def test_a_product_says_the_attributes_that_it_has_and_no_others(shop: Shop) -> None:
-    types = {
-        product_type.query: product_type
-        for department in DEPARTMENTS
-        for product_type in department.product_types
-    }
+    types = {one.query: one for department in DEPARTMENTS for one in department.product_types}
     for item in shop.items:
         text = " ".join([item["name"], item["full_description"], *item["small_description"]])
         attributes = shop.attributes[item["asin"]]["attributes"]
@@ -82,9 +78,8 @@ def test_a_product_says_the_attributes_that_it_has_and_no_others(shop: Shop) -> 
 
 
 def test_every_attribute_is_said_in_words_that_hold_it() -> None:
-    traits = {
-        trait for department in DEPARTMENTS for t in department.product_types for trait in t.traits
-    }
+    types = [one for department in DEPARTMENTS for one in department.product_types]
+    traits = {trait for one in types for trait in one.traits}
     assert traits <= TRAIT_PHRASES.keys()
     assert all(trait in text.lower() for trait, texts in TRAIT_PHRASES.items() for text in texts)
 
@@ -135,9 +130,7 @@ def test_the_expert_shops_as_a_careful_person_does(sessions: list[Trajectory]) -
     assert not any(t.task.goal in t.steps[0].action for t in sessions)
     actions = Counter(step.action for t in sessions for step in t.steps)
     assert actions["click[Buy Now]"] == len(sessions)
-    assert (
-        min(actions["click[Features]"], actions["click[Description]"], actions["click[< Prev]"]) > 0
-    )
+    assert actions.keys() >= {"click[Features]", "click[Description]", "click[< Prev]"}
     assert any(len(t.steps) > 15 for t in sessions)
 
 

@@ -70,15 +70,9 @@ def test_the_solution_is_told_of_training_tasks_alone(env: HotpotQA) -> None:
 
 @pytest.mark.parametrize(
     ("actions", "given"),
-    [
-        (("search[x]", "finish[the answer]"), "the answer"),
-        ((" finish[a]b] ",), "a]b"),
-        (("finish[]",), ""),
-        (("search[x]",), None),
-        (("search[x]", ""), None),
-        ((), None),
-    ],
-)
+    [(("search[x]", "finish[the answer]"), "the answer"), ((" finish[a]b] ",), "a]b"),
+     (("finish[]",), ""), (("search[x]",), None), (("search[x]", ""), None), ((), None)],
+)  # fmt: skip
 def test_a_judge_gets_answers(env: HotpotQA, actions: tuple[str, ...], given: str | None) -> None:
     task = env.tasks("demo_test")[0]
     question = env._game(task)

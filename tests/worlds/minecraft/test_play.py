@@ -37,23 +37,15 @@ def test_an_item_is_made_from_nothing_and_earns_one(start: Start) -> None:
 
 @pytest.mark.parametrize(
     ("action", "reason"),
-    [
-        ("mine 1 iron_ore", "takes stone_pickaxe or better"),
-        ("mine 0 log", "from 1 to 64"),
-        ("mine 65 log", "from 1 to 64"),
-        ("mine 1 stick", "cannot be mined"),
-        ("mine 1 log with wooden_axe", "You have no wooden_axe"),
-        ("mine 1 castle", "There is no item 'castle'"),
-        ("kill 1 dragon", "There is no animal 'dragon'"),
-        ("craft 4 stick", "takes 2 oak_planks"),
-        ("craft 1 log", "cannot be crafted"),
-        ("smelt 1 iron_ingot", "takes a furnace"),
-        ("equip shield", "You have no shield"),
-        ("explore up", "no direction"),
-        ("dance", "not an action"),
-        ("mine log", "not an action"),
-    ],
-)
+    [("mine 1 iron_ore", "takes stone_pickaxe or better"), ("mine 0 log", "from 1 to 64"),
+     ("mine 65 log", "from 1 to 64"), ("mine 1 stick", "cannot be mined"),
+     ("mine 1 log with wooden_axe", "You have no wooden_axe"),
+     ("mine 1 castle", "There is no item 'castle'"),
+     ("kill 1 dragon", "There is no animal 'dragon'"), ("craft 4 stick", "takes 2 oak_planks"),
+     ("craft 1 log", "cannot be crafted"), ("smelt 1 iron_ingot", "takes a furnace"),
+     ("equip shield", "You have no shield"), ("explore up", "no direction"),
+     ("dance", "not an action"), ("mine log", "not an action")],
+)  # fmt: skip
 def test_the_impossible_changes_nothing(start: Start, action: str, reason: str) -> None:
     plain, fine = start("test/shears/0"), start("test/shears/0", feedback="fine")
     before = plain.state
