@@ -58,10 +58,7 @@ class TestChainOfThought:
         assert len(llm.requests) == 1
         assert llm.requests[0][1].temperature == 0
         (step,) = trial.steps
-        assert (step.thought, step.action) == (
-            "The one names the other.",
-            f"finish[{right()}]",
-        )
+        assert (step.thought, step.action) == ("The one names the other.", f"finish[{right()}]")
         assert (result.success, result.end, result.env_steps) == (True, "done", 1)
 
     def test_its_examples_are_the_trajectories_without_actions_and_observations(self) -> None:

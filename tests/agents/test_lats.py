@@ -17,17 +17,7 @@ from ldm import records
 from ldm.agents import Resources
 from ldm.agents.lats import SIMULATIONS, LatsAgent
 from ldm.agents.lats.search import LatsOptions, score_in
-from ldm.agents.lats.tree import (
-    NOTE,
-    Node,
-    as_data,
-    backup,
-    best,
-    data_of,
-    select,
-    uct,
-    unfinished,
-)
+from ldm.agents.lats.tree import NOTE, Node, as_data, backup, best, data_of, select, uct, unfinished
 from ldm.envs import load_env
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling

@@ -255,11 +255,7 @@ class TestPractice:
         assert "goals of kind fetch lose" in refused[0].refused
 
     def test_that_helps_no_other_goal_is_recalled_for_hardly_any_but_its_own(
-        self,
-        run: Run,
-        place: Path,
-        explored: list[ExploredGoal],
-        monkeypatch: pytest.MonkeyPatch,
+        self, run: Run, place: Path, explored: list[ExploredGoal], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         by_goal = {one.task.goal: one for one in explored if one.task.kind == "fetch"}
         goals = sorted(by_goal)
@@ -293,11 +289,7 @@ def unpractised(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestImprovements:
     @pytest.mark.usefixtures("unpractised")
     def test_that_do_harm_are_refused_alone_before_they_are_tried_together(
-        self,
-        run: Run,
-        place: Path,
-        explored: list[ExploredGoal],
-        monkeypatch: pytest.MonkeyPatch,
+        self, run: Run, place: Path, explored: list[ExploredGoal], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A tuple that takes the basket for empty misleads every goal near its own."""
         setup = Builder(str(place))()
@@ -337,11 +329,7 @@ class TestImprovements:
 
     @pytest.mark.slow
     def test_are_for_nearly_identical_goals_and_say_who_confirmed_them(
-        self,
-        run: Run,
-        place: Path,
-        explored: list[ExploredGoal],
-        monkeypatch: pytest.MonkeyPatch,
+        self, run: Run, place: Path, explored: list[ExploredGoal], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("ldm.explore.candidates.solution", lambda _: None)
         verdict = judged(run, place, explored)
@@ -392,11 +380,7 @@ class TestImprovements:
         assert {row.batch for row in verdict.rows} >= {batch.id for batch in verdict.batches}
 
     def test_whose_way_is_refused_as_practice_are_tried_without_that(
-        self,
-        run: Run,
-        place: Path,
-        explored: list[ExploredGoal],
-        monkeypatch: pytest.MonkeyPatch,
+        self, run: Run, place: Path, explored: list[ExploredGoal], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Else the whole way would be recalled, as its tuples are the same."""
         fetch = [one for one in explored if one.task.kind == "fetch"]

@@ -206,11 +206,7 @@ class TestInARefinement:
 
     @pytest.mark.slow
     def test_where_it_misleads_practice_is_remembered_as_it_was(
-        self,
-        run: Run,
-        place: Path,
-        explored: list[ExploredGoal],
-        monkeypatch: pytest.MonkeyPatch,
+        self, run: Run, place: Path, explored: list[ExploredGoal], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Where the advice is to look at shelf 1 for ever, the gate takes what was done."""
 

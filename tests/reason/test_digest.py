@@ -99,11 +99,7 @@ class TestItems:
         assert result.steps == {1}
 
     def test_say_whether_they_were_opened_and_what_was_read_and_chosen(self) -> None:
-        result = digest(
-            "[Search]",
-            *READ,
-            ("click[L]", "You have clicked L."),
-        )
+        result = digest("[Search]", *READ, ("click[L]", "You have clicked L."))
         assert result.items[0] == (
             "[B1] A blue shirt $5 (opened at step 2, read Features, chose L)"
         )

@@ -18,15 +18,7 @@ from ldm.reason import Agreement, Process, State, TypeView, page_votes
 from ldm.reason.clusters import cluster
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.voting import Ballot, Likeness, Poll, voice_of
-from ldm.types import (
-    FULL_OUTCOME,
-    History,
-    Outcome,
-    Past,
-    Proposal,
-    Recall,
-    StateActionTuple,
-)
+from ldm.types import FULL_OUTCOME, History, Outcome, Past, Proposal, Recall, StateActionTuple
 from tests.embedder import BagOfWords
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,14 +13,7 @@ import pytest
 from ldm.reason import State
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.page_votes import PagePrecedent, PageWeights, compose, poll
-from ldm.reason.pages import (
-    Page,
-    descriptions,
-    labels_of,
-    named_labels,
-    named_share,
-    read_call,
-)
+from ldm.reason.pages import Page, descriptions, labels_of, named_labels, named_share, read_call
 from ldm.types import History, Past, Recall, StateActionTuple, stable_hash
 from tests.embedder import BagOfWords
 

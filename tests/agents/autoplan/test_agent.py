@@ -13,15 +13,7 @@ import pytest
 from ldm import records
 from ldm.agents import Resources
 from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, thought_in, understood
-from ldm.agents.autoplan.plans import (
-    ALL,
-    Iteration,
-    PlanFile,
-    path_of,
-    read,
-    write,
-    write_all,
-)
+from ldm.agents.autoplan.plans import ALL, Iteration, PlanFile, path_of, read, write, write_all
 from ldm.envs import load_env
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.metadata import card_of

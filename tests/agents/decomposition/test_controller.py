@@ -113,11 +113,7 @@ class TestTheRecursion:
 
 class TestWhatIsHandedOn:
     def test_the_last_action_that_worked_and_the_same_to_all_alternatives(self) -> None:
-        can = {
-            "a": ["go to shelf 1", "go to nowhere"],
-            "d": ["go to sink"],
-            "e": ["go to shelf 2"],
-        }
+        can = {"a": ["go to shelf 1", "go to nowhere"], "d": ["go to sink"], "e": ["go to shelf 2"]}
         order = "1 AND (2 OR 3 OR 4) AND 5"
         ideal = Ideal(can, {GOAL: plan(order, "a", "b", "c", "d", "e")})
         llm = ideal.model()

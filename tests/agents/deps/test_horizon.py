@@ -172,8 +172,7 @@ SPOILT: dict[str, Callable[[Path], bytes]] = {
     "no numbers": lambda small: spoilt(small, value=np.array([1, np.nan, 2], np.float32)),
     "another kind": lambda small: spoilt(small, value=np.array([1, 2, 3], np.int8)),
     "other features": lambda small: spoilt(
-        small,
-        about=np.frombuffer(b'{"env": "x", "words": [], "numbers": ["y"]}', np.uint8),
+        small, about=np.frombuffer(b'{"env": "x", "words": [], "numbers": ["y"]}', np.uint8)
     ),
     "no JSON": lambda small: spoilt(small, about=np.frombuffer(b"{", np.uint8)),
     "a list": lambda small: spoilt(small, about=np.frombuffer(b"[1]", np.uint8)),

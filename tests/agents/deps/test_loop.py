@@ -175,8 +175,7 @@ class TestWhereAModelIsTheController:
 
         way = expert(task)
         model = Ideal(
-            [self.PLAN],
-            executes={"find the apple": way[:-1], "put it in the basket": way[-1:]},
+            [self.PLAN], executes={"find the apple": way[:-1], "put it in the basket": way[-1:]}
         )
         llm = model.model()
         result, trial, rounds = play(env, llm, task)

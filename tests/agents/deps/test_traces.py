@@ -66,12 +66,7 @@ APP_H = Trace(
             IRON_PICKAXE,
             DIAMOND,
         ],
-        [
-            f"craft({{’furnace’:1}}, {{’cobblestone’:8}}, {TABLE});",
-            INGOT,
-            IRON_PICKAXE,
-            DIAMOND,
-        ],
+        [f"craft({{’furnace’:1}}, {{’cobblestone’:8}}, {TABLE});", INGOT, IRON_PICKAXE, DIAMOND],
         [
             "mine({’iron_ore’:2}, stone_pickaxe’); # action 1: mine 2 iron_ore",
             "smelt({’iron_ingot’:2}, {’iron_ore’:2}, furnace’);",
