@@ -17,14 +17,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from ldm.errors import LdmError, WorkerDied
-from ldm.parallel import (
-    Record,
-    Worker,
-    WorkerFactory,
-    built,
-    collect_seldom,
-    sigterm_as_interrupt,
-)
+from ldm.parallel import Record, Worker, WorkerFactory, built, collect_seldom, sigterm_as_interrupt
 from ldm.version import __version__
 
 #: The address that starts Ray on this machine.

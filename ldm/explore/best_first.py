@@ -26,16 +26,7 @@ from typing import Literal
 from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
 from ldm.explore.stages import Experience, Stage
-from ldm.explore.tree import (
-    Decide,
-    TreeNode,
-    TreeOptions,
-    child,
-    decided,
-    ended,
-    entered,
-    opening,
-)
+from ldm.explore.tree import Decide, TreeNode, TreeOptions, child, decided, ended, entered, opening
 
 #: The cost of a deviation without evidence from votes or goal, and the least cost.
 DEVIATION, LEAST = 1.0, 0.5

@@ -122,10 +122,7 @@ class _Gate:
     """Judges the candidates: practice first, then improvements beside practice that is kept."""
 
     def __init__(
-        self,
-        explored: Sequence[ExploredGoal],
-        options: GateOptions,
-        trials: Trials,
+        self, explored: Sequence[ExploredGoal], options: GateOptions, trials: Trials
     ) -> None:
         self._tasks = [one.task for one in explored]
         self._grounds = {one.task.id: one.trees[0].ground for one in explored if one.trees}

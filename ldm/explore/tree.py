@@ -218,10 +218,7 @@ def entered(node: TreeNode, position: Position, depth: int) -> TreeNode:
 def reached(node: TreeNode, position: Position) -> TreeNode:
     """Return a node with the state that its action led to."""
     return replace(
-        node,
-        observation=position.now.observation,
-        state=position.state,
-        score=position.earned,
+        node, observation=position.now.observation, state=position.state, score=position.earned
     )
 
 

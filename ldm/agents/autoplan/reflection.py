@@ -123,12 +123,7 @@ def rewritten(
         )
 
     completion, _ = ask(
-        llm,
-        prompt,
-        View(0, LONGEST),
-        0,
-        sampling=settings.sampling,
-        max_tokens=settings.length,
+        llm, prompt, View(0, LONGEST), 0, sampling=settings.sampling, max_tokens=settings.length
     )
     return cleaned(completion.text)
 

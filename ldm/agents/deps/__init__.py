@@ -15,13 +15,7 @@ from typing import ClassVar
 
 from ldm.agents.deps.controllers import Controller, Executor, OwnController
 from ldm.agents.deps.findings import NOTE, REPORTING
-from ldm.agents.deps.horizon import (
-    REMEDY,
-    HorizonModel,
-    file_digest,
-    horizon_model,
-    shipped,
-)
+from ldm.agents.deps.horizon import REMEDY, HorizonModel, file_digest, horizon_model, shipped
 from ldm.agents.deps.loop import PARSED, Loop
 from ldm.agents.deps.options import Arm, DepsOptions
 from ldm.agents.deps.parser import Parser
@@ -143,8 +137,7 @@ class DepsAgent(ExecutorAgent):
         model = horizon_model(path)
         if model.env != card.name:
             raise LdmError(
-                f"The horizon model in {path} is of {model.env}, not of {card.name}.",
-                REMEDY,
+                f"The horizon model in {path} is of {model.env}, not of {card.name}.", REMEDY
             )
         return model
 

@@ -150,12 +150,7 @@ class Loop:
         if options.explainer == "dialogue":
             return cleaned(self._dialogue(self.llm, "why", options.explanation))
         return explain(
-            self.llm,
-            self.episode.card,
-            self.episode.goal,
-            turn.description,
-            self.examples,
-            options,
+            self.llm, self.episode.card, self.episode.goal, turn.description, self.examples, options
         )
 
     def _dialogue(self, llm: LLM, subject: Literal["plan", "why"], tokens: int) -> str:
