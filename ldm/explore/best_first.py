@@ -285,7 +285,9 @@ class _Search:
 
     def _enter(self, node: TreeNode, position: Position, cost: float) -> int:
         """Record a node that was reached; return its number."""
-        state, node = position.situation, entered(node, position, self._options.depth)
+        state, node = position.situation, entered(node, position)
+        if node.fate == "grown" and node.depth >= self._options.depth:
+            node = replace(node, fate="depth")
         if node.fate in ("grown", "depth") and state in self._states:
             node = replace(node, fate="merged")
         self._states.add(state)

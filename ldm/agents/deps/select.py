@@ -6,7 +6,6 @@ import math
 import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from ldm.agents.deps.describe import amount, held
 from ldm.agents.deps.plans import Goal, Plan
@@ -34,14 +33,6 @@ def candidates(
             and (not goal.tool or amount(goal.tool, counts, reading) > 0)
         )
     )
-
-
-class Selector(Protocol):
-    """Chooses among goals that can be pursued now."""
-
-    def choose(self, goals: Sequence[Goal], now: TimeStep) -> Goal:
-        """Return the goal to pursue next; `goals` has one or more."""
-        ...
 
 
 class InOrder:
@@ -100,6 +91,10 @@ class Soonest:
             return goals[0]
         times = self.times(goals, now)
         return goals[list(times).index(min(times))]
+
+
+#: Chooses which of the goals that can be pursued now, one or more, is next.
+Selector = InOrder | AtRandom | MostSimilar | Soonest
 
 
 def scaled(ticks: float) -> float:
