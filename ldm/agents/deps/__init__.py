@@ -73,7 +73,11 @@ class DepsAgent(ExecutorAgent):
         vocabulary = Vocabulary.of(episode.card)
         llm = self._resources.model(episode)
         planner = self._resources.model(episode, "planner")
-        parser = self._parser(vocabulary)
+        embedding = self._resources.embedding
+        nearest = None
+        if embedding is not None and not vocabulary.free:
+            nearest = Nearest(vocabulary, embedding)
+        parser = Parser(vocabulary, nearest, options.max_goals)
         demonstrations = examples(
             episode.env_name, options.demonstrations, episode.kind, options.shots, vocabulary
         )
@@ -94,13 +98,6 @@ class DepsAgent(ExecutorAgent):
                 rounds = [turn.as_data() for turn in loop.turns]
                 episode.note(NOTE, method=options.method, rounds=rounds)
 
-    def _parser(self, vocabulary: Vocabulary) -> Parser:
-        embedding = self._resources.embedding
-        nearest = None
-        if embedding is not None and not vocabulary.free:
-            nearest = Nearest(vocabulary, embedding)
-        return Parser(vocabulary, nearest, self.options.max_goals)
-
     def _selector(self, episode: Episode) -> Selector:
         """Return what chooses among goals in an episode."""
         options, card = self.options, episode.card
@@ -111,7 +108,10 @@ class DepsAgent(ExecutorAgent):
         match arm:
             case "horizon":
                 if model is None:
-                    raise _no_horizon(card)
+                    raise LdmError(
+                        f"There is no horizon model for {card.name}.",
+                        f"{REMEDY} Then name it with --agent.horizon FILE.",
+                    )
                 return Soonest(partial(model.times, card=card))
             case "random":
                 return AtRandom(self._resources.seed, episode.task_id)
@@ -140,10 +140,3 @@ class DepsAgent(ExecutorAgent):
                 "`ldm doctor` says which embedders are installed.",
             )
         return embedding
-
-
-def _no_horizon(card: Card) -> LdmError:
-    return LdmError(
-        f"There is no horizon model for {card.name}.",
-        f"{REMEDY} Then name it with --agent.horizon FILE.",
-    )
