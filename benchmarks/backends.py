@@ -17,14 +17,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ldm.config import Evaluate
+from ldm.config import Evaluate, Section
 from ldm.embed import load_embedder
 from ldm.envs import load_env
 from ldm.memory import Contents, Memory, generations, inspect
@@ -141,11 +141,22 @@ def copy(location: str, address: str, env: str) -> None:
             pass
 
 
+@dataclass(frozen=True)
+class PlayerWith(PlayerBuilder):
+    """Build an agent with a memory that is open already."""
+
+    known: Knowledge | None = None
+
+    def knowledge(self, env: str) -> Knowledge:
+        assert self.known is not None  # noqa: S101 - it is given
+        return self.known
+
+
 def played(spec: Evaluate, knowledge: Knowledge, episodes: int) -> list[Any]:
     """Return what came of each task: result and steps, without times."""
     from ldm.episode import run_episode
 
-    env, agent = PlayerBuilder(spec)(None, knowledge)
+    env, agent = PlayerWith(spec, known=knowledge)()
     with closing(env):
         tasks = select(env.tasks(spec.split), limit=episodes)
         outcomes = []
@@ -166,11 +177,12 @@ def main() -> None:
     parser.add_argument("--memory", default=".ldm/memory")
     parser.add_argument("--episodes", type=int, default=60)
     arguments = parser.parse_args()
-    options = {"data": arguments.data} if arguments.data else ()
-    with closing(build_environment(arguments.env, options)) as env:
+    options = {"data": arguments.data} if arguments.data else {}
+    section = Section.read({"name": arguments.env, **options})
+    with closing(build_environment(section)) as env:
         split, name = arguments.split or load_env(arguments.env).default_split, env.card.name
     place = arguments.memory
-    spec = Evaluate({"name": arguments.env, **options}, split, "ldm", memory=place)
+    spec = Evaluate(section, split, "ldm", memory=place)
     embedder = load_embedder()
     reasoner = OfflineReasoner(embedder)
     with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as address:

@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--env", choices=sorted(FILES), default="alfworld")
     parser.add_argument("--games", type=int, default=40)
     parser.add_argument("--budget", type=int, default=50, help="steps of an episode")
-    parser.add_argument("--agent.certainty", type=float, default=CERTAINTY)
+    parser.add_argument("--certainty", type=float, default=CERTAINTY)
     parser.add_argument("--share", type=float, default=SHARE, help="of the steps, asked at most")
     arguments = parser.parse_args()
     if arguments.part == "skill" and arguments.env == "webshop":

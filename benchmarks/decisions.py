@@ -75,13 +75,14 @@ def measured(data: Path, episodes: Path, games: int) -> dict[str, Any]:
     from ldm import Memory, build_memory
     from ldm.agents import Resources
     from ldm.agents.ldm import LdmAgent, LdmOptions
+    from ldm.config import Section
     from ldm.embed import load_embedder
     from ldm.episode import run_episode
     from ldm.reason.offline import OfflineReasoner
     from ldm.run.builders import build_environment
 
     embedder = load_embedder()
-    env = build_environment("alfworld", (("data", str(data.resolve())),), None)
+    env = build_environment(Section.read({"name": "alfworld", "data": str(data.resolve())}))
     with tempfile.TemporaryDirectory() as folder:
         build_memory([episodes], memory=folder)
         memory = Memory.open(folder, "alfworld", embedder=embedder)

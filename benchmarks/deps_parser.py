@@ -26,7 +26,7 @@ def main() -> None:
     """Print a line for each number of faults."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--env", default="minecraft")
-    options.add_argument("--agent.plans", type=int, default=10_000, help="of each sort")
+    options.add_argument("--plans", type=int, default=10_000, help="of each sort")
     chosen = options.parse_args()
     vocabulary = Vocabulary.of(load_env(chosen.env).card)  # type: ignore[attr-defined]
     parser = Parser(vocabulary)

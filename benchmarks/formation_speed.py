@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +29,13 @@ from ldm.types import Trajectory
 from tests.integration.test_prompted_cli import reply
 from tests.llm.server import Behaviour, FakeServer
 
-MODEL = ldm.ModelOptions(reasoner_llm="scripted")
-
 
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--env", default="alfworld")
     parser.add_argument("--episodes", type=int, default=100)
-    parser.add_argument("--models.concurrency", type=int, default=8)
+    parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--delay", type=float, default=0.5)
     parser.add_argument("--token-delay", type=float, default=0.005)
     arguments = parser.parse_args()
@@ -77,7 +74,7 @@ def formed(
         (built,) = ldm.build_memory(
             episodes,
             str(memory),
-            models=replace(MODEL, concurrency=concurrency),
+            ldm.Build(models={"reasoner_llm": "scripted", "concurrency": concurrency}),
             runtime=ldm.Runtime(
                 server=Connection(server.url), embeddings=memory.parent / "embeddings"
             ),

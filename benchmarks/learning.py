@@ -167,7 +167,7 @@ class Series:
         """Return the report of round `number`, with its wall time."""
 
         def refine() -> dict[str, Any]:
-            generations = ldm("memory", "log", "--memory", self._memory)["generations"]
+            generations = ldm("memory", "show", "--memory", self._memory)["generations"]
             before = self._generation(number - 1)
             if generations[-1]["number"] > before:  # an earlier attempt that was not reported
                 ldm_text("memory", "rollback", before, "--yes", "--memory", self._memory)

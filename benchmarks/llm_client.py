@@ -37,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--latency", type=float, default=0.2)
-    parser.add_argument("--models.concurrency", type=int, default=64)
+    parser.add_argument("--concurrency", type=int, default=64)
     arguments = parser.parse_args()
     with serving(arguments.latency) as url, tempfile.TemporaryDirectory() as folder:
         client = new_client(url, arguments.concurrency, Path(folder))

@@ -64,7 +64,7 @@ def made(place: Path, options: argparse.Namespace) -> Run:
     memory = str(place / "memory")
     ldm.build_memory(data, memory)
     contents = inspect(memory, ENV)
-    plan = {
+    spec = {
         "env": ENV,
         "split": "made_up",
         "agent": "ldm",
@@ -72,7 +72,7 @@ def made(place: Path, options: argparse.Namespace) -> Run:
         "generation": 0,
         "memory_digest": contents.generation.digest,
     }
-    run = create(place / "runs", ("benchmark",), Manifest("eval", {"plan": plan}, {"env": ENV}))
+    run = create(place / "runs", ("benchmark",), Manifest("eval", spec, {"env": ENV}))
     rng = random.Random(0)
     known = [(row.tuple.id, row.tuple.observation, row.tuple.action) for row in contents.rows]
     episodes = [episode(number, known, rng, options) for number in range(options.episodes)]

@@ -30,8 +30,8 @@ WAYS = {
     "1 worker": ("--workers", "1"),
     "2 workers": ("--workers", "2"),
     "4 workers": ("--workers", "4"),
-    "Ray, 1 worker": ("--workers", "1", "--backend", "ray", "--ray-address", "local"),
-    "Ray, 2 workers": ("--workers", "2", "--backend", "ray", "--ray-address", "local"),
+    "Ray, 1 worker": ("--workers", "1", "--backend", "ray"),
+    "Ray, 2 workers": ("--workers", "2", "--backend", "ray"),
 }
 KILLED = "Ray, 2 nodes, 1 killed"
 
@@ -50,8 +50,9 @@ def played(place: Path, options: Sequence[str], tasks: int, nodes: Nodes | None 
     """Evaluate below `place`; return what was recorded. nodes: where, one of them being killed."""
     started = time.perf_counter()
     command = [sys.executable, "-m", "ldm.cli", "eval", *options, "--runs", str(place)]
+    env = {**nodes.environment, "RAY_ADDRESS": nodes.address} if nodes else None
     process = subprocess.Popen(  # noqa: S603 - ldm itself
-        command, stdout=subprocess.DEVNULL, env=nodes.environment if nodes else None
+        command, stdout=subprocess.DEVNULL, env=env
     )
     if nodes:
         while process.poll() is None and recorded(place) < tasks / 3:
@@ -93,7 +94,7 @@ def main() -> int:
             place = Path(folder) / str(number)
             if way == KILLED:
                 with two_nodes(Path.home()) as nodes:
-                    where = ("--backend", "ray", "--ray-address", nodes.address)
+                    where = ("--backend", "ray")
                     outcome = played(place, [*options, *where], arguments.episodes, nodes)
             else:
                 outcome = played(place, [*options, *more], arguments.episodes)

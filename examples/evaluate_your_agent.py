@@ -77,7 +77,7 @@ def main(
     # Does nothing where the memory holds these episodes already.
     ldm.build_memory(data, memory, ldm.Build("alfworld"))
     runs = []
-    for control in (None, "random"):
+    for control in ("", "random"):
         spec = ldm.Evaluate(
             "alfworld",
             "demo_test",

@@ -532,7 +532,10 @@ def typed(options: type[T], values: Mapping[str, Any], owner: str) -> T:
 
 
 def parsed(hint: Any, value: Any) -> Any:
-    """Return a value, or the text of one, as its type. Raises ValueError if it does not fit."""
+    """Return a value, or the text of one, as its type: of a path, the full one, as runs record it.
+
+    Raises ValueError if it does not fit.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     text = isinstance(value, str)
@@ -541,9 +544,10 @@ def parsed(hint: Any, value: Any) -> Any:
     if text and get_origin(hint) in (tuple, list, frozenset):
         value = tuple(part.strip() for part in value.split(",") if part.strip())
     try:
-        return _adapter(TypeAdapter, hint).validate_python(value)
+        result = _adapter(TypeAdapter, hint).validate_python(value)
     except ValidationError as error:
         raise ValueError(error.errors(include_url=False)[0]["msg"]) from error
+    return result.expanduser().absolute() if isinstance(result, Path) else result
 
 
 @cache

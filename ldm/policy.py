@@ -52,19 +52,19 @@ class PolicyOptions:
     ] = "embedding"
     outcomes: Annotated[bool, "Let the outcomes of recalled tuples count"] = True
     max_recall_share: Annotated[
-        float, "Share of an episode's steps after which an added tuple gives way to others"
+        float, "Share of steps after which an added tuple gives way to others"
     ] = 0.5
     prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
     thought: Annotated[Thought, "Let the model think briefly before each decision"] = "none"
     histories: Annotated[
         Histories,
-        "Have notes written with the decision, or as in the paper by two calls before it",
+        "Write notes with the decision, or by two calls before it as published",
     ] = "combined"
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[float, "Minimum share of the votes for memory to be sure"] = CERTAINTY
     near: Annotated[float, "Minimum similarity of the nearest recall for memory to be sure"] = NEAR
     consult_share: Annotated[
-        float, "Maximum share of steps at which a model is asked because memory is unsure"
+        float, "Maximum share of steps at which a model is asked, as memory is unsure"
     ] = SHARE
 
     def __post_init__(self) -> None:

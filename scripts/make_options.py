@@ -7,6 +7,7 @@ tests/test_docs.py holds the page to the command line.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -16,19 +17,39 @@ from ldm.cli.options import HELP_ALL, SpecCommand
 
 PAGE = Path(__file__).parents[1] / "docs" / "usage" / "options.md"
 WIDTH = "100"
+#: The first heading below a command's description.
+HEADING = re.compile(r"^(?!Examples)[A-Z][\w ]*:$", re.M)
+#: The same in all commands that have them.
+MODELS = re.compile(r"\nOptions of models:\n.*?(?=\n\n|\Z)", re.S)
+#: Headings that are not repeated where they say the same.
+SHARED = ("Model:", "Limits:", "Running:")
+HELP = re.compile(r"(?:\nGeneral:)?\n  -h, --help .*")
 
 
 def page() -> str:
     """Return the page."""
     runner = CliRunner(env={"COLUMNS": WIDTH, "TERMINAL_WIDTH": WIDTH})
     parts = [
-        "# Every option\n\nMade by `python scripts/make_options.py`. "
-        "Options of agents and environments: `ldm agents NAME`, `ldm envs NAME`.\n"
+        "# Every option\n\nMade by `python scripts/make_options.py`. `ldm agents NAME` and "
+        "`ldm envs NAME` list\nthe options of an agent (`--agent.NAME`) and an environment "
+        "(`--env.NAME`); those of models\ncome once, at the end.\n"
     ]
+    models, listed = "", dict[str, str]()
     for words, command in every_command():
         flag = HELP_ALL if isinstance(command, SpecCommand) else "--help"
-        text = runner.invoke(app, [*words.split(), flag]).output.strip()
-        parts.append(f"## ldm {words}\n\n```text\n{text}\n```\n")
+        text = HELP.sub("", runner.invoke(app, [*words.split(), flag]).output).strip()
+        if shared := MODELS.search(text):
+            models, text = shared[0].strip(), MODELS.sub("", text)
+        usage, _, below = text.partition("\n")
+        first = HEADING.search(below)
+        own = []
+        for group in (below[first.start() :] if first else "").strip().split("\n\n"):
+            heading = group.partition("\n")[0]
+            same = listed.setdefault(group, words) if heading in SHARED else words
+            own.append(group if same == words else f"{heading} as ldm {same}")
+        parts.append("\n\n".join([f"## ldm {words}\n\n```text\n{usage}", *own]).rstrip())
+        parts[-1] += "\n```\n"
+    parts.append(f"## Models\n\n```text\n{models}\n```\n")
     return "\n".join(parts)
 
 

@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--episodes", type=int, default=0, help="number of episodes; 0: all")
     parser.add_argument("--games", action="store_true", help="also start every game of the data")
-    parser.add_argument("--env.engine", choices=("fast", "official"), default="fast")
+    parser.add_argument("--engine", choices=("fast", "official"), default="fast")
     arguments = parser.parse_args()
     options = ALFWorldOptions(data=arguments.data, engine=arguments.engine)
     pool = Parallel(n_jobs=arguments.workers)

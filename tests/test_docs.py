@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
+from ldm.config import hints
 from tests.cli.tree import command_tree
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,6 +87,8 @@ def problem(line: str, complete: bool) -> str:
         return ", ".join(word for word in words if word.startswith("-") and word not in options)
     if not words and not complete:
         return ""
+    if unknown := unknown_options(command, words):
+        return unknown
     try:
         # A command keeps the names of its help option from its first use on.
         command.make_context(path, words, **tree[()].context_settings)
@@ -94,12 +100,38 @@ def problem(line: str, complete: bool) -> str:
     return ""
 
 
+def unknown_options(command: Any, words: list[str]) -> str:
+    """Return the options such as --agent.k, also in sweeps, that nothing on the line has."""
+    given = dict(pairwise(words))
+    paths = {word[2:] for word in words if word.startswith("--") and "." in word.partition("=")[0]}
+    paths |= {given[name].partition("=")[0] for name in ["--sweep"] if name in given}
+    missing = []
+    for path in sorted(paths):
+        section, _, option = path.partition("=")[0].partition(".")
+        field = getattr(command, "sections", {}).get(section)
+        if field is None or not option:
+            missing.append(path)
+            continue
+        names = given.get(f"--{section}", field.default.name).split(",")
+        if ":" in names[0] or (field.of.registry and not names[0]) or "--preset" in words:
+            continue
+        known = [name for one in names for name in hints(field.of.load(one))]
+        if option.replace("-", "_") not in known:
+            missing.append(path)
+    return ", ".join(missing)
+
+
 @pytest.mark.parametrize(("file", "line", "complete"), sorted(set(shown_commands())))
 def test_every_command_that_is_shown_exists(
     file: str, line: str, complete: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))  # whatever reading an option may do, not at home
     assert not problem(line, complete), f"{file}: {line}"
+
+
+def test_the_page_of_options_is_up_to_date() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "make_options.py"))
+    assert script["PAGE"].read_text() == script["page"](), "Run `python scripts/make_options.py`."
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -151,6 +151,10 @@ def import_files(**values: Any) -> None:
     selection, assumptions = given.group(Selection), given.group(Assumptions)
     if not selection.out.name:
         raise LdmError("No output file is named.", "Name one with --out FILE.")
+    if not (0 <= selection.min_reward <= 1 and 0 <= assumptions.score <= 1):
+        raise LdmError("--min-reward and --score are from 0 to 1.", "Correct it.")
+    if selection.limit is not None and selection.limit < 1:
+        raise LdmError("--limit is 1 or more.", "Leave it out for all trajectories.")
     written_as(selection.out, selection.to or "")  # before much is read
     folders: list[str] = []
 

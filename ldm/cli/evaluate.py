@@ -126,8 +126,8 @@ def _prepared(given: Given, variations: Variations, recording: Recording) -> lis
     if recording.resume is not None:
         given.refuse_with_resume(Evaluate)
         _refuse_variations(variations)
-        return [evaluations.resume(recording.resume, given.models(), runtime)]
-    asked = _with_published_tasks(given.of(Evaluate))
+        return [evaluations.resume(recording.resume, given.model_changes(), runtime)]
+    asked = given.of(Evaluate)
     agent = Section.read(asked.pop("agent", ""))
     agents = tuple(dict.fromkeys(listed_names(agent.name)))
     asked |= {"agent": agent.options} if agent.given else {}
@@ -151,21 +151,6 @@ def _refuse_variations(variations: Variations) -> None:
             )
     if variations.repeats > 1:
         raise LdmError("--repeat cannot be added to a recorded run.", "Omit it.")
-
-
-def _with_published_tasks(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with a published list of tasks, JSONL, as an option of the environment."""
-    from ldm.envs.metadata import published_list
-
-    tasks = asked.get("tasks", ())
-    if len(tasks) != 1 or not tasks[0].endswith(".jsonl"):
-        return asked
-    env = Section.read(asked.get("env", ""))
-    published = published_list(env.name, tasks[0], asked.get("split"))
-    assert published is not None  # noqa: S101 - its name ends in .jsonl
-    file, split = published
-    rest = {name: value for name, value in asked.items() if name != "tasks"}
-    return {"split": split, **rest, "env": env.with_options(tasks=file)}
 
 
 def compare(

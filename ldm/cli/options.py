@@ -146,8 +146,12 @@ class Given:
         return owner(**self._own(owner))
 
     def models(self) -> Section:
-        """Return the given model options."""
+        """Return the given model options, those of environment variables among them."""
         return Section.read(self._sections(Evaluate).get("models", {}))
+
+    def model_changes(self) -> Section:
+        """Return the model options of the command line, for a run that has recorded its models."""
+        return Section.read(self._sections(Evaluate, {}).get("models", {}))
 
     def refuse_with_resume(self, *owners: type[Any]) -> None:
         """Raise LdmError for an option that a resumed run has recorded.
@@ -177,15 +181,21 @@ class Given:
             if name in known and _is_given(known[name], value)
         }
 
-    def _sections(self, owner: type[Any]) -> dict[str, dict[str, Any]]:
-        """Return section → option → value, from dotted options and from those short for one."""
+    def _sections(
+        self, owner: type[Any], variables: Mapping[str, str] | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """Return section → option → value, from dotted options and from those short for one.
+
+        variables: model options where the command line gives none; default: `model_names`.
+        """
         shorts = {
             one.option.path: self.values.get(name)
             for each in self.command.owners  # type: ignore[attr-defined]
             for name, one in hints(each).items()
             if one.option is not None and one.option.path
         }
-        paths: dict[str, Any] = {f"models.{k}": v for k, v in model_names().items()}
+        named = model_names() if variables is None else variables
+        paths: dict[str, Any] = {f"models.{k}": v for k, v in named.items()}
         paths |= {path: value for path, value in shorts.items() if value is not None}
         paths |= self.values[CONTEXT].meta[SECTIONS]
         result: defaultdict[str, dict[str, Any]] = defaultdict(dict)
@@ -379,7 +389,13 @@ def listed_ids(named: str) -> tuple[str, ...]:
         lines = text.read_bytes(path).decode().splitlines()
     except UnicodeDecodeError as error:
         raise LdmError(f"{path} is not UTF-8 text: {error.reason}.", "Save it as UTF-8.") from error
-    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    ids = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    if ids and ids[0].startswith("{"):
+        raise LdmError(
+            f"{path} holds JSON, not task ids.",
+            "List ids, one a line; a published list of textcraft is named with --env.tasks.",
+        )
+    return ids
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]

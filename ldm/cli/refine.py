@@ -78,7 +78,7 @@ def refine(**values: Any) -> None:
     runtime, dry_run = recording.runtime(), exploration.dry_run
     if recording.resume is not None:
         given.refuse_with_resume(Refine)
-        recorded = refinement.resume(recording.resume, given.models(), runtime)
+        recorded = refinement.resume(recording.resume, given.model_changes(), runtime)
     else:
         asked = given.of(Refine)
         if exploration.preset is not None:

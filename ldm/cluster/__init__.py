@@ -101,7 +101,7 @@ class RayCluster:
                 raise LdmError(
                     f"The Ray cluster at {self.address} cannot be used: {_last_line(error)}",
                     "Start one with `ray start --head`, with the same versions of Python and Ray, "
-                    "or use --ray-address local.",
+                    "or set RAY_ADDRESS=local.",
                 ) from error
         return ray
 

@@ -142,15 +142,13 @@ class Metadata:
     """What an environment class may declare.
 
     data: its published data. shipped: the splits to use if those data are missing.
-    stored_split: the split of a published list of tasks, the file of the environment's option
-    `tasks`; "" without such lists. batch_size: B of LDM², trajectories in a batch. formats: formats
-    of its own recordings, name → dotted name of the module that reads them
-    (`ldm.envs.formats.Format`). extra: packages needed for some uses only.
+    batch_size: B of LDM², trajectories in a batch. formats: formats of its own recordings, name →
+    dotted name of the module that reads them (`ldm.envs.formats.Format`). extra: packages needed
+    for some uses only.
     """
 
     data: DataSource | None = None
     shipped: ShippedSplits | None = None
-    stored_split: str = ""
     batch_size: int = BATCH_SIZE
     formats: Mapping[str, str] = field(default_factory=dict)
     extra: Extra | None = None
@@ -203,29 +201,6 @@ def registered() -> tuple[dict[str, type[EnvironmentBase]], dict[str, LdmError]]
         except LdmError as error:
             broken[name] = error
     return usable, broken
-
-
-def published_list(env: str, tasks: str | None, split: str | None) -> tuple[str, str] | None:
-    """Return (file, split) if --tasks names a published list (JSONL), else None.
-
-    Raise LdmError if `env` plays no such lists, or `split` is not played from one.
-    """
-    if tasks is None or not tasks.endswith(".jsonl"):
-        return None
-    splits = {name: metadata_of(one).stored_split for name, one in registered()[0].items()}
-    playing = {name: stored for name, stored in splits.items() if stored}
-    if env not in playing:
-        raise LdmError(
-            f"{tasks} is a published list of tasks, and {env or 'no environment'} cannot play it.",
-            f"Use --env {' or '.join(playing)}; or name task ids: a,b or a text file.",
-        )
-    stored = playing[env]
-    if split is not None and not split.startswith(stored):
-        raise LdmError(
-            f"{tasks} is a published list of tasks, but --split {split} is not played from it.",
-            f"Leave --split out, or give {stored} or a split of {env} that begins so.",
-        )
-    return str(Path(tasks).expanduser().absolute()), stored
 
 
 def _words(value: Any) -> str:

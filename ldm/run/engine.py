@@ -558,8 +558,8 @@ def _resumed(run: Run, spec: S, now: Member[S], models: Section) -> Member[S]:
     for name, value in models.given:
         if name.endswith("llm") and value != spec.models.options.get(name):
             raise LdmError(
-                f"{run.directory} was started with --models.{name} {spec.models.text(name, 'none')}"
-                f", not {value}.",
+                f"{run.directory} was started with {name.replace('_', '-')} "
+                f"{spec.models.text(name, 'none')}, not {value}.",
                 "Omit the option, or start a new run.",
             )
     spec = replace(spec, models=spec.models.with_options(**models.options))

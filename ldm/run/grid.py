@@ -92,9 +92,10 @@ def say_limits(specs: Sequence[Evaluate | OptimisePlan], runtime: Runtime) -> No
     """Warn that cost limits apply per run if several runs call models."""
     calling, models = [spec for spec in specs if roles(spec)], models_of(specs[0])
     limits = ("max_usd", "max_tokens", "max_calls")
-    names = [name for name in limits if getattr(models, name) is not None]
+    names = [f"--models.{name}" for name in limits if getattr(models, name) is not None]
     if names and len(calling) > 1:
-        runtime.message(f"{', '.join(names)}: the limit applies to each of {len(calling)} runs.")
+        options = ", ".join(names).replace("_", "-")
+        runtime.message(f"{options}: the limit applies to each of {len(calling)} runs.")
 
 
 def repeated(specs: Sequence[Evaluate]) -> list[list[int]]:
@@ -241,6 +242,11 @@ def _swept(specs: Sequence[Evaluate], sweep: str | None) -> list[Evaluate]:
             for spec in specs
             for value in values
         ]
+    if section not in ("", "agent"):
+        raise LdmError(
+            f"--sweep {sweep} names no option of an evaluation.",
+            "Sweep agent.NAME, env.NAME or models.NAME.",
+        )
     agents = ", ".join(dict.fromkeys(spec.agent.name for spec in specs))
     _check_swept(name, {one for spec in specs for one in option_names(spec)}, agents)
     result: list[Evaluate] = []

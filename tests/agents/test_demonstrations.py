@@ -178,7 +178,7 @@ def test_nothing_that_is_evaluated_by_default_is_shown(name: str) -> None:
 def test_no_published_task_of_textcraft_is_shown(shared_data: Path) -> None:
     env_class = load_env("textcraft")
     published = shared_data / "textcraft" / "adapt_test_200.jsonl"
-    env = env_class(env_class.Options(tasks=str(published)))
+    env = env_class(env_class.Options(tasks=published))
     sources = demonstrations.sources("textcraft", None, 2, with_skills=True, with_plans=True)
     assert len(sources) > len(demonstrations.sources("textcraft", None, 2))
     check_leakage(sources, env.tasks("stored"))

@@ -83,12 +83,7 @@ def test_a_sweep_compares_depths_in_one_command(run: Run, server: FakeServer, pl
 def test_a_sweep_of_strengths_stands_beside_other_agents(run: Run, server: FakeServer) -> None:
     outcome = run(*ADAPT[:-1], "adapt,random", "--sweep", "agent.strength=task,hybrid,skills")
     assert outcome.code == 0, outcome.err
-    for label in (
-        "adapt strength=task",
-        "adapt strength=hybrid",
-        "adapt strength=skills",
-        "random",
-    ):
+    for label in ("strength=task", "strength=hybrid", "strength=skills", "random"):
         assert label in outcome.out
 
 
@@ -110,7 +105,12 @@ def test_baselines_have_the_same_executor_by_one_option(run: Run, server: FakeSe
 
 @pytest.mark.parametrize(
     ("sweep", "message"),
-    [("d_max", "not NAME=A,B,C"), ("speed=1,2", "has no option 'speed'"), ("d_max=", "not NAME")],
+    [
+        ("d_max", "not PATH=A,B,C"),
+        ("agent.d_max=", "not PATH=A,B,C"),
+        ("speed=1,2", "has no option 'speed'"),
+        ("plan.d_max=1,2", "names no option of an evaluation"),
+    ],
 )
 def test_a_sweep_that_makes_no_sense_is_refused(
     run: Run, server: FakeServer, place: Path, sweep: str, message: str
@@ -129,20 +129,20 @@ def test_a_sweep_is_not_added_to_a_recorded_run(run: Run, server: FakeServer) ->
 
 
 def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path) -> None:
-    run(*ADAPT)
+    run(*ADAPT, "--agent.strength", "task")
     (directory,) = (place / "runs").iterdir()
-    listing = run("runs", "tree", directory)
+    listing = run("runs", "show", directory, "--tree")
     assert "Trees" in listing.out
     assert all(task in listing.out for task in IDS)
-    tree = run("runs", "tree", directory, IDS[0]).out
+    tree = run("runs", "show", directory, IDS[0], "--tree").out
     goal = next(task.goal for task in TASKS.values() if task.id == IDS[0])
     assert "solved, k_max 3" in tree
     assert f"{goal}  [k 1, executor says failed" in tree
     assert f"  Step 2: {goal}, end  [k 2, executor says failed" in tree
     assert f"    Step 1: {goal}, really  [k 3, executor the environment ended" in tree
-    outcome = run("runs", "tree", directory, "nothing like it")
+    outcome = run("runs", "show", directory, "nothing like it", "--tree")
     assert outcome.code == 1
-    assert "No goal of this run matches" in outcome.err
+    assert "No task matches" in outcome.err
 
 
 def test_other_evaluations_have_no_tree(run: Run, place: Path) -> None:
@@ -151,7 +151,7 @@ def test_other_evaluations_have_no_tree(run: Run, place: Path) -> None:
     )
     assert outcome.code == 0, outcome.err
     (directory,) = (place / "runs").iterdir()
-    outcome = run("runs", "tree", directory)
+    outcome = run("runs", "show", directory, "--tree")
     assert outcome.code == 1
     assert "has no trees" in outcome.err
 

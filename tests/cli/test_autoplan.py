@@ -16,7 +16,7 @@ from tests.llm.server import FakeServer
 
 pytestmark = pytest.mark.usefixtures("place")
 
-BRIEF = ("--iterations", "2", "--batch", "2", "--pool", "6", "--steps", "50")
+BRIEF = ("--iterations", "2", "--batch", "2", "--plan.pool", "6", "--plan.steps", "50")
 AUTOPLAN = ("autoplan", "--env", "alfworld", "--kind", "heat", *BRIEF, "--llm", "cook")
 
 
@@ -65,10 +65,8 @@ def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeSe
     assert "autoplan starts with an empty plan" in planless.err
     without = json.loads(planless.out)
     assert (with_plan["success_rate"], without["success_rate"]) == (1.0, 0.0)
-    again = run("eval", "--resume", with_plan["run"], "--agent.plans", "plans")
+    again = run("eval", "--resume", with_plan["run"])
     assert again.code == 0, again.err
-    other = run("eval", "--resume", without["run"], "--agent.plans", "plans")
-    assert "was started with agent options" in other.err
 
     learnt = ("--split", "demo_train", "--tasks", plan_file.pool[0], "--llm", "cook")
     outcome = run(*command[:-2], *learnt, "--agent.plans", "plans")
@@ -81,17 +79,8 @@ def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeSe
 def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer) -> None:
     assert run(*AUTOPLAN, "--iterations", "1").code == 0
     command = ("eval", "--env", "alfworld", "--agent", "autoplan", "--split", "demo_test")
-    evaluation = (
-        *command,
-        "--kinds",
-        "heat",
-        "--limit",
-        "2",
-        "--agent.budget",
-        "2",
-        "--llm",
-        "cook",
-    )
+    subset = ("--kinds", "heat", "--limit", "2", "--agent.budget", "2", "--llm", "cook")
+    evaluation = (*command, *subset)
     assert run(*evaluation, "--agent.plans", "plans").code == 0
     (evaluated,) = (place / "runs").glob("alfworld-*")
     assert run("eval", "--resume", evaluated).code == 0
@@ -157,7 +146,6 @@ def test_one_that_is_stopped_while_the_plan_is_rewritten_says_how_to_go_on(
         *AUTOPLAN, "--iterations", "1", "--models.max-calls", str(calls - 1), "--workers", "1"
     )
     assert stopped.code == 1
-    assert "What was done is recorded in" in stopped.err
     assert f"ldm autoplan --resume {Path('runs') / the_run(place).name}" in stopped.err
     assert run("autoplan", "--resume", the_run(place), "--models.max-calls", "9999").code == 0
 
@@ -201,7 +189,7 @@ def test_evaluated_tasks_are_not_learnt_from(run: Run, place: Path, server: Fake
         (("--env", "alfworld", "--kind", "bake"), "no kind 'bake'"),
         (("--env", "alfworld", "--kind", "heat", "--split", "demo_test"), "not a training split"),
         (("--env", "alfworld", "--kind", "heat", "--batch", "0"), "batch must be at least 1"),
-        (("--env", "alfworld", "--kind", "heat", "--agent.speed", "1"), "no option 'speed'"),
+        (("--env", "alfworld", "--kind", "heat", "--plan.speed", "1"), "no option 'speed'"),
         (("--resume", "nowhere"), "nowhere is not a run"),
     ],
 )
@@ -226,4 +214,4 @@ def test_a_resumed_run_keeps_its_options(run: Run, place: Path, server: FakeServ
     run(*AUTOPLAN, "--iterations", "1")
     outcome = run("autoplan", "--resume", the_run(place), "--batch", "3")
     assert outcome.code == 1
-    assert "--batch cannot be given" in outcome.err
+    assert "--plan.batch cannot be given" in outcome.err

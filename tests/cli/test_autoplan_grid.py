@@ -19,7 +19,8 @@ __all__ = ["reply"]  # what the server answers
 pytestmark = pytest.mark.usefixtures("place")
 
 TOY = ("--env", "tests.toy:ToyEnv")
-BRIEF = ("--iterations", "2", "--batch", "2", "--pool", "4", "--steps", "9", "--workers", "1")
+SHORT = ("--iterations", "2", "--batch", "2", "--plan.pool", "4", "--plan.steps", "9")
+BRIEF = (*SHORT, "--workers", "1")
 AUTOPLAN = ("autoplan", *TOY, *BRIEF, "--llm", "washer")
 EVALUATE = ("eval", *TOY, "--agent", "autoplan", "--agent.budget", "9", "--llm", "washer")
 
@@ -79,13 +80,12 @@ class TestIterations:
     @pytest.mark.slow
     def test_are_swept_by_an_evaluation(self, run: Run, place: Path, server: FakeServer) -> None:
         assert run(*AUTOPLAN, "--kind", "wash").code == 0
-        sweep = ("--kinds", "wash", "--agent.plans", "plans", "--sweep", "plan.iteration=0,1,2")
+        sweep = ("--kinds", "wash", "--agent.plans", "plans", "--sweep", "agent.iteration=0,1,2")
         first = printed(run, *EVALUATE, *sweep)
         rates = [one["success_rate"] for one in (first, *first["compared"])]
         assert rates == [0, 1, 1]
-        outcome = run(
-            *EVALUATE, "--kinds", "wash", "--agent.plans", "plans", "--plan.iteration", "3"
-        )
+        missing = ("--kinds", "wash", "--agent.plans", "plans", "--agent.iteration", "3")
+        outcome = run(*EVALUATE, *missing)
         assert outcome.code == 1
         assert "There is no plan of iteration 3 for wash in toy." in outcome.err
         assert "There is: 0, 1, 2." in outcome.err
@@ -103,7 +103,7 @@ class TestIterations:
         assert (len(plans), len(evaluations)) == (1, 3)
         manifest = json.loads((evaluations[0] / "run.json").read_text())
         options = manifest["spec"]["agent"]
-        assert options["budget"] == "9"
+        assert options["budget"] == 9
         assert "temperature" not in options  # greedy
         paid = len(server.bodies)
         again = printed(run, "autoplan", "--resume", str(plans[0]))
@@ -122,18 +122,8 @@ class TestIterations:
 
 
 class TestRepeats:
-    SWEEP = (
-        "--kind",
-        "wash",
-        "--repeat",
-        "4",
-        "--sweep",
-        "batch=1,2",
-        "--iterations",
-        "1",
-        "--seed",
-        "3",
-    )
+    FOUR = ("--kind", "wash", "--repeat", "4", "--iterations", "1", "--seed", "3")
+    SWEEP = (*FOUR, "--sweep", "plan.batch=1,2")
 
     @pytest.mark.slow
     def test_tell_settings_apart_by_the_papers_t_test(
@@ -206,7 +196,7 @@ class TestGoingOn:
         optimising = sum(bool(body.get("temperature")) for body in server.bodies)
         calls = optimising + 20 if while_evaluating else 40
         outcome = stopped_after(run, server, calls, *AUTOPLAN, *self.GRID)
-        first = runs(place, "autoplan-ToyEnv-fetch-repeat_1")[0]
+        first = runs(place, "autoplan-ToyEnv-fetch")[0]
         assert f"`ldm autoplan --resume {Path('runs') / first.name} --trust`" in outcome.err
         assert bool(runs(place, "ToyEnv-test-autoplan")) is while_evaluating
         again = printed(run, "autoplan", "--resume", str(first), "--trust", "--workers", "1")
@@ -223,7 +213,7 @@ class TestGoingOn:
         assert "model calls (95 % prediction interval" in outcome.out
         assert "The evaluation comes on top: 4 episodes" in outcome.out
         assert not (place / "plans").exists()
-        first = runs(place, "autoplan-ToyEnv-fetch-repeat_1")[0]
+        first = runs(place, "autoplan-ToyEnv-fetch")[0]
         assert f"Resume with `ldm autoplan --resume {Path('runs') / first.name}" in outcome.out
         before = len(server.bodies)
         calls = float(outcome.out.partition(" model calls")[0].split()[-1].replace(",", ""))
@@ -265,7 +255,7 @@ def comparable(outcome: Any) -> Any:
     ("options", "message"),
     [
         (("--kind", "each", "--curve"), "--curve and --limit are for --eval SPLIT"),
-        (("--kind", "wash", "--sweep", "batch"), "is not NAME=A,B,C"),
+        (("--kind", "wash", "--sweep", "batch"), "is not PATH=A,B,C"),
         (("--kind", "wash", "--sweep", "plan.speed=1,2"), "no option 'speed'"),
         (("--kind", "wash,bake"), "no kind 'bake'"),
         (("--kind", "each", "--plan.pool", "7", "--batch", "7"), "fewer than a batch"),

@@ -31,7 +31,7 @@ def shipped(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_builds_refines_and_evaluates_with_commands_that_it_shows(
     run: Run, shipped: Path
 ) -> None:
-    outcome = run("demo", "--env", "toy", "--tasks", 2, "--limit", 2, "--folder", "my demo")
+    outcome = run("demo", "--env", "toy", "--limit", 2, "--folder", "my demo")
     assert outcome.code == 0, outcome.err
     assert generations("my demo/memory", "toy")[0].number == 0
     printed = [line for line in outcome.err.splitlines() if line.startswith("$ ldm ")]

@@ -73,10 +73,14 @@ def test_where_none_is_good_enough_nothing_is_written(run: Run, tmp_path: Path) 
     assert not (tmp_path / "out.jsonl").exists()
 
 
-@pytest.mark.parametrize("reward", ["-0.1", "1.1"])
-def test_a_reward_is_between_0_and_1(run: Run, tmp_path: Path, reward: str) -> None:
-    done = run("import", episodes(tmp_path), "--min-reward", reward, "--out", tmp_path / "o.jsonl")
-    assert done.code == 2
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--min-reward", "-0.1"), ("--min-reward", "1.1"), ("--score", "1.1"), ("--limit", "0")],
+)
+def test_numbers_are_in_their_range(run: Run, tmp_path: Path, option: str, value: str) -> None:
+    done = run("import", episodes(tmp_path), option, value, "--out", tmp_path / "o.jsonl")
+    assert (done.code, f"{option} " in done.err) == (1, True)
+    assert not (tmp_path / "o.jsonl").exists()
 
 
 def test_sessions_without_a_catalogue_hold_actions_only(run: Run, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ CALLS: dict[str, tuple[str, ...]] = {
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
 ELSEWHERE = {
-    *("autoplan", "judge", "llm ask"),
+    *("autoplan", "curve", "judge", "llm ask"),
 }
 
 

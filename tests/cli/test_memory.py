@@ -121,7 +121,7 @@ class TestBuilding:
             (("nowhere",), "nowhere does not exist"),
             (("empty",), "There is no trajectory in empty"),
             (("data", "--env", "mars"), "no trajectory of mars"),
-            (("notes.txt",), "is not a JSONL file"),
+            (("notes.txt",), "is not a trajectory file"),
             (("data", "--format", "csv"), "There is no format 'csv'"),
             (("data", "--memory", "empty/.."), "holds other files and no memory"),
             (("data", "--memory", "notes.txt"), "The memory at notes.txt cannot be used"),

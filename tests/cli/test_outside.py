@@ -241,5 +241,6 @@ def test_reports_say_what_the_agent_tells(run: Run, tmp_path: Path) -> None:
     assert json.loads((run_folder / "summary.json").read_text())["overall"]["haste"] == 1.0
     episodes = (run_folder / "episodes.jsonl").read_text()
     assert '"steps":7' in episodes  # the budget on its card
-    assert "Trees" in run("runs", "tree", run_folder).out
-    assert "solved, undivided\ncrate 1\n" in run("runs", "tree", run_folder, "demo_try/1").out
+    assert "Trees" in run("runs", "show", run_folder, "--tree").out
+    tree = run("runs", "show", run_folder, "demo_try/1", "--tree").out
+    assert "solved, undivided\ncrate 1\n" in tree

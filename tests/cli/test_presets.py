@@ -79,10 +79,10 @@ def provide(one: Preset, run: Run) -> None:
 
 def small(one: Preset) -> tuple[str, ...]:
     """Options that make a preset quick: two tasks that ship, and short trials."""
-    budget = "executor_steps=3" if set(one.agents) == {"adapt"} else "budget=3"
+    budget = "--agent.executor-steps" if set(one.agents) == {"adapt"} else "--agent.budget"
     planner = ("--planner-llm", "planner") if "planner_llm" in one.content.needs else ()
     return (
-        *("--split", shipped_split(one), "--limit", "2", "--workers", "2", "--set", budget),
+        *("--split", shipped_split(one), "--limit", "2", "--workers", "2", budget, "3"),
         *planner,
     )
 
@@ -101,12 +101,12 @@ def test_it_is_estimated_and_then_played_to_the_end(
     estimated = run(*command, "--estimate")
     assert estimated.code == 0, estimated.err
     assert "model calls (95 % prediction interval" in estimated.out
-    if shipped_split(one) != one.content.evaluation.split:
-        changed = f"split {shipped_split(one)} (preset: {one.content.evaluation.split})"
+    if shipped_split(one) != one.evaluation.split:
+        changed = f"split {shipped_split(one)} (preset: {one.evaluation.split})"
         assert changed in estimated.err
     begun = re.search(r"ldm eval --resume (\S+)`", estimated.out)
     assert begun
-    played = run("eval", "--preset", name, "--resume", begun[1], "--json")
+    played = run("eval", "--resume", begun[1], "--json")
     assert played.code == 0, played.err
     result = json.loads(played.out)
     evaluated = [row for row in one.content.rows if row.agent]
@@ -158,13 +158,13 @@ class TestPublishedRows:
     def test_where_they_come_from_and_what_was_overridden_is_said(self, run: Run) -> None:
         outcome = run(*SHED, "--limit", "2", "--agent.trials", "3")
         assert (
-            "Overridden settings: limit 2 (preset: 4); trials 3 (preset: 2, default).\n"
+            "Overridden settings: limit 2 (preset: 4); agent.trials 3 (preset: 2, default).\n"
             in outcome.err
         )
         assert "Published rows are those of Sheds, arXiv 0000.00000, Table 1 (m, 12 tasks)." in (
             outcome.out
         )
-        assert "no longer the published one: limit 2 (preset: 4); trials 3" in outcome.out
+        assert "no longer the published one: limit 2 (preset: 4); agent.trials 3" in outcome.out
         assert "Human: of ten people" in outcome.out
 
     def test_json_has_them_in_the_one_object(self, run: Run) -> None:
@@ -251,19 +251,10 @@ class TestResuming:
         assert again["preset"] == first["preset"]
         assert "Human" in run("eval", "--resume", first["run"], "--trust").out
 
-    def test_a_preset_named_beside_resume_has_to_be_the_runs_own(
-        self, run: Run, place: Path
-    ) -> None:
+    def test_takes_no_preset(self, run: Run) -> None:
         directory = json.loads(run(*SHED, "--json").out)["run"]
-        resume = ("eval", "--resume", directory, "--trust", "--preset")
-        assert run(*resume, "shed.toml").code == 0
-        assert "not adapt-table2" in run(*resume, "adapt-table2").err
-        (place / "shed.toml").write_text(TOY.replace("all = 8.5", "all = 9.5"))
-        assert "has changed since" in run(*resume, "shed.toml").err
-        plain = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--limit", "1")
-        other = json.loads(run("eval", *plain, "--json").out)["run"]
-        outcome = run("eval", "--resume", other, "--trust", "--preset", "shed.toml")
-        assert "was started without a preset" in outcome.err
+        outcome = run("eval", "--resume", directory, "--trust", "--preset", "shed.toml")
+        assert "--preset cannot be added to a recorded run" in outcome.err
 
 
 class TestListing:
@@ -284,7 +275,7 @@ class TestListing:
             "environment: alfworld: valid_unseen",
             "prepare with: ldm build-memory recorded --preset ldm2 --env alfworld",
             "memory built with: formation=paper, per_kind=200, batch_size=50",
-            "memory refined with: tasks=60, split=train, env.admissible=False, index=llm",
+            "memory refined with: split=train, limit=60, env.admissible=False, index=llm",
             "differs: the paper states no steps for a trial",
             "generation=newest",
             "BUTLER: imitation learning",
@@ -317,17 +308,12 @@ def test_a_memory_is_built_and_refined_as_the_paper_did(run: Run) -> None:
     assert run("build-memory", "data", "--preset", "ldm2", "--env", "alfworld", *own).code == 0
     batches = Memory.open(".ldm/own", "alfworld", embedder=BagOfWords()).batches
     assert {batch.reasoner for batch in batches} == {"fake, trajectory"}
-    small_tree = ("--split", "demo_train", "--tasks", "1", "--depth", "2", "--dry-run", "--json")
+    small_tree = ("--split", "demo_train", "--limit", "1", "--depth", "2", "--dry-run", "--json")
     refined = run("refine", "--preset", "ldm2", "--env", "alfworld", *small_tree)
     assert refined.code == 0, refined.err
     made = json.loads(next(Path("runs").glob("refine-*/run.json")).read_text())
-    plan = made["spec"]
-    options = {**dict(plan["options"]), **dict(plan["policy_options"])}
-    assert (options["decision"], options["histories"], options["width"]) == (
-        "per-batch",
-        "paper",
-        "4",
-    )
+    search, policy = made["spec"]["search"], made["spec"]["policy"]
+    assert (search["decision"], search["width"], policy["histories"]) == ("per-batch", 4, "paper")
     unknown = run("build-memory", "data", "--preset", "react")
     assert unknown.code != 0
     assert "does not say how a memory is made" in unknown.err

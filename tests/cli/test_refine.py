@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ldm import records
+from ldm.memory import inspect
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories
@@ -53,6 +54,11 @@ def the_run(place: Path) -> Path:
     return directory
 
 
+def added_origins() -> set[str]:
+    """Where the tuples of generation 1 come from."""
+    return {row.tuple.origin for row in inspect(".ldm/memory", "toy").rows.after(0)}
+
+
 def the_plans() -> list[dict[str, Any]]:
     """What the refinements in the working directory were asked to do."""
     manifests = sorted(Path("runs").glob("refine-*/run.json"))
@@ -63,23 +69,15 @@ class TestRefining:
     def test_prints_a_table_and_makes_the_next_generation(self, run: Run, place: Path) -> None:
         outcome = run(*REFINE)
         assert outcome.code == 0, outcome.err
-        for word in (
-            "fetch",
-            "wash",
-            "first try",
-            "best",
-            "improved",
-            "Generation 1",
-            "runs/refine-",
-        ):
+        for word in ("fetch", "wash", "first try", "best", "Generation 1", "runs/refine-"):
             assert word in outcome.out
         assert "offline reasoner" in outcome.err
         assert (the_run(place) / "trees.jsonl").is_file()
         assert not (the_run(place) / "parts").exists()
-        assert "refined" in run("memory", "log").out
+        assert "refined" in run("memory", "show").out
 
     def test_json_is_one_object(self, run: Run) -> None:
-        report = json.loads(run(*REFINE, "--tasks", "8", "--json").out)
+        report = json.loads(run(*REFINE, "--limit", "8", "--json").out)
         assert (report["generation"], report["goals"], report["errors"]) == (1, 8, 0)
         assert set(report["by_kind"]) == {"fetch", "wash"}
         assert report["replayed"] == 0
@@ -88,7 +86,7 @@ class TestRefining:
     def test_the_same_seed_gives_the_same_memory(self, run: Run, place: Path) -> None:
         exported = []
         for _ in range(2):
-            run(*REFINE, "--tasks", "8", "--seed", "3")
+            run(*REFINE, "--limit", "8", "--seed", "3")
             run("memory", "export", "out.jsonl")
             exported.append((place / "out.jsonl").read_bytes())
             run("memory", "rollback", "0", "--yes")
@@ -96,36 +94,31 @@ class TestRefining:
 
     @pytest.mark.slow
     def test_a_dry_run_adds_nothing_until_it_is_resumed(self, run: Run, place: Path) -> None:
-        outcome = run(*REFINE, "--tasks", "8", "--dry-run")
+        outcome = run(*REFINE, "--limit", "8", "--dry-run")
         assert "Nothing was added" in outcome.out
-        assert "refined" not in run("memory", "log").out
+        assert "refined" not in run("memory", "show").out
         outcome = run("refine", "--resume", the_run(place))
         assert "Generation 1" in outcome.out
-        assert "refined" in run("memory", "log").out
+        assert "refined" in run("memory", "show").out
 
     @pytest.mark.slow
     def test_resumed_when_it_was_finished_it_changes_nothing(self, run: Run, place: Path) -> None:
-        first = run(*REFINE, "--tasks", "8").out
+        first = run(*REFINE, "--limit", "8").out
         assert run("refine", "--resume", f"runs/{the_run(place).name}").out == first
-        assert len(json.loads(run("memory", "log", "--json").out)["generations"]) == 2
+        assert len(json.loads(run("memory", "show", "--json").out)["generations"]) == 2
 
 
 class TestTheGate:
     """Twenty goals, of which practice makes the others solve more."""
 
-    MANY = ("--env.tasks", "28", "--tasks", "24")
+    MANY = ("--env.tasks", "28", "--limit", "24")
 
     def test_shows_what_it_kept_and_what_that_is_worth(self, run: Run) -> None:
         outcome = run(*REFINE, *self.MANY)
         assert outcome.code == 0, outcome.err
-        for word in (
-            "without and with what was learnt",
-            "practice",
-            "wash",
-            "each without its own",
-        ):
+        for word in ("without and with what was learnt", "practice", "each without its own"):
             assert word in outcome.out
-        (entry,) = json.loads(run("memory", "log", "--json").out)["generations"][1:]
+        (entry,) = json.loads(run("memory", "show", "--json").out)["generations"][1:]
         assert entry["settings"]["gate"] == "on"
         assert int(entry["settings"]["kept"]) > 0
         assert entry["settings"]["gain"].startswith("+")
@@ -141,37 +134,27 @@ class TestTheGate:
         assert len(report["gain"]) == 3
 
     def test_is_left_out_where_the_paper_is_wanted(self, run: Run) -> None:
-        outcome = run(*REFINE, "--tasks", "8", "--gate", "off")
+        outcome = run(*REFINE, "--limit", "8", "--gate", "off")
         assert "each without its own" not in outcome.out
-        added = json.loads(run("memory", "diff", "0", "1", "--json").out)["added"]
-        assert {row["tuple"]["origin"] for row in added} == {"explored"}
+        assert added_origins() == {"explored"}
 
     @pytest.mark.slow
     def test_first_tries_can_be_left_out(self, run: Run) -> None:
         run(*REFINE, *self.MANY, "--gate.solved", "false")
-        added = json.loads(run("memory", "diff", "0", "1", "--json").out)["added"]
-        assert "agent" not in {row["tuple"]["origin"] for row in added}
+        assert "agent" not in added_origins()
 
 
 class TestNothingToAdd:
+    SOLVED = ("--limit", "2", "--gate.solved", "false", "--env.shelves", "3")
+
     def test_makes_no_generation_and_says_so(self, run: Run) -> None:
-        solved = run(*REFINE, "--tasks", "2", "--gate.solved", "false", "--env.shelves", "3")
+        solved = run(*REFINE, *self.SOLVED)
         assert solved.code == 0, solved.err
         assert "Nothing to add: the memory stays at generation 0" in solved.out
-        assert len(json.loads(run("memory", "log", "--json").out)["generations"]) == 1
+        assert len(json.loads(run("memory", "show", "--json").out)["generations"]) == 1
 
     def test_ends_the_rounds(self, run: Run, place: Path) -> None:
-        arguments = (
-            "--tasks",
-            "2",
-            "--gate.solved",
-            "false",
-            "--env.shelves",
-            "3",
-            "--rounds",
-            "2",
-        )
-        assert run(*REFINE, *arguments).code == 0
+        assert run(*REFINE, *self.SOLVED, "--rounds", "2").code == 0
         assert len(list((place / "runs").glob("refine-*"))) == 1
         once = run(*EVAL, "--generation", "0,newest", "--limit", "2", "--json")
         assert once.code == 0, once.err
@@ -180,7 +163,7 @@ class TestNothingToAdd:
 
 class TestNotices:
     def test_that_no_model_is_configured_is_said_once(self, run: Run) -> None:
-        outcome = run(*REFINE, "--tasks", "6", "--rounds", "2")
+        outcome = run(*REFINE, "--limit", "6", "--rounds", "2")
         assert outcome.err.count("No LLM configured") == 1
         outcome = run(*EVAL, "--agent", "ldm", "--generation", "0,newest", "--limit", "1")
         assert outcome.err.count("No LLM configured") == 1
@@ -234,7 +217,7 @@ class TestRounds:
         self, run: Run, place: Path
     ) -> None:
         run(*REFINE, "--limit", "6", "--rounds", "2", "--dry-run")
-        assert len(json.loads(run("memory", "log", "--json").out)["generations"]) == 1
+        assert len(json.loads(run("memory", "show", "--json").out)["generations"]) == 1
         outcome = run("refine", "--resume", the_run(place), "--workers", "1")
         assert outcome.code == 0, outcome.err
         assert [plan["round"] for plan in the_plans()] in ([1, 2], [2, 1])
@@ -247,13 +230,13 @@ class TestRounds:
 
 class TestGoals:
     def explored(self, run: Run) -> list[set[str]]:
-        generations = json.loads(run("memory", "log", "--json").out)["generations"]
+        generations = json.loads(run("memory", "show", "--json").out)["generations"]
         return [set(generation["tasks"]) for generation in generations[1:]]
 
     @pytest.mark.slow
     def test_are_drawn_evenly_by_the_seed(self, run: Run) -> None:
         for seed in (0, 1):
-            run(*REFINE, "--tasks", "6", "--seed", seed)
+            run(*REFINE, "--limit", "6", "--seed", seed)
             (tasks,) = self.explored(run)
             assert sorted(task.split("-")[0] for task in tasks) == [
                 *["train/fetch"] * 3,
@@ -266,7 +249,7 @@ class TestGoals:
 
     @pytest.mark.parametrize("by", ["failed", "long"])
     def test_may_be_the_hardest_for_the_memory(self, run: Run, place: Path, by: str) -> None:
-        outcome = run(*REFINE, "--env.tasks", "28", "--tasks", "4", "--goals", by)
+        outcome = run(*REFINE, "--env.tasks", "28", "--limit", "4", "--goals", by)
         assert outcome.code == 0, outcome.err
         attempts = [
             json.loads(line) for line in (the_run(place) / "goals.jsonl").read_text().splitlines()
@@ -282,12 +265,12 @@ class TestGoals:
     def test_that_are_named_are_not_chosen_by_how_hard_they_are(self, run: Run) -> None:
         outcome = run(*REFINE, "--tasks", "train/wash-5", "--goals", "failed")
         assert outcome.code == 1
-        assert "goals are named" in outcome.err
+        assert "Goals are named" in outcome.err
 
     @pytest.mark.slow
     def test_of_the_next_round_are_new_ones(self, run: Run) -> None:
-        run(*REFINE, "--tasks", "6")
-        run(*REFINE, "--tasks", "8")
+        run(*REFINE, "--limit", "6")
+        run(*REFINE, "--limit", "8")
         first, second = self.explored(run)
         assert (len(first), len(second)) == (6, 8)
         assert not first & second
@@ -300,7 +283,7 @@ class TestGoals:
 
     @pytest.mark.slow
     def test_may_be_used_again_where_that_is_wanted(self, run: Run) -> None:
-        run(*REFINE, "--tasks", "4")
+        run(*REFINE, "--limit", "4")
         outcome = run(*REFINE, "--tasks", "train/fetch-0,train/wash-1", "--reuse-goals")
         assert outcome.code == 0, outcome.err
         assert self.explored(run)[1] == {"train/fetch-0", "train/wash-1"}
@@ -318,7 +301,7 @@ class TestGoals:
         outcome = run(*REFINE, "--tasks", "train/wash-5")
         assert outcome.code == 1
         assert "train/wash-5" in outcome.err
-        outcome = run(*REFINE, "--tasks", "20")
+        outcome = run(*REFINE, "--limit", "20")
         assert "Skipping 1 goal of train, evaluated before" in outcome.err
         assert "train/wash-5" not in self.explored(run)[0]
 
@@ -331,7 +314,7 @@ class TestGoals:
 class TestRefusals:
     @pytest.mark.slow
     def test_an_older_generation_can_only_be_tried_out(self, run: Run) -> None:
-        run(*REFINE, "--tasks", "4")
+        run(*REFINE, "--limit", "4")
         outcome = run(*REFINE, "--generation", "0")
         assert outcome.code == 1
         assert "ldm memory rollback 0" in outcome.err
@@ -341,8 +324,8 @@ class TestRefusals:
         ("option", "word"),
         [
             (("--width", "0"), "1 or more"),
-            (("--agent.k", "-1"), "k and batches"),
-            (("--agent.kk", "1"), "kk"),
+            (("--policy.k", "-1"), "k and batches"),
+            (("--policy.kk", "1"), "kk"),
         ],
     )
     def test_impossible_options(
@@ -354,7 +337,7 @@ class TestRefusals:
         assert not (place / "runs").exists()
 
     def test_options_beside_resume(self, run: Run, place: Path) -> None:
-        run(*REFINE, "--tasks", "4")
+        run(*REFINE, "--limit", "4")
         outcome = run("refine", "--resume", the_run(place), "--width", "2")
         assert outcome.code == 1
         assert "width" in outcome.err
@@ -366,7 +349,7 @@ class TestRefusals:
         run(*REFINE, "--limit", "4", "--seed", "1")
         outcome = run("refine", "--resume", dry)
         assert outcome.code == 1
-        assert "generation 0 was explored" in outcome.err
+        assert "its newest generation is 1, not 0" in outcome.err
 
     def test_every_goal_failing_is_a_failure(self, run: Run) -> None:
         task = "train/fetch-8"
@@ -387,31 +370,21 @@ class TestLookingAtIt:
             shutil.copytree(place, shelf)
         return the_run(place)
 
-    def test_a_tree_shows_what_was_pruned_and_the_key_step(self, run: Run, refined: Path) -> None:
-        listing = run("runs", "tree", refined).out
-        task = next(
-            line.split()[0] for line in listing.splitlines() if line.strip().endswith("yes")
-        )
-        outcome = run("runs", "tree", refined, task, "--observations")
+    def test_goals_are_listed_and_the_tree_of_one_is_drawn(self, run: Run, refined: Path) -> None:
+        """Nodes are the actions that were tried: no opening, no pruned proposal."""
+        rows = [line.split() for line in run("runs", "show", refined).out.splitlines()]
+        goals = {row[0]: row for row in rows if row and row[-1] in ("yes", "no")}
+        report = json.loads(run("refine", "--resume", refined, "--json").out)
+        assert sum(int(row[-2]) for row in goals.values()) == report["nodes"] > 0
+        improved = next(task for task, row in goals.items() if row[-1] == "yes")
+        outcome = run("runs", "show", refined, improved, "--full")
         assert outcome.code == 0, outcome.err
         for word in ("first try", "pruned", "<- key step", "added to", "You are at"):
             assert word in outcome.out
-
-    def test_a_solved_goal_has_no_tree(self, run: Run, refined: Path) -> None:
-        listing = run("runs", "tree", refined).out
-        task = next(line.split()[0] for line in listing.splitlines() if " 0 " in line)
-        assert "no tree was grown" in run("runs", "tree", refined, task).out
-
-    def test_nodes_are_counted_as_the_refinement_counts_them(self, run: Run, refined: Path) -> None:
-        """They are the actions that were tried: no opening, no pruned proposal."""
-        refined_again = json.loads(run("refine", "--resume", refined, "--json").out)
-        rows = [line.split() for line in run("runs", "tree", refined).out.splitlines()]
-        nodes = [int(row[-2]) for row in rows if row and row[-1] in ("yes", "no")]
-        assert sum(nodes) == refined_again["nodes"] > 0
-
-    def test_a_goal_that_fits_nothing_or_several_is_refused(self, run: Run, refined: Path) -> None:
-        assert "No goal" in run("runs", "tree", refined, "nowhere").err
-        assert "goals of this run match" in run("runs", "tree", refined, "train").err
+        solved = next(task for task, row in goals.items() if row[-2] == "0")
+        assert "no tree was grown" in run("runs", "show", refined, solved).out
+        assert "No task matches" in run("runs", "show", refined, "nowhere").err
+        assert "tasks match" in run("runs", "show", refined, "train").err
 
     def test_runs_are_listed(self, run: Run, refined: Path) -> None:
         assert refined.name in run("runs", "list").out
@@ -419,17 +392,10 @@ class TestLookingAtIt:
         assert (entry["id"], entry["command"]) == (refined.name, "refine")
         assert "There are no runs" in run("runs", "list", "--runs", "nowhere").err
 
-    def test_generations_are_compared_and_gone_back_to(self, run: Run) -> None:
-        added = json.loads(run("memory", "diff", "0", "1", "--json").out)["added"]
-        assert added
-        assert {row["tuple"]["origin"] for row in added} == {"explored"}
-        difference = run("memory", "diff", "0", "1", "--limit", "1").out
-        assert f"… and {len(added) - 1} more" in difference
-        assert "+ put" in difference
-        assert "- put" in run("memory", "diff", "1", "0").out
+    def test_earlier_generations_are_gone_back_to(self, run: Run) -> None:
+        assert added_origins() == {"explored"}
         assert "is back at generation 0" in run("memory", "rollback", "0", "--yes").out
-        assert "newest already" in run("memory", "rollback", "0", "--yes").out
-        assert run("memory", "diff", "0", "1").code == 1
+        assert "already the newest" in run("memory", "rollback", "0", "--yes").out
 
     def test_before_and_after_are_evaluated_side_by_side(self, run: Run) -> None:
         outcome = run(*EVAL, "--generation", "0,newest", "--limit", "12")

@@ -77,7 +77,7 @@ class TestShow:
 
     @pytest.mark.parametrize(
         ("task", "complaint"),
-        [("none of them", "No episode matches"), ("test/", "6 episodes match"), ("", "")],
+        [("none of them", "No task matches"), ("test/", "6 tasks match"), ("", "")],
     )
     def test_a_task_has_to_be_told_apart(
         self, run: Run, recorded: Recorded, task: str, complaint: str
@@ -90,7 +90,3 @@ class TestShow:
         task = trials(recorded.earlier)[0].task.id
         outcome = run("runs", "show", recorded.earlier, task, "--trial", "2")
         assert "has no trial 2: it has 1" in outcome.err
-
-    def test_a_refinement_has_trees_instead(self, run: Run, recorded: Recorded) -> None:
-        outcome = run("runs", "show", recorded.refinement)
-        assert (outcome.code, "has no episodes" in outcome.err) == (1, True)

@@ -151,4 +151,4 @@ class TestCompletion:
 
     def test_knows_runs(self, run: Run) -> None:
         directory = played(run, *RANDOM, "--limit", "1")
-        assert self.completed("ldm runs tree runs/Toy") == [str(directory)]
+        assert self.completed("ldm runs show runs/Toy") == [str(directory)]

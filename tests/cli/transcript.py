@@ -162,10 +162,10 @@ def timeless(value: Any, times: bool = False) -> Any:
     match value:
         case dict() if {"version", "commit", "dirty"} <= set(value):
             return dict.fromkeys(value, "<code>")
+        case {"plans": _, "digest": str()}:  # plans hold times
+            return {**timeless(value | {"digest": None}, times), "digest": "<digest>"}
         case dict():
             return {name: timeless(item, times or name in TIMES) for name, item in value.items()}
-        case ["digest", str()]:  # of plans, which hold times
-            return ["digest", "<digest>"]
         case list():
             return [timeless(item, times) for item in value]
         case bool() | None:

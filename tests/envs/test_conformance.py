@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,25 +50,19 @@ class _Contract(EnvironmentContract):
     given: ClassVar[Mapping[str, Given]] = {}
 
     @pytest.fixture(autouse=True)
-    def _options(
-        self,
-        request: pytest.FixtureRequest,
-        tmp_path_factory: pytest.TempPathFactory,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
+    def _options(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
         options = dict(self.options)
         for name, value in self.given.items():
             if isinstance(value, str):
                 options[name] = str(request.getfixturevalue("shared_data") / value)
             else:
-                place = tmp_path_factory.getbasetemp() / f"{self.name}-{name}"
+                root = request.getfixturevalue("tmp_path_factory").getbasetemp()
+                place = root / f"{self.name}-{name}"
                 options[name] = str(place if place.exists() else value(place))
         monkeypatch.setattr(type(self), "options", options)
 
 
-def contract(
-    name: str, split: str, marks: Sequence[pytest.MarkDecorator] = (), **members: Any
-) -> type[EnvironmentContract]:
+def contract(name: str, split: str, marks: Any = (), **members: Any) -> type[EnvironmentContract]:
     """Return the contract tests of an environment, with these class attributes."""
     members |= {"name": name, "split": split, "pytestmark": [*marks, installed(name)]}
     return type("Contract", (_Contract,), members)
@@ -84,26 +78,18 @@ WIKI = ("search[Ada Ray]", "search[the]", "lookup[the]", "lookup[a]", "think[Wel
 TestToy = contract("tests.toy:ToyEnv", "test")
 TestEcho = contract("tests.toy:EchoEnv", "test", actions=("say nonsense", "say gif"), steps=2)
 TestALFWorld = contract("alfworld", "demo_test", tasks=2)
+SHORT = {"tasks": 1, "steps": 3}
 TestALFWorldOfficialEngine = contract(
-    "alfworld",
-    "demo_test",
-    [pytest.mark.official],
-    tasks=1,
-    steps=3,
-    options={"engine": "official"},
+    "alfworld", "demo_test", [pytest.mark.official], options={"engine": "official"}, **SHORT
 )
-TestALFWorldOfficialGames = contract(
-    "alfworld", "valid_seen", tasks=1, steps=3, given={"data": "alfworld"}
-)
+TestALFWorldOfficialGames = contract("alfworld", "valid_seen", given={"data": "alfworld"}, **SHORT)
 TestHotpotQA = contract("hotpotqa", "demo_test", actions=WIKI)
 TestHotpotQAOfficial = contract(
     "hotpotqa", "dev_hard", tasks=2, actions=WIKI, given={"data": "hotpotqa", "cache": folder}
 )
 TestMinecraft = contract("minecraft", "test", steps=20)
 TestMinecraftPaper = contract(
-    "minecraft",
-    "test_worlds",
-    options={"controller": "paper", "rules": "paper", "tools": "stated"},
+    "minecraft", "test_worlds", options={"controller": "paper", "rules": "paper", "tools": "stated"}
 )
 TestMinecraftRecipes = contract("minecraft", "test", options={"controller": "none"})
 TestMinecraftParallel = contract(
@@ -114,24 +100,15 @@ TestTabletopUnlisted = contract(
     "tabletop", "test", actions=("look",), options={"admissible": False}
 )
 TestTabletopNoisy = contract(
-    "tabletop",
-    "train",
-    [pytest.mark.slow],
-    tasks=5,
-    options={"controller": "noisy", "poses": True},
+    "tabletop", "train", [pytest.mark.slow], tasks=5, options={"controller": "noisy", "poses": True}
 )
 TestTextCraft = contract("textcraft", "test", actions=QUIET)
 TestTextCraftStored = contract(
     "textcraft", "stored", tasks=2, actions=QUIET, given={"tasks": "textcraft/adapt_test_200.jsonl"}
 )
 TestWebShop = contract("webshop", "test", given={"data": small_shop})
-TestWebShopTextRich = contract(
-    "webshop",
-    "test",
-    tasks=1,
-    options={"observation": "text_rich", "page_size": 3},
-    given={"data": small_shop},
-)
+RICH = {"observation": "text_rich", "page_size": 3}
+TestWebShopTextRich = contract("webshop", "test", tasks=1, options=RICH, given={"data": small_shop})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -211,6 +188,7 @@ def questions(place: Path) -> None:
 
 
 KINDS = {"pick": 1, "look": 0, "clean": 0, "heat": 0, "cool": 0, "pick2": 0}
+HARD = {"bridge hard": 1}
 DATA = {
     "alfworld": Data(
         official_games,
@@ -221,11 +199,7 @@ DATA = {
     ),
     "hotpotqa": Data(
         questions,
-        {
-            "train": {"bridge easy": 1, "bridge hard": 1},
-            "train_hard": {"bridge hard": 1},
-            "dev_hard": {"bridge hard": 2},
-        },
+        {"train": {"bridge easy": 1, **HARD}, "train_hard": HARD, "dev_hard": {"bridge hard": 2}},
         {"left_out": 1, "articles": 11, "missing": [], "conflicts": []},
         files={"hotpot_dev_distractor_v1.json": "hotpot_dev_distractor_v1.json"},
     ),
@@ -250,9 +224,8 @@ def test_data_of_a_folder_are_counted_and_damage_is_named(name: str, tmp_path: P
     report = source.check(tmp_path / "data")
     assert (report.env, report.splits) == (name, data.splits)
     assert report.facts.items() >= data.facts.items()
-    assert [data.damaged in str(problem) for problem in report.problems] == [True] * bool(
-        data.damaged
-    )
+    assert len(report.problems) == bool(data.damaged)
+    assert all(data.damaged in str(problem) for problem in report.problems)
     written = json.loads(json.dumps(report.as_json()))
     assert written.keys() == {"env", "path", "splits", "problems", *report.facts}
     lines = list(report.lines())
@@ -266,9 +239,7 @@ def test_data_of_a_folder_are_counted_and_damage_is_named(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_data_are_downloaded_checked_and_unpacked(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_are_downloaded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, data = metadata(name).data, DATA[name]
     assert source is not None
     data.make(tmp_path / "made")
@@ -315,16 +286,12 @@ def test_sizes_are_those_that_can_be_downloaded(name: str, tmp_path: Path) -> No
         assert refused.value.remedy
 
 
-def test_an_environment_that_declares_nothing_has_the_defaults(tmp_path: Path) -> None:
+def test_metadata_are_those_declared_or_the_defaults(tmp_path: Path) -> None:
     assert metadata("tests.toy:ToyEnv") == Metadata()
     assert batch_size("tests.toy:ToyEnv") == batch_size("nobody knows it") == BATCH_SIZE
+    assert batch_size("webshop") == 100
     assert published_options("tests.toy:ToyEnv", "autoplan") == {}
+    assert published_options("alfworld", "autoplan") == {"feedback": "fine"}
     kind: Any = ToyEnv
     assert card_of(kind) is None  # its instances have one
     assert DataSource("builtins", "ANY").summary(tmp_path) == str(tmp_path)
-
-
-def test_declared_metadata_are_used() -> None:
-    assert batch_size("webshop") == 100
-    assert metadata("textcraft").stored_split == "stored"
-    assert published_options("alfworld", "autoplan") == {"feedback": "fine"}

@@ -25,6 +25,7 @@ def test_files_below_folders_are_found_sorted_and_once(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     files = formats.files_below([tmp_path, tmp_path / "b", tmp_path / "b" / "x.jsonl"])
     assert files == [tmp_path / "a" / "y.jsonl.gz", tmp_path / "b" / "x.jsonl"]
+    assert formats.files_below([tmp_path / ".git"]) == [tmp_path / ".git" / "h.jsonl"]  # named
 
 
 @pytest.mark.parametrize(
@@ -34,12 +35,6 @@ def test_a_path_that_is_no_such_file_is_refused(name: str, message: str, tmp_pat
     (tmp_path / "a.txt").write_text("")
     with pytest.raises(LdmError, match=message):
         formats.files_below([tmp_path / name])
-
-
-def test_a_hidden_folder_that_is_named_itself_is_searched(tmp_path: Path) -> None:
-    (tmp_path / ".data").mkdir()
-    (tmp_path / ".data" / "x.jsonl").write_text("")
-    assert len(formats.files_below([tmp_path / ".data"])) == 1
 
 
 def test_our_own_format_is_recognised_also_behind_a_bad_line(own: Path) -> None:

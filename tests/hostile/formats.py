@@ -139,7 +139,7 @@ INSTRUCTION = {"attributes": ["red"], "instruction": "a lamp", "instruction_attr
 
 
 def _data() -> list[Subject]:
-    """Published data, as `ldm data check` reads them."""
+    """Published data, as `ldm data` reads them."""
 
     def products(path: Path) -> Iterable[object]:
         instructions = json.dumps({"B000000001": INSTRUCTION})
@@ -147,8 +147,8 @@ def _data() -> list[Subject]:
         return read_products(Files.find(path.parent, human=False))
 
     book, shop = load_book(), json.dumps([PRODUCT]).encode()
-    crafts, of_crafts = partial(read_list, book=book), ("data check textcraft FILE",)
-    of_shop = ("data check webshop FOLDER",)
+    crafts, of_crafts = partial(read_list, book=book), ("data textcraft FILE",)
+    of_shop = ("data webshop FOLDER",)
     return [
         Subject("products", "items_shuffle.json", shop, products, commands=of_shop),
         Subject("crafts", "a.jsonl", _text(LISTED), crafts, by_line=True, commands=of_crafts),
@@ -157,7 +157,8 @@ def _data() -> list[Subject]:
 
 def _written(folder: Path) -> list[Subject]:
     """What ldm writes and reads again, and others may send: runs, plans, recordings, archives."""
-    manifest = Manifest("eval", {"plan": {"env": "toy"}}, {"split": "a"}, id="x", fingerprint="y")
+    spec = {"env": {"name": "toy", "size": 2}, "agent": "random", "split": "test"}
+    manifest = Manifest("eval", spec, {"split": "a"}, id="x", fingerprint="y")
     request = Request("m", (Message("user", "hello"),), max_tokens=5)
     call = Call(request.key, "llm", request, "word", "stop", Usage(1, 2, 0, 3))
     known = {"http://host": {"m": {"structured": "json_schema"}}}
@@ -172,7 +173,7 @@ def _written(folder: Path) -> list[Subject]:
         assert all(target in one.resolve().parents for one in target.rglob("*") if one.is_file())
         return [count]
 
-    of_run = ("runs tree FOLDER", "compare FOLDER FOLDER", "runs show FOLDER")
+    of_run = ("runs show FOLDER --tree", "compare FOLDER FOLDER", "runs show FOLDER")
     run = Subject(
         *("run", "run.json", _lines(manifest), lambda p: [open_run(str(p.parent), p.parent)]),
         commands=of_run,

@@ -119,16 +119,10 @@ def test_a_module_that_a_run_names_is_not_imported(
     assert not mark.exists()
 
 
-@pytest.mark.parametrize(
-    "command", ["compare RUN RUN --trust", "eval --resume RUN --trust", "eval --resume RUN --agent"]
-)
-def test_it_is_where_the_user_trusts_it_or_names_it_again(
-    run: Run, place: Path, mark: Path, command: str
-) -> None:
-    agent = hire(place, mark)
-    directory = recorded(run, place, agent)
-    words = command.replace("RUN", directory).split()
-    outcome = run(*words, *([agent] if words[-1] == "--agent" else []))
+@pytest.mark.parametrize("command", ["compare RUN RUN --trust", "eval --resume RUN --trust"])
+def test_it_is_where_the_user_trusts_it(run: Run, place: Path, mark: Path, command: str) -> None:
+    directory = recorded(run, place, hire(place, mark))
+    outcome = run(*command.replace("RUN", directory).split())
     assert outcome.code == 0, outcome.err
     assert mark.exists()
 

@@ -13,7 +13,7 @@ from tests.cli.conftest import Run, run
 
 __all__ = ["run"]
 
-GOOD = Manifest("eval", {"plan": {"env": "toy", "agent": "random"}}, {"split": "test"})
+GOOD = Manifest("eval", {"env": "toy", "agent": "random", "split": "test"}, {"split": "test"})
 BAD = {
     "not JSON": b"{",
     "not UTF-8": b'{"id": "\xff"}',
@@ -38,19 +38,22 @@ def test_a_bad_one_is_named_and_the_others_are_listed(
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "spec",
     [
         {},
-        {"plan": 3},
-        {"plan": {"env": "alfworld", "env_options": 3, "agent": 3}},
-        {"plan": {"env": "alfworld"}, "companion": 5, "models": {"llm": ["a"]}},
+        {"env": 3},
+        {"env": {"name": ["alfworld"], "data": {"a": 1}}, "agent": 3},
+        {"env": "alfworld", "split": ["test"], "kinds": "heat", "limit": "many"},
+        {"env": "alfworld", "agent": "random", "split": "test", "models": {"llm": ["a"]}},
     ],
 )
-@pytest.mark.parametrize("command", ["eval --resume RUN", "compare RUN RUN", "runs tree RUN"])
-def test_bad_arguments_are_an_error_of_that_run(
-    run: Run, tmp_path: Path, arguments: dict[str, object], command: str
+@pytest.mark.parametrize(
+    "command", ["eval --resume RUN", "compare RUN RUN", "runs show RUN", "runs show RUN --tree"]
+)
+def test_a_bad_spec_is_an_error_of_that_run(
+    run: Run, tmp_path: Path, spec: dict[str, object], command: str
 ) -> None:
-    made = create(tmp_path, ["odd"], replace(GOOD, arguments=arguments))
+    made = create(tmp_path, ["odd"], replace(GOOD, spec=spec, arguments={"companion": 5}))
     (made.directory / "episodes.jsonl").write_text("")
     outcome = run(*command.replace("RUN", str(made.directory)).split())
     assert outcome.code in (0, 1)

@@ -115,12 +115,12 @@ def test_a_search_is_recorded_as_trials_and_as_a_tree(run: Run, server: FakeServ
     assert len(trajectories) == sum(result.trials for result in results)
     assert sum(len(trial.steps) for trial in trajectories) == sum(r.env_steps for r in results)
     assert max(len(trial.steps) for trial in trajectories) <= 7  # as published
-    table = run("runs", "tree", directory).out
+    table = run("runs", "show", directory, "--tree").out
     assert "simulations" in table
     first = results[0]
-    tree = run("runs", "tree", directory, first.task.id).out
-    assert f"finish[{WRONG}]: done, reward 0.00" in tree
-    assert ": done, reward 1.00" in tree
+    tree = run("runs", "show", directory, first.task.id, "--tree").out
+    assert f"finish[{WRONG}]  [value 0.39, visits 2, reward 0.00, done]" in tree
+    assert "reward 1.00, done]" in tree
     assert "solved, 2 simulations" in tree
 
 

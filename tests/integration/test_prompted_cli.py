@@ -23,6 +23,7 @@ SHED = ("--env.tasks", "10", "--env.shelves", "8")
 ENV = ("--env", "tests.toy:ToyEnv", *SHED)
 MODEL = ("--reasoner-llm", "scripted")
 ALWAYS = (*MODEL, "--agent.consult", "always")
+POLICY = (*MODEL, "--policy.consult", "always")
 
 
 def reply(body: dict[str, Any]) -> str:
@@ -230,14 +231,14 @@ class TestEvaluating:
     ) -> None:
         assert run("build-memory", "data").code == 0
         for more, options in [
-            (MODEL, [["consult", "unsure"]]),
-            (ALWAYS, [["consult", "always"]]),
-            ((*MODEL, "--agent.histories", "paper"), [["histories", "paper"]]),
-            (("--workers", "1"), []),
+            (MODEL, {"consult": "unsure"}),
+            (ALWAYS, {"consult": "always"}),
+            ((*MODEL, "--agent.histories", "paper"), {"histories": "paper"}),
+            (("--workers", "1"), {}),
         ]:
             manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
             recorded = manifest["spec"]["agent"]
-            assert [one for one in recorded if one[0] != "budget"] == options
+            assert recorded == {"name": "ldm", "budget": 6, **options}
 
     def test_hides_the_admissible_actions_where_that_is_wanted(
         self, run: Run, place: Path, server: FakeServer
@@ -271,24 +272,24 @@ class TestRefining:
     ) -> None:
         assert run("build-memory", "data").code == 0
         for number, (more, consult, explorer) in enumerate(
-            [(MODEL, "unsure", "best-first"), (ALWAYS, "always", "tree")]
+            [(MODEL, "unsure", "best-first"), (POLICY, "always", "tree")]
         ):
             runs = f"runs{number}"
             assert run(*self.REFINE, "--dry-run", *more, "--runs", runs).code == 0
             (first,) = (place / runs).glob("refine-*")
             plan = json.loads((first / "run.json").read_text())["spec"]
             assert plan["policy"]["consult"] == consult
-            assert dict(plan["options"])["explorer"] == explorer
+            assert plan["search"]["explorer"] == explorer
 
     def test_is_resumed_with_the_model_it_was_begun_with(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
-        assert run(*self.REFINE, "--dry-run", *ALWAYS).code == 0
+        assert run(*self.REFINE, "--dry-run", *POLICY).code == 0
         (first,) = (place / "runs").glob("refine-*")
         wrong = run("refine", "--resume", first, "--reasoner-llm", "another")
         assert wrong.code == 1
-        assert "was started with --reasoner-llm scripted" in wrong.err
+        assert "was started with reasoner-llm scripted, not another" in wrong.err
         call_count = sum(server.outcomes.values())
         resumed = run("refine", "--resume", first)
         assert resumed.code == 0, resumed.err
@@ -303,7 +304,7 @@ class TestRefining:
         stopped = run(
             *self.REFINE,
             "--dry-run",
-            *ALWAYS,
+            *POLICY,
             "--models.concurrency",
             "1",
             "--models.max-calls",

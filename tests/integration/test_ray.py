@@ -76,8 +76,9 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
 def test_two_nodes_record_what_this_machine_records_and_a_killed_one_loses_no_episode(
     nodes: Nodes, here: str, tmp_path: Path
 ) -> None:
-    where = ("--backend", "ray", "--ray-address", nodes.address)
-    assert played(tmp_path / "whole", where, nodes.environment) == here
+    where = ("--backend", "ray")
+    surroundings = {**nodes.environment, "RAY_ADDRESS": nodes.address}
+    assert played(tmp_path / "whole", where, surroundings) == here
     assert len(makers(tmp_path / "whole")) == 2  # an actor on each node, by default one a processor
     assert set(begun(tmp_path / "whole").values()) == {1}
 
@@ -85,7 +86,7 @@ def test_two_nodes_record_what_this_machine_records_and_a_killed_one_loses_no_ep
     process = subprocess.Popen(
         command(place, *where),
         cwd=ROOT,
-        env=nodes.environment,
+        env=surroundings,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )

@@ -105,7 +105,7 @@ def test_who_sees_rewards_and_tries_often_is_said(run: Run, server: FakeServer) 
     outcome = run("eval", *TOY, "--agent", "react,reflexion", "--agent.trials", "2")
     assert "reflexion: 2.0 attempts per task: compare with agents that had as many" in outcome.out
     assert "reward shown to the agent" in outcome.out
-    assert "--set trials=2 has no effect on react." in outcome.err
+    assert "--agent.trials 2 has no effect on react." in outcome.err
     table = outcome.out.partition("Side by side")[2].splitlines()
     assert [line.split()[-1] for line in table if line.startswith(" re")] == ["hidden", "seen"]
 
@@ -132,10 +132,10 @@ def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
     other = first["compared"][0]
     (Path(other["run"]) / EPISODES).unlink()
     call_count = len(server.bodies)
-    again = run("eval", "--resume", first["run"], *options, "--json")
+    again = run("eval", "--resume", first["run"], "--json")
     assert again.code == 0, again.err
     compared = json.loads(again.out)["compared"][0]
-    assert {**compared, "seconds": 0} == {**other, "seconds": 0}
+    assert timeless(compared) == timeless(other)
     assert len(server.bodies) == call_count  # nothing is paid twice
 
 
@@ -215,15 +215,6 @@ def test_a_run_does_not_mix_two_sets_of_demonstrations(run: Run, server: FakeSer
     assert "has changed since the run began" in changed.err
 
 
-def test_resuming_with_other_agents_is_refused(run: Run, server: FakeServer) -> None:
-    first = json.loads(
-        run("eval", *TOY, "--agent", "react,random", "--workers", "1", "--json").out
-    )["run"]
-    outcome = run("eval", "--resume", first, "--agent", "react,standard")
-    assert outcome.code == 1
-    assert "was started with agent 'react,random', not 'react,standard'" in outcome.err
-
-
 def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServer) -> None:
     example = demonstrations.load("alfworld")[0].task.id
     command = ("--env", "alfworld", "--split", "demo_train", "--tasks", example, "--llm", "fake")
@@ -240,7 +231,13 @@ def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServe
 
 def test_limits_hold_for_each_run_and_that_is_said(run: Run, server: FakeServer) -> None:
     outcome = run("eval", *TOY, "--agent", "react,standard", "--models.max-calls", "200")
-    assert "--max-calls: the limit applies to each of 2 runs." in outcome.err
+    assert "--models.max-calls: the limit applies to each of 2 runs." in outcome.err
+
+
+def timeless(report: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON report without the seconds that it took."""
+    kinds = {kind: {**figures, "seconds": 0} for kind, figures in report["by_kind"].items()}
+    return {**report, "seconds": 0, "by_kind": kinds}
 
 
 def _timeless(path: Path) -> list[dict[str, Any]]:

@@ -29,13 +29,13 @@ def test_an_option_of_the_environment_is_swept(run: Run, server: FakeServer) -> 
 
 
 def test_models_are_swept_and_each_run_knows_its_own(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, "--agent", "react", "--sweep", "llm=small,large", "--json")
+    outcome = run("eval", *TOY, "--agent", "react", "--sweep", "models.llm=small,large", "--json")
     assert labels(outcome.out) == ["react llm=small", "react llm=large"]
     assert {body["model"] for body in server.bodies} == {"small", "large"}
     report = json.loads(outcome.out)
     assert report["had"]["models"]["llm"] == "small"
     (Path(report["compared"][0]["run"]) / "episodes.jsonl").unlink()
-    again = run("eval", "--resume", report["run"], "--llm", "other", "--trust", "--json")
+    again = run("eval", "--resume", report["run"], "--trust", "--json")
     assert labels(again.out) == ["react llm=small", "react llm=large"]
 
 
@@ -61,7 +61,7 @@ models = { llm = "planner_llm" }
 [[rows]]
 name = "small, in a large shed"
 agent = "react"
-env = { name = "tests.toy:ToyEnv", shelves = 5 }
+env = { shelves = 5 }
 """
 
 

@@ -53,34 +53,29 @@ def only_run(place: Path) -> Path:
     return directory
 
 
-def test_tasks_names_a_published_list(run: Run, stored: Path) -> None:
-    report = json.loads(run(*EVAL, "--tasks", stored, "--limit", "6").out)
-    assert (report["split"], report["episodes"]) == ("stored", 6)
-    report = json.loads(run(*EVAL, "--tasks", stored, "--split", "stored_test", "--limit", "3").out)
-    assert (report["split"], report["episodes"]) == ("stored_test", 3)
+def test_a_published_list_is_an_option_of_the_environment(run: Run, stored: Path) -> None:
+    for split in ("stored", "stored_test"):
+        listed = ("--env.tasks", stored, "--split", split, "--limit", "3")
+        report = json.loads(run(*EVAL, *listed).out)
+        assert (report["split"], report["episodes"]) == (split, 3)
 
 
-def test_tasks_still_names_ids(run: Run) -> None:
+def test_tasks_names_ids(run: Run, stored: Path) -> None:
     report = json.loads(run(*EVAL, "--tasks", "test/brick_stairs").out)
     assert (report["split"], report["episodes"]) == ("test", 1)
+    assert "holds JSON, not task ids" in run(*EVAL, "--tasks", stored).err
 
 
 def test_a_list_that_is_missing_or_damaged_is_named(run: Run, tmp_path: Path) -> None:
-    missing = run(*EVAL, "--tasks", "nowhere.jsonl")
+    stored = ("--split", "stored", "--env.tasks")
+    missing = run(*EVAL, *stored, "nowhere.jsonl")
     assert missing.code == 1
     assert "nowhere.jsonl" in missing.err
     (tmp_path / "bad.jsonl").write_text('{"id": "a", "goal": "craft a castle."}\n')
-    damaged = run(*EVAL, "--tasks", "bad.jsonl")
+    damaged = run(*EVAL, *stored, "bad.jsonl")
     assert damaged.code == 1
     assert "bad.jsonl:1:commands" in damaged.err
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_list_is_refused_where_no_environment_plays_it(run: Run, stored: Path) -> None:
-    for env in ((), ("--env", "alfworld")):
-        refused = run("eval", *env, *QUITTER, "--tasks", "adapt.jsonl")
-        assert refused.code == 1
-        assert "--env textcraft" in refused.err
 
 
 class TestResuming:
@@ -88,7 +83,7 @@ class TestResuming:
 
     @pytest.fixture(autouse=True)
     def cut_off(self, run: Run, stored: Path, place: Path) -> Path:
-        options = ("--tasks", "adapt.jsonl", "--split", "stored_test", "--limit", "4")
+        options = ("--env.tasks", "adapt.jsonl", "--split", "stored_test", "--limit", "4")
         assert run(*EVAL, *options).code == 0
         directory = only_run(place)
         self.whole = (directory / "episodes.jsonl").read_text()
@@ -104,13 +99,8 @@ class TestResuming:
     def tasks(self, text: str) -> list[str]:
         return [json.loads(line)["task"]["id"] for line in text.splitlines()]
 
-    @pytest.mark.parametrize(
-        "again", [(), ("--tasks", "adapt.jsonl"), ("--env", "textcraft", "--tasks", "adapt.jsonl")]
-    )
-    def test_it_goes_on_with_its_list(
-        self, again: tuple[str, ...], run: Run, cut_off: Path
-    ) -> None:
-        done = run("eval", "--resume", cut_off, *again)
+    def test_it_goes_on_with_its_list(self, run: Run, cut_off: Path) -> None:
+        done = run("eval", "--resume", cut_off)
         assert done.code == 0, done.err
         assert self.tasks((cut_off / "episodes.jsonl").read_text()) == self.tasks(self.whole)
 
@@ -120,12 +110,6 @@ class TestResuming:
         (place / "elsewhere").mkdir()
         monkeypatch.chdir(place / "elsewhere")
         assert run("eval", "--resume", cut_off).code == 0
-
-    def test_another_list_is_refused(self, run: Run, cut_off: Path, stored: Path) -> None:
-        (stored.parent / "other.jsonl").write_text(stored.read_text())
-        refused = run("eval", "--resume", cut_off, "--tasks", "other.jsonl")
-        assert refused.code == 1
-        assert "adapt.jsonl" in refused.err
 
     def test_a_list_that_has_changed_is_refused(
         self, run: Run, cut_off: Path, stored: Path
@@ -159,8 +143,8 @@ class TestMemory:
     ) -> None:
         remember(run, place, 1)
         agent = ("--agent", "ldm", "--workers", "1", "--agent.budget", "1", "--json")
-        options = ("eval", "--env", "textcraft", *agent, "--tasks", "adapt.jsonl")
-        refused = run(*options)
+        options = ("eval", "--env", "textcraft", *agent, "--env.tasks", "adapt.jsonl")
+        refused = run(*options, "--split", "stored")
         assert refused.code == 1
         assert "101" in refused.err
         assert not (place / "runs").exists()
@@ -171,7 +155,7 @@ class TestMemory:
         self, run: Run, place: Path
     ) -> None:
         remember(run, place, 20)
-        options = ("--tasks", "2", "--depth", "3", "--width", "2", "--workers", "1", "--json")
+        options = ("--limit", "2", "--depth", "3", "--width", "2", "--workers", "1", "--json")
         done = run("refine", "--env", "textcraft", *options)
         assert done.code == 0, done.err
         report = json.loads(done.out)
@@ -183,7 +167,7 @@ class TestMemory:
         self, moved: bool, run: Run, place: Path, stored: Path
     ) -> None:
         remember(run, place, 20)
-        assert run(*EVAL, "--tasks", "adapt.jsonl").code == 0
+        assert run(*EVAL, "--env.tasks", "adapt.jsonl", "--split", "stored").code == 0
         options = ["--limit", "1", "--depth", "1", "--workers", "1"]
         if moved:
             stored.rename(place / "moved.jsonl")

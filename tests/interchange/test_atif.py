@@ -94,9 +94,7 @@ class TestOurs:
             (2, {"extra": {"ldm": {"prize": 1}}}, "steps.2.extra.ldm.prize: "),
         ],
     )
-    def test_what_does_not_fit_the_extra_is_named(
-        self, step: int, change: dict[str, Any], message: str
-    ) -> None:
+    def test_a_misfit_is_named(self, step: int, change: dict[str, Any], message: str) -> None:
         written = atif.document_of(TRAJECTORY)
         written["steps"][step] |= change
         assert f"x.json:1:{message}" in problem(written)
@@ -158,10 +156,7 @@ class TestOthers:
             )
         )
         assert (result.task.goal, result.opening) == ("Count the files.", "You are in /tmp.")
-        assert result.steps == (
-            Step("ls", "a\nb", thought="Look first."),
-            Step("submit 2", ""),
-        )
+        assert result.steps == (Step("ls", "a\nb", thought="Look first."), Step("submit 2", ""))
         assert (result.task.id, result.task.env, result.task.split) == ("s-1", "shell", "recorded")
         assert (result.score, result.success, result.origin) == (0.0, False, "agent")
 

@@ -69,9 +69,7 @@ class TestOurs:
             (2, {"content": 5}, "messages.2.content"),
         ],
     )
-    def test_what_does_not_fit_the_extra_is_named(
-        self, number: int, change: dict[str, Any], message: str
-    ) -> None:
+    def test_a_misfit_is_named(self, number: int, change: dict[str, Any], message: str) -> None:
         line = chat.line_of(TRAJECTORY)
         line["messages"][number] |= change
         assert f"x.jsonl:1:{message}" in problem(line)

@@ -96,9 +96,7 @@ def test_trajectories_may_be_selected_and_put_together(path: Path) -> None:
         (cell(1, "version", 2), "1:version: version 2 is not known: a newer ldm may read it"),
     ],
 )
-def test_a_bad_row_is_named_and_loses_no_other_trajectory(
-    change: Change, message: str, path: Path
-) -> None:
+def test_a_bad_row_is_named_and_loses_no_other(change: Change, message: str, path: Path) -> None:
     good = expert_trajectories()[0]
     results = changed(path, change)
     problems = [str(one) for one in results if isinstance(one, Problem)]

@@ -58,9 +58,7 @@ WRITTEN = [
 @pytest.mark.parametrize(("name", "kind"), WRITTEN)
 @settings(deadline=None, max_examples=60)
 @given(st.lists(TRAJECTORIES, min_size=1, max_size=3))
-def test_any_trajectories_come_back_equal(
-    name: str, kind: str, trajectories: list[Trajectory]
-) -> None:
+def test_any_come_back_equal(name: str, kind: str, trajectories: list[Trajectory]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / name
         formats.write(path, trajectories, kind)
@@ -76,17 +74,13 @@ def test_any_trajectory_comes_back_equal_from_a_document_of_its_own(one: Traject
 
 
 @pytest.mark.parametrize(("name", "kind"), WRITTEN)
-def test_the_same_trajectory_twice_is_two_trajectories(
-    name: str, kind: str, tmp_path: Path
-) -> None:
+def test_a_trajectory_twice_is_two_trajectories(name: str, kind: str, tmp_path: Path) -> None:
     ldm.write_trajectories(tmp_path / name, [TRAJECTORY] * 12, to=kind)
     assert ldm.read_trajectories(tmp_path / name) == [TRAJECTORY] * 12
 
 
 @pytest.mark.parametrize(("name", "kind"), WRITTEN)
-def test_what_is_assumed_of_others_changes_nothing_of_ours(
-    name: str, kind: str, tmp_path: Path
-) -> None:
+def test_what_is_assumed_changes_nothing_of_ours(name: str, kind: str, tmp_path: Path) -> None:
     toys = expert_trajectories()
     ldm.write_trajectories(tmp_path / name, toys, to=kind)
     assumed = Assumed(env="other", kind="other", score=0.5)
@@ -94,9 +88,7 @@ def test_what_is_assumed_of_others_changes_nothing_of_ours(
 
 
 @pytest.mark.parametrize(("name", "kind"), WRITTEN)
-def test_recorded_episodes_come_back_equal(
-    name: str, kind: str, tmp_path: Path, shared_data: Path
-) -> None:
+def test_recorded_come_back_equal(name: str, kind: str, tmp_path: Path, shared_data: Path) -> None:
     recorded = ldm.read_trajectories(shared_data / "webshop" / "react_episodes.jsonl")
     assert any(step.thought and not step.action for one in recorded for step in one.steps)
     ldm.write_trajectories(tmp_path / name, recorded, to=kind)
@@ -126,9 +118,7 @@ def test_an_extra_of_a_newer_version_is_refused(name: str, kind: str, tmp_path: 
         ("x.jsonl", "webshop-episodes", "There is no output format"),
     ],
 )
-def test_a_file_that_could_not_be_read_again_is_not_written(
-    name: str, kind: str, message: str, tmp_path: Path
-) -> None:
+def test_no_unreadable_file_is_written(name: str, kind: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(LdmError, match=message):
         formats.write(tmp_path / name, [TRAJECTORY], kind)
     assert not any(tmp_path.iterdir())
@@ -151,9 +141,7 @@ HOSTILE = {
     ("kind", "start"),
     [("atif", '{"schema_version": "ATIF-v1.7", "steps": '), ("chat", '{"messages": ')],
 )
-def test_hostile_lines_are_problems_and_lose_no_others(
-    kind: str, start: str, value: str, tmp_path: Path
-) -> None:
+def test_hostile_lines_lose_no_others(kind: str, start: str, value: str, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     formats.write(path, [TRAJECTORY], kind)
     path.write_text(f"{start}{value}\n{path.read_text()}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,37 +31,27 @@ def serve() -> Iterator[Serve]:
 
 
 def make_client(
-    server: FakeServer | None,
-    *,
-    directory: Path | None = None,
-    recording: Recording | None = None,
-    limits: CostLimits | None = None,
-    retry: RetryPolicy = HASTY,
-    concurrency: int = 16,
-    timeout: float = 5.0,
-    key: str = "",
-    url: str = "",
-    prices: Path | None = None,
-    answer_tokens: int = 2048,
+    server: FakeServer | None, *, directory: Path | None = None, concurrency: int = 16, **of: Any
 ) -> Client:
     """A client; `directory` is where it keeps its recording and what it knows of the server."""
     service = None
     if server is not None:
-        connection = Connection(url or server.url, key, timeout)
+        connection = Connection(
+            of.get("url", server.url), of.get("key", ""), of.get("timeout", 5.0)
+        )
         service = Service(connection, connections=concurrency)
     own = None if directory is None else directory / "llm.jsonl"
     known = None if directory is None else directory / "capabilities.json"
-    return Client(
-        ClientSetup(
-            service,
-            recording or Recording(own),
-            Meter(limits or CostLimits(), load_prices(prices)),
-            ConcurrencyLimiter(concurrency),
-            CapabilityStore(known, "" if server is None else server.url),
-            retry,
-            answer_tokens,
-        )
+    setup = ClientSetup(
+        service,
+        of.get("recording") or Recording(own),
+        Meter(of.get("limits", CostLimits()), load_prices(of.get("prices"))),
+        ConcurrencyLimiter(concurrency),
+        CapabilityStore(known, "" if server is None else server.url),
+        of.get("retry", HASTY),
+        of.get("answer_tokens", 2048),
     )
+    return Client(setup)
 
 
 Connect = Callable[..., Client]
@@ -71,8 +62,8 @@ def connect() -> Iterator[Connect]:
     """`connect(server, …)` is `make_client(…)`, closed when the test ends."""
     clients: list[Client] = []
 
-    def connected(server: FakeServer | None, **options: object) -> Client:
-        clients.append(make_client(server, **options))  # type: ignore[arg-type]
+    def connected(server: FakeServer | None, **options: Any) -> Client:
+        clients.append(make_client(server, **options))
         return clients[-1]
 
     yield connected

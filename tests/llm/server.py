@@ -1,6 +1,6 @@
 """A fake model server on the loopback address, with faults to order; also a program of its own.
 
-    python -m tests.llm.server --latency 0.2 --log calls.jsonl
+    python -m tests.llm.server --latency 0.2
 
 prints its base URL on the first line. It answers without a model: with what the schema asks for, or
 with a word that depends on the messages alone.
@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, Self
 
 from ldm.types import stable_hash
@@ -66,16 +65,16 @@ class Behaviour:
 class FakeServer:
     """`with FakeServer(Behaviour(…)) as server:` serves at `server.url`."""
 
-    def __init__(self, behaviour: Behaviour | None = None, log: Path | None = None) -> None:
+    def __init__(self, behaviour: Behaviour | None = None) -> None:
         self.behaviour = behaviour or Behaviour()
         self.outcomes: Counter[str] = Counter()
         self.bodies: list[dict[str, Any]] = []
         self.answered: Counter[str] = Counter()
         self.billed: list[dict[str, Any]] = []
+        #: All requests after so many have to wait.
         self.hold_after: int | None = None
         self.headers: list[dict[str, str]] = []
         self.peak = 0
-        self._log = log
         self._in_flight = 0
         self._counts: Counter[str] = Counter()
         self._done: dict[str, str | None] = {}
@@ -119,10 +118,6 @@ class FakeServer:
             self.peak = max(self.peak, self._in_flight)
             return len(self.bodies), self._in_flight <= self.behaviour.capacity
 
-    def held(self, number: int) -> bool:
-        """Whether a request has to wait: `hold_after` keeps all later ones waiting."""
-        return self.hold_after is not None and number > self.hold_after
-
     def first(self, key: str) -> bool:
         """Whether a request with this Idempotency-Key is to be worked at."""
         if not key or not self.behaviour.idempotent:
@@ -132,10 +127,6 @@ class FakeServer:
                 return False
             self._done[key] = None
             return True
-
-    def known(self, key: str) -> str | None:
-        """The answer that was given under this key, None while it is being worked out."""
-        return self._done[key]
 
     def worked(self, key: str, body: dict[str, Any], text: str | None) -> None:
         """The answer is worked out, and billed whoever may get it; None: there will be none."""
@@ -160,9 +151,6 @@ class FakeServer:
             self.outcomes[outcome] += 1
             if outcome == "answered":
                 self.answered[stable_hash(body)] += 1
-            if self._log is not None:
-                with self._log.open("a") as file:
-                    file.write(json.dumps({"outcome": outcome, "body": body}) + "\n")
 
 
 class _Server(ThreadingHTTPServer):
@@ -190,7 +178,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             length = int(self.headers.get("content-length", 0))
             body = json.loads(self.rfile.read(length))
             number, room = server.begin(body, {k.lower(): v for k, v in self.headers.items()})
-            while server.held(number):
+            while server.hold_after is not None and number > server.hold_after:
                 time.sleep(0.002)
                 if self.gone():
                     server.end(body, "abandoned")
@@ -208,7 +196,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 return
             key = self.headers.get("Idempotency-Key", "")
             if not server.first(key):
-                self.repeat(body, server.known(key))
+                self.repeat(body, server._done[key])
                 return
             fault = server.draw(body)
             if fault and fault != "wrong schema":
@@ -234,9 +222,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             server.end(body, "repeated")
             self.send(200, completion(body, text, server.behaviour.usage))
 
-        def refusal(
-            self, body: dict[str, Any], room: bool
-        ) -> tuple[str, int, str, dict[str, str]] | None:
+        def refusal(self, body: dict[str, Any], room: bool) -> tuple[Any, ...] | None:
             """(outcome, status, words, headers) for a request that is not worked at."""
             behaviour = server.behaviour
             if behaviour.status:
@@ -252,9 +238,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 return "refused", 400, f"response_format of type {kind} is not available", {}
             schema = json.dumps(body.get("response_format", {}))
             if behaviour.unbounded and '"maxLength"' in schema:
-                message = (
-                    "Invalid schema for response_format 'reply': 'maxLength' is not permitted."
-                )
+                message = "Invalid schema for response_format: 'maxLength' is not permitted."
                 return "refused", 400, message, {}
             return None
 
@@ -267,11 +251,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 return json.dumps(fitting(body["response_format"]["json_schema"]["schema"]))
             messages = json.dumps(body["messages"])
             if "JSON Schema:" in messages:
-                instruction = next(
-                    m["content"] for m in body["messages"] if "JSON Schema:" in m["content"]
-                )
-                schema = json.loads(instruction.partition("JSON Schema:\n")[2])
-                reply = json.dumps(fitting(schema))
+                texts = (message["content"] for message in body["messages"])
+                (schema,) = (t.partition("JSON Schema:\n")[2] for t in texts if "JSON Schema:" in t)
+                reply = json.dumps(fitting(json.loads(schema)))
                 return reply if kind == "json_object" else f"Sure!\n```json\n{reply}\n```\n"
             return f"word {stable_hash(body['messages'], body.get('seed', 0), length=6)}"
 
@@ -283,16 +265,13 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                     self.send(429, {"error": {"message": "rate limit reached"}}, wait)
                 case "500":
                     self.send(500, {"error": {"message": behaviour.complaint}})
-                case "hang":
+                case "hang" | "dribble":
+                    if fault == "dribble":
+                        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
                     limit = time.monotonic() + behaviour.hang
                     while time.monotonic() < limit and not self.gone():
-                        time.sleep(0.02)
-                    self.close_connection = True
-                case "dribble":
-                    self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-                    limit = time.monotonic() + behaviour.hang
-                    while time.monotonic() < limit and not self.gone():
-                        self.wfile.write(b" ")
+                        if fault == "dribble":
+                            self.wfile.write(b" ")
                         time.sleep(0.02)
                     self.close_connection = True
                 case "cut":
@@ -367,9 +346,8 @@ def main() -> None:
     """Serve until killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--latency", type=float, default=0.0)
-    parser.add_argument("--log", type=Path)
     arguments = parser.parse_args()
-    with FakeServer(Behaviour(latency=arguments.latency), arguments.log) as server:
+    with FakeServer(Behaviour(latency=arguments.latency)) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         threading.Event().wait()

@@ -87,9 +87,7 @@ class TestTheGate:
 
 
 class TestStoppingAClient:
-    def test_wakes_who_waits_because_the_server_asked_for_ten_minutes(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_wakes_who_waits_as_the_server_asked(self, serve: Serve, connect: Connect) -> None:
         server = serve(retry_after="600")
         client = connect(server, retry=RetryPolicy(first=0.01, retry_after=600.0))
         client.capabilities("m")
@@ -121,9 +119,7 @@ class TestStoppingAClient:
         assert [str(error) for error in second] == ["Enough."]
         assert first == []
 
-    def test_closing_gives_answers_under_way_time_to_be_recorded(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_closing_awaits_answers(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve()
         client = connect(server, directory=tmp_path)
         client.capabilities("m")
@@ -135,9 +131,7 @@ class TestStoppingAClient:
         with pytest.raises(RunStopped, match="closed"):
             client.model("m").complete(ask("2"))
 
-    def test_a_limit_needs_a_bound_on_replies_that_the_server_takes(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_a_limit_needs_a_bound_on_replies(self, serve: Serve, connect: Connect) -> None:
         server = serve(rejects=("max_tokens", "max_completion_tokens"))
         client = connect(server, limits=CostLimits(tokens=10**6))
         with pytest.raises(BudgetSpent, match="takes no bound on the length of m's replies"):

@@ -54,9 +54,7 @@ class TestTheContextOfAModel:
     def test_is_unknown_where_the_list_does_not_say(self, listing: Any) -> None:
         assert context_in(listing, "m") is None
 
-    def test_is_asked_for_once_and_recorded(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_is_asked_and_recorded(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve(listing=LISTING)
         model = ScopedLLM(connect(server, directory=tmp_path).model("m"), lambda: ())
         assert context_of(model) == 4096
@@ -69,9 +67,7 @@ class TestTheContextOfAModel:
     def test_is_unknown_of_a_server_without_a_list(self, serve: Serve, connect: Connect) -> None:
         assert context_of(connect(serve()).model("m")) is None
 
-    def test_stays_unknown_in_a_run_that_began_without_it(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_stays_unknown_in_a_run(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         """Or the calls that a resumed run has recorded would be others."""
         server = serve(listing=LISTING)
         CapabilityStore(tmp_path / "capabilities.json", server.url).put("m", Capabilities())

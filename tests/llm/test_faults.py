@@ -40,9 +40,7 @@ def outcome(client: Client, number: int) -> str:
 
 
 @pytest.mark.slow
-def test_every_call_is_answered_or_fails_by_name(
-    serve: Serve, connect: Connect, tmp_path: Path
-) -> None:
+def test_each_is_answered_or_fails_by_name(serve: Serve, connect: Connect, tmp_path: Path) -> None:
     server = serve(hang=1.0, retry_after="0.02", idempotent=True)
     retry = RetryPolicy(attempts=6, first=0.005, longest=0.02)
 

@@ -28,9 +28,7 @@ from ldm.types import Usage
         ("gpt-3.5-turbo-0125", "gpt-3.5-turbo"),
     ],
 )
-def test_a_dated_model_and_a_gateways_name_cost_what_the_model_does(
-    name: str, same_as: str
-) -> None:
+def test_a_dated_and_a_gateways_name_cost_what_the_model_does(name: str, same_as: str) -> None:
     prices = load_prices()
     assert price_of(name, prices) == prices[same_as]
 
@@ -60,29 +58,23 @@ def test_no_price_is_guessed_for_another_model(name: str) -> None:
 
 def test_a_users_file_adds_and_overrides(tmp_path: Path) -> None:
     file = tmp_path / "prices.json"
-    mine = {"openai/gpt-4o-mini": [1, 1, 1], "qwen2.5:1.5b": [0, 0, 0]}
-    file.write_text(json.dumps({"models": mine}))
+    models = ("openai/gpt-4o-mini", "qwen2.5:1.5b", "gpt-4o")
+    file.write_text(json.dumps({"models": {name: [1, 1, 1] for name in models}}))
     prices = load_prices(file)
-    assert price_of("openai/gpt-4o-mini", prices) == Price(1, 1, 1)
-    assert price_of("qwen2.5:1.5b", prices) == Price(0, 0, 0)
-    assert price_of("gpt-4o", prices) is not None
-
-
-def test_a_users_price_holds_for_dated_versions_too(tmp_path: Path) -> None:
-    file = tmp_path / "prices.json"
-    file.write_text(json.dumps({"models": {"gpt-4o": [1, 1, 1]}}))
-    prices = load_prices(file)
-    assert price_of("gpt-4o-2024-08-06", prices) == Price(1, 1, 1)
+    for name in (*models, "gpt-4o-2024-08-06"):
+        assert price_of(name, prices) == Price(1, 1, 1)
     assert price_of("gpt-4o-2024-05-13", prices) == Price(5.0, 5.0, 15.0)
+    assert price_of("gpt-4.1", prices) is not None
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[]", 'has no field "models"'),
-        ('{"models": {"m": [1, 2]}}', "price of m must be a list of three numbers"),
-        ('{"models": {"m": [1, 2, -3]}}', "price of m must be a list of three numbers"),
-        ('{"models": {"m": [1, 2, "3"]}}', "price of m must be a list of three numbers"),
+        *(
+            (f'{{"models": {{"m": {price}}}}}', "price of m must be a list of three numbers")
+            for price in ("[1, 2]", "[1, 2, -3]", '[1, 2, "3"]')
+        ),
         ("{", "prices.json:1"),
     ],
 )

@@ -26,28 +26,20 @@ def only_file(cache: Path) -> Path:
 
 
 class TestACacheThatOthersFill:
-    def test_what_another_run_pays_meanwhile_is_not_paid_again(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_no_call_is_paid_twice(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server, cache = serve(), tmp_path / "cache"
-        first, second = (
-            connect(server, recording=Recording(tmp_path / name / "llm.jsonl", cache=cache))
-            for name in ("first", "second")
-        )
+        places = [tmp_path / name / "llm.jsonl" for name in ("first", "second")]
+        first, second = (connect(server, recording=Recording(p, cache=cache)) for p in places)
         messages = [(Message("user", f"{number}"),) for number in range(6)]
         for number, words in enumerate(messages):
             (first, second)[number % 2].model("m").complete(words)
         for words in messages:
             assert first.model("m").complete(words).text == second.model("m").complete(words).text
         assert server.outcomes["answered"] == 1 + len(messages)  # one probe, and each call once
-        paid = [
-            sum(call.paid for call in read_calls(tmp_path / name)) for name in ("first", "second")
-        ]
+        paid = [sum(call.paid for call in read_calls(place.parent)) for place in places]
         assert sorted(paid) == [3, 4]
 
-    def test_only_what_is_new_is_read(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_only_new_lines_are_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         writer = Recording(cache=tmp_path)
         writer.add(call("1"))
         reader = Recording(cache=tmp_path)
@@ -61,9 +53,7 @@ class TestACacheThatOthersFill:
         assert result.text == "reply to 2"
         assert not result.paid
 
-    def test_a_line_that_is_still_being_written_is_read_once_it_is_whole(
-        self, tmp_path: Path
-    ) -> None:
+    def test_a_line_still_being_written_is_read_once_it_is_whole(self, tmp_path: Path) -> None:
         Recording(cache=tmp_path).add(call("1"))
         whole = only_file(tmp_path).read_bytes()
         only_file(tmp_path).write_bytes(whole[:40])
@@ -96,16 +86,12 @@ def test_a_key_holds_every_field_of_a_request() -> None:
     assert request.key == stable_hash(asdict(request), length=32)
 
 
-def test_what_servers_take_is_found_out_anew_for_another_server(
-    serve: Serve, connect: Connect, tmp_path: Path
-) -> None:
+def test_each_server_is_probed(serve: Serve, connect: Connect, tmp_path: Path) -> None:
     strong, weak = serve(), serve(structured=("json_object",))
-    cache = tmp_path / "cache"
-    modes = [
-        connect(server, recording=Recording(cache=cache), directory=tmp_path)
-        .capabilities("m")
-        .structured
-        for server in (strong, weak, strong, weak)
-    ]
+    modes = []
+    for server in (strong, weak, strong, weak):
+        recording = Recording(cache=tmp_path / "cache")
+        client = connect(server, recording=recording, directory=tmp_path)
+        modes.append(client.capabilities("m").structured)
     assert modes == ["json_schema", "json_object"] * 2
     assert (strong.outcomes["answered"], weak.outcomes["answered"]) == (1, 1)

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -60,9 +61,7 @@ class TestStatuses:
             (429, "You exceeded your current quota (insufficient_quota)"),
         ],
     )
-    def test_that_no_further_request_can_mend_stop_the_run_at_once(
-        self, status: int, message: str, serve: Serve, connect: Connect
-    ) -> None:
+    def test_fatal_ones(self, status: int, message: str, serve: Serve, connect: Connect) -> None:
         server = serve(status=status, complaint=message)
         client = connect(server)
         with pytest.raises(ModelUnavailable, match=f"failed at once: HTTP {status}") as caught:
@@ -80,9 +79,7 @@ class TestStatuses:
             client.model("m").complete(ask("x"))
         assert server.outcomes[str(status)] == 6
 
-    def test_a_lone_surrogate_in_a_reply_is_replaced_and_recorded(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_a_lone_surrogate_in_a_reply_is_replaced(self, serve: Serve, connect: Connect) -> None:
         server = serve(answer=lambda _: "half \ud83d of one")
         client = connect(server)
         for _ in range(2):
@@ -108,9 +105,7 @@ class TestStatuses:
 
 
 class TestTime:
-    def test_an_answer_that_comes_byte_by_byte_is_given_up(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_an_answer_byte_by_byte_is_given_up(self, serve: Serve, connect: Connect) -> None:
         server = serve(hang=30.0)
         client = connect(server, timeout=0.2)
         client.capabilities("m")
@@ -136,9 +131,7 @@ class TestTheIdempotencyKey:
         ]
         assert len({first, *others}) == 6
 
-    def test_is_kept_where_no_answer_came_so_that_a_gateway_bills_once(
-        self, serve: Serve, connect: Connect
-    ) -> None:
+    def test_is_kept_where_no_answer_came(self, serve: Serve, connect: Connect) -> None:
         server = serve(idempotent=True)
         client = connect(server)
         client.capabilities("m")
@@ -148,9 +141,7 @@ class TestTheIdempotencyKey:
         assert len([body for body in server.billed if body == server.bodies[-1]]) == 1
 
     @pytest.mark.parametrize(("fault", "keys"), [("429", 1), ("truncated", 6), ("500", 6)])
-    def test_changes_where_the_answer_was_final_and_of_no_use(
-        self, fault: str, keys: int, serve: Serve, connect: Connect
-    ) -> None:
+    def test_changes_otherwise(self, fault: str, keys: int, serve: Serve, connect: Connect) -> None:
         server = serve(idempotent=True)
         client = connect(server)
         client.capabilities("m")
@@ -198,36 +189,29 @@ class TestWhatIsKnownOfServers:
     def test_survives_writers_in_many_threads(self, tmp_path: Path) -> None:
         file = tmp_path / "capabilities.json"
         known = CapabilityStore(file, "here")
-        taken = Capabilities()
-        learnt = [
-            replace(taken, temperature=False),
-            replace(taken, top_p=False),
-            replace(taken, stop=False, max_tokens="max_completion_tokens"),
-            replace(taken, seed=False, structured="json_object"),
-        ]
+        weaker: tuple[dict[str, Any], ...] = (
+            {"temperature": False},
+            {"top_p": False},
+            {"stop": False, "max_tokens": "max_completion_tokens"},
+            {"seed": False, "structured": "json_object"},
+        )
+        learnt = [replace(Capabilities(), **one) for one in weaker]
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda n: known.put("m", learnt[n % 4]), range(40)))
-        expected = Capabilities(
-            "json_object", True, False, False, False, False, "max_completion_tokens"
-        )
+        expected = replace(Capabilities(), **weaker[0], **weaker[1], **weaker[2], **weaker[3])
         assert known.get("m") == expected
         assert CapabilityStore(file, "here").get("m") == expected
         assert CapabilityStore(file, "there").get("m") is None
 
-    def test_parameters_refused_to_many_threads_at_once_are_left_out_by_all(
-        self, serve: Serve, connect: Connect, tmp_path: Path
-    ) -> None:
+    def test_refusals_are_learnt_once(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve(rejects=("top_p",), latency=0.02)
         client = connect(server, directory=tmp_path)
         client.capabilities("m")
-        sampling = Sampling(top_p=0.5)
+        model, sampling = client.model("m"), Sampling(top_p=0.5)
         with ThreadPoolExecutor(16) as pool:
-            replies = pool.map(
-                lambda n: client.model("m").complete(ask(f"{n}"), sampling=sampling).text, range(16)
-            )
-            assert all(replies)
-        result = client.capabilities("m")
-        assert not result.top_p
+            replies = pool.map(lambda n: model.complete(ask(f"{n}"), sampling=sampling), range(16))
+            assert all(reply.text for reply in replies)
+        assert not client.capabilities("m").top_p
         assert {call.attempts for call in read_calls(tmp_path)} == {1}
 
     def test_in_a_damaged_file_is_said(self, tmp_path: Path) -> None:
@@ -236,9 +220,7 @@ class TestWhatIsKnownOfServers:
             CapabilityStore(tmp_path / "capabilities.json")
 
 
-def test_a_fault_of_the_package_is_tried_again_and_named_where_it_stays(
-    serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faults_in_openai(serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     client = connect(serve(), key="sk-secret-0123456789")
     client.capabilities("m")
     post, faults = openai.OpenAI.post, [AttributeError("half-imported sk-secret-0123456789")]

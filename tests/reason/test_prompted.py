@@ -1057,14 +1057,6 @@ def test_sub_goals_are_asked_for_with_the_kind_of_world_and_its_actions() -> Non
     assert "- take THING: pick up" in system
 
 
-def test_no_prompt_calls_every_world_one_of_text() -> None:
-    assert not [
-        path.name
-        for path in prompts.FOLDER.rglob("*.jinja")
-        if "text world" in path.read_text(encoding="utf-8")
-    ]
-
-
 class TestProposals:
     def weighed(self, *pairs: tuple[str, float]) -> Reply:
         actions = [{"action": action, "confidence": weight} for action, weight in pairs]

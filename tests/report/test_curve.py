@@ -98,8 +98,8 @@ def test_over_depth_as_adapt_figure_4(run: Run, server: FakeServer) -> None:
 
 @pytest.mark.slow
 def test_over_iterations_as_autoplan_figure_3(run: Run, server: FakeServer) -> None:
-    brief = ("--iterations", "2", "--pool", "4", "--steps", "9", "--workers", "1")
-    several = ("--repeats", "2", "--sweep", "agent.batch=1,2", "--eval", "test", "--curve")
+    brief = ("--iterations", "2", "--plan.pool", "4", "--plan.steps", "9", "--workers", "1")
+    several = ("--repeat", "2", "--sweep", "plan.batch=1,2", "--eval", "test", "--curve")
     outcome = run(
         *("autoplan", *TOY, "--kind", "wash", *brief, *several, "--llm", "washer", "--json")
     )

@@ -139,7 +139,10 @@ class TestLabels:
 @pytest.mark.parametrize(
     ("agents", "expected"),
     [
-        (("react", "standard"), ["max_usd, max_calls: the limit applies to each of 2 runs."]),
+        (
+            ("react", "standard"),
+            ["--models.max-usd, --models.max-calls: the limit applies to each of 2 runs."],
+        ),
         (("react", "random"), []),
     ],
 )

@@ -262,7 +262,7 @@ class TestRefusals:
         runtime = Runtime(workers=1, server=Connection(server.url))
         spec = replace(RANDOM, agent={"name": "react", "budget": 2}, models={"llm": "small"})
         run = ldm.evaluate(spec, runtime=runtime).directory
-        with pytest.raises(LdmError, match=r"was started with --models\.llm small, not large"):
+        with pytest.raises(LdmError, match=r"was started with llm small, not large"):
             resume(run, {"llm": "large"}, runtime)
         (again,) = resume(run, {"llm": "small", "max_calls": 0}, runtime)
         assert again.directory == run

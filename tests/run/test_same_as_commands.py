@@ -118,8 +118,19 @@ def test_the_optimisation_of_a_plan(
 
     def commands() -> None:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        brief = ("--iterations", 2, "--batch", 1, "--pool", 2, "--steps", 50, "--workers", 1)
-        run("autoplan", "--env", "alfworld", "--kind", "heat", *brief, "--llm", "cook")
+        brief = ("--iterations", 2, "--batch", 1, "--plan.pool", 2, "--plan.steps", 50)
+        run(
+            "autoplan",
+            "--env",
+            "alfworld",
+            "--kind",
+            "heat",
+            *brief,
+            "--llm",
+            "cook",
+            "--workers",
+            1,
+        )
         monkeypatch.delenv("OPENAI_BASE_URL")
 
     def functions() -> None:
@@ -157,7 +168,7 @@ def test_three_commands_with_shipped_data(
 
     def commands() -> None:
         run("build-memory", "data")
-        brief = ("--tasks", 2, "--depth", 8, "--proposals", 2, "--width", 2)
+        brief = ("--limit", 2, "--depth", 8, "--search.proposals", 2, "--width", 2)
         run("refine", "--env", env, *brief, "--workers", 1)
         run("eval", "--env", env, "--limit", 2, "--workers", 1, *COMPARED)
 

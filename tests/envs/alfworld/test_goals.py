@@ -17,10 +17,8 @@ State = frozenset[tuple[str, ...]]
 
 
 def compiled(text: Expression) -> GoalCompiler[State]:
-    changing = {
-        "in": lambda state, of: ("in", *of) in state,
-        "hot": lambda state, of: ("hot", *of) in state,
-    }
+    changing = {"in": lambda state, of: ("in", *of) in state}
+    changing["hot"] = lambda state, of: ("hot", *of) in state
     return GoalCompiler(THINGS, STATIC, changing)
 
 

@@ -24,11 +24,8 @@ def test_what_is_no_expression_is_refused(text: str) -> None:
 
 
 def test_typed_lists_give_each_name_its_type() -> None:
-    assert dict(typed(("a", "b", "-", "object", "c", "-", "place"))) == {
-        "a": "object",
-        "b": "object",
-        "c": "place",
-    }
+    types = {"a": "object", "b": "object", "c": "place"}
+    assert dict(typed(("a", "b", "-", "object", "c", "-", "place"))) == types
     for wrong in (("a",), ("a", "-"), (("a",), "-", "object")):
         with pytest.raises(UnknownRules):
             list(typed(wrong))
@@ -58,11 +55,9 @@ def test_the_installed_rules_are_those_of_our_own_games(installed: dict[str, str
 
 
 def test_types_that_an_action_names_are_read(installed: dict[str, str]) -> None:
-    domain = installed["pddl_domain"].replace(
-        "(receptacleType ?r MicrowaveType)",
-        "(receptacleType ?r MicrowaveType) (receptacleType ?r ToasterType)",
-    )
-    rules = read_rules(domain, installed["grammar"])
+    microwave = "(receptacleType ?r MicrowaveType)"
+    both = f"{microwave} (receptacleType ?r ToasterType)"
+    rules = read_rules(installed["pddl_domain"].replace(microwave, both), installed["grammar"])
     assert rules.heaters == {"microwavetype", "toastertype"}
     assert rules.coolers == OWN_RULES.coolers
 

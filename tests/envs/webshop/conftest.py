@@ -14,6 +14,9 @@ from ldm.envs.webshop.titles import Titles, parser_version
 from ldm.envs.webshop.world import World
 from tests.envs.webshop.shop import small_shop
 
+#: A title → its nouns.
+Parses = dict[str, tuple[str, ...]]
+
 
 def lines(path: Path) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8") as file:
@@ -49,7 +52,7 @@ def catalogue(official: Path) -> Catalogue:
 
 
 @pytest.fixture(scope="session")
-def parses(golden: Path) -> dict[str, tuple[str, ...]]:
+def parses(golden: Path) -> Parses:
     """The nouns of the titles as the golden outputs' parser reads them."""
     return {one["name"]: tuple(one["nouns"]) for one in lines(golden / "titles_pos.jsonl")}
 
@@ -63,5 +66,5 @@ def parsed() -> Titles:
 
 
 @pytest.fixture(scope="session")
-def world(catalogue: Catalogue, parses: dict[str, tuple[str, ...]]) -> World:
+def world(catalogue: Catalogue, parses: Parses) -> World:
     return World(catalogue, titles=Titles(parses))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,7 @@ def annotation(number: int) -> dict[str, Any]:
     }
 
 
-def write_shop(
-    folder: Path,
-    products: Iterable[Any],
-    attributes: Mapping[str, Any],
-    human: Mapping[str, Any] | None = None,
-) -> Path:
+def write_shop(folder: Path, products: Iterable[Any], attributes: Any, human: Any = None) -> Path:
     """Write the official files; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "items_shuffle.json").write_text(json.dumps(list(products)))

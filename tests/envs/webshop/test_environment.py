@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldm.agents import Resources
-from ldm.agents.random import RandomAgent, RandomOptions
 from ldm.envs.webshop import WebShop, WebShopOptions, environment, titles
 from ldm.envs.webshop.environment import OFFICIAL_SPLITS
 from ldm.envs.webshop.pages import BOUGHT
 from ldm.envs.webshop.render import INVALID
 from ldm.envs.webshop.world import World
-from ldm.episode import run_episode
 from ldm.errors import LdmError
 from ldm.types import Task
 from tests.envs.webshop.shop import annotation, raw, write_shop
@@ -112,15 +109,6 @@ def test_values_that_no_action_can_name_are_not_listed(tmp_path: Path) -> None:
         assert twin.step(action).valid
 
 
-def test_a_fork_shares_the_catalogue_and_nothing_else(env: WebShop) -> None:
-    env.reset(env.tasks("test")[0])
-    env.step("search[lamp]")
-    twin = env.fork()
-    there = twin.step("click[B000000000]")
-    assert env.step("click[B000000000]") == there
-    assert twin.step("click[back to search]").observation != env.step("click[< prev]").observation
-
-
 def test_the_leakage_gate_compares_products(env: WebShop) -> None:
     for task in env.tasks("test"):
         assert task.leak_key == task.source
@@ -152,9 +140,7 @@ def test_splits_go_by_session_number_and_train_shares_no_product(tmp_path: Path)
     assert train[0] == train[:1][0] == next(iter(train))
 
 
-def test_the_official_training_goals_share_no_product_with_the_others(
-    world: World, official: Path
-) -> None:
+def test_official_training_goals_share_no_product_with_others(world: World, official: Path) -> None:
     env = WebShop(WebShopOptions(data=str(official)), world=world)
     test, dev, train = (env.tasks(split) for split in OFFICIAL_SPLITS)
     assert (len(test), len(dev)) == (500, 1000)
@@ -173,29 +159,17 @@ def test_the_protocol_tells_what_makes_scores_differ(small: Path) -> None:
         env.tasks("test")
         return json.dumps(env.protocol(), sort_keys=True)
 
-    kinds = [
-        fingerprint(),
-        fingerprint(seed=1),
-        fingerprint(num_products=20),
-        fingerprint(observation="text"),
-        fingerprint(page_size=3),
-        fingerprint(admissible=False),
-        fingerprint(strict_reward=True),
-    ]
+    changes: dict[str, Any] = {"seed": 1, "num_products": 20, "observation": "text", "page_size": 3}
+    changes |= {"admissible": False, "strict_reward": True}
+    kinds = [fingerprint(), *(fingerprint(**{name: value}) for name, value in changes.items())]
     assert len(set(kinds)) == len(kinds)
     assert fingerprint(strict=True) == kinds[0]
 
 
 def test_human_goals_are_another_protocol(tmp_path: Path) -> None:
-    human = {
-        "B000000000": [
-            {
-                "instruction": "a lamp.",
-                "instruction_attributes": ["good lamp"],
-                "instruction_options": ["rose"],
-            }
-        ]
-    }
+    attributes, options = ["good lamp"], ["rose"]
+    wanted = {"instruction_attributes": attributes, "instruction_options": options}
+    human = {"B000000000": [{"instruction": "a lamp.", **wanted}]}
     folder = write_shop(tmp_path, [raw(0)], {"B000000000": annotation(0)}, human)
     synthetic, human_env = (
         WebShop(WebShopOptions(data=str(folder), goals=goals)) for goals in ("synthetic", "human")
@@ -209,9 +183,7 @@ def test_human_goals_are_another_protocol(tmp_path: Path) -> None:
     assert empty.value.remedy
 
 
-def test_a_missing_title_parser_is_told_before_anything_is_played(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_parser_is_told_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     product = raw(0, title_nouns=None)
     folder = write_shop(tmp_path, [product], {product["asin"]: annotation(0)})
     monkeypatch.setattr(titles, "_installed", lambda: None)
@@ -228,8 +200,6 @@ def test_bad_options_and_tasks_are_refused(env: WebShop) -> None:
     for name in ("test/999999", "test/x", "test"):
         with pytest.raises(LdmError, match="no task"):
             env.reset(replace(task, id=name))
-    with pytest.raises(RuntimeError):
-        env.step("search[x]")
 
 
 def test_bad_products_can_be_asked_for_or_refused(tmp_path: Path) -> None:
@@ -242,20 +212,7 @@ def test_bad_products_can_be_asked_for_or_refused(tmp_path: Path) -> None:
         WebShop(WebShopOptions(data=str(folder), strict=True)).tasks("test")
 
 
-def test_a_random_shopper_ends_its_episodes_or_its_budget(env: WebShop) -> None:
-    agent = RandomAgent(RandomOptions(), Resources())
-    ends = set()
-    for task in env.tasks("test")[:20]:
-        result, _ = run_episode(env, agent, task)
-        assert result.invalid == 0
-        ends.add(result.end)
-    assert ends <= {"done", "budget"}
-    assert "done" in ends
-
-
-def test_our_own_splits_are_looked_for_in_the_package(
-    small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_own_splits_are_in_the_package(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "OWN_DATA", small)
     env = WebShop()
     tasks = env.tasks("demo_test")

@@ -42,9 +42,8 @@ def test_the_format_is_told_by_its_fields(tmp_path: Path) -> None:
 def test_an_episode_is_told_with_its_thoughts_and_without_its_score(tmp_path: Path) -> None:
     thought = step("think[a red one, I see]", "OK.")
     wrong = step("click[blue]", "Invalid action!")
-    (trajectory,) = read(
-        tmp_path, episode(BUY[0], thought, wrong, *BUY[1:], step("click[Buy Now]", SCORE))
-    )
+    again = step("click[Buy Now]", SCORE)
+    (trajectory,) = read(tmp_path, episode(BUY[0], thought, wrong, *BUY[1:], again))
     assert isinstance(trajectory, Trajectory)
     assert trajectory.opening == "Webshop \nInstruction:  \na red lamp \n[Search] "
     assert [s.action for s in trajectory.steps] == [

@@ -11,16 +11,12 @@ from tests.conftest import CHECKOUT
 
 def fuzzed(folder: Path, seed: str, sessions: int) -> dict[str, tuple[str, dict[str, int]]]:
     """What random shopping sees in a process with this hash seed (`fuzz.py`)."""
-    answer = subprocess.run(
+    answer = subprocess.check_output(
         [sys.executable, "-m", "tests.envs.webshop.fuzz", folder, str(sessions), "40"],
         env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
         cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
     )
-    assert answer.returncode == 0, answer.stderr
-    report: dict[str, tuple[str, dict[str, int]]] = json.loads(answer.stdout)
+    report: dict[str, tuple[str, dict[str, int]]] = json.loads(answer)
     return report
 
 

@@ -132,9 +132,7 @@ def test_pages_in_brackets_have_the_published_form(official: Path) -> None:
     assert kinds["item_page"] > 480
 
 
-def test_products_that_are_known_appear_in_the_published_pages(
-    official: Path, world: World
-) -> None:
+def test_known_products_appear_in_the_published_pages(official: Path, world: World) -> None:
     count = 0
     for page, _, shop in recorded(official):
         for product in shop.products:
@@ -172,9 +170,7 @@ def test_a_chosen_option_has_two_brackets(small_world: World, item_page: Session
     assert "\ncolor [black][light blue][[rose]]\nsize [small]" in rendered(small_world, after)
 
 
-def test_options_survive_a_sub_page_but_not_the_way_back_to_the_results(
-    small_world: World, item_page: Session
-) -> None:
+def test_options_survive_a_sub_page_but_no_way_back(small_world: World, item_page: Session) -> None:
     chosen = act(small_world, item_page, "click[rose]")
     there = act(small_world, chosen, "click[Description]")
     assert "A fine soap, made for homes." in rendered(small_world, there)
@@ -187,22 +183,10 @@ def test_options_survive_a_sub_page_but_not_the_way_back_to_the_results(
 
 @pytest.mark.parametrize(
     "action",
-    [
-        "click[search]",
-        "click[no such thing]",
-        "click[]",
-        "search[]",
-        "Search[lamp]",
-        " search[lamp]",
-        "buy it",
-        "",
-        "search[<a> solid wood]",
-        "search[<c>]",
-    ],
-)
-def test_what_the_site_does_not_know_changes_nothing(
-    small_world: World, item_page: Session, action: str
-) -> None:
+    ["click[search]", "click[no such thing]", "click[]", "search[]", "Search[lamp]",
+     " search[lamp]", "buy it", "", "search[<a> solid wood]", "search[<c>]"],
+)  # fmt: skip
+def test_the_unknown_changes_nothing(small_world: World, item_page: Session, action: str) -> None:
     there = pages.clickables(pages.nodes(item_page, small_world, Layout()))
     assert pages.step(item_page, action, there, small_world) == (item_page, False, False)
 

@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.webshop import titles
 from ldm.envs.webshop.catalogue import Files, Product
 from ldm.envs.webshop.goals import NO_CAP, Drawer, Goal, Goals, draw, shuffled
 from ldm.envs.webshop.reward import Reward, alike, color, reward
 from ldm.envs.webshop.store import Catalogue
-from ldm.envs.webshop.titles import Titles, parser_version
-from ldm.errors import LdmError
-from tests.envs.webshop.conftest import lines
+from ldm.envs.webshop.titles import Titles
+from tests.envs.webshop.conftest import Parses, lines
 from tests.envs.webshop.shop import products_of
 
 SHIRT = Product(
@@ -56,16 +54,12 @@ def check(path: Path, goals: Goals, products: list[Product], nouns: Titles) -> i
     return len(rows)
 
 
-def test_rewards_and_all_their_parts_are_the_official_ones(
-    catalogue: Catalogue, golden: Path, parses: dict[str, tuple[str, ...]]
-) -> None:
+def test_rewards_and_parts_are_official(catalogue: Catalogue, golden: Path, parses: Parses) -> None:
     products = [catalogue[i] for i in range(len(catalogue))]
     assert check(golden / "rewards.jsonl", catalogue.goals, products, Titles(parses)) == 3000
 
 
-def test_exact_purchases_earn_what_they_officially_earn(
-    catalogue: Catalogue, golden: Path, parses: dict[str, tuple[str, ...]]
-) -> None:
+def test_exact_purchases(catalogue: Catalogue, golden: Path, parses: Parses) -> None:
     nouns = Titles(parses)
     rows = lines(golden / "rewards_exact_purchase_all_goals.jsonl")
     for row in rows:
@@ -79,9 +73,7 @@ def test_exact_purchases_earn_what_they_officially_earn(
     assert sum(row["reward"] < 1 for row in rows) > 200
 
 
-def test_rewards_for_human_goals_are_the_official_ones(
-    official: Path, golden: Path, catalogue: Catalogue, parses: dict[str, tuple[str, ...]]
-) -> None:
+def test_human_goals(official: Path, golden: Path, catalogue: Catalogue, parses: Parses) -> None:
     files = Files.find(official, human=False)
     files = Files(files.products, files.attributes, golden / "items_human_ins_13.json")
     products, _ = products_of(files)
@@ -102,9 +94,7 @@ def test_rewards_of_the_edge_products_are_the_official_ones(golden: Path, parsed
     assert check(edge / "rewards.jsonl", goals, products, parsed) == 287
 
 
-def test_titles_are_parsed_as_by_the_official_code(
-    catalogue: Catalogue, parses: dict[str, tuple[str, ...]], parsed: Titles
-) -> None:
+def test_titles_are_parsed_officially(catalogue: Catalogue, parses: Parses, parsed: Titles) -> None:
     for i in range(0, len(catalogue), 10):
         assert parsed.nouns(catalogue[i]) == parses[catalogue[i].title]
 
@@ -120,11 +110,8 @@ def test_texts_are_compared_as_officially(golden: Path) -> None:
         assert alike(one, other) == row["score"], row
 
 
-def test_buying_just_what_is_wanted_earns_1() -> None:
-    assert purchase_reward(size="x-large", color="red").total == 1.0
-
-
 def test_each_missing_part_costs_its_share() -> None:
+    assert purchase_reward(size="x-large", color="red").total == 1.0
     assert purchase_reward(size="x-large").total == 0.75
     assert purchase_reward().total == 0.5
     assert reward(GOAL, SHIRT, {}, 30.01, Titles()).total == 0.25
@@ -180,12 +167,3 @@ def test_titles_are_parsed_once_and_only_where_no_nouns_are_given() -> None:
     assert nouns.nouns(replace(product, title="Known")) == ("known",)
     assert nouns.nouns(product) == nouns.nouns(product) == ("noun",)
     assert titles == ["Cotton Shirt"]
-
-
-def test_without_a_parser_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(titles, "_installed", lambda: None)
-    monkeypatch.setattr(titles, "load_parser", titles.load_parser.__wrapped__)  # without its cache
-    assert parser_version() == "none"
-    with pytest.raises(LdmError, match="en_core_web_sm") as missing:
-        Titles().nouns(replace(SHIRT, nouns=None))
-    assert "ldm-memory[webshop]" in missing.value.remedy

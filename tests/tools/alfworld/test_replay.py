@@ -28,9 +28,7 @@ def recorded(shared_data: Path) -> list[Trajectory]:
 
 
 @pytest.mark.slow
-def test_real_episodes_replay_with_every_observation_equal_and_end_in_success(
-    shared_data: Path, recorded: list[Trajectory]
-) -> None:
+def test_real_episodes_replay(shared_data: Path, recorded: list[Trajectory]) -> None:
     options = ALFWorldOptions(data=str(shared_data / "alfworld"))
     assert replay_official_games(options, recorded) == []
 

@@ -27,9 +27,7 @@ def test_it_solves_all_stored_tasks_with_the_commands_they_list(env: TextCraft, 
     assert solved == 200
 
 
-def test_it_is_never_longer_than_the_recorded_solutions(
-    env: TextCraft, book: Book, golden: Path
-) -> None:
+def test_no_plan_is_longer_than_the_recorded_one(env: TextCraft, book: Book, golden: Path) -> None:
     tasks = env.tasks("stored")
     for episode in lines(golden / "episodes.jsonl"):
         task = tasks[episode["index"]]

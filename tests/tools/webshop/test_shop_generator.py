@@ -120,9 +120,7 @@ def test_the_splits_share_no_product(goals: Any) -> None:
     assert len(env.tasks("demo_test")) + len(env.tasks("demo_train")) >= 400
 
 
-def test_the_shipped_sessions_are_those_of_the_expert(
-    env: WebShop, sessions: list[Trajectory]
-) -> None:
+def test_the_shipped_sessions_are_the_experts(env: WebShop, sessions: list[Trajectory]) -> None:
     by_id = {task.id: task for task in env.tasks("demo_train")}
     for session in sessions[::20]:
         assert solve(env, by_id[session.task.id], seed=SEED) == session

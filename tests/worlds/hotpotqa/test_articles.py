@@ -169,9 +169,7 @@ def test_a_folder_without_questions_is_refused_with_a_remedy(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_official_pages_typed_exactly_are_the_official_answers(
-    official: Path, golden: Path
-) -> None:
+def test_pages_typed_exactly_are_the_official_answers(official: Path, golden: Path) -> None:
     collection = open_library(Sources.find(official, "context"), None).collection
     compared = 0
     for episode in lines(golden / "episodes.jsonl.gz"):

@@ -81,9 +81,7 @@ def test_the_solution_is_told_of_training_tasks_alone(env: HotpotQA) -> None:
         ((), None),
     ],
 )
-def test_a_judge_compares_the_answer_that_was_given(
-    env: HotpotQA, actions: tuple[str, ...], given: str | None
-) -> None:
+def test_a_judge_gets_answers(env: HotpotQA, actions: tuple[str, ...], given: str | None) -> None:
     task = env.tasks("demo_test")[0]
     question = env._game(task)
     steps = tuple(Step(action, "") for action in actions)

@@ -21,9 +21,7 @@ def test_every_official_step_replays(golden: Path) -> None:
     assert counts["backslash"] <= 110, counts
 
 
-def test_a_step_that_answers_otherwise_is_noticed(
-    golden: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_answer_is_noticed(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ldm.worlds.hotpotqa.world.SHOWN", 4)
     assert any(one.category == "different" for one in compare(golden))
 

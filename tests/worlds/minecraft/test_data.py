@@ -57,9 +57,7 @@ def test_goals_of_the_parallel_split_are_two_to_four_different_ones() -> None:
         assert len({target.word for target in env.targets}) == int(task.kind[-1])
 
 
-def test_shipped_episodes_are_successes_that_replay_word_for_word(
-    shipped: list[Trajectory],
-) -> None:
+def test_shipped_episodes_succeed_and_replay_word_for_word(shipped: list[Trajectory]) -> None:
     env = Minecraft()
     tasks = {task.id: task for task in env.tasks("train")}
     assert 30 <= len(shipped) <= 60

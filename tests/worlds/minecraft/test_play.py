@@ -58,9 +58,7 @@ def test_given_none_begins_with_bare_hands(start: Start) -> None:
         ("mine log", "not an action"),
     ],
 )
-def test_what_is_not_possible_changes_nothing_and_fine_feedback_says_why(
-    start: Start, action: str, reason: str
-) -> None:
+def test_the_impossible_changes_nothing(start: Start, action: str, reason: str) -> None:
     plain, fine = start("test/shears/0"), start("test/shears/0", feedback="fine")
     before = plain.state
     refused = plain.step(action)

@@ -77,9 +77,7 @@ class TestPlaying:
         assert f"The red bowl is at ({100 * bowl.x:.1f}, {100 * bowl.y:.1f})." in opening
         assert f"block is on the table, at ({100 * block.x:.1f}, {100 * block.y:.1f})." in opening
 
-    def test_the_rewards_add_up_to_the_share_of_targets_and_all_of_them_end_the_task(
-        self, env: Tabletop
-    ) -> None:
+    def test_rewards_add_up_to_the_share_of_targets_and_all_end_it(self, env: Tabletop) -> None:
         env.reset(task_of(env, "put_block_in_bowl"))
         first = env.step("put the red blocks in a red bowl")
         assert first.reward == pytest.approx(1 / 3)
@@ -95,9 +93,7 @@ class TestPlaying:
         assert rewards[-1].admissible == ()
         assert env.step("look").done
 
-    def test_fifteen_actions_end_the_task_and_impossible_ones_do_not_count(
-        self, env: Tabletop
-    ) -> None:
+    def test_fifteen_actions_end_the_task_and_impossible_ones_are_free(self, env: Tabletop) -> None:
         env.reset(task_of(env, "towers_of_hanoi"))
         assert not any(
             env.step("move the moon to the middle of the stand").valid for _ in range(20)
@@ -174,9 +170,7 @@ def test_an_unknown_task_is_named(env: Tabletop, change: dict[str, str]) -> None
         env.reset(task)
 
 
-def test_without_the_physics_the_remedy_is_named(
-    env: Tabletop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_physics_a_remedy_is_named(env: Tabletop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(physics, "find_spec", lambda name: None)
     with pytest.raises(LdmError, match="MuJoCo") as caught:
         env.reset(env.tasks("test")[0])

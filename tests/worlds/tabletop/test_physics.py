@@ -36,9 +36,7 @@ def test_a_scene_rests_as_it_was_laid_out(each: Game) -> None:
         assert thing.form.off(pose.yaw, thing.start.yaw) < 0.001
 
 
-def test_an_exact_hand_puts_a_thing_within_half_a_millimetre_and_touches_no_other(
-    each: Game,
-) -> None:
+def test_an_exact_hand_is_within_half_a_millimetre_and_touches_no_other(each: Game) -> None:
     world = World(each.scene)
     before = world.start()
     command = each.kind.commands(each.scene, before.poses)[0]
@@ -52,9 +50,7 @@ def test_an_exact_hand_puts_a_thing_within_half_a_millimetre_and_touches_no_othe
         assert each.scene.things[number].form.off(now.yaw, expected.yaw) < math.radians(0.1)
 
 
-def test_the_same_move_from_the_same_state_gives_the_same_bytes(
-    blocks: World, start: State
-) -> None:
+def test_a_move_from_the_same_state_gives_the_same_bytes(blocks: World, start: State) -> None:
     target = Pose(0.5, 0.0, BLOCK / 2)
     first = blocks.carry(start, 0, target)
     blocks.carry(first, 1, replace(target, y=0.2))
@@ -78,9 +74,7 @@ def test_threads_do_not_disturb_each_other(blocks: World, start: State) -> None:
     assert [together[number] for number in range(len(targets))] == alone
 
 
-def test_what_is_put_on_a_block_rests_there_and_what_hangs_over_falls(
-    blocks: World, start: State
-) -> None:
+def test_what_lies_on_a_block_rests_and_what_hangs_over_falls(blocks: World, start: State) -> None:
     lower = start.poses[0]
     on_top = replace(lower, z=1.5 * BLOCK)
     rests = blocks.carry(start, 1, on_top).poses[1]

@@ -85,7 +85,7 @@ def test_a_blue_bowl_is_seen_as_blue(tmp_path: Path) -> None:
 
 
 @PHYSICS
-def test_where_nothing_can_draw_the_remedy_is_named(
+def test_if_nothing_draws_a_remedy_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> SimpleNamespace:
