@@ -232,12 +232,6 @@ class Policy:
             return _decision(self._reasoner.follow(state, recalls, agreed), recalls, now)
         return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
 
-    def imitate(self, now: Observed, source: StateActionTuple) -> str:
-        """Return the counterpart of a single tuple's action in the present state."""
-        local = self._translated(source).into(now.localize)
-        state = self._state(now, noted=self._reasoner.reads_notes)
-        return self._reasoner.act(state, (Recall(local, 1.0, "", "", ""),)).action
-
     def state(self, now: Observed) -> State:
         """Return the reasoner's input: goal, history as configured, observation."""
         return self._state(now, noted=True)

@@ -68,10 +68,7 @@ def test_evaluate_your_agent(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_refine_and_compare(
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     comparison = example("refine_and_compare", monkeypatch).main(data, tmp_path, GAMES, GAMES)
     assert [report.label for report in comparison.reports] == [

@@ -181,9 +181,7 @@ def test_a_decision_holds_its_action_and_the_ids_it_rests_on(memory: Memory) -> 
     assert [tuple_id for tuple_id, _ in decided.used] == [r.tuple.id for r in decided.recalls]
 
 
-def test_where_memory_may_decide_as_many_are_recalled_as_the_reasoner_wants(
-    memory: Memory,
-) -> None:
+def test_where_memory_may_decide_as_many_are_recalled_as_the_reasoner_wants(memory: Memory) -> None:
     batches = memory.batches_for(GOAL)
     result = policy(memory, k=3, consult="unsure").recall(now(), batches)
     assert result == policy(memory).recall(now(), batches)

@@ -78,11 +78,7 @@ class TestRoundTrip:
 class TestBadLines:
     @pytest.mark.parametrize(
         ("change", "field"),
-        [
-            ({"goal": 3}, "goal"),
-            ({"gaol": "x"}, "gaol"),
-            ({"kind": None}, "kind"),
-        ],
+        [({"goal": 3}, "goal"), ({"gaol": "x"}, "gaol"), ({"kind": None}, "kind")],
     )
     def test_a_field_that_does_not_fit_is_named(
         self, change: dict[str, Any], field: str, tmp_path: Path

@@ -15,14 +15,7 @@ from hypothesis import strategies as st
 
 import ldm
 from ldm.errors import LdmError
-from ldm.text import (
-    Problem,
-    parse_json,
-    printable,
-    read_json,
-    read_lines,
-    value_in,
-)
+from ldm.text import Problem, parse_json, printable, read_json, read_lines, value_in
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

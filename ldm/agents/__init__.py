@@ -126,18 +126,3 @@ def reporting_named(name: str) -> Reporting:
 def reporting_on(results: Sequence[EpisodeResult]) -> Reporting:
     """Return what the agent that had these results tells reports."""
     return reporting_named(results[0].agent) if results else Reporting()
-
-
-__all__ = [
-    "AGENTS",
-    "GROUP",
-    "NO_MODEL",
-    "Agent",
-    "Episode",
-    "Resources",
-    "check_files",
-    "load_agent",
-    "needs_of",
-    "reporting_named",
-    "reporting_on",
-]

@@ -181,11 +181,7 @@ class Loop:
             task=work.task,
             hints=self.hints(view),
             transcript=transcript_text(
-                self.opening,
-                self.steps,
-                width=width,
-                thoughts=work.thinking,
-                skipped=view.skipped,
+                self.opening, self.steps, width=width, thoughts=work.thinking, skipped=view.skipped
             ),
             thought=bool(self.steps and not self.steps[-1].action),
             admissible=self.admissible,

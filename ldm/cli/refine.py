@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,11 +97,11 @@ def refine(**values: Any) -> None:
 
 
 def _show(result: Refined, *, as_json: bool) -> None:
-    from ldm.explore.report import COLUMNS, rows
+    from ldm.explore.report import rows
 
     spec, run, explored = result.spec, result.run, result.explored
     title = f"Refinement of generation {spec.generation} on {spec.env.name}, {spec.split}"
-    output.print_table(title, COLUMNS, rows(explored), error=as_json)
+    _print_rows(title, rows(explored), as_json=as_json)
     _show_gate(result, as_json=as_json)
     broken = [one for one in explored if one.error]
     if broken:
@@ -141,12 +142,14 @@ def _as_object(result: Refined) -> dict[str, Any]:
 
 
 def _show_gate(result: Refined, *, as_json: bool) -> None:
-    from ldm.explore.report import GATE_COLUMNS, decisions, gate_rows
+    from ldm.explore.report import decisions, gate_rows
 
     verdict = result.verdict
     if verdict.comparisons:
         title = "Scores without and with what was learnt, each without its own episodes"
-        output.print_table(
-            title, GATE_COLUMNS, gate_rows(verdict, result.intervals()), error=as_json
-        )
+        _print_rows(title, gate_rows(verdict, result.intervals()), as_json=as_json)
     output.say_all(decisions(verdict, result.gain()), error=as_json)
+
+
+def _print_rows(title: str, rows: Sequence[dict[str, str]], *, as_json: bool) -> None:
+    output.print_table(title, tuple(rows[0]), [tuple(row.values()) for row in rows], error=as_json)

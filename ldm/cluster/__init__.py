@@ -10,21 +10,13 @@ import os
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
 from ldm.errors import LdmError, WorkerDied
-from ldm.parallel import (
-    Record,
-    Worker,
-    WorkerFactory,
-    built,
-    collect_seldom,
-    sigterm_as_interrupt,
-)
+from ldm.parallel import Record, Worker, WorkerFactory, built, collect_seldom, sigterm_as_interrupt
 from ldm.version import __version__
 
 #: The address that starts Ray on this machine.
@@ -172,10 +164,11 @@ class _Map:
         self._actor = ray.remote(num_cpus=1, max_restarts=0)(_Slot)
 
     def run(self, workers: int) -> None:
+        """Process the items; end the actors, also after an error or Ctrl-C."""
         missing = len(self._items)
         self._most_failed = ATTEMPTS * workers
         idle_since = time.monotonic()
-        with self._ending():
+        try:
             for _ in range(workers):
                 self._start()
             while missing:
@@ -186,6 +179,9 @@ class _Map:
                     self._check_wait(time.monotonic() - idle_since)
                 for reference in finished:
                     missing -= self._took(reference)
+        finally:
+            for actor, _ in self._requests.values():
+                self._ray.kill(actor)
 
     def _start(self) -> None:
         actor = self._actor.remote(self._build, os.getcwd())
@@ -251,15 +247,6 @@ class _Map:
                 f"The Ray cluster has had no processor for a worker in {START_SECONDS:.0f} s.",
                 "See `ray status`: its nodes may be gone, or at work for others.",
             )
-
-    @contextmanager
-    def _ending(self) -> Iterator[None]:
-        """End the actors, also after an error or Ctrl-C."""
-        try:
-            yield
-        finally:
-            for actor, _ in self._requests.values():
-                self._ray.kill(actor)
 
 
 def _keep_off_standard_output() -> None:

@@ -26,16 +26,7 @@ from typing import Literal
 from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
 from ldm.explore.stages import Experience, Stage
-from ldm.explore.tree import (
-    Decide,
-    TreeNode,
-    TreeOptions,
-    child,
-    decided,
-    ended,
-    entered,
-    opening,
-)
+from ldm.explore.tree import Decide, TreeNode, TreeOptions, child, decided, ended, entered, opening
 
 #: The cost of a deviation without evidence from votes or goal, and the least cost.
 DEVIATION, LEAST = 1.0, 0.5
@@ -294,7 +285,9 @@ class _Search:
 
     def _enter(self, node: TreeNode, position: Position, cost: float) -> int:
         """Record a node that was reached; return its number."""
-        state, node = position.situation, entered(node, position, self._options.depth)
+        state, node = position.situation, entered(node, position)
+        if node.fate == "grown" and node.depth >= self._options.depth:
+            node = replace(node, fate="depth")
         if node.fate in ("grown", "depth") and state in self._states:
             node = replace(node, fate="merged")
         self._states.add(state)

@@ -14,7 +14,7 @@ from ldm.episode import FULL_SCORE
 from ldm.explore.hindsight import Revision, revised
 from ldm.explore.refine import ExplorationFactory, ExploredGoal, best_trajectory
 from ldm.memory import BatchIndex, FormationOptions, IndexedTuple, form_batch, plan_batches
-from ldm.types import Outcome, StateActionTuple, Task, Trajectory
+from ldm.types import Outcome, Task, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,11 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """The tuples of a better way, from its key step on. key: the key step's."""
+    """The tuples of a better way, `trajectory`, from its key step on."""
 
     task: Task
+    trajectory: str
     rows: tuple[IndexedTuple, ...]
-    key: StateActionTuple
-
-    @property
-    def trajectory(self) -> str:
-        return self.key.trajectory_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +147,11 @@ def advantage(explored: ExploredGoal) -> float:
 
 def improvements(explored: Iterable[ExploredGoal]) -> tuple[Improvement, ...]:
     """Return the better ways that exploration found, each once."""
-    by_trajectory: dict[str, Improvement] = {}
+    ways: dict[str, Improvement] = {}
     for one in explored:
         for tree in one.trees:
-            rows = {row.tuple.step: row for row in tree.added}
-            if rows:
-                key = rows.get(tree.key, tree.added[0]).tuple
-                way = Improvement(one.task, tuple(rows[step] for step in sorted(rows)), key)
-                by_trajectory.setdefault(key.trajectory_id, way)
-    return tuple(by_trajectory.values())
+            if tree.added:
+                rows = sorted(tree.added, key=lambda row: row.tuple.step)
+                way = rows[0].tuple.trajectory_id
+                ways.setdefault(way, Improvement(one.task, way, tuple(rows)))
+    return tuple(ways.values())

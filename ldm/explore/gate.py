@@ -6,11 +6,10 @@ exploration adds to present batches where it earned more, but not everything (LD
 
 Practice is tried by task kind, with hindsight (`ldm.explore.hindsight`); if that does not help, as
 it was. If neither helps, practice is limited to nearly identical goals, provided that does no
-harm. Each improvement, unless the same way is practice that is kept, has its key step confirmed
-(`ldm.explore.confirmation`) and is then tried alone, on the goals most like its own; those that do
-no harm are tried together on all goals of their kinds. Nearly identical goals alone recall them. No
-goal judges tuples of its own: it is played without them, as it is without anything else that the
-memory holds of its source.
+harm. Each improvement, unless the same way is practice that is kept, is tried alone, on the goals
+most like its own; those that do no harm are tried together on all goals of their kinds. Nearly
+identical goals alone recall them. No goal judges tuples of its own: it is played without them, as
+it is without anything else that the memory holds of its source.
 
 The paper adds what exploration improved, and nothing else; `gate="off"` does that.
 """
@@ -24,7 +23,6 @@ from statistics import fmean
 from typing import Annotated, ClassVar, Literal
 
 from ldm.explore.candidates import Candidates, Remembered, collect
-from ldm.explore.confirmation import Check, Checked, Confirmation, likeness
 from ldm.explore.hindsight import Revision, Solved
 from ldm.explore.judgements import TOLERANCE, Comparison, Judgement, Verdict
 from ldm.explore.refine import ExplorationFactory, ExploredGoal
@@ -37,10 +35,10 @@ from ldm.types import Task, Trajectory
 #: Stages of a run: the results of each are in a file of its name.
 HINDSIGHT, BASE, WHOLE = "hindsight", "gate_base", "gate_whole"
 PRACTICE, PLAIN, NARROW = "gate_practice", "gate_plain", "gate_narrow"
-KEY_STEPS, ALONE, TOGETHER = "gate_key_steps", "gate_alone", "gate_together"
+ALONE, TOGETHER = "gate_alone", "gate_together"
 #: Why an improvement of one step is refused.
 SINGLE = "a single step, which ends the episode"
-#: On how many goals the key step and the improvements of each goal are tried alone.
+#: On how many goals an improvement is tried alone.
 NEIGHBOURS = 4
 
 
@@ -122,10 +120,7 @@ class _Gate:
     """Judges the candidates: practice first, then improvements beside practice that is kept."""
 
     def __init__(
-        self,
-        explored: Sequence[ExploredGoal],
-        options: GateOptions,
-        trials: Trials,
+        self, explored: Sequence[ExploredGoal], options: GateOptions, trials: Trials
     ) -> None:
         self._tasks = [one.task for one in explored]
         self._grounds = {one.task.id: one.trees[0].ground for one in explored if one.trees}
@@ -238,23 +233,19 @@ class _Gate:
         return [replace(one, chosen=one.holds_among(comparisons)) for one in comparisons]
 
     def _judged_alone(self, trials: Trials, base: Sequence[Played]) -> list[Judgement]:
-        """Judge each improvement by its key step, and alone on the goals most like its own.
+        """Judge each improvement alone on the goals most like its own.
 
         A single step is not tried: it ends the episode, and is as good as what came before it.
         """
         ways = trials.candidates.improvements
         neighbours = {way.trajectory: self._neighbours(way.task) for way in ways}
-        confirmations = self._confirmations(trials, neighbours)
-        judgements = []
-        for way in ways:
-            confirmation = confirmations.get(way.trajectory)
-            judgements.append(
-                Judgement(
-                    *(way.task.id, "improvement", (way.trajectory,), len(way.rows)),
-                    confirmed=confirmation.won if confirmation else 0,
-                    refused=confirmation.refused if confirmation else SINGLE,
-                )
+        judgements = [
+            Judgement(
+                *(way.task.id, "improvement", (way.trajectory,), len(way.rows)),
+                refused=SINGLE if len(way.rows) == 1 else "",
             )
+            for way in ways
+        ]
         pairs = [(way, task) for way in _kept(judgements) for task in neighbours[way]]
         items = [Trial(number, task, (way,)) for number, (way, task) in enumerate(pairs)]
         scores = {one.task: one.score for one in base}
@@ -264,26 +255,6 @@ class _Gate:
             gains[trajectory].append(one.score - scores[task.id])
         return [one.tried(gains[one.trajectories[0]]) for one in judgements]
 
-    def _confirmations(
-        self, trials: Trials, neighbours: Mapping[str, Sequence[Task]]
-    ) -> dict[str, Confirmation]:
-        """Check the key steps of improvements of several steps; return the results by trajectory.
-
-        neighbours: of the goal of each trajectory.
-        """
-        checks: list[Check] = []
-        checked: dict[str, list[tuple[Check, Checked]]] = {}
-        for way in trials.candidates.improvements:
-            if len(way.rows) > 1:
-                checked[way.trajectory] = []
-                checks.append(Check(len(checks), way.task, way.key))
-                for near in neighbours[way.trajectory]:
-                    if near.id in self._grounds:
-                        checks.append(Check(len(checks), near, way.key, self._grounds[near.id]))
-        for check, one in zip(checks, trials.results(KEY_STEPS, checks, Checked), strict=True):
-            checked[one.trajectory].append((check, one))
-        return {way: Confirmation.of(pairs) for way, pairs in checked.items()}
-
     def _neighbours(self, owner: Task) -> list[Task]:
         """Return the goals with most words in common with a goal's, of other sources.
 
@@ -291,7 +262,7 @@ class _Gate:
         """
 
         def distance(task: Task) -> tuple[bool, float, str]:
-            return task.kind != owner.kind, -likeness(task.goal, owner.goal), task.id
+            return task.kind != owner.kind, -_likeness(task.goal, owner.goal), task.id
 
         others = [task for task in self._tasks if task.leak_key != owner.leak_key]
         return sorted(others, key=distance)[:NEIGHBOURS]
@@ -340,6 +311,12 @@ def _episodes(rows: Iterable[IndexedTuple]) -> list[Judgement]:
     return [Judgement(task, "practice", (way,), size) for (task, way), size in sizes.items()]
 
 
+def _likeness(text: str, other: str) -> float:
+    """Return the share of words that two texts have in common, from 0 to 1."""
+    words, others = Counter(text.lower().split()), Counter(other.lower().split())
+    return (words & others).total() / max(1, (words | others).total())
+
+
 def _kept(judgements: Iterable[Judgement]) -> tuple[str, ...]:
     """Return the trajectories that are not refused."""
     return tuple(way for one in judgements if not one.refused for way in one.trajectories)
@@ -360,7 +337,8 @@ def _kept_rows(
 ) -> tuple[IndexedTuple, ...]:
     """Return the tuples that were kept, with the number of attempts that confirm them.
 
-    Practice is confirmed by each goal that gained by it and followed it on the way.
+    Practice is confirmed by each goal that gained by it and followed it on the way, an improvement
+    by each neighbour that gained when it was tried alone.
     """
     confirmed = Counter[str]()
     for before, after in zip(base, practice.now, strict=True):
@@ -372,7 +350,7 @@ def _kept_rows(
         for row in candidates.practice_as(practice.kinds)
     ]
     rows += [
-        _confirmed(row, ways[way.trajectory].confirmed)
+        _confirmed(row, ways[way.trajectory].wins)
         for way in candidates.improvements
         if way.trajectory in ways
         for row in way.rows

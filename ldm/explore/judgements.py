@@ -25,8 +25,7 @@ class Judgement:
     """What the gate found about a candidate of one goal.
 
     trajectories: the episode that is remembered, or the path whose last part is an improvement.
-    tuples: how many. confirmed: in how many other attempts its key step earned more than the
-    alternatives. wins, losses: on how many of its neighbours the score rose and fell with it.
+    tuples: how many. wins, losses: on how many of its neighbours the score rose and fell with it.
     refused: why it is left out, "" if it is kept.
     """
 
@@ -34,7 +33,6 @@ class Judgement:
     learnt: Part
     trajectories: tuple[str, ...]
     tuples: int
-    confirmed: int = 0
     wins: int = 0
     losses: int = 0
     refused: str = ""

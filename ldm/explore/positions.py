@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ldm.episode import NO_ACTION, Environment, checked
@@ -84,14 +83,6 @@ class Positions:
         if reached.env is None:
             self._current = reached
         return reached
-
-    def walk(self, actions: Iterable[str]) -> Position:
-        """Return the position that `actions` lead to from the opening."""
-        position = self.start()
-        for action in actions:
-            before, position = position, self.after(position, action)
-            self.drop(before)
-        return position
 
     def drop(self, position: Position) -> None:
         """Close the environment of `position`, which cannot be used after that."""

@@ -203,14 +203,14 @@ class Explorer:
         if not nodes:
             return tree
         tree = replace(tree, best=best_leaf(nodes).number)
-        path = path_to(nodes, nodes[tree.best])
         if tree.best_score <= ground.score:
             return tree
+        path = path_to(nodes, nodes[tree.best])
         best = _trajectory(task, path)
         process = _process(best, [node.confidence for node in path[1:]])
         key = self._setup.reasoner.compare(process, _process(ground, confidences))
         key = min(max(key, 0), len(best.steps) - 1)
-        return self._with_added_tuples(replace(tree, key=key), task)
+        return self._with_added_tuples(replace(tree, key=key), path, best)
 
     def _explored(
         self, task: Task, positions: Positions, batches: tuple[str, ...]
@@ -250,18 +250,19 @@ class Explorer:
             confidences.append(decision.proposals[0].confidence)
         return _finished(task, start.now.observation, steps, end.score, "agent"), confidences
 
-    def _with_added_tuples(self, tree: Tree, task: Task) -> Tree:
+    def _with_added_tuples(
+        self, tree: Tree, path: Sequence[TreeNode], trajectory: Trajectory
+    ) -> Tree:
         """Return the tree of an improved goal with the tuples that it adds to the memory."""
-        path = path_to(tree.nodes, tree.nodes[tree.best])
         counts = Counter[str]()
         for node in path:
             counts.update(dict(node.batches))
         into = min(counts, key=lambda batch: (-counts[batch], batch), default=tree.batches[0])
-        trajectory, reasoner = _trajectory(task, path), self._setup.reasoner
+        setup = self._setup
         advantage = round(tree.best_score - tree.ground.score, 9)
-        generation = self._setup.memory.generation + 1
-        tuples = tuples_of(trajectory, reasoner, generation, tree.key, advantage)
-        placed = self._setup.memory.place(into, tuples, self._setup.policy.classifier)
+        generation = setup.memory.generation + 1
+        tuples = tuples_of(trajectory, setup.reasoner, generation, tree.key, advantage)
+        placed = setup.memory.place(into, tuples, setup.policy.classifier)
         return replace(tree, into=into, added=placed)
 
 

@@ -16,33 +16,8 @@ Interval = tuple[float, float, float]
 #: The number of goals that a line on kept or refused candidates names.
 NAMED = 2
 
-COLUMNS = (
-    "kind",
-    "goals",
-    "explored",
-    "nodes",
-    "steps",
-    "replayed",
-    "first try",
-    "best",
-    "improved",
-    "tuples",
-    "errors",
-    "seconds",
-)
-GATE_COLUMNS = (
-    "learnt",
-    "kind",
-    "reach",
-    "goals",
-    "without",
-    "with",
-    "difference",
-    "95 % interval",
-    "better",
-    "worse",
-    "chosen",
-)
+#: What columns are called that have another name than their field of `Totals`.
+HEADINGS = {"trees": "explored", "ground": "first try"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +71,14 @@ def by_kind(explored: Sequence[ExploredGoal]) -> dict[str, Totals]:
     return {kind: totals(kinds[kind]) for kind in sorted(kinds)}
 
 
-def rows(explored: Sequence[ExploredGoal]) -> list[tuple[str, ...]]:
-    """Return a row per kind and the row "all", by COLUMNS."""
+def rows(explored: Sequence[ExploredGoal]) -> list[dict[str, str]]:
+    """Return a row per kind and the row "all": column → cell."""
     all_totals = [*by_kind(explored).items(), ("all", totals(explored))]
-    return [(name, *map(_cell, asdict(values).values())) for name, values in all_totals]
+    return [
+        {"kind": kind}
+        | {HEADINGS.get(name, name): _cell(value) for name, value in asdict(values).items()}
+        for kind, values in all_totals
+    ]
 
 
 def _cell(value: float | None) -> str:
@@ -108,25 +87,22 @@ def _cell(value: float | None) -> str:
     return str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
-def gate_rows(verdict: Verdict, intervals: Sequence[Interval]) -> list[tuple[str, ...]]:
-    """Return a row per comparison of the gate, by GATE_COLUMNS.
-
-    intervals: of the comparisons.
-    """
+def gate_rows(verdict: Verdict, intervals: Sequence[Interval]) -> list[dict[str, str]]:
+    """Return a row per comparison of the gate: column → cell. intervals: of the comparisons."""
     return [
-        (
-            one.learnt + ", as it was" * one.plain,
-            one.kind or "all",
-            f"{one.reach:g}",
-            str(len(one.before)),
-            f"{fmean(one.before):.3f}",
-            f"{fmean(one.after):.3f}",
-            f"{one.difference:+.3f}",
-            f"{low:+.3f} to {high:+.3f}",
-            str(sum(a > b for b, a in zip(one.before, one.after, strict=True))),
-            str(sum(a < b for b, a in zip(one.before, one.after, strict=True))),
-            "yes" if one.chosen else "",
-        )
+        {
+            "learnt": one.learnt + ", as it was" * one.plain,
+            "kind": one.kind or "all",
+            "reach": f"{one.reach:g}",
+            "goals": str(len(one.before)),
+            "without": f"{fmean(one.before):.3f}",
+            "with": f"{fmean(one.after):.3f}",
+            "difference": f"{one.difference:+.3f}",
+            "95 % interval": f"{low:+.3f} to {high:+.3f}",
+            "better": str(sum(gain > 0 for gain in one.gains)),
+            "worse": str(sum(gain < 0 for gain in one.gains)),
+            "chosen": "yes" if one.chosen else "",
+        }
         for one, (_, low, high) in zip(verdict.comparisons, intervals, strict=True)
     ]
 

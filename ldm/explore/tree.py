@@ -156,13 +156,11 @@ class _TreeBuilder:
     def _try(self, node: TreeNode) -> Fate:
         """Execute a node's action; return its fate."""
         position = self._positions.after(self._at[node.parent], node.action)
-        now = position.now
-        fate: Fate = "done" if now.done else "grown" if now.valid else "invalid"
-        self._nodes[node.number] = reached(replace(node, fate=fate), position)
+        tried = self._nodes[node.number] = entered(node, position)
         self._at[node.number] = position
-        if fate == "invalid":
+        if tried.fate == "invalid":
             self._leave([node.number])
-        return fate
+        return tried.fate
 
     def _leave(self, numbers: Sequence[int], fate: Fate | None = None) -> None:
         """Drop the positions of nodes that are not continued, and set their fate."""
@@ -200,28 +198,17 @@ def decided(node: TreeNode, decision: Decision) -> TreeNode:
     )
 
 
-def entered(node: TreeNode, position: Position, depth: int) -> TreeNode:
-    """Return a node with the state that its action led to, and its fate.
-
-    depth: the maximum steps of a path.
-    """
-    fate: Fate = "grown"
-    if position.now.done:
-        fate = "done"
-    elif not position.now.valid:
-        fate = "invalid"
-    elif node.depth >= depth:
-        fate = "depth"
+def entered(node: TreeNode, position: Position) -> TreeNode:
+    """Return a node with the state that its action led to, and its fate."""
+    now = position.now
+    fate: Fate = "done" if now.done else "grown" if now.valid else "invalid"
     return reached(replace(node, fate=fate), position)
 
 
 def reached(node: TreeNode, position: Position) -> TreeNode:
     """Return a node with the state that its action led to."""
     return replace(
-        node,
-        observation=position.now.observation,
-        state=position.state,
-        score=position.earned,
+        node, observation=position.now.observation, state=position.state, score=position.earned
     )
 
 

@@ -372,7 +372,7 @@ def _subject(spec: OptimisePlan) -> tuple[str, ...]:
 
 def _written(member: Member[OptimisePlan], lines: Sequence[Iteration]) -> OptimisedPlan:
     """Write the plan files. lines: of iterations.jsonl."""
-    from ldm.agents.autoplan.plans import PlanFile, write_all
+    from ldm.agents.autoplan.plans import PlanFile, path_of, write
     from ldm.envs import EnvironmentBase, load_env
 
     spec, manifest, tasks = member.spec, member.run.manifest, member.tasks
@@ -395,6 +395,7 @@ def _written(member: Member[OptimisePlan], lines: Sequence[Iteration]) -> Optimi
         iterations=tuple(iterations),
         solutions=settings.solution and env.solution is not EnvironmentBase.solution,
     )
+    path = path_of(Path(spec.out), plan.env, plan.kind)
     with writing(Path(spec.out)):
-        path = write_all(Path(spec.out), plan)
+        write(path, plan)
     return OptimisedPlan(path, plan, member.run, spec)

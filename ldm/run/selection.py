@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from ldm.agents import Agent, check_files
+from ldm.agents import check_files
+from ldm.episode import Agent
 from ldm.errors import LdmError, LeakageError
 from ldm.types import Task, stable_hash
 

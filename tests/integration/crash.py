@@ -252,10 +252,7 @@ def building(*options: str, program: Sequence[str] = LDM) -> Command:
         return stable_hash(file.read_text(), left)
 
     return Command(
-        start=build,
-        resume=build,
-        begun=lambda place: (place / "memory").exists(),
-        digest=digest,
+        start=build, resume=build, begun=lambda place: (place / "memory").exists(), digest=digest
     )
 
 

@@ -263,8 +263,7 @@ def test_a_killed_client_of_a_server_completes_its_change_or_nothing(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [n if n == CANARY else pytest.param(n, marks=pytest.mark.process) for n in CHANGES],
+    "change", [n if n == CANARY else pytest.param(n, marks=pytest.mark.process) for n in CHANGES]
 )
 def test_a_killed_change_is_complete_or_absent(change: str, tmp_path: Path) -> None:
     killed(change, tmp_path / change, kills=2)

@@ -11,14 +11,7 @@ from ldm.explore.tree import path_to
 from ldm.memory import Memory
 from ldm.types import EpisodeResult, Trajectory
 from tests.integration.paper_method import Method
-from tests.integration.paper_shop import (
-    Bathroom,
-    Errand,
-    Product,
-    Shop,
-    shopper,
-    tidier,
-)
+from tests.integration.paper_shop import Bathroom, Errand, Product, Shop, shopper, tidier
 from tests.integration.paper_world import played
 
 SUBWOOFER = Errand(

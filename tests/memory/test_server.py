@@ -17,16 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ldm.errors import MemoryStoreError
-from ldm.memory import (
-    Memory,
-    build,
-    chroma,
-    environments,
-    generations,
-    hide,
-    inspect,
-    locks,
-)
+from ldm.memory import Memory, build, chroma, environments, generations, hide, inspect, locks
 from ldm.memory.access import writing
 from ldm.memory.addresses import is_server
 from ldm.memory.exchange import export

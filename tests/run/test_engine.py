@@ -122,10 +122,7 @@ class TestWorking:
     ) -> None:
         squares: list[int] = []
         result = squared(
-            run,
-            Squarer(),
-            workers=workers,
-            on_result=lambda square: squares.append(square.index),
+            run, Squarer(), workers=workers, on_result=lambda square: squares.append(square.index)
         )
         assert values(result) == SQUARES
         assert sorted(squares) == list(range(12))

@@ -95,7 +95,7 @@ def test_several_agents_and_a_sweep(remembering: Path, monkeypatch: pytest.Monke
         grid = ldm.Grid(("ldm", "random"), control="none", sweep="k=1,3")
         reports = ldm.evaluate_all(spec, grid, runtime=ldm.Runtime(workers=1))
         assert [report.label for report in reports] == [
-            *("ldm k=1", "ldm k=3", "ldm control=none k=1", "ldm control=none k=3", "random"),
+            *("ldm k=1", "ldm k=3", "ldm control=none k=1", "ldm control=none k=3", "random")
         ]
 
     first, second = both(remembering, monkeypatch, commands, functions)

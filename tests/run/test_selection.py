@@ -50,8 +50,7 @@ class TestSelection:
         assert [t.id for t in select(TASKS, ids=("cool-1", "heat-0"))] == ["heat-0", "cool-1"]
 
     @pytest.mark.parametrize(
-        ("kinds", "ids", "suggestion"),
-        [(("haet",), (), "heat"), ((), ("cool-99",), "cool-9")],
+        ("kinds", "ids", "suggestion"), [(("haet",), (), "heat"), ((), ("cool-99",), "cool-9")]
     )
     def test_an_unknown_name_is_answered_with_the_nearest(
         self, kinds: tuple[str, ...], ids: tuple[str, ...], suggestion: str

@@ -1,14 +1,13 @@
 """Plan files: what `ldm autoplan` optimised for a kind of task, with how it came about.
 
-A folder holds the last plan, X_I, of each kind, and the plans X_0 … X_I in folders of their own,
-`iteration-0` to `iteration-I`: each of these can be evaluated like the folder itself.
+A folder holds a file for each kind: the last plan, X_I, and those before it, from X_0 on.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -79,9 +78,8 @@ class PlanFile:
 
     kind: of the tasks that it is for, or ALL. pool: ids of the tasks that batches were drawn from.
     sources: their `leak_key`s. models: by role. settings: what the optimisation was asked for.
-    run: the id of the run that made it. iterations: how it came about, in the file of X_I only.
-    iteration: i of X_i, None for X_I. solutions: whether reflections were shown the solutions of
-    the training tasks.
+    run: the id of the run that made it. iterations: how it came about. solutions: whether
+    reflections were shown the solutions of the training tasks.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -97,7 +95,6 @@ class PlanFile:
     seed: int
     run: str
     iterations: tuple[Iteration, ...] = ()
-    iteration: int | None = None
     solutions: bool = False
 
     def at(self, iteration: int | None) -> str:
@@ -109,25 +106,15 @@ class PlanFile:
             return self.plan
         plans = self.numbered()
         if iteration not in plans:
-            known = ", ".join(map(str, plans)) or "only the last one, unnumbered"
             raise LdmError(
                 f"There is no plan of iteration {iteration} for {self.kind} in {self.env}.",
-                f"There is: {known}.",
+                f"There is: {', '.join(map(str, plans))}.",
             )
         return plans[iteration]
 
     def numbered(self) -> dict[int, str]:
-        """Return the plans X_i that the file holds, by i; the last one only if its i is known."""
-        plans = {number: one.plan for number, one in enumerate(self.iterations)}
-        own = len(plans) if plans else self.iteration
-        return plans if own is None else plans | {own: self.plan}
-
-    def history(self) -> tuple[PlanFile, ...]:
-        """Return the plans X_0 … X_I, each as a file of its own without its experiences."""
-        plans = [*(one.plan for one in self.iterations), self.plan]
-        return tuple(
-            replace(self, plan=plan, iterations=(), iteration=i) for i, plan in enumerate(plans)
-        )
+        """Return the plans X_i by i."""
+        return dict(enumerate([*(one.plan for one in self.iterations), self.plan]))
 
 
 def path_of(folder: Path, env: str, kind: str) -> Path:
@@ -140,23 +127,6 @@ def find(folder: Path, env: str, kind: str) -> Path | None:
     """Return the plan file for tasks of a kind: its own, or that for all; None without either."""
     paths = (path_of(folder, env, name) for name in (kind, ALL))
     return next((path for path in paths if path.is_file()), None)
-
-
-def write_all(folder: Path, plan: PlanFile) -> Path:
-    """Write the plan X_I into a folder, and each X_i into a folder below it; return X_I's file.
-
-    What a longer optimisation for the same kind left there goes. Raises OSError.
-    """
-    path = path_of(folder, plan.env, plan.kind)
-    written = set()
-    for one in plan.history():
-        own = folder / f"iteration-{one.iteration}" / path.name
-        write(own, one)
-        written.add(own)
-    for stale in {*folder.glob(f"iteration-*/{path.name}")} - written:
-        stale.unlink()
-    write(path, plan)
-    return path
 
 
 def write(path: Path, plan: PlanFile) -> None:
@@ -178,17 +148,7 @@ def digest(folder: Path) -> str:
     files = sorted(folder.glob(f"*{SUFFIX}"))
     if not files:
         raise LdmError(f"There are no plans in {folder}.", "Make one with `ldm autoplan`.")
-    return stable_hash([(file.name, _text(file)) for file in files])
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_bytes(path).decode()
-    except UnicodeDecodeError as error:
-        raise LdmError(
-            f"{path} is not UTF-8 text: {error.reason}.",
-            "Write the plan again with `ldm autoplan`.",
-        ) from error
+    return stable_hash([(file.name, read_bytes(file).hex()) for file in files])
 
 
 def in_folder(folder: Path, env: str) -> Sequence[PlanFile]:

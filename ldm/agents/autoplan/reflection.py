@@ -46,57 +46,41 @@ def reflect(llm: LLM, card: Card, attempt: Attempt, settings: AutoPlanSettings) 
     the revision after the request for the flaw (Eq. 8), with the model's reply to that.
     Raises what a model call raises.
     """
-    reflection = _Reflecting(llm, card, attempt, settings)
-    summary = reflection.reply("summary")
-    if settings.reflection == "summary":
-        return Reflection(summary)
-    flaw = reflection.reply("flaw")
-    follow = (Message("assistant", flaw or "…"), *render("agents/autoplan/revision"))
-    return Reflection(summary, flaw, reflection.reply("flaw", follow))
+    tried, view = attempt.trajectory, View(0, AutoPlanOptions().observation)
 
-
-@dataclass
-class _Reflecting:
-    """Asks for the parts of a reflection; what had to be shortened once stays so."""
-
-    llm: LLM
-    card: Card
-    attempt: Attempt
-    settings: AutoPlanSettings
-
-    def __post_init__(self) -> None:
-        self.view = View(0, AutoPlanOptions().observation)
-
-    def reply(self, part: Literal["summary", "flaw"], follow: Sequence[Message] = ()) -> str:
+    def reply(part: Literal["summary", "flaw"], follow: Sequence[Message] = ()) -> str:
         """Return the reply to a question on the attempt, or to what follows it."""
-        attempt = self.attempt.trajectory
+        nonlocal view  # what had to be shortened once stays so
 
         def prompt(view: View) -> list[Message]:
-            transcript = transcript_text(
-                attempt.opening, attempt.steps, width=view.width, skipped=view.skipped
-            )
             first = render(
                 "agents/autoplan/reflect",
-                card=self.card,
-                plan=self.attempt.plan,
-                task=attempt.task.goal,
-                transcript=transcript,
-                success=attempt.success,
-                steps=len(attempt.steps),
-                solution=self.attempt.solution,
+                card=card,
+                plan=attempt.plan,
+                task=tried.task.goal,
+                transcript=transcript_text(
+                    tried.opening, tried.steps, width=view.width, skipped=view.skipped
+                ),
+                success=tried.success,
+                steps=len(tried.steps),
+                solution=attempt.solution,
                 part=part,
             )
             return [*first, *follow]
 
-        completion, self.view = ask(
-            self.llm,
-            prompt,
-            self.view,
-            len(attempt.steps),
-            sampling=self.settings.sampling,
-            max_tokens=self.settings.part,
+        completion, view = ask(
+            *(llm, prompt, view, len(tried.steps)),
+            sampling=settings.sampling,
+            max_tokens=settings.part,
         )
         return shortened(completion.text.strip(), LONGEST)
+
+    summary = reply("summary")
+    if settings.reflection == "summary":
+        return Reflection(summary)
+    flaw = reply("flaw")
+    follow = (Message("assistant", flaw or "…"), *render("agents/autoplan/revision"))
+    return Reflection(summary, flaw, reply("flaw", follow))
 
 
 def rewritten(
@@ -123,12 +107,7 @@ def rewritten(
         )
 
     completion, _ = ask(
-        llm,
-        prompt,
-        View(0, LONGEST),
-        0,
-        sampling=settings.sampling,
-        max_tokens=settings.length,
+        llm, prompt, View(0, LONGEST), 0, sampling=settings.sampling, max_tokens=settings.length
     )
     return cleaned(completion.text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, ClassVar
 
-from ldm.agents.decomposition.controller import Controller, Counted, Limits
+from ldm.agents.decomposition.controller import Controller, Counted
 from ldm.agents.decomposition.tree import TREE
 from ldm.agents.executor import ExecutorAgent, ExecutorOptions
 from ldm.config import at_least
@@ -51,13 +51,9 @@ class DividingAgent(ExecutorAgent):
         """Return the greatest depth of a sub-task; the whole task is at 1."""
         raise NotImplementedError
 
-    def limits(self, card: Card) -> Limits:
-        """Return the limits of the recursion in the environment of this card."""
-        return Limits(
-            d_max=self.depth(card),
-            steps=self.setting(card, "executor_steps", EXECUTOR_STEPS),
-            plan=self.options.plan,
-        )
+    def executor_steps(self, card: Card) -> int:
+        """Return the steps of an executor call in the environment of this card."""
+        return self.setting(card, "executor_steps", EXECUTOR_STEPS)
 
     def solve(self, episode: Episode) -> None:
         """Play one trial. The tree goes into the record, however it ends."""
@@ -69,7 +65,10 @@ class DividingAgent(ExecutorAgent):
         )
         with episode.trial():
             controller = Controller(
-                episode, llm, planner, options, self.limits(episode.card), self.plan_first
+                *(episode, llm, planner, options, self.depth(episode.card)),
+                steps=self.executor_steps(episode.card),
+                plan=options.plan,
+                plan_first=self.plan_first,
             )
             try:
                 controller.solve()

@@ -48,28 +48,22 @@ class Counted:
         return completion
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """d_max: maximum depth. steps: of an executor call. plan: maximum tokens of a plan."""
-
-    d_max: int
-    steps: int
-    plan: int
-
-
 @dataclass
 class Controller:
     """Carries out one task in a running trial.
 
-    plan_first: plan the whole task, in detail, before anyone tries it. root: the tree that grows
-    meanwhile. failed: the tasks at which executors failed.
+    d_max: maximum depth. steps: of an executor call. plan: maximum tokens of a plan. plan_first:
+    plan the whole task, in detail, before anyone tries it. root: the tree that grows meanwhile.
+    failed: the tasks at which executors failed.
     """
 
     episode: Episode
     llm: LLM
     planner: LLM
     options: ExecutorOptions
-    limits: Limits
+    d_max: int
+    steps: int
+    plan: int
     plan_first: bool = False
     failed: list[str] = field(default_factory=list)
 
@@ -99,7 +93,7 @@ class Controller:
         untried = self.plan_first and node is self.root
         try:
             success, after = (False, carried) if untried else self._attempt(node, carried)
-            if not success and node.k < self.limits.d_max:
+            if not success and node.k < self.d_max:
                 plan = self._plan(node)
                 node.planned(plan)
                 if plan.logic is not None:
@@ -152,7 +146,7 @@ class Controller:
         return False, carried
 
     def _work(self, node: Node, carried: str) -> Work:
-        whole = replace(self.whole, steps=self.limits.steps)
+        whole = replace(self.whole, steps=self.steps)
         if node is self.root:
             return whole
         return part_of(whole, node.task, self.episode, self.opening, carried)
@@ -196,7 +190,7 @@ class Controller:
                 ),
             )
 
-        return parse_plan(self._reply(self.planner, prompt, self.limits.plan, len(self.divisions)))
+        return parse_plan(self._reply(self.planner, prompt, self.plan, len(self.divisions)))
 
     def _reply(
         self, llm: LLM, prompt: Callable[[View], list[Message]], tokens: int, examples: int = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from ldm.agents.loop import Hint, Work
 from ldm.agents.transcript import without_goal
@@ -20,12 +19,15 @@ from ldm.types import Card, Handover, Step
 _ASKING = ("look", "inventory", "examine", "help")
 
 
-class Rule(Protocol):
-    """How a controller hands over."""
+class Rule:
+    """How a controller hands over; by itself nothing but the opening."""
 
     def beginning(self, episode: Episode, opening: str) -> str:
-        """Return what a sub-task begins with; opening: what the whole task began with."""
-        ...
+        """Return what a sub-task begins with; opening: what the whole task began with.
+
+        The sub-task stands in place of the line with the whole task.
+        """
+        return without_goal(opening, episode.goal)
 
     def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
         """Return what the executor of a sub-task learns besides; may take an action to learn it.
@@ -33,11 +35,11 @@ class Rule(Protocol):
         carried: as `after` gave it, "" at first. Raises EpisodeOver where that action ends the
         trial.
         """
-        ...
+        return ()
 
     def to_planner(self, episode: Episode, failed: Sequence[str]) -> tuple[Hint, ...]:
         """Return what the planner learns besides; failed: tasks at which executors failed."""
-        ...
+        return ()
 
     def after(self, episode: Episode, steps: Sequence[Step], judgement: str, carried: str) -> str:
         """Return what is handed over after a sub-task that succeeded.
@@ -45,45 +47,33 @@ class Rule(Protocol):
         steps: its executor's. judgement: what a judge said, "" where none was asked. carried: what
         was handed over to the sub-task.
         """
-        ...
+        return ""
 
 
-class LastAction:
+class LastAction(Rule):
     """Hands over the last action that changed something; a sub-task sees the opening and now."""
 
     def beginning(self, episode: Episode, opening: str) -> str:
         now = episode.now.observation
-        before = _without_task(episode, opening)
+        before = super().beginning(episode, opening)
         return before if now == opening else f"{before}\nNow: {now}"
 
     def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
         return (Hint("What was done before", "before", carried),) if carried else ()
-
-    def to_planner(self, episode: Episode, failed: Sequence[str]) -> tuple[Hint, ...]:
-        return ()
 
     def after(self, episode: Episode, steps: Sequence[Step], judgement: str, carried: str) -> str:
         actions = (step.action for step in reversed(steps) if step.action and step.valid)
         return next((action for action in actions if not action.startswith(_ASKING)), carried)
 
 
-class Inventory:
+class Inventory(Rule):
     """Asks for the inventory before every sub-task; the opening and the inventory tell it all."""
-
-    def beginning(self, episode: Episode, opening: str) -> str:
-        return _without_task(episode, opening)
 
     def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
         return (Hint("What you hold", "inventory", episode.act("inventory").observation.strip()),)
 
-    def to_planner(self, episode: Episode, failed: Sequence[str]) -> tuple[Hint, ...]:
-        return ()
 
-    def after(self, episode: Episode, steps: Sequence[Step], judgement: str, carried: str) -> str:
-        return ""
-
-
-class OpenPage:
+class OpenPage(Rule):
     """Hands over the codes that were named or clicked on; the planner sees the page and failures.
 
     Which codes, `Card.codes` says.
@@ -130,8 +120,3 @@ def part_of(whole: Work, task: str, episode: Episode, opening: str, carried: str
     rule = rule_of(episode.card)
     hints = (*whole.hints, *rule.to_executor(episode, carried))
     return replace(whole, task=task, hints=hints, opening=rule.beginning(episode, opening))
-
-
-def _without_task(episode: Episode, opening: str) -> str:
-    """Return the opening without its line with the whole task: the sub-task stands in its place."""
-    return without_goal(opening, episode.goal)

@@ -1,6 +1,6 @@
 """DEPS: describe, explain, plan and select (Wang et al., arXiv 2302.01560), and its baselines.
 
-`loop` is Eq. 1; `describe`, `explain` and `select` are its parts, `parser` reads plans in the words
+`loop` is Eq. 1; `describe` and `select` are its parts, `parser` reads plans in the words
 of `vocabulary`, `controllers` pursues goals, `styles` is how each method writes a plan, `policies`
 runs programs, `horizon` predicts times, and `findings` is what reports say.
 """
@@ -15,25 +15,17 @@ from typing import ClassVar
 
 from ldm.agents.deps.controllers import Controller, Executor, OwnController
 from ldm.agents.deps.findings import NOTE, REPORTING
-from ldm.agents.deps.horizon import (
-    REMEDY,
-    HorizonModel,
-    file_digest,
-    horizon_model,
-    shipped,
-)
-from ldm.agents.deps.loop import PARSED, Loop
+from ldm.agents.deps.horizon import REMEDY, HorizonModel, file_digest, horizon_model, shipped
+from ldm.agents.deps.loop import Loop
 from ldm.agents.deps.options import Arm, DepsOptions
 from ldm.agents.deps.parser import Parser
-from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest, true_times
+from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest
 from ldm.agents.deps.styles import examples
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary
 from ldm.agents.executor import ExecutorAgent
 from ldm.embed import Embedder
 from ldm.episode import Digests, Episode
 from ldm.errors import LdmError
-from ldm.llm import LLM
-from ldm.prompts import render
 from ldm.types import Card
 
 #: Forms of plans that are made of counted items: programs.
@@ -81,7 +73,11 @@ class DepsAgent(ExecutorAgent):
         vocabulary = Vocabulary.of(episode.card)
         llm = self._resources.model(episode)
         planner = self._resources.model(episode, "planner")
-        parser = self._parser(vocabulary, llm)
+        embedding = self._resources.embedding
+        nearest = None
+        if embedding is not None and not vocabulary.free:
+            nearest = Nearest(vocabulary, embedding)
+        parser = Parser(vocabulary, nearest, options.max_goals)
         demonstrations = examples(
             episode.env_name, options.demonstrations, episode.kind, options.shots, vocabulary
         )
@@ -102,36 +98,25 @@ class DepsAgent(ExecutorAgent):
                 rounds = [turn.as_data() for turn in loop.turns]
                 episode.note(NOTE, method=options.method, rounds=rounds)
 
-    def _parser(self, vocabulary: Vocabulary, llm: LLM) -> Parser:
-        embedding = self._resources.embedding
-        nearest = None
-        if embedding is not None and not vocabulary.free:
-            nearest = Nearest(vocabulary, embedding)
-        extract = None
-        if self.options.parser == "llm" and vocabulary.counted:
-            extract = _extractor(vocabulary, llm)
-        return Parser(vocabulary, nearest, extract, self.options.max_goals)
-
     def _selector(self, episode: Episode) -> Selector:
         """Return what chooses among goals in an episode."""
         options, card = self.options, episode.card
-        seed = (self._resources.seed, episode.task_id)
         model = self._horizon(card)
         arm: Arm = options.selector or (
             "horizon" if options.method == "deps" and model is not None else "none"
         )
-        sample = options.select == "sample"
         match arm:
             case "horizon":
                 if model is None:
-                    raise _no_horizon(card)
-                return Soonest(partial(model.times, card=card), sample, seed)
+                    raise LdmError(
+                        f"There is no horizon model for {card.name}.",
+                        f"{REMEDY} Then name it with --agent.horizon FILE.",
+                    )
+                return Soonest(partial(model.times, card=card))
             case "random":
-                return AtRandom(*seed)
+                return AtRandom(self._resources.seed, episode.task_id)
             case "similarity":
                 return MostSimilar(self._embedding())
-            case "oracle":
-                return Soonest(true_times(card.reading), sample, seed)
         return InOrder()
 
     def _horizon(self, card: Card) -> HorizonModel | None:
@@ -143,8 +128,7 @@ class DepsAgent(ExecutorAgent):
         model = horizon_model(path)
         if model.env != card.name:
             raise LdmError(
-                f"The horizon model in {path} is of {model.env}, not of {card.name}.",
-                REMEDY,
+                f"The horizon model in {path} is of {model.env}, not of {card.name}.", REMEDY
             )
         return model
 
@@ -156,29 +140,3 @@ class DepsAgent(ExecutorAgent):
                 "`ldm doctor` says which embedders are installed.",
             )
         return embedding
-
-
-def _no_horizon(card: Card) -> LdmError:
-    return LdmError(
-        f"There is no horizon model for {card.name}.",
-        f"{REMEDY} Then name it with --agent.horizon FILE.",
-    )
-
-
-def _extractor(vocabulary: Vocabulary, llm: LLM) -> Callable[[str], str]:
-    """Return what asks a model for the parts of a step (App. C.4)."""
-
-    def extract(line: str) -> str:
-        messages = render("agents/deps/parse", verbs=sorted(vocabulary.items), said=line)
-        reply = llm.complete(messages, max_tokens=PARSED, stop=("\n\n",)).text
-        parts = {
-            key.strip().casefold(): value.strip()
-            for key, _, value in (part.partition(":") for part in reply.split(";"))
-        }
-        action, thing = parts.get("action", ""), parts.get("object", "")
-        if not action or not thing:
-            return ""
-        tool = parts.get("tool", "")
-        return f"step 1: {action} {thing}" + (f" with {tool}" if tool else "")
-
-    return extract

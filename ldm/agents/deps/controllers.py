@@ -7,7 +7,7 @@ other environments an executor, which thinks and acts, works on the goal and say
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from ldm.agents.decomposition.handover import part_of, rule_of
 from ldm.agents.deps.describe import answer_line, clock, held, progress
@@ -34,27 +34,12 @@ class Pursuit:
     why: str = ""
 
 
-class Controller(Protocol):
-    """Pursues goals in a running trial."""
-
-    def begin(self) -> None:
-        """Forget the goals of an earlier plan."""
-        ...
-
-    def pursue(self, goal: Goal) -> Pursuit:
-        """Pursue a goal until there is something to decide. Raises EpisodeOver."""
-        ...
-
-    def held(self) -> str:
-        """Return what is held, in words; "" where observations do not tell."""
-        ...
-
-
 @dataclass
 class OwnController:
     """The environment's: a goal is one action, repeated while it is to be pursued further.
 
-    left: rank → how many are still to get. spent: rank → the time that it has taken so far.
+    Its methods are as of `Executor`. left: rank → how many are still to get. spent: rank → the time
+    that it has taken so far.
     """
 
     episode: Episode
@@ -114,9 +99,10 @@ class Executor:
         self._carried = ""
 
     def begin(self) -> None:
-        """Keep what was handed over: the world has not changed with the plan."""
+        """Forget the goals of an earlier plan, but not what was handed over."""
 
     def pursue(self, goal: Goal) -> Pursuit:
+        """Pursue a goal until there is something to decide. Raises EpisodeOver."""
         work = part_of(self._whole, goal.words, self.episode, self._opening, self._carried)
         outcome = Loop(self.episode, self.llm, work, self.options).run()
         self._carried = self._rule.after(self.episode, outcome.steps, "", self._carried)
@@ -132,7 +118,12 @@ class Executor:
         return Pursuit("failed", why)
 
     def held(self) -> str:
+        """Return what is held, in words; "" where observations do not tell."""
         return ""
+
+
+#: Who pursues goals in a running trial.
+Controller = OwnController | Executor
 
 
 def _answered(line: str) -> str:

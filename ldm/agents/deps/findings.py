@@ -28,9 +28,8 @@ def _plans(result: EpisodeResult) -> float | None:
 
 
 def _done(result: EpisodeResult) -> float | None:
-    if data_of(result) is None:
-        return None
-    return float(sum(len(one["done"]) for one in _rounds(result)))
+    done = sum(len(one["done"]) for one in _rounds(result))
+    return float(done) if data_of(result) is not None else None
 
 
 def _findings(results: Sequence[EpisodeResult]) -> Findings:

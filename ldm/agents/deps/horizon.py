@@ -217,7 +217,7 @@ _ARRAYS: dict[str, Any] = {
     "value": np.float32,
 }
 #: How to get a model, for messages.
-REMEDY = "Train one: python -m ldm.agents.deps.training --env ENV --out FILE."
+REMEDY = "Train one in a checkout of ldm: python -m tools.horizon --env ENV --out FILE."
 #: What reading a damaged archive raises.
 _DAMAGED = (
     ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, OverflowError,

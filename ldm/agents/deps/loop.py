@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from ldm.agents.deps.controllers import Controller
 from ldm.agents.deps.describe import amount, answer_line, description, held
-from ldm.agents.deps.explain import cleaned, explain
 from ldm.agents.deps.options import DepsOptions
 from ldm.agents.deps.parser import Parser
 from ldm.agents.deps.plans import Goal, Plan
@@ -27,15 +26,17 @@ from ldm.episode import Episode
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened
 
-#: Characters of a plan that later prompts show.
-LONGEST_PLAN = 3000
-#: Tokens of a next goal, and of a line of the parser's model.
-NEXT, PARSED = 100, 60
+#: Characters of a plan and of an explanation that later prompts show.
+LONGEST_PLAN, LONGEST_EXPLANATION = 3000, 500
+#: Tokens of a next goal.
+NEXT = 100
 
 _NOT_DONE = "The task is not done yet."
 _NO_GOALS = "No line of the plan names a goal that is known here."
 _NEXT_GOAL = re.compile(r"^\W*(?:next\s+)?goal\s*:\s*(.*)$", re.IGNORECASE | re.MULTILINE)
 _OVER = re.compile(r"^\W*(?:(?:the )?task is )?(?:done|finished|impossible)\W*$", re.IGNORECASE)
+
+_LABEL = re.compile(r"^\W*(?:explanation|explainer|reason|because)\W*:\s*", re.IGNORECASE)
 
 #: What ends a plan: a goal that was refused, failed or took too long (`controllers.End`); all goals
 #: done; none read; the program was none, or one of its asserts failed.
@@ -106,12 +107,12 @@ class Loop:
 
     def _rounds(self) -> None:
         while True:
-            turn = Turn(self._plan())
+            turn = Turn(self.parser.plan(self._plan()))
             self.turns.append(turn)
             self._carry_out(turn)
             if len(self.turns) > self.options.new_plans:
                 return
-            if self.options.explains:
+            if self.options.style.explains:
                 turn.explanation = self._explanation(turn)
 
     def _carry_out(self, turn: Turn) -> None:
@@ -140,27 +141,40 @@ class Loop:
             plan, turn.done, turn.failed, answer=why, held=self.controller.held()
         )
 
-    def _plan(self) -> Plan:
-        """Ask for a plan, and read the goals in it."""
-        text = self._dialogue(self.planner, "plan", self.options.plan)
-        return self.parser.plan(text)
-
     def _explanation(self, turn: Turn) -> str:
-        options = self.options
-        if options.explainer == "dialogue":
-            return cleaned(self._dialogue(self.llm, "why", options.explanation))
-        return explain(
-            self.llm,
-            self.episode.card,
-            self.episode.goal,
-            turn.description,
-            self.examples,
-            options,
-        )
+        """Ask why a goal failed and what is needed first (App. C.3); "" if the model says nothing.
 
-    def _dialogue(self, llm: LLM, subject: Literal["plan", "why"], tokens: int) -> str:
-        """Return the reply to the whole dialogue: p_t = CONCAT(p_t-1, d_t, e_t)."""
-        options, style = self.options, self.options.style
+        Its prompt has no plans, but the descriptions and explanations of the demonstrations.
+        """
+        known = [
+            (one.description, one.explanation)
+            for example in self.examples
+            for one in example.rounds
+            if one.explanation
+        ]
+
+        def prompt(view: View) -> list[Message]:
+            return render(
+                "agents/deps/explain",
+                card=self.episode.card,
+                examples=known[: view.demonstrations],
+                task=self.episode.goal,
+                description=turn.description,
+            )
+
+        completion, _ = ask(
+            self.llm,
+            prompt,
+            View(len(known), LONGEST_EXPLANATION),
+            0,
+            sampling=self._sampling,
+            max_tokens=self.options.explanation,
+        )
+        return _explanation_in(completion.text)
+
+    def _plan(self) -> str:
+        """Return the planner's reply to the whole dialogue: p_t = CONCAT(p_t-1, d_t, e_t)."""
+        style = self.options.style
 
         def prompt(view: View) -> list[Message]:
             return render(
@@ -169,10 +183,7 @@ class Loop:
                 goals=self._kind,
                 form=style.form,
                 verbs=sorted(self._vocabulary.items),
-                examples=[
-                    text_of(one, style.form, explained=options.explains, replanned=style.replans)
-                    for one in self.examples[: view.demonstrations]
-                ],
+                examples=[text_of(one, style) for one in self.examples[: view.demonstrations]],
                 task=self.episode.goal,
                 seen=shortened(self._opening, view.width),
                 skipped=view.skipped,
@@ -184,11 +195,15 @@ class Loop:
                     }
                     for turn in self.turns[view.skipped :]
                 ],
-                asked=subject,
             )
 
         completion, self._view = ask(
-            llm, prompt, self._view, len(self.turns), sampling=self._sampling, max_tokens=tokens
+            self.planner,
+            prompt,
+            self._view,
+            len(self.turns),
+            sampling=self._sampling,
+            max_tokens=self.options.plan,
         )
         return completion.text
 
@@ -230,8 +245,7 @@ class Loop:
                 card=self.episode.card,
                 goals=self._kind,
                 examples=[
-                    text_of(one, "next", explained=False, replanned=True)
-                    for one in self.examples[: view.demonstrations]
+                    text_of(one, self.options.style) for one in self.examples[: view.demonstrations]
                 ],
                 task=self.episode.goal,
                 seen=shortened(self._opening, view.width),
@@ -253,7 +267,7 @@ class Loop:
 
     def _program(self) -> None:
         """Ask for a program once, and run it (Code as Policies)."""
-        text = self._dialogue(self.planner, "plan", self.options.plan)
+        text = self._plan()
         turn = Turn(Plan(text))
         self.turns.append(turn)
         policy = Policy(self._vocabulary, self._has, lambda goal: self._act(turn, goal))
@@ -281,3 +295,10 @@ class Loop:
         counts = held(self.episode.now.observation, reading) or {}
         known = self._vocabulary.item(item.casefold().replace("_", " ").split()) or item
         return amount(known, counts, reading) >= count
+
+
+def _explanation_in(reply: str) -> str:
+    """Return the explanation in a reply: its first paragraph, without label."""
+    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", reply) if part.strip()]
+    text = " ".join(_LABEL.sub("", paragraphs[0]).split()) if paragraphs else ""
+    return shortened(text, LONGEST_EXPLANATION)

@@ -11,7 +11,7 @@ from ldm.agents.executor import ExecutorOptions
 from ldm.config import at_least
 
 Method = Literal["deps", "dep", "gpt", "gpt_rp", "progprompt", "cot", "im", "cap"]
-Arm = Literal["none", "random", "similarity", "horizon", "oracle"]
+Arm = Literal["none", "random", "similarity", "horizon"]
 Form = Literal["code", "steps", "program", "thinking", "policy", "next"]
 
 
@@ -44,29 +44,19 @@ class DepsOptions(ExecutorOptions):
     selector; gpt writes one plan, gpt_rp plans anew from the description; progprompt and cap write
     programs, cot an inventory after each step, im the next goal alone.
     selector (§3.3, §4.3.1): none keeps the plan's order, random draws, similarity takes the nearest
-    in meaning to the observation, horizon the smallest predicted time, oracle the smallest true
-    time, which the environment has to tell. The default is horizon for deps if there is a model
-    for the environment, and none otherwise. select: greedy takes the most probable goal of Eq. 2.
-    rounds: Table 4, §4.3.2. explainer: own has a prompt of its own (App. C.3), dialogue asks within
-    the planner's dialogue (§3.2), none leaves the explanation out (App. A.1, GPT+RP). parser: rules
-    need no model, llm asks one for what the rules cannot read (App. C.4). temperature: §4.1 keeps
-    the service's default; the authors' code has 0.7 for plans. goal_steps: App. A.1 has a model as
-    the controller, and 50 steps in all. admissible: App. A.1. strength: of the executor of goals;
-    skills unless published. The lengths are ours.
+    in meaning to the observation, horizon the smallest predicted time, which is the most probable
+    goal of Eq. 2. The default is horizon for deps if there is a model for the environment, and none
+    otherwise. rounds: Table 4, §4.3.2. temperature: §4.1 keeps the service's default; the authors'
+    code has 0.7 for plans. goal_steps: App. A.1 has a model as the controller, and 50 steps in all.
+    admissible: App. A.1. strength: of the executor of goals; skills unless published. The lengths
+    are ours.
     """
 
     method: Annotated[Method, "The planner: DEPS or a baseline of the paper"] = "deps"
     selector: Annotated[Arm | None, "Which of the goals that can be pursued is next"] = None
-    select: Annotated[Literal["greedy", "sample"], "Take the most probable goal, or draw one"] = (
-        "greedy"
-    )
     horizon: Annotated[str | None, "File with a trained horizon model"] = None
     horizon_digest: Annotated[str | None, "Digest of that file; set by ldm"] = None
     rounds: Annotated[int, "Maximum number of new plans"] = 8
-    explainer: Annotated[
-        Literal["own", "dialogue", "none"], "How a failure is explained before a new plan"
-    ] = "own"
-    parser: Annotated[Literal["rules", "llm"], "How plans are read"] = "rules"
     temperature: Annotated[float, "Sampling temperature of plans and explanations"] = 0.0
     plan: Annotated[int, "Maximum tokens of a plan"] = 600
     explanation: Annotated[int, "Maximum tokens of an explanation"] = 120
@@ -91,8 +81,3 @@ class DepsOptions(ExecutorOptions):
     def new_plans(self) -> int:
         """The maximum number of new plans: 0 if the method does not plan anew."""
         return self.rounds if self.style.replans else 0
-
-    @property
-    def explains(self) -> bool:
-        """Whether a failure is explained before a new plan is made."""
-        return self.style.explains and self.explainer != "none"

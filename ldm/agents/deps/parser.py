@@ -1,8 +1,7 @@
 """The goal parser: from a planner's text to goals that the controller knows (DEPS, App. C.4).
 
 Rules read calls and sentences in any mixture of quotes, cases and plurals; nothing is evaluated.
-What names no known goal is looked up by its meaning, and put to a model where that is asked for;
-the rest is dropped and counted.
+What names no known goal is looked up by its meaning; the rest is dropped and counted.
 """
 
 from __future__ import annotations
@@ -58,14 +57,12 @@ _PARTS = _BY_TOOL | {"from", "without", "to", "for", "and", ","}
 class Parser:
     """Reads plans in the words of a vocabulary.
 
-    nearest: returns the known goal that is nearest in meaning to a text, "" for none. extract: asks
-    a model what a line says, and returns it as a line that the rules can read, "" for nothing.
-    most: goals of a plan that are read.
+    nearest: returns the known goal that is nearest in meaning to a text, "" for none. most: goals
+    of a plan that are read.
     """
 
     vocabulary: Vocabulary
     nearest: Callable[[str], str] | None = None
-    extract: Callable[[str], str] | None = None
     most: int = MOST_GOALS
 
     def plan(self, text: str) -> Plan:
@@ -89,7 +86,7 @@ class Parser:
         own = " ".join(line.split()).rstrip(" ;")
         goal = self._by_rules(line) or (self._by_rules(comment) if comment else None)
         if goal is None and _is_step(line):
-            goal = self._by_meaning(line, comment) or self._by_model(line)
+            goal = self._by_meaning(line, comment)
         return None if goal is None else replace(goal, text=goal.text or own)
 
     def _by_rules(self, line: str) -> Goal | None:
@@ -222,9 +219,6 @@ class Parser:
         verb, _, item = name.partition(" ")
         number = re.search(r"(?<!\w)\d{1,4}(?!\w)", _LEAD.sub("", line))
         return self._named(verb, words_of(item), int(number[0]) if number else 1)
-
-    def _by_model(self, line: str) -> Goal | None:
-        return self._by_rules(self.extract(line)) if self.extract is not None else None
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ldm.agents import demonstrations
 from ldm.agents.decomposition.logic import parse_plan
-from ldm.agents.deps.options import Form
+from ldm.agents.deps.options import Form, Style
 from ldm.agents.deps.parser import Parser
 from ldm.agents.deps.plans import Goal, Plan, listing
 from ldm.agents.deps.vocabulary import Vocabulary
@@ -118,22 +118,23 @@ def _read(path: Path) -> Mapping[str, Sequence[Mapping[str, object]]]:
     return by_task
 
 
-def text_of(example: Example, form: Form, *, explained: bool, replanned: bool) -> str:
+def text_of(example: Example, style: Style) -> str:
     """Return an example as the prompt of a method shows it.
 
-    explained: with explanations. replanned: with the rounds that failed, and not the course alone.
+    The rounds that failed are in it if the method plans anew, explanations if it asks for them.
     """
+    form = style.form
     head = f"Task: {example.task}\nAt first: {' '.join(example.opening.split()) or 'nothing'}"
     if form == "next":
         return "\n".join([head, *_monologue(example)])
-    if not replanned:
+    if not style.replans:
         return f"{head}\n{plan_text(example.course, form, example.task)}"
     parts = [head]
     for one in example.rounds:
         parts.append(plan_text(one.plan.goals, form, example.task))
         if one.description:
             parts.append(f"Description: {one.description}")
-        if explained and one.explanation:
+        if style.explains and one.explanation:
             parts.append(f"Explanation: {one.explanation}")
     return "\n".join(parts)
 

@@ -40,18 +40,19 @@ def _folded(word: str) -> str:
 class Vocabulary:
     """What a card's goals are made of.
 
-    items: verb → items, where goals have the form VERB COUNT ITEM. sentences: those of other forms.
+    actions: the card's grammar. items: verb → items, where goals have the form VERB COUNT ITEM.
+    sentences: those of other forms.
     Without either, goals are sub-tasks in any words, for someone who thinks and acts.
     """
 
-    card: Card
+    actions: tuple[str, ...]
     items: Mapping[str, frozenset[str]] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, card: Card) -> Vocabulary:
         """Return the vocabulary of a card."""
-        return _vocabulary(card.goals, card)
+        return _vocabulary(card.goals, card.actions)
 
     @property
     def counted(self) -> bool:
@@ -113,7 +114,7 @@ class Vocabulary:
         folded = plain.casefold()
         if folded in self._sentences:
             return self._sentences[folded]
-        return folded if any(form.fullmatch(plain) for form in forms(self.card.actions)) else ""
+        return folded if any(form.fullmatch(plain) for form in forms(self.actions)) else ""
 
     @cached_property
     def _sentences(self) -> dict[str, str]:
@@ -140,12 +141,13 @@ class Vocabulary:
     @cached_property
     def _grammar(self) -> tuple[str, ...]:
         return tuple(
-            form.strip() for line in self.card.actions for form in line.partition(":")[0].split(",")
+            form.strip() for line in self.actions for form in line.partition(":")[0].split(",")
         )
 
 
 @lru_cache(maxsize=32)
-def _vocabulary_of(goals: tuple[str, ...]) -> tuple[dict[str, frozenset[str]], tuple[str, ...]]:
+def _vocabulary(goals: tuple[str, ...], grammar: tuple[str, ...]) -> Vocabulary:
+    """Return a vocabulary, made once for all episodes."""
     items: dict[str, set[str]] = {}
     sentences = []
     for goal in goals:
@@ -153,18 +155,8 @@ def _vocabulary_of(goals: tuple[str, ...]) -> tuple[dict[str, frozenset[str]], t
             items.setdefault(match[1], set()).add(match[2])
         else:
             sentences.append(goal)
-    return {verb: frozenset(names) for verb, names in items.items()}, tuple(sentences)
-
-
-_MADE: dict[tuple[tuple[str, ...], tuple[str, ...]], Vocabulary] = {}
-
-
-def _vocabulary(goals: tuple[str, ...], card: Card) -> Vocabulary:
-    """Return the vocabulary of a card, made once for all episodes."""
-    key = (goals, card.actions)
-    if key not in _MADE:
-        _MADE[key] = Vocabulary(card, *_vocabulary_of(goals))
-    return _MADE[key]
+    known = {verb: frozenset(names) for verb, names in items.items()}
+    return Vocabulary(grammar, known, tuple(sentences))
 
 
 class Nearest:

@@ -7,7 +7,6 @@ environment: it starts the task anew and repeats the steps, which are counted li
 from __future__ import annotations
 
 from contextlib import ExitStack
-from types import TracebackType
 
 from ldm.agents.lats.tree import Node
 from ldm.episode import Episode, EpisodeOver
@@ -19,17 +18,17 @@ from ldm.types import End, TimeStep
 _EXCERPT = 80
 
 
-class Walk:
+class Walk(ExitStack):
     """A walk through a tree from its root, in one trial after another; leaving it ends the last.
 
     replayed: steps that only led back to known nodes.
     """
 
     def __init__(self, episode: Episode) -> None:
+        super().__init__()
         self.root = Node()
         self.replayed = 0
         self._episode = episode
-        self._trial = ExitStack()
         self._at: Node | None = None
 
     def __enter__(self) -> Walk:
@@ -38,14 +37,6 @@ class Walk:
         self.root.observation, self.root.admissible = now.observation, now.admissible
         self._at = self.root
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        return self._trial.__exit__(kind, error, traceback) is True
 
     def visit(self, node: Node) -> None:
         """Take the step that leads to `node` for the first time, and record its outcome there.
@@ -64,8 +55,8 @@ class Walk:
             node.reward = self._episode.trajectory(node.trial).score
 
     def _start(self) -> TimeStep:
-        self._trial.close()
-        return self._trial.enter_context(self._episode.trial())
+        self.close()
+        return self.enter_context(self._episode.trial())
 
     def _return_to(self, target: Node) -> None:
         """Start anew and repeat the steps to `target`; compare every observation."""
@@ -92,7 +83,7 @@ class Walk:
                 now = episode.think(node.thought)
         except EpisodeOver as over:
             self._at = None
-            self._trial.__exit__(type(over), over, over.__traceback__)
+            self.__exit__(type(over), over, over.__traceback__)
             last = episode.trajectory(episode.trials - 1).steps[-1]
             return TimeStep(last.observation, valid=last.valid), over.end
         self._at = node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from ldm import records
 from ldm.agents import Resources
 from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, thought_in, understood
-from ldm.agents.autoplan.plans import ALL, Iteration, PlanFile, path_of, read, write, write_all
+from ldm.agents.autoplan.plans import ALL, Iteration, PlanFile, path_of, read, write
 from ldm.envs import load_env
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.metadata import card_of
@@ -235,21 +233,14 @@ class TestPlans:
             assert f"Bring what is wanted ({kind})." in llm.requests[0][0][0].content
 
     def test_of_each_iteration_can_be_followed(self, tmp_path: Path) -> None:
-        """From the file of the last plan, and from the folder of the iteration itself."""
         history = (Iteration("", ()), Iteration("1. Shout.", ()))
-        write_all(tmp_path, plan_file(iterations=history, plan="1. Search."))
+        last = plan_file(iterations=history, plan="1. Search.")
+        write(path_of(tmp_path, "toy", "fetch"), last)
         for number, plan in enumerate(("", "1. Shout.", "1. Search.")):
-            folder = tmp_path / f"iteration-{number}"
-            named: tuple[dict[str, Any], ...] = (
-                {"plans": str(tmp_path), "iteration": number},
-                {"plans": str(folder)},
-            )
-            for options in named:
-                llm = always("Act: go to sink")
-                result, _ = play(llm, budget=1, **options)
-                assert result.notes[0].data["plan"] == plan
-                assert ("Your plan" in llm.requests[0][0][0].content) == bool(plan)
-            assert read(folder / "toy-fetch.json").iteration == number
+            llm = always("Act: go to sink")
+            result, _ = play(llm, budget=1, plans=str(tmp_path), iteration=number)
+            assert result.notes[0].data["plan"] == plan
+            assert ("Your plan" in llm.requests[0][0][0].content) == bool(plan)
         with pytest.raises(LdmError, match=r"no plan of iteration 3 .* There is: 0, 1, 2"):
             AutoPlanAgent.sources(AutoPlanOptions(plans=str(tmp_path), iteration=3), "toy")
 
@@ -259,7 +250,8 @@ class TestPlans:
         for kind, count in (("fetch", 2), ("wash", 3)):
             history = tuple(Iteration("", ()) for _ in range(count))
             made_from = (f"train/{kind}-0",)
-            write_all(tmp_path, plan_file(kind, iterations=history, sources=made_from))
+            made = plan_file(kind, iterations=history, sources=made_from)
+            write(path_of(tmp_path, "toy", kind), made)
         options = AutoPlanOptions(plans=str(tmp_path), iteration=3)
         AutoPlanAgent.check_kinds(options, "toy", {"wash"})
         with pytest.raises(LdmError, match="no plan for fetch") as lacking:
@@ -267,12 +259,6 @@ class TestPlans:
         assert "--kinds wash, or make one" in lacking.value.remedy
         assert AutoPlanAgent.sources(options, "toy") == {"train/fetch-0", "train/wash-0"}
         AutoPlanAgent.check_kinds(replace(options, iteration=2), "toy", {"fetch", "wash"})
-
-    def test_of_a_longer_optimisation_do_not_outlive_it(self, tmp_path: Path) -> None:
-        for iterations in (3, 1):
-            history = tuple(Iteration("", ()) for _ in range(iterations))
-            write_all(tmp_path, plan_file(iterations=history))
-        assert len(list(tmp_path.glob("iteration-*/*.json"))) == 2
 
     def test_may_be_left_out_for_comparison(self) -> None:
         llm = always("Act: go to sink")
@@ -291,24 +277,6 @@ class TestPlans:
         write(path, plan_file())
         assert path.name == "my.module_Env-a_kind.json"
         assert read(path) == plan_file()
-
-    def test_of_earlier_versions_are_read_and_followed_at_each_iteration(
-        self, tmp_path: Path
-    ) -> None:
-        history = (Iteration("", ()), Iteration("1. Shout.", ()))
-        values = json.loads(records.dumps(plan_file(iterations=history)))
-        for name in ("iteration", "solutions"):
-            del values[name]
-        for iteration in values["iterations"]:
-            del iteration["usage"]
-        path_of(tmp_path, "toy", "fetch").write_text(json.dumps(values))
-        plan = read(path_of(tmp_path, "toy", "fetch"))
-        assert [plan.at(number) for number in (0, 1, 2, None)] == [
-            "",
-            "1. Shout.",
-            plan.plan,
-            plan.plan,
-        ]
 
     def test_a_damaged_file_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "toy-fetch.json"

@@ -152,8 +152,8 @@ class TestLimits:
         ("card", "d_max", "steps"), [(ALFWORLD, 3, 20), (WEBSHOP, 3, 15), (TEXTCRAFT, 4, 20)]
     )
     def test_are_those_of_the_paper(self, card: Card, d_max: int, steps: int) -> None:
-        limits = AdaptAgent(AdaptOptions(), Resources()).limits(card)
-        assert (limits.d_max, limits.steps) == (d_max, steps)
+        agent = AdaptAgent(AdaptOptions(), Resources())
+        assert (agent.depth(card), agent.executor_steps(card)) == (d_max, steps)
 
     @pytest.mark.parametrize("name", ["d_max", "executor_steps", "max_calls", "plan"])
     def test_are_one_or_more(self, name: str) -> None:

@@ -117,8 +117,6 @@ def test_there_are_no_more_new_plans_than_rounds(rounds: int) -> None:
     ("options", "questions"),
     [
         ({"method": "gpt_rp"}, ["plan", "plan", "plan"]),
-        ({"explainer": "none"}, ["plan", "plan", "plan"]),
-        ({"explainer": "dialogue"}, ["plan", "explain", "plan", "explain", "plan"]),
         ({"method": "gpt"}, ["plan"]),
         ({"method": "progprompt"}, ["plan"]),
         ({"method": "cot"}, ["plan"]),
@@ -154,15 +152,6 @@ def test_the_planner_and_the_others_are_asked_in_their_roles() -> None:
     run_episode(env, DepsAgent(DepsOptions(), resources), env.tasks("test")[0])
     assert set(one.requests) == {"plan"}
     assert set(other.requests) == {"explain"}
-
-
-def test_what_the_rules_cannot_read_goes_to_a_model_where_that_is_asked_for() -> None:
-    parsed = "name: mine_log; action: mine; object: 2 log; tool: none; rank: 1"
-    for parser, calls, goals in (("rules", 0, []), ("llm", 1, ["mine 2 log"])):
-        model = Ideal(["step 1: fell two trees"], parses=parsed)
-        _, _, rounds = play(Workshop(), model.model(), rounds=0, parser=parser)
-        assert model.requests.count("parse") == calls
-        assert [goal["goal"] for goal in rounds[0]["goals"]] == goals
 
 
 class TestWhereAModelIsTheController:

@@ -9,10 +9,10 @@ import pytest
 
 from ldm.agents.deps.horizon import HorizonModel, feature_rows
 from ldm.agents.deps.select import scaled
-from ldm.agents.deps.training import Example, World, fit, main, train, worlds
 from ldm.errors import LdmError
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
+from tools.horizon import Example, World, fit, main, train, worlds
 
 
 @pytest.fixture(scope="module")

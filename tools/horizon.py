@@ -1,6 +1,6 @@
 """Train the horizon predictor of a selector (DEPS, arXiv 2302.01560, §3.3).
 
-    python -m ldm.agents.deps.training --env minecraft --set worlds=6 --worlds 400 --out horizon.npz
+    python -m tools.horizon --env minecraft --set worlds=6 --worlds 400 --out horizon.npz
 
 In each world of a training split the trainer walks about for a while, and then pursues goals and
 makes things at random. Whenever control returns there is a row: what the observation tells of the
@@ -258,7 +258,7 @@ def worlds(env: EnvironmentBase, split: str, number: int, seed: int) -> list[Tas
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train a model by the command line, and write it to a file."""
-    parser = argparse.ArgumentParser("python -m ldm.agents.deps.training")
+    parser = argparse.ArgumentParser("python -m tools.horizon")
     parser.add_argument("--env", required=True, help="environment with goals to gather")
     parser.add_argument("--out", required=True, type=Path, help="file of the model")
     parser.add_argument("--worlds", default=400, type=int, help="number of training worlds")
