@@ -116,8 +116,7 @@ def export(
         typer.Option("--format", help="Output format; otel sends OpenTelemetry spans."),
     ],
     out: Annotated[
-        str,
-        typer.Option("--out", "-o", help="Output file; for otel the collector's URL."),
+        str, typer.Option("--out", "-o", help="Output file; for otel the collector's URL.")
     ],
     runs: RunsAt = DEFAULT_RUNS,
 ) -> None:

@@ -100,8 +100,7 @@ def _needed() -> Iterator[None]:
         yield
     except ImportError as error:
         raise LdmError(
-            "Spans need OpenTelemetry, which is not installed.",
-            "pip install 'ldm-memory[otel]'",
+            "Spans need OpenTelemetry, which is not installed.", "pip install 'ldm-memory[otel]'"
         ) from error
 
 

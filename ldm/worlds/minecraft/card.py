@@ -114,9 +114,7 @@ CARD = Card(
     },
     common=("MT2",),
     handover="inventory",
-    published={
-        "deps": {"budget": 300},
-    },
+    published={"deps": {"budget": 300}},
     outline="You are in a world of blocks, where things are gathered, crafted and smelted.",
     goals=tuple(_goals()),
     reading=_reading(),

@@ -12,13 +12,7 @@ from ldm.types import Card, Task, TimeStep
 from ldm.worlds.minecraft import texts, ticks
 from ldm.worlds.minecraft.card import CARD
 from ldm.worlds.minecraft.commands import Command, Refusal, Tools, Way, parse, possible, way
-from ldm.worlds.minecraft.controllers import (
-    Controller,
-    ControllerName,
-    Oracle,
-    Paper,
-    Recipes,
-)
+from ldm.worlds.minecraft.controllers import Controller, ControllerName, Oracle, Paper, Recipes
 from ldm.worlds.minecraft.horizons import goals, horizon
 from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import Rules, RuleSet, load_rules
@@ -94,7 +88,7 @@ class Minecraft(ListedEnvironment[Game]):
             "ldm.worlds.minecraft.data",
             holds="nothing: its rules come with ldm",
             remedy="Its rules come with ldm: ldm eval --env minecraft --agent random.",
-        ),
+        )
     )
     Options = MinecraftOptions
     options: MinecraftOptions
