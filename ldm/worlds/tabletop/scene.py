@@ -76,14 +76,13 @@ class Part:
 class Form:
     """The outline of a flat thing as convex parts.
 
-    turn: the angle of its symmetry; 0 for any angle. hole: the radius of a ring's hole. radius: of
-    the enclosing circle. samples: points evenly distributed in it.
+    turn: the angle of its symmetry; 0 for any angle. radius: of the enclosing circle. samples:
+    points evenly distributed in it.
     """
 
     name: str
     parts: tuple[Part, ...]
     turn: float
-    hole: float = 0.0
     radius: float = field(init=False, compare=False)
     samples: tuple[Point, ...] = field(init=False, compare=False, repr=False)
 
@@ -145,7 +144,7 @@ CUBE = Form("block", (_box(0, 0, BLOCK / 2, BLOCK / 2),), _whole(4))
 
 def ring(radius: float) -> Form:
     """Return a ring with this outer radius."""
-    return Form("ring", (Part(radius=radius),), 0.0, hole=0.014)
+    return Form("ring", (Part(radius=radius),), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

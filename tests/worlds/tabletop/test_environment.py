@@ -158,13 +158,13 @@ class TestPlaying:
 
         assert digest("0") == digest("4242") != ""
 
-    def test_the_protocol_names_the_physics_and_the_controller_but_no_pictures(self) -> None:
+    def test_the_protocol_names_the_physics_and_the_controller(self) -> None:
         exact, noisy = Tabletop(), Tabletop(TabletopOptions("noisy"))
         assert exact.protocol()["mujoco"] == physics.version()
         assert exact.protocol()["noise"] == 0.0
         assert noisy.protocol()["noise"] == 0.008
-        drawn = Tabletop(TabletopOptions(noise=0.05, render="pictures"))
-        assert drawn.protocol() == exact.protocol()
+        still = Tabletop(TabletopOptions(noise=0.05))
+        assert still.protocol() == exact.protocol()
 
 
 @pytest.mark.parametrize("change", [{"source": "juggling:1"}, {"id": "test/x"}, {"source": "a:-1"}])
