@@ -423,7 +423,6 @@ class Reading:
     gathering: the first words of goals that take nothing from one another, so that they can be
     pursued in any order.
     patience: goal without its count → the time after which it is given up; "" for all others.
-    horizons: a line with the true times of goals; group 1 is "NAME TIME, NAME TIME".
     sources: item of a goal → its source, in the words of observations.
     visible, remembered: lines with the things near now and earlier; group 1 is "COUNT THING,
         nearest DISTANCE DIRECTION, AGE ticks ago; …", of which most parts are optional.
@@ -439,7 +438,6 @@ class Reading:
     families: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gathering: tuple[str, ...] = ()
     patience: Mapping[str, int] = field(default_factory=dict)
-    horizons: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
     visible: str = ""
     remembered: str = ""

@@ -25,7 +25,7 @@ from ldm.agents.deps.horizon import (
 from ldm.agents.deps.loop import PARSED, Loop
 from ldm.agents.deps.options import Arm, DepsOptions
 from ldm.agents.deps.parser import Parser
-from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest, true_times
+from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest
 from ldm.agents.deps.styles import examples
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary
 from ldm.agents.executor import ExecutorAgent
@@ -130,8 +130,6 @@ class DepsAgent(ExecutorAgent):
                 return AtRandom(*seed)
             case "similarity":
                 return MostSimilar(self._embedding())
-            case "oracle":
-                return Soonest(true_times(card.reading), sample, seed)
         return InOrder()
 
     def _horizon(self, card: Card) -> HorizonModel | None:

@@ -11,7 +11,7 @@ from ldm.agents.executor import ExecutorOptions
 from ldm.config import at_least
 
 Method = Literal["deps", "dep", "gpt", "gpt_rp", "progprompt", "cot", "im", "cap"]
-Arm = Literal["none", "random", "similarity", "horizon", "oracle"]
+Arm = Literal["none", "random", "similarity", "horizon"]
 Form = Literal["code", "steps", "program", "thinking", "policy", "next"]
 
 
@@ -44,9 +44,9 @@ class DepsOptions(ExecutorOptions):
     selector; gpt writes one plan, gpt_rp plans anew from the description; progprompt and cap write
     programs, cot an inventory after each step, im the next goal alone.
     selector (§3.3, §4.3.1): none keeps the plan's order, random draws, similarity takes the nearest
-    in meaning to the observation, horizon the smallest predicted time, oracle the smallest true
-    time, which the environment has to tell. The default is horizon for deps if there is a model
-    for the environment, and none otherwise. select: greedy takes the most probable goal of Eq. 2.
+    in meaning to the observation, horizon the smallest predicted time. The default is horizon for
+    deps if there is a model for the environment, and none otherwise. select: greedy takes the most
+    probable goal of Eq. 2.
     rounds: Table 4, §4.3.2. explainer: own has a prompt of its own (App. C.3), dialogue asks within
     the planner's dialogue (§3.2), none leaves the explanation out (App. A.1, GPT+RP). parser: rules
     need no model, llm asks one for what the rules cannot read (App. C.4). temperature: §4.1 keeps

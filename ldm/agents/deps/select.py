@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from ldm.agents.deps.describe import amount, held
 from ldm.agents.deps.plans import Goal, Plan
 from ldm.embed import Embedder
-from ldm.errors import LdmError
 from ldm.types import Reading, TimeStep, stable_seed
 
 
@@ -87,7 +85,7 @@ class MostSimilar:
         return goals[int(cosines.argmax())]
 
 
-#: μ of the goals, a predicted or a true time on the scale of Eq. 2.
+#: μ of the goals, a predicted time on the scale of Eq. 2.
 Times = Callable[[Sequence[Goal], TimeStep], Sequence[float]]
 
 
@@ -119,40 +117,3 @@ class Soonest:
 def scaled(ticks: float) -> float:
     """Return a time as μ: 2·log2(1 + h/20), cut at 15 like the 16 classes of the authors' code."""
     return min(15.0, 2 * math.log2(1 + max(0.0, ticks) / 20))
-
-
-def true_times(reading: Reading) -> Times:
-    """Return μ by what the environment tells of true times (`Reading.horizons`).
-
-    A goal that it does not mention needs no search, and is next. Raises LdmError where it tells
-    none at all.
-    """
-
-    def times(goals: Sequence[Goal], now: TimeStep) -> list[float]:
-        match = re.search(reading.horizons, now.observation, re.MULTILINE)
-        if match is None:
-            raise LdmError(
-                "The selector oracle needs an environment that tells true horizons.",
-                "Add --env.horizons true where the environment has that option.",
-            )
-        ticks = _ticks(match[1])
-        return [
-            min(
-                (scaled(ticks[name]) for name in _names(goal, reading) if name in ticks),
-                default=0.0,
-            )
-            for goal in goals
-        ]
-
-    return times
-
-
-def _ticks(text: str) -> Mapping[str, int]:
-    return {name.strip(): int(ticks) for name, ticks in re.findall(r"([a-z][\w ]*?) (\d+)", text)}
-
-
-def _names(goal: Goal, reading: Reading) -> tuple[str, ...]:
-    """Return what the goal's item may be called, and what it comes from."""
-    wider = (word for word, members in reading.families.items() if goal.item in members)
-    family = (goal.item, *reading.families.get(goal.item, ()), *wider)
-    return (*family, *(reading.sources[name] for name in family if name in reading.sources))

@@ -38,7 +38,6 @@ def _reading() -> Reading:
         families={word: own for word, own in families.items() if own and own != (word,)},
         gathering=("mine", "kill"),
         patience=_patience(),
-        horizons=r"^Horizons: ([^.]*)\.",
         sources={item: source.thing for item, source in RAW.items()} | {mob: mob for mob in MOBS},
         visible=r"^You see: ([^.]*)\.",
         remembered=r"^You remember: ([^.]*)\.",

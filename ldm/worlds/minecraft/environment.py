@@ -13,7 +13,6 @@ from ldm.worlds.minecraft import texts, ticks
 from ldm.worlds.minecraft.card import CARD
 from ldm.worlds.minecraft.commands import Command, Refusal, Tools, Way, parse, possible, way
 from ldm.worlds.minecraft.controllers import Controller, ControllerName, Oracle, Paper, Recipes
-from ldm.worlds.minecraft.horizons import goals, horizon
 from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import Rules, RuleSet, load_rules
 from ldm.worlds.minecraft.state import State
@@ -55,7 +54,6 @@ class MinecraftOptions:
     tools: Annotated[Tools, "Use the best tool held, or the one that is named"] = "held"
     feedback: Annotated[Literal["plain", "fine"], "Whether refusals give the reason"] = "plain"
     admissible: Annotated[bool, "List the possible actions"] = True
-    horizons: Annotated[bool, "Tell in observations how long each thing would take"] = False
 
     def __post_init__(self) -> None:
         allowed = {
@@ -256,18 +254,6 @@ class Minecraft(ListedEnvironment[Game]):
         yield f"Time: {state.tick} of {self._limit}. {texts.place(state, self._world)}"
         yield texts.inventory(state)
         yield from texts.surroundings(state, self._world)
-        if self.options.horizons and not self._done:
-            yield self._horizons(state)
-
-    def _horizons(self, state: State) -> str:
-        """Return the line with the true horizons of the goals that the targets need."""
-        known = {
-            goal[0]: horizon(
-                goal, self._controller, state, self.rules, self.options.tools, limit=self._limit
-            )
-            for goal in goals(self._running.targets, state, self.rules)
-        }
-        return texts.horizons({word: ticks for word, ticks in known.items() if ticks is not None})
 
     def _games(self, split: str) -> Iterator[tuple[Task, Game]]:
         chosen = games(split, self.rules, self.options.task_set, self.options.worlds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ldm.worlds.minecraft import sight
@@ -57,12 +57,6 @@ def inventory(state: State) -> str:
     held = ", ".join(f"{count} {item}" for item, count in sorted(state.inventory.items()))
     worn = f" Equipped: {', '.join(state.worn)}." if state.worn else ""
     return f"Inventory: {held or 'nothing'}.{worn}"
-
-
-def horizons(ticks: Mapping[str, int]) -> str:
-    """Return the line with the horizon of each thing, "" without any."""
-    entries = ", ".join(f"{word} {number}" for word, number in ticks.items())
-    return f"Horizons: {entries}." if entries else ""
 
 
 def lines(*parts: str) -> str:

@@ -18,12 +18,9 @@ from ldm.agents.deps.select import (
     Soonest,
     candidates,
     scaled,
-    true_times,
 )
-from ldm.errors import LdmError
 from ldm.types import TimeStep
-from tests.agents.deps.ideal import Ideal, play
-from tests.agents.deps.workshop import CARD, Workshop, WorkshopOptions
+from tests.agents.deps.workshop import CARD
 
 NOW = TimeStep("Time: 0 of 6000.\nInventory: 2 stick.")
 LOG, PLANKS, WOOL, COBBLE = (
@@ -114,21 +111,3 @@ def test_sampling_draws_by_equation_2() -> None:
     drawn = Counter(arm.choose((LOG, WOOL), NOW).item for _ in range(4000))
     expected = math.exp(-1) / (math.exp(-1) + math.exp(-2))
     assert drawn["log"] / 4000 == pytest.approx(expected, abs=0.03)
-
-
-def test_the_oracle_reads_the_times_that_the_environment_tells() -> None:
-    times = true_times(CARD.reading)
-    now = TimeStep("Horizons: log 300, wool 100.")
-    assert times((LOG, WOOL, PLANKS), now) == [scaled(300), scaled(100), 0.0]
-    with pytest.raises(LdmError, match="true horizons"):
-        times((LOG, WOOL), NOW)
-
-
-def test_the_oracle_saves_time_in_an_episode() -> None:
-    plan = 'mine({"wool": 1}, null);\nmine({"log": 2}, null);\ncraft({"planks": 8}, {}, null);'
-    orders = {}
-    for selector in ("none", "oracle"):
-        env = Workshop(WorkshopOptions(goal="planks", horizons=True), {"wool": 2})
-        _, _, rounds = play(env, Ideal([plan]).model(), selector=selector, rounds=0)
-        orders[selector] = list(dict.fromkeys(rank for rank, _ in rounds[0]["pursued"]))
-    assert orders == {"none": [1, 2, 3], "oracle": [2, 1, 3]}

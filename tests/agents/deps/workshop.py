@@ -46,7 +46,6 @@ CARD = Card(
         clock=r"^Time: (\d+) of (\d+)",
         gathering=("mine",),
         patience={"": 600, "mine wool": 300},
-        horizons=r"^Horizons: (.*)\.$",
     ),
 )
 
@@ -57,7 +56,6 @@ class WorkshopOptions:
 
     goal: str = "stone_sword"
     limit: int = 6000
-    horizons: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,9 +149,6 @@ class Workshop(EnvironmentBase):
             f"Time: {self.state.tick} of {self.options.limit}.",
             f"Inventory: {held or 'nothing'}.",
         ]
-        if self.options.horizons:
-            times = {i: TICKS * (1 + self.searches.get(i, 0)) for i in RAW}
-            lines.append(f"Horizons: {', '.join(f'{i} {t}' for i, t in times.items())}.")
         won = self.state.held.get(self.options.goal, 0) > 0
         over = won or self.state.tick >= self.options.limit
         return TimeStep("\n".join(lines), float(won), over, None, valid)

@@ -175,18 +175,6 @@ def test_each_of_several_goals_earns_its_share_once(start: Start) -> None:
     assert sum(rewards) == 1.0
 
 
-def test_true_horizons_are_the_ticks_that_things_then_take(start: Start) -> None:
-    env = Minecraft(MinecraftOptions(horizons=True, slice=100_000))
-    task = env.tasks("parallel")[250]
-    listing = env.reset(task).observation.rsplit("Horizons: ", 1)[1].rstrip(".")
-    horizons = {word: int(ticks) for word, ticks in (one.split() for one in listing.split(", "))}
-    assert set(horizons) == {target.word for target in env.targets}
-    for target in env.targets:
-        twin = env.fork()
-        twin.step(f"mine {target.count} {target.word}")
-        assert twin.state.tick == horizons[target.word]
-
-
 def test_what_is_found_below_depends_on_what_was_dug_alone(start: Start) -> None:
     one, other = start("test/diamond/0"), start("test/diamond/0")
     play(one, *TO_STONE, "mine 2 iron_ore")
