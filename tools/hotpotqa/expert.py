@@ -59,7 +59,7 @@ def official_texts(folder: Path) -> tuple[dict[str, Sequence[str]], dict[str, di
 
     Raise LdmError if a file cannot be read.
     """
-    sources = Sources.find(folder, "context")
+    sources = Sources.find(folder)
     articles: dict[str, Sequence[str]] = {}
     for path in sources.articles:
         for one in read_articles(path):

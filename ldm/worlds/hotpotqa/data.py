@@ -9,7 +9,7 @@ from ldm.envs.download import RemoteFile
 from ldm.envs.metadata import DataReport
 from ldm.errors import LdmError
 from ldm.worlds.hotpotqa.environment import LICENCE
-from ldm.worlds.hotpotqa.library import ABSTRACTS, Sources, open_library
+from ldm.worlds.hotpotqa.library import Sources, open_library
 from ldm.worlds.hotpotqa.questions import ENV, OFFICIAL_SPLITS, select
 from ldm.worlds.hotpotqa.questions import FILES as NAMES
 
@@ -23,15 +23,11 @@ _TRAIN = RemoteFile(
     f"{_SERVER}/hotpot_train_v1.1.json",
     sha256="26650cf50234ef5fb2e664ed70bbecdfd87815e6bffc257e068efea5cf7cd316",
 )
-_ABSTRACTS = RemoteFile(
-    "https://nlp.stanford.edu/projects/hotpotqa/"
-    "enwiki-20171001-pages-meta-current-withlinks-abstracts.tar.bz2"
-)
-FILES = {"dev": (_DEV,), "all": (_DEV, _TRAIN), "abstracts": (_DEV, _TRAIN, _ABSTRACTS)}
+FILES = {"dev": (_DEV,), "all": (_DEV, _TRAIN)}
 
 
 def check(path: Path) -> DataReport:
-    """Read all questions and articles below `path`, except archives of abstracts.
+    """Read all questions and articles below `path`.
 
     left_out: training questions that share an article with a test question. missing: gold titles
     without an article. conflicts: titles with several texts, of which the first is kept.
@@ -51,10 +47,9 @@ def check(path: Path) -> DataReport:
         left_out = max(left_out, omitted)
         titles = {title for question in questions for title in question.titles}
         missing |= {title for title in titles if library.collection.place(title) is None}
-    archives = sorted(path.glob(ABSTRACTS))
     facts = {
         "licence": LICENCE,
-        "files": [file.name for file in (*sources.files, *archives)],
+        "files": [file.name for file in sources.files],
         "articles": len(library.collection),
         "left_out": left_out,
         "missing": sorted(missing),
@@ -75,4 +70,4 @@ def _sources(path: Path) -> Sources:
             f"Use the folder that holds {next(iter(NAMES.values()))[0].replace('*', '')}, or "
             "download it: ldm data hotpotqa --to FOLDER.",
         )
-    return Sources.find(path, "context")
+    return Sources.find(path)

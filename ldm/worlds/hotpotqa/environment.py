@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import DataSource, Metadata, ShippedSplits
 from ldm.errors import LdmError
 from ldm.types import Answer, Card, Task, TimeStep, Trajectory
 from ldm.worlds.hotpotqa.card import CARD
-from ldm.worlds.hotpotqa.library import OWN_DATA, Articles, Library, Sources, open_library
+from ldm.worlds.hotpotqa.library import OWN_DATA, Library, Sources, open_library
 from ldm.worlds.hotpotqa.questions import (
     DEMO_TEST,
     DEMO_TRAIN,
@@ -30,7 +30,6 @@ from ldm.worlds.hotpotqa.world import FINISHED, Reading, apply_action, given_ans
 
 #: The source and licence of the official questions and articles.
 LICENCE = "HotpotQA (hotpotqa.github.io), text of Wikipedia, CC BY-SA 4.0"
-Score = Literal["f1", "em"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +37,12 @@ class HotpotQAOptions:
     """Options of HotpotQA.
 
     score: reward of an answer that is not an exact match: "f1" its F1, at most 0.999, "em" none.
-    articles: "context" has the paragraphs that come with the questions, "abstracts" the
-    introductions of all of Wikipedia in 2017. cache: without one, articles are compiled each time.
+    cache: without one, articles are compiled each time.
     """
 
     data: Annotated[str | None, "Folder with the official questions"] = None
-    score: Annotated[Score, "Reward of an answer that is no exact match: F1 or none"] = "f1"
-    articles: Annotated[Articles, "Articles that are searched"] = "context"
+    score: Annotated[Literal["f1", "em"], "Reward of an inexact answer: its F1, or none"] = "f1"
     cache: Annotated[str | None, "Folder for compiled articles"] = None
-
-    def __post_init__(self) -> None:
-        for name, allowed in (("score", get_args(Score)), ("articles", get_args(Articles))):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} is one of {', '.join(allowed)}")
 
 
 class HotpotQA(ListedEnvironment[Question]):
@@ -75,11 +67,7 @@ class HotpotQA(ListedEnvironment[Question]):
                 "Set it to the folder of hotpot_dev_distractor_v1.json; "
                 "`ldm data hotpotqa --to FOLDER` downloads it."
             ),
-            sizes={
-                "dev": "questions of the dev split",
-                "all": "with training questions",
-                "abstracts": "with the introductions of all articles",
-            },
+            sizes={"dev": "questions of the dev split", "all": "with training questions"},
         ),
         shipped=ShippedSplits(explore=DEMO_TRAIN, test=DEMO_TEST),
     )
@@ -146,7 +134,6 @@ class HotpotQA(ListedEnvironment[Question]):
         opened = [self._open(splits[0]) for splits in (official, own) if splits]
         return {
             "score": self.options.score,
-            "articles": self.options.articles,
             "admissible": False,
             # A larger collection is a harder search.
             "collection": [[len(library.collection), library.digest] for library in opened],
@@ -165,12 +152,11 @@ class HotpotQA(ListedEnvironment[Question]):
     def _open(self, split: str) -> Library:
         cache = Path(self.options.cache) if self.options.cache else None
         if split in OWN_SPLITS:
-            return open_library(Sources.find(OWN_DATA, "context"), cache)
+            return open_library(Sources.find(OWN_DATA), cache)
         if not self.options.data:
             raise LdmError(
                 f"HotpotQA's split {split!r} needs the official questions, and no folder is set.",
                 "Download them with `ldm data hotpotqa --to FOLDER` and set HOTPOTQA_DATA (or "
                 f"--env.data PATH), or use the split {DEMO_TEST}.",
             )
-        folder = Path(self.options.data)
-        return open_library(Sources.find(folder, self.options.articles), cache)
+        return open_library(Sources.find(Path(self.options.data)), cache)

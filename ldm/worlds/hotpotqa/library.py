@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import bz2
 import json
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
 
 from ldm.envs.cache import Compiled, open_compiled
-from ldm.envs.fields import FieldError, line_object
 from ldm.errors import LdmError
 from ldm.records import Problem
-from ldm.text import check_file, lines_of
 from ldm.worlds.hotpotqa.articles import Collection, Compiler
 from ldm.worlds.hotpotqa.questions import (
     FILES,
     OWN_FILES,
     Article,
     Question,
-    article,
     files_like,
     find_files,
     read_articles,
     read_questions,
 )
 
-Articles = Literal["context", "abstracts"]
 #: Increased when the same files yield different arrays than before.
 FORMAT = "1"
 #: The folder of our own world.
 OWN_DATA = Path(__file__).parent / "demo"
-ABSTRACTS = "enwiki-*-abstracts.tar.bz2"
 _MORE_ARTICLES = "wiki_articles*.json"
 
 
@@ -48,21 +41,12 @@ class Sources:
     folder: Path
     questions: Mapping[str, Path]
     articles: tuple[Path, ...]
-    collection: Articles
 
     @classmethod
-    def find(cls, folder: Path, collection: Articles) -> Sources:
-        """Return the files in `folder`; raise LdmError without questions, or without an archive."""
+    def find(cls, folder: Path) -> Sources:
+        """Return the files in `folder`; raise LdmError without questions."""
         questions = find_files(folder, OWN_FILES if folder == OWN_DATA else FILES)
-        abstracts = collection == "abstracts"
-        listed = sorted(folder.glob(ABSTRACTS)) if abstracts else files_like(folder, _MORE_ARTICLES)
-        articles = tuple(listed)
-        if collection == "abstracts" and not articles:
-            raise LdmError(
-                f"{folder} holds no archive of abstracts ({ABSTRACTS}).",
-                "Download it: ldm data hotpotqa --size abstracts --to FOLDER.",
-            )
-        return cls(folder, questions, articles, collection)
+        return cls(folder, questions, tuple(files_like(folder, _MORE_ARTICLES)))
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -117,18 +101,15 @@ def open_library(sources: Sources, cache: Path | None) -> Library:
     Raise LdmError if a file or the cache cannot be used, or no article is left.
     """
     state = tuple((path.stat().st_size, path.stat().st_mtime_ns) for path in sources.files)
-    return _shared(sources.folder, sources.collection, cache, state)
+    return _shared(sources.folder, cache, state)
 
 
 @lru_cache(maxsize=4)
-def _shared(folder: Path, collection: Articles, cache: Path | None, state: object) -> Library:
-    sources = Sources.find(folder, collection)
+def _shared(folder: Path, cache: Path | None, state: object) -> Library:
+    sources = Sources.find(folder)
     names = [*sources.questions, *(path.name for path in sources.files)]
-
-    def compile_files(text: IO[bytes]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return compile_sources(sources, text)
-
-    return Library(open_compiled(compile_files, sources.files, [FORMAT, collection, names], cache))
+    compile_files = partial(compile_sources, sources)
+    return Library(open_compiled(compile_files, sources.files, [FORMAT, names], cache))
 
 
 def compile_sources(
@@ -149,9 +130,8 @@ def compile_sources(
             text.write(line)
             ends.append(ends[-1] + len(line))
 
-    reader = _read_abstracts if sources.collection == "abstracts" else read_articles
     for path in sources.articles:
-        for listed_article in reader(path):
+        for listed_article in read_articles(path):
             add(listed_article)
     for split, path in sources.questions.items():
         questions[split] = []
@@ -161,9 +141,8 @@ def compile_sources(
                 continue
             question, context = entry
             questions[split].append(question)
-            if sources.collection == "context":
-                for context_article in context:
-                    add(context_article)
+            for context_article in context:
+                add(context_article)
     if len(ends) == 1:
         raise LdmError(f"{sources.folder} holds no articles.", "Use the official files.")
     for split_questions in questions.values():
@@ -178,36 +157,3 @@ def compile_sources(
         "conflicts": compiler.conflicts,
         "splits": {split: len(of) for split, of in questions.items()},
     }
-
-
-def _read_abstracts(path: Path) -> Iterator[Article | Problem]:
-    """Yield the articles of the archive of abstracts: packed files of JSON lines in a tar file.
-
-    Raise LdmError if the archive is damaged.
-    """
-    check_file(path)
-    try:
-        with tarfile.open(path, "r:bz2") as archive:
-            for member in archive:
-                file = archive.extractfile(member) if member.isfile() else None
-                if file is None:
-                    continue
-                name = f"{path}/{member.name}"
-                with bz2.open(file) if member.name.endswith(".bz2") else file as content:
-                    yield from _abstracts_in(content, name)
-    except (OSError, EOFError, tarfile.TarError) as error:
-        raise LdmError(
-            f"{path} is damaged: {error}.", "Remove it and download it again."
-        ) from error
-
-
-def _abstracts_in(content: IO[bytes], name: str) -> Iterator[Article | Problem]:
-    for number, text in lines_of(content):
-        line = line_object(text, name, number)
-        if isinstance(line, Problem):
-            yield line
-            continue
-        try:
-            yield article(line.get("title"), line.get("text"), "title")
-        except FieldError as error:
-            yield Problem(name, number, error.field, str(error))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
-import io
 import json
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -57,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def library(folder: Path) -> Library:
-    return open_library(Sources.find(folder, "context"), None)
+    return open_library(Sources.find(folder), None)
 
 
 @pytest.fixture
@@ -120,7 +117,7 @@ def test_texts_stay_as_they_are(collection: Collection) -> None:
 
 
 def test_a_cache_gives_the_same(folder: Path, library: Library) -> None:
-    sources, cache = Sources.find(folder, "context"), folder / "cache"
+    sources, cache = Sources.find(folder), folder / "cache"
     for _ in range(2):
         cached = open_library(sources, cache)
         open_library.__globals__["_shared"].cache_clear()
@@ -131,26 +128,10 @@ def test_a_cache_gives_the_same(folder: Path, library: Library) -> None:
     assert [one.id for one in library.questions["dev_hard"]] == ["q1"]
 
 
-def test_the_archive_of_abstracts_is_searched_where_it_is_asked_for(folder: Path) -> None:
-    rows = [{"title": "Only here", "text": ["One.", " Two."]}, {"title": "", "text": []}]
-    packed = bz2.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
-    with tarfile.open(folder / "enwiki-1-abstracts.tar.bz2", "w:bz2") as archive:
-        member = tarfile.TarInfo("AA/wiki_00.bz2")
-        member.size = len(packed)
-        archive.addfile(member, io.BytesIO(packed))
-    library = open_library(Sources.find(folder, "abstracts"), None)
-    assert titles(library.collection) == ["Only here"]
-    (problem,) = library.problems
-    assert (problem.line, problem.field) == (2, "title")
-    (folder / "enwiki-1-abstracts.tar.bz2").write_bytes(b"BZh9 torn")
-    with pytest.raises(LdmError, match="damaged"):
-        open_library(Sources.find(folder, "abstracts"), None)
-
-
 def test_bad_entries_are_left_out_and_named(folder: Path) -> None:
     bad = [question(1, "Ada Ray"), {"id": "x"}, question(1, "List"), 7]
     (folder / "dev.json").write_text(json.dumps(bad))
-    library = open_library(Sources.find(folder, "context"), None)
+    library = open_library(Sources.find(folder), None)
     assert [(p.line, p.field) for p in library.problems] == [(2, "question"), (3, "id"), (4, "")]
     assert len(library.questions["dev_hard"]) == 1
 
@@ -159,12 +140,12 @@ def test_bad_entries_are_left_out_and_named(folder: Path) -> None:
 def test_a_file_that_is_no_list_is_refused(folder: Path, text: str) -> None:
     (folder / "dev.json").write_text(text)
     with pytest.raises(LdmError, match=r"dev\.json"):
-        open_library(Sources.find(folder, "context"), None)
+        open_library(Sources.find(folder), None)
 
 
 def test_a_folder_without_questions_is_refused_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(LdmError, match="no questions") as refused:
-        Sources.find(tmp_path, "context")
+        Sources.find(tmp_path)
     assert "ldm data hotpotqa" in refused.value.remedy
 
 
@@ -172,7 +153,7 @@ def test_a_folder_without_questions_is_refused_with_a_remedy(tmp_path: Path) -> 
 def test_official_pages_typed_exactly_are_the_official_answers(
     official: Path, golden: Path
 ) -> None:
-    collection = open_library(Sources.find(official, "context"), None).collection
+    collection = open_library(Sources.find(official), None).collection
     compared = 0
     for episode in lines(golden / "episodes.jsonl.gz"):
         reading = Reading()
@@ -193,5 +174,5 @@ def test_official_pages_typed_exactly_are_the_official_answers(
 def test_a_part_of_a_download_is_no_file_of_questions(folder: Path) -> None:
     for name in ("hotpot_train_v1.1.json.part", "dev.json.part.tag", "wiki_articles.json.bak"):
         (folder / name).write_text("{")
-    sources = Sources.find(folder, "context")
+    sources = Sources.find(folder)
     assert {path.name for path in sources.files} == {"wiki_articles.json", "dev.json", "train.json"}
