@@ -134,15 +134,13 @@ class Files:
         return iter(path for path in (self.products, self.attributes, self.human) if path)
 
 
-def read_products(
-    files: Files, *, limit: int | None = None, strict: bool = False
-) -> Iterator[Product | Problem]:
+def read_products(files: Files, *, limit: int | None = None) -> Iterator[Product | Problem]:
     """Yield the products of `files` in order, and a problem for each invalid one.
 
     limit: read only the first n entries of the file. A problem's `line` is the position of the
     product in the array, counted from 1. As in the official code, products whose asin is "nan",
     longer than 10 characters or a duplicate are skipped silently.
-    Raise LdmError if a file cannot be read and, if strict, for the first invalid product.
+    Raise LdmError if a file cannot be read.
     """
     attributes = _read_object(files.attributes)
     human = _read_object(files.human) if files.human else None
@@ -161,12 +159,7 @@ def read_products(
                 raw, attributes.get(asin), None if human is None else human.get(asin, ())
             )
         except _InvalidField as error:
-            problem = _problem(files.products, position, raw, error)
-            if strict:
-                raise LdmError(
-                    f"{problem}.", "Correct it, or leave strict off to skip such products."
-                ) from error
-            yield problem
+            yield _problem(files.products, position, raw, error)
 
 
 def stream_array(path: Path) -> Iterator[tuple[int, Any | Problem]]:

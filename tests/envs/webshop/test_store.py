@@ -98,17 +98,6 @@ def test_a_failed_making_leaves_nothing_behind(
     assert len(open_shop(small, tmp_path)) == 30
 
 
-def test_bad_products_are_told_by_a_kept_catalogue_too(tmp_path: Path) -> None:
-    folder = write_shop(tmp_path / "shop", [raw(0), raw(1, images=[])], {})
-    for _ in range(2):
-        (problem,) = open_shop(folder, tmp_path / "cache").problems
-        assert (problem.line, problem.field) == (2, "images")
-    with pytest.raises(LdmError, match="product 2"):
-        open_catalogue(
-            Files.find(folder, human=False), Settings(), cache=tmp_path / "cache", strict=True
-        )
-
-
 def test_an_empty_catalogue_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LdmError, match="no product"):
         open_shop(write_shop(tmp_path, [], {}))
