@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import DataSource, Extra, Metadata
@@ -31,8 +31,6 @@ class TabletopOptions:
     admissible: Annotated[bool, "List the possible actions"] = True
 
     def __post_init__(self) -> None:
-        if self.controller not in get_args(Controller):
-            raise ValueError(f"controller is one of {', '.join(get_args(Controller))}")
         if not 0 <= self.noise <= 0.1:
             raise ValueError("noise is a length in metres, from 0 to 0.1")
         if not 0 <= self.miss <= 1:

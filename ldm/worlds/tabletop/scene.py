@@ -206,10 +206,10 @@ class Layout:
         self._rng = rng
         self._taken: list[tuple[Pose, float]] = []
 
-    def spot(self, radius: float, height: float = 0.0, *, turned: bool = True) -> Pose:
+    def spot(self, radius: float, height: float = 0.0) -> Pose:
         """Return a free place for a thing of this radius, and mark it as taken.
 
-        height: of its centre. turned: whether it is turned by any angle.
+        height: of its centre.
         """
         (left, right), (low, high) = WORKSPACE
         for _ in range(_ATTEMPTS):
@@ -217,7 +217,7 @@ class Layout:
                 self._rng.uniform(left + radius, right - radius),
                 self._rng.uniform(low + radius, high - radius),
                 height,
-                self._rng.uniform(-math.pi, math.pi) if turned else 0.0,
+                self._rng.uniform(-math.pi, math.pi),
             )
             if all(pose.distance(other) > radius + r + _GAP for other, r in self._taken):
                 self._taken.append((pose, radius))

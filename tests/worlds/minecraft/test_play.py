@@ -195,7 +195,7 @@ def test_an_unknown_task_is_named() -> None:
         env.reset(replace(env.tasks("test")[0], id="test/castle/0"))
 
 
-@pytest.mark.parametrize(("name", "value"), [("rules", "mine"), ("worlds", 0), ("limit", 0)])
+@pytest.mark.parametrize(("name", "value"), [("worlds", 0), ("limit", 0)])
 def test_an_impossible_setting_is_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=name):
         MinecraftOptions(**{name: value})  # type: ignore[arg-type]
