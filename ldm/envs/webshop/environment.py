@@ -172,10 +172,6 @@ class WebShop(EnvironmentBase):
             return TimeStep(BOUGHT, reward=after.score or 0.0, done=True, admissible=())
         return self._answer(after, before, valid=answer.valid)
 
-    def localize(self, text: str) -> str:
-        """Return `text`, as WebShop has only one dialect."""
-        return text
-
     def fork(self) -> WebShop:
         """Return a copy in the same state; the catalogue is shared."""
         return copy.copy(self)
