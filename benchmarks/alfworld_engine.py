@@ -15,7 +15,6 @@ import tracemalloc
 from pathlib import Path
 from statistics import median
 
-from ldm.envs.alfworld.engine import Engine
 from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import Game, data_root, scan_split
 from ldm.envs.alfworld.official import OfficialEngine
@@ -35,7 +34,9 @@ def walk(game: Game, steps: int, seed: int) -> list[str]:
     return commands
 
 
-def play(engine: Engine, game: Game, commands: list[str], times: Times) -> None:
+def play(
+    engine: FastEngine | OfficialEngine, game: Game, commands: list[str], times: Times
+) -> None:
     """Load, reset and step once; add the seconds of each to `times`."""
 
     def record(name: str, start: float) -> None:

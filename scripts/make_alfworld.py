@@ -9,6 +9,8 @@ expert, and every episode is replayed.
 
 from __future__ import annotations
 
+import gzip
+import json
 import sys
 from pathlib import Path
 from statistics import mean
@@ -17,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
 from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.games import OWN_SPLITS, own_games, pack
+from ldm.envs.alfworld.games import OWN_SPLITS, Game, own_games
 from tools.alfworld.expert import solve
 from tools.alfworld.game_generator import generate
 from tools.alfworld.replay import replay
@@ -28,6 +30,15 @@ GAMES = ROOT / "ldm" / "envs" / "alfworld" / "demo"
 TRAJECTORIES = ROOT / "data" / "trajectories" / "alfworld"
 SEED = 2312_08402
 PER_KIND = dict(zip(OWN_SPLITS, (20, 10, 10), strict=True))
+
+
+def pack(games: list[Game]) -> bytes:
+    """Return the compact file of own games, the same bytes for the same games."""
+    lines = (
+        json.dumps({"id": game.id, "goal": game.goal, "problem": game.problem}) + "\n"
+        for game in sorted(games, key=lambda game: game.id)
+    )
+    return gzip.compress("".join(lines).encode(), mtime=0)
 
 
 def main() -> None:

@@ -18,18 +18,18 @@ import argparse
 import sys
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
 from ldm.types import Trajectory
 from ldm.worlds.minecraft import Minecraft
-from ldm.worlds.minecraft.rules import RULE_SETS, load_rules
-from ldm.worlds.minecraft.solver import shortest
+from ldm.worlds.minecraft.rules import RuleSet, load_rules
 from ldm.worlds.minecraft.tasks import LIMITS, TRAIN, listed_tasks, training_items
 from tools.minecraft import facts, tasklists
 from tools.minecraft.expert import solve
+from tools.minecraft.solver import shortest
 from tools.replaying import replay
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -93,7 +93,7 @@ def write_tasks(tables: Path) -> None:
         f"{mean(lengths):.1f} steps (at most {max(lengths)}), {len(shipped)} of them shipped; "
         f"not {', '.join(missing)}"
     )
-    for rules in RULE_SETS:
+    for rules in get_args(RuleSet):
         members = load_rules(rules).members
         plans = [
             shortest([item for target in one.targets for item in members(target)[:1]], rules)

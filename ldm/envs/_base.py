@@ -54,10 +54,6 @@ class ListedEnvironment(EnvironmentBase, Generic[G]):
             self._digests[split] = self._digest([game for _, game in listing])
         return tuple(task for task, _ in listing)
 
-    def localize(self, text: str) -> str:
-        """Return `text`: there is only one dialect."""
-        return text
-
     def fork(self) -> Self:
         """Return a copy in the same state: states are never modified, only replaced."""
         return copy.copy(self)

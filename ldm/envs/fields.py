@@ -38,6 +38,14 @@ def text_in(line: Mapping[str, Any], name: str, path: str = "") -> str:
     return value
 
 
+def reward_in(line: Mapping[str, Any]) -> float:
+    """Return the reward in [0, 1] of a recording; raise FieldError if there is none."""
+    reward = number_in(line, "reward")
+    if not 0 <= reward <= 1:
+        raise FieldError("reward", f"not between 0 and 1: {reward}")
+    return reward
+
+
 def number_in(line: Mapping[str, Any], name: str) -> float:
     """Return the finite number in field `name`; raise FieldError if there is none."""
     value = line.get(name)

@@ -91,7 +91,7 @@ def files_below(paths: Iterable[Path]) -> list[Path]:
     Raise LdmError for a path that does not exist, and for a file of another kind.
     """
     files: set[Path] = set()
-    known = (*LINES, *_suffixes())
+    known = tuple(dict.fromkeys([*LINES, *(s for f in _shared().values() for s in f.SUFFIXES)]))
     for path in paths:
         if not path.exists():
             raise LdmError(f"{path} does not exist.", "Check the path.")
@@ -154,7 +154,8 @@ def written_as(path: Path, name: str = "") -> str:
     name: "" for the one that the file's suffix stands for.
     Raise LdmError if there is no such format, or if a file of that name could not be read again.
     """
-    endings = {OWN: LINES, **{name: f.WRITTEN for name, f in _shared().items() if _writes(f)}}
+    writers = {name: one for name, one in _shared().items() if hasattr(one, "write")}
+    endings = {OWN: LINES, **{name: one.WRITTEN for name, one in writers.items()}}
     if not name:
         fitting = (name for name, suffixes in endings.items() if path.suffix in suffixes)
         return OWN if path.suffix in ("", *LINES) else next(fitting, OWN)
@@ -272,14 +273,6 @@ def _load(name: str) -> Any:
         known = ", ".join([OWN, *modules, *shared])
         raise LdmError(f"There is no format {name!r}.", f"Known: {known}.")
     return importlib.import_module(modules[name])
-
-
-def _suffixes() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(s for f in _shared().values() for s in f.SUFFIXES if s not in LINES))
-
-
-def _writes(module: Any) -> bool:
-    return hasattr(module, "write")
 
 
 @cache

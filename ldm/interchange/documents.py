@@ -54,9 +54,7 @@ def documents(path: Path) -> Iterator[tuple[int, bytes] | Problem]:
 
 
 def each(
-    path: Path,
-    parse: Callable[[bytes, str, int, A], R | Problem],
-    assumed: A,
+    path: Path, parse: Callable[[bytes, str, int, A], R | Problem], assumed: A
 ) -> Iterator[R | Problem]:
     """Yield the result of `parse(document, file, number, assumed)` for each document of a file."""
     for document in documents(path):

@@ -2,8 +2,8 @@
 
 `write_report` writes one page that shows every step and why it was taken: `overview` and `details`
 choose what it shows, and `page` packs it with the files in `assets/`, which are plain HTML, CSS and
-JavaScript. `curve` computes success against a number in which runs differ. `exporting` and
-`telemetry` write runs as logs of other tools. The commands are in `commands`.
+JavaScript. `curve` computes success against a number in which runs differ. `exporting`
+writes runs as logs of other tools. The commands are in `commands`.
 """
 
 from __future__ import annotations

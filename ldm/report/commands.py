@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,13 +9,10 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.options import AsJson, RunsAt, Trust
-from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
 
 Names = Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")]
-#: The variable by which instrumentations for generative AI record texts in spans.
-CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 def report(
@@ -112,40 +108,23 @@ def export(
     name: Annotated[str, typer.Argument(metavar="RUN", help="Directory or id.")],
     *,
     form: Annotated[
-        Literal["inspect", "atif", "openai", "parquet", "otel"],
-        typer.Option("--format", help="Output format; otel sends OpenTelemetry spans."),
+        Literal["inspect", "atif", "openai", "parquet"],
+        typer.Option("--format", help="Output format."),
     ],
-    out: Annotated[
-        str,
-        typer.Option("--out", "-o", help="Output file; for otel the collector's URL."),
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")],
     runs: RunsAt = DEFAULT_RUNS,
 ) -> None:
     """Write episodes as logs of other tools.
 
     Of each episode, the trial that counts is written. inspect: a log of Inspect. atif: Harbor's.
-    openai: chat messages, for fine-tuning. parquet: a row per step. otel: OpenTelemetry spans by
-    the conventions for generative AI; it needs the extra otel, and includes texts if
-    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is true.
+    openai: chat messages, for fine-tuning. parquet: a row per step.
 
     \b
-    Examples:
+    Example:
       ldm runs export RUN --format inspect -o run.json
-      ldm runs export RUN --format otel -o http://localhost:4317
     """
+    from ldm.report import exporting
     from ldm.run.reading import read_run
 
-    run = read_run(name, runs)
-    if form != "otel":
-        from ldm.report import exporting
-
-        count = exporting.export(run, Path(out), form)
-        output.say(f"{counted(count, 'episode')} → {out}", error=False)
-        return
-    from ldm.report.telemetry import export_spans, otlp_exporter
-
-    if not out.startswith(("http://", "https://")):
-        raise LdmError(f"{out} is not a collector's URL.", "Name it with --out http://HOST:4317.")
-    content = os.environ.get(CONTENT, "").lower() == "true"
-    spans = export_spans(run, otlp_exporter(out), content=content)
-    output.say(f"{counted(spans, 'span')} → {out}", error=False)
+    count = exporting.export(read_run(name, runs), out, form)
+    output.say(f"{counted(count, 'episode')} → {out}", error=False)

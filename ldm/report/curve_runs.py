@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 #: Facts of memories that a curve may be over, beside options.
 EPISODES, EXPLORED, BATCHES, GENERATION = "episodes", "explored", "batches", "generation"
+_MEMORY = (EPISODES, EXPLORED, BATCHES, GENERATION)
 #: Options that may differ on one line.
 _NO_SETTINGS = ("data", "cache")
 
@@ -48,7 +49,6 @@ def curve(
     *,
     over: str = "",
     measure: Measure = "success",
-    title: str = "",
     folder: Path = Path("runs"),
     trust: bool = False,
 ) -> Curve:
@@ -80,12 +80,8 @@ def curve(
         point(series, at, [one.results for one in group], measure, group[0].spec.seed)
         for (series, at), group in sorted(groups.items())
     ]
-    first = played[0].spec
-    title = (
-        title
-        or f"{', '.join(dict.fromkeys(short(one.spec.env.name) for one in played))}, {first.split}"
-    )
-    return Curve(title, over, measure, tuple(points))
+    environments = ", ".join(dict.fromkeys(short(one.spec.env.name) for one in played))
+    return Curve(f"{environments}, {played[0].spec.split}", over, measure, tuple(points))
 
 
 def _entries(name: str, folder: Path, *, trust: bool) -> Iterator[_Entry]:
@@ -96,15 +92,12 @@ def _entries(name: str, folder: Path, *, trust: bool) -> Iterator[_Entry]:
     run = open_run(name, folder)
     if run.manifest.command == OptimisePlan.command:
         for variant, one, spec in evaluated_plans(name, folder, trust=trust):
-            yield _Entry(one, spec, tuple(results(one)), {"plans": variant, **_iteration(spec)})
+            facts = {"plans": variant, "iteration": spec.agent.text("iteration")}
+            yield _Entry(one, spec, tuple(results(one)), facts)
         return
     first = recorded_spec(name, Evaluate, folder, trust=trust)
     for one, spec in together(*first, folder, trust=trust):
         yield _Entry(one, spec, tuple(results(one)), _facts(spec, one))
-
-
-def _iteration(spec: Evaluate) -> dict[str, str]:
-    return {"iteration": spec.agent.text("iteration")}
 
 
 def _facts(spec: Evaluate, run: Run) -> dict[str, str]:
@@ -112,12 +105,7 @@ def _facts(spec: Evaluate, run: Run) -> dict[str, str]:
     had = conditions_of(spec, run)
     facts = {"agent": short(spec.agent.name), "env": short(spec.env.name), "model": had.model}
     if had.memory is not None:
-        facts |= {
-            EPISODES: str(had.memory.episodes),
-            EXPLORED: str(had.memory.explored),
-            BATCHES: str(had.memory.batches),
-            GENERATION: str(had.memory.generation),
-        }
+        facts |= {name: str(getattr(had.memory, name)) for name in _MEMORY}
     return facts | {
         name: value
         for name, value in options_of(spec).items()
@@ -128,7 +116,7 @@ def _facts(spec: Evaluate, run: Run) -> dict[str, str]:
 def _differing(entries: Sequence[_Entry]) -> str:
     """Return the one number that differs between the runs; raise LdmError if there are more."""
     names = _numbers(entries)
-    options = [name for name in names if name not in (EPISODES, EXPLORED, BATCHES, GENERATION)]
+    options = [name for name in names if name not in _MEMORY]
     if len(names) != 1 and len(options) != 1:
         grown = [name for name in (GENERATION, EPISODES) if name in names]
         if not options and grown:  # the other facts of a memory grow with it
@@ -154,8 +142,7 @@ def _numbers(entries: Sequence[_Entry]) -> list[str]:
 
 def _series(entries: Sequence[_Entry], over: str) -> list[str]:
     """Return the name of each entry's line: the other differences between the runs."""
-    memory = (EPISODES, EXPLORED, BATCHES, GENERATION)
-    left_out = {over, *(memory if over in memory else ())}
+    left_out = {over, *(_MEMORY if over in _MEMORY else ())}
     known = dict.fromkeys(name for entry in entries for name in entry.facts if name not in left_out)
     differing = [name for name in known if len({entry.facts.get(name) for entry in entries}) > 1]
     bare = ("agent", "env", "model", "plans")

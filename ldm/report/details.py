@@ -6,7 +6,8 @@ number: an id of 16 characters would be repeated a million times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -96,16 +97,7 @@ def episode_data(
         "error": cut(result.error),
         "texts": [[name, cut(text)] for name, text in episode.texts.items()],
         "notes": [[note.kind, note.trial, note.data] for note in notes],
-        "trees": []
-        if tree is None
-        else [
-            {
-                "title": tree.headline,
-                "paths": tree.paths,
-                "branches": [*map(_branch, tree.branches)],
-                "lines": [],
-            }
-        ],
+        "trees": [_tree(tree.headline, tree.paths, tree.branches)] if tree else [],
     }
 
 
@@ -159,14 +151,8 @@ def call_data(calls: Sequence[Call]) -> list[Json]:
 
 def _shared(text: str, other: str) -> int:
     """Return the number of leading characters that two texts share."""
-    low, high = 0, min(len(text), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if text[:middle] == other[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    lengths = range(1, min(len(text), len(other)) + 1)
+    return bisect_left(lengths, True, key=lambda length: text[:length] != other[:length])
 
 
 def _trial(
@@ -242,15 +228,15 @@ def _explored(tree: Tree) -> Json:
 
     outcome = f"best score {max(tree.ground.score, tree.best_score):.2f}"
     improved = ", improved" if tree.improved else ""
-    return {
-        "title": f"ground process {tree.ground.score:.2f}, {outcome}{improved}",
-        "paths": True,
-        "branches": [*map(_branch, branches(tree))],
-        "lines": []
-        if tree.nodes
-        else ["The ground process has the full score: no tree was grown."],
-        "added": [_tuple(row.tuple.id, row.tuple) for row in tree.added],
-    }
+    title = f"ground process {tree.ground.score:.2f}, {outcome}{improved}"
+    data = _tree(title, True, branches(tree))
+    if not tree.nodes:
+        data["lines"] = ["The ground process has the full score: no tree was grown."]
+    return {**data, "added": [_tuple(row.tuple.id, row.tuple) for row in tree.added]}
+
+
+def _tree(title: str, paths: bool, listed: Iterable[Branch]) -> Json:
+    return {"title": title, "paths": paths, "branches": [*map(_branch, listed)], "lines": []}
 
 
 def _branch(branch: Branch) -> Json:

@@ -1,6 +1,6 @@
-"""Recorded episodes as logs of other tools: Inspect, ATIF, chat messages, Parquet, spans.
+"""Recorded episodes as logs of other tools: Inspect, ATIF, chat messages, Parquet.
 
-Of each episode the trial that counts is written. Spans are in `telemetry`.
+Of each episode the trial that counts is written.
 """
 
 from __future__ import annotations

@@ -60,29 +60,3 @@ def test_refinement_explores_scenes_that_the_memory_does_not_know(run: Run, plac
     report = json.loads(done.out)
     assert (report["split"], report["goals"]) == ("train", 2)
     assert (report["errors"], report["replayed"]) == (0, 0)
-
-
-@pytest.mark.slow
-def test_pictures_are_no_part_of_the_protocol(run: Run, place: Path) -> None:
-    options = (
-        "--agent",
-        "random",
-        "--limit",
-        "1",
-        "--workers",
-        "1",
-        "--agent.budget",
-        "1",
-        "--json",
-    )
-    plain = run("eval", "--env", "tabletop", *options)
-    drawn = run("eval", "--env", "tabletop", *options, "--env.render", "pictures")
-    assert plain.code == 0, plain.err
-    if drawn.code or json.loads(drawn.out)["errors"]:
-        pytest.skip("there is no OpenGL here")
-    assert {path.name for path in (place / "pictures").rglob("*.png")} == {"00.png", "01.png"}
-    fingerprints = {
-        json.loads((directory / "run.json").read_text())["fingerprint"]
-        for directory in (place / "runs").iterdir()
-    }
-    assert len(fingerprints) == 1

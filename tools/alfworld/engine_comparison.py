@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldm.envs.alfworld.engine import EngineState
-from ldm.envs.alfworld.fast import FastEngine
+from ldm.envs.alfworld.fast import EngineState, FastEngine
 from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.official import OfficialEngine
 from ldm.envs.alfworld.texts import NOTHING

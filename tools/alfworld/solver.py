@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from ldm.envs.alfworld.games import Game
+from ldm.envs.alfworld.pddl import Expression, read_problem
 from ldm.envs.alfworld.world import Operation, State, World
 from ldm.errors import LdmError
 
@@ -39,7 +40,7 @@ def plan(game: Game) -> tuple[str, ...]:
     is none.
     """
     world = World(game)
-    useful = _Useful(world)
+    useful = _Useful(world, frozenset(_words(read_problem(game.problem).goal)))
     visited = {world.start}
     queue: deque[tuple[State, tuple[str, ...]]] = deque([(world.start, ())])
     while queue:
@@ -55,11 +56,20 @@ def plan(game: Game) -> tuple[str, ...]:
     raise LdmError(f"The game {game.id} has no solution.", "Leave it out.")
 
 
+def _words(form: Expression) -> Iterator[str]:
+    """Yield all words of a goal."""
+    if isinstance(form, str):
+        yield form
+    else:
+        for part in form:
+            yield from _words(part)
+
+
 class _Useful:
     """The commands of a game that a shortest solution may contain."""
 
-    def __init__(self, world: World) -> None:
-        start, goal_words, rules = world.start, world.goal_words, world.rules
+    def __init__(self, world: World, goal_words: frozenset[str]) -> None:
+        start, rules = world.start, world.rules
         types = set(goal_words)
         for trait, tools in (
             ("isclean", rules.cleaners),

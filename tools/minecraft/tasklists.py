@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ldm.worlds.minecraft.rules import load_rules
-from ldm.worlds.minecraft.solver import shortest
-from ldm.worlds.minecraft.tasks import kind_of
+from tools.minecraft.solver import shortest
 
 
 def paper_tasks(path: Path) -> list[list[Any]]:
@@ -43,6 +42,24 @@ def other_items(listed: Iterable[list[Any]]) -> list[tuple[str, str]]:
         if plan is not None:
             items.append((item, kind_of(item, plan.gathered)))
     return sorted(items, key=lambda one: (one[1], one[0]))
+
+
+def kind_of(item: str, gathered: Mapping[str, int]) -> str:
+    """Return the kind of an item of ours, by the raw items of its shortest plan."""
+    tool = item.endswith(("_pickaxe", "_axe", "_shovel", "_hoe", "_sword"))
+    raw = set(gathered)
+    if raw & {"diamond", "gold_ore", "redstone", "lapis_lazuli"}:
+        return "MT8"
+    if "iron_ore" in raw:
+        return "MT6" if tool else "MT7"
+    if item.endswith(("_helmet", "_chestplate", "_leggings", "_boots", "_armor")):
+        return "MT5"
+    if raw & {"white_wool", "mutton", "beef", "leather", "porkchop", "chicken", "feather"}:
+        return "MT3"
+    if tool:
+        return "MT2"
+    stone = {"cobblestone", "coal", "sand", "clay_ball", "andesite", "diorite", "granite", "gravel"}
+    return "MT4" if raw & stone else "MT1"
 
 
 def tasks_text(listed: list[list[Any]], train: Iterable[tuple[str, str, int]]) -> str:

@@ -29,7 +29,7 @@ def solve(env: Tabletop, task: Task) -> Trajectory:
     """Return the expert's episode of a task. Raise LdmError where it does not succeed."""
     episode = attempt(env, task)
     if not episode.success:
-        raise LdmError(f"The expert did not solve {task.id}.", "Look at a picture: env.render.")
+        raise LdmError(f"The expert did not solve {task.id}.", "Play it step by step.")
     return episode
 
 

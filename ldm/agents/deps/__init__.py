@@ -16,7 +16,7 @@ from typing import ClassVar
 from ldm.agents.deps.controllers import Controller, Executor, OwnController
 from ldm.agents.deps.findings import NOTE, REPORTING
 from ldm.agents.deps.horizon import REMEDY, HorizonModel, file_digest, horizon_model, shipped
-from ldm.agents.deps.loop import Loop
+from ldm.agents.deps.loop import PARSED, Loop
 from ldm.agents.deps.options import Arm, DepsOptions
 from ldm.agents.deps.parser import Parser
 from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest
@@ -26,6 +26,8 @@ from ldm.agents.executor import ExecutorAgent
 from ldm.embed import Embedder
 from ldm.episode import Digests, Episode
 from ldm.errors import LdmError
+from ldm.llm import LLM
+from ldm.prompts import render
 from ldm.types import Card
 
 #: Forms of plans that are made of counted items: programs.
@@ -77,7 +79,10 @@ class DepsAgent(ExecutorAgent):
         nearest = None
         if embedding is not None and not vocabulary.free:
             nearest = Nearest(vocabulary, embedding)
-        parser = Parser(vocabulary, nearest, options.max_goals)
+        extract = None
+        if options.parser == "llm" and vocabulary.counted:
+            extract = partial(_step, vocabulary, llm)
+        parser = Parser(vocabulary, nearest, extract, options.max_goals)
         demonstrations = examples(
             episode.env_name, options.demonstrations, episode.kind, options.shots, vocabulary
         )
@@ -140,3 +145,15 @@ class DepsAgent(ExecutorAgent):
                 "`ldm doctor` says which embedders are installed.",
             )
         return embedding
+
+
+def _step(vocabulary: Vocabulary, llm: LLM, line: str) -> str:
+    """Return a line of a plan as a step that the rules can read, as a model understands it."""
+    messages = render("agents/deps/parse", verbs=sorted(vocabulary.items), said=line)
+    reply = llm.complete(messages, max_tokens=PARSED, stop=("\n\n",)).text
+    split = (part.partition(":") for part in reply.split(";"))
+    parts = {key.strip().casefold(): value.strip() for key, _, value in split}
+    action, thing, tool = (parts.get(name, "") for name in ("action", "object", "tool"))
+    if not action or not thing:
+        return ""
+    return f"step 1: {action} {thing}" + (f" with {tool}" if tool else "")

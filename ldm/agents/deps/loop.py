@@ -29,7 +29,7 @@ from ldm.prompts import render, shortened
 #: Characters of a plan and of an explanation that later prompts show.
 LONGEST_PLAN, LONGEST_EXPLANATION = 3000, 500
 #: Tokens of a next goal.
-NEXT = 100
+NEXT, PARSED = 100, 60
 
 _NOT_DONE = "The task is not done yet."
 _NO_GOALS = "No line of the plan names a goal that is known here."

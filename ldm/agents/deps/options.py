@@ -46,7 +46,8 @@ class DepsOptions(ExecutorOptions):
     selector (§3.3, §4.3.1): none keeps the plan's order, random draws, similarity takes the nearest
     in meaning to the observation, horizon the smallest predicted time, which is the most probable
     goal of Eq. 2. The default is horizon for deps if there is a model for the environment, and none
-    otherwise. rounds: Table 4, §4.3.2. temperature: §4.1 keeps the service's default; the authors'
+    otherwise. rounds: Table 4, §4.3.2. parser: llm asks a model for what the rules cannot read
+    (App. C.4). temperature: §4.1 keeps the service's default; the authors'
     code has 0.7 for plans. goal_steps: App. A.1 has a model as the controller, and 50 steps in all.
     admissible: App. A.1. strength: of the executor of goals; skills unless published. The lengths
     are ours.
@@ -57,6 +58,7 @@ class DepsOptions(ExecutorOptions):
     horizon: Annotated[str | None, "File with a trained horizon model"] = None
     horizon_digest: Annotated[str | None, "Digest of that file; set by ldm"] = None
     rounds: Annotated[int, "Maximum number of new plans"] = 8
+    parser: Annotated[Literal["rules", "llm"], "How plans are read"] = "rules"
     temperature: Annotated[float, "Sampling temperature of plans and explanations"] = 0.0
     plan: Annotated[int, "Maximum tokens of a plan"] = 600
     explanation: Annotated[int, "Maximum tokens of an explanation"] = 120

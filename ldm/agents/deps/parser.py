@@ -1,7 +1,8 @@
 """The goal parser: from a planner's text to goals that the controller knows (DEPS, App. C.4).
 
 Rules read calls and sentences in any mixture of quotes, cases and plurals; nothing is evaluated.
-What names no known goal is looked up by its meaning; the rest is dropped and counted.
+What names no known goal is looked up by its meaning, and put to a model if one is given; the rest
+is dropped and counted.
 """
 
 from __future__ import annotations
@@ -57,12 +58,14 @@ _PARTS = _BY_TOOL | {"from", "without", "to", "for", "and", ","}
 class Parser:
     """Reads plans in the words of a vocabulary.
 
-    nearest: returns the known goal that is nearest in meaning to a text, "" for none. most: goals
-    of a plan that are read.
+    nearest: returns the known goal that is nearest in meaning to a text, "" for none. extract: asks
+    a model what a line says, and returns it as a line that the rules can read, "" for nothing.
+    most: goals of a plan that are read.
     """
 
     vocabulary: Vocabulary
     nearest: Callable[[str], str] | None = None
+    extract: Callable[[str], str] | None = None
     most: int = MOST_GOALS
 
     def plan(self, text: str) -> Plan:
@@ -87,6 +90,8 @@ class Parser:
         goal = self._by_rules(line) or (self._by_rules(comment) if comment else None)
         if goal is None and _is_step(line):
             goal = self._by_meaning(line, comment)
+            if goal is None and self.extract is not None:
+                goal = self._by_rules(self.extract(line))
         return None if goal is None else replace(goal, text=goal.text or own)
 
     def _by_rules(self, line: str) -> Goal | None:

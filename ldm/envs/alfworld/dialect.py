@@ -6,10 +6,9 @@ Agents and memories built on one silently fail with the other, so both are under
 from __future__ import annotations
 
 import re
-from typing import Literal, get_args
+from typing import Literal
 
 Dialect = Literal["put", "move"]
-DIALECTS: tuple[str, ...] = get_args(Dialect)
 
 # "mug 1", or "(object)" in the list of commands that the new grammar's `help` prints.
 _THING = r"(?:[a-z]+ \d+|\([a-z]+\))"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from ldm.envs._base import ListedEnvironment, unknown_split, unknown_task
 from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.card import CARD
-from ldm.envs.alfworld.dialect import DIALECTS, Dialect, translate
-from ldm.envs.alfworld.engine import Engine, EngineState
-from ldm.envs.alfworld.fast import FastEngine
+from ldm.envs.alfworld.dialect import Dialect, translate
+from ldm.envs.alfworld.fast import EngineState, FastEngine
 from ldm.envs.alfworld.games import (
     FILE,
     OFFICIAL_SPLITS,
@@ -29,7 +28,8 @@ from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep, stable_hash
 
-Feedback = Literal["plain", "fine", "existence"]
+if TYPE_CHECKING:
+    from ldm.envs.alfworld.official import OfficialEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +40,17 @@ class ALFWorldOptions:
     game. Actions with the other verb are always understood.
     engine: "fast" is ours; "official" is TextWorld's, about a thousand times slower, and needs
     ldm-memory[alfworld]. Both give the same answers, so the engine is not in the protocol.
-    feedback: "plain" answers only that nothing happens; "fine" adds the reason (AutoPlan, Table 6),
-    "existence" also if an object does not exist, which is ours (both fast engine only).
+    feedback: "plain" answers only that nothing happens; "fine" adds the reason (AutoPlan, Table 6;
+    fast engine only).
     """
 
     data: Annotated[str | None, "Folder with json_2.1.1"] = None
     dialect: Annotated[Literal["game", "put", "move"], "Verb for putting things down"] = "game"
     admissible: Annotated[bool, "List the admissible actions"] = True
     engine: Annotated[Literal["fast", "official"], "Simulator: ours or TextWorld's"] = "fast"
-    feedback: Annotated[Feedback, "Whether a refused action is told the reason"] = "plain"
-
-
-def _official() -> Engine:
-    from ldm.envs.alfworld.official import OfficialEngine
-
-    return OfficialEngine()
-
-
-_ENGINES: Mapping[str, Callable[[], Engine]] = {"fast": FastEngine, "official": _official}
+    feedback: Annotated[Literal["plain", "fine"], "Whether a refused action is told the reason"] = (
+        "plain"
+    )
 
 
 class ALFWorld(ListedEnvironment[tuple[str, str]]):
@@ -95,27 +88,18 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
     options: ALFWorldOptions
 
     def __init__(self, options: ALFWorldOptions | None = None) -> None:
-        """Create the environment; raise LdmError if an option has an invalid value."""
+        """Create the environment; raise LdmError if its engine is not installed."""
         super().__init__(options or ALFWorldOptions())
-        if self.options.dialect not in ("game", *DIALECTS):
-            raise LdmError(
-                f"ALFWorld has no dialect {self.options.dialect!r}.", "Use game, put or move."
-            )
-        if self.options.engine not in _ENGINES:
-            raise LdmError(
-                f"ALFWorld has no engine {self.options.engine!r}.", "Use fast or official."
-            )
-        if self.options.feedback not in get_args(Feedback):
-            raise LdmError(
-                f"ALFWorld has no feedback {self.options.feedback!r}.",
-                f"Use one of {', '.join(get_args(Feedback))}.",
-            )
-        if self.options.feedback != "plain" and self.options.engine != "fast":
-            raise LdmError(
-                "The official engine cannot say why an action is not possible.",
-                "Use the fast engine, or feedback=plain.",
-            )
-        self._engine = _ENGINES[self.options.engine]()
+        self._engine: FastEngine | OfficialEngine = FastEngine()
+        if self.options.engine == "official":
+            if self.options.feedback != "plain":
+                raise LdmError(
+                    "The official engine cannot say why an action is not possible.",
+                    "Use the fast engine, or feedback=plain.",
+                )
+            from ldm.envs.alfworld.official import OfficialEngine
+
+            self._engine = OfficialEngine()
         self._own: dict[str, dict[str, Game]] = {}
         self._playing: Game | None = None
         self._now: EngineState | None = None
@@ -137,13 +121,18 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
             raise RuntimeError("no task is running: call reset first")
         command = translate(action.strip(), self._playing.dialect)
         if command not in self._now.commands:
-            return self._answer(f"{texts.NOTHING} {self._why_not(command)}".strip(), valid=False)
+            why = ""
+            if self.options.feedback == "fine" and isinstance(self._engine, FastEngine):
+                why = self._engine.why_not(command)
+            return self._answer(f"{texts.NOTHING} {why}".strip(), valid=False)
         self._now = self._engine.step(command)
         return self._answer(texts.observation(self._now.feedback))
 
     def localize(self, text: str) -> str:
         """Return `text` in the current game's dialect, or in the one that the options set."""
-        dialect = self._dialect()
+        dialect: Dialect | None = self._playing.dialect if self._playing else None
+        if self.options.dialect != "game":
+            dialect = self.options.dialect
         return translate(text, dialect) if dialect else text
 
     def fork(self) -> Self:
@@ -156,11 +145,6 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         self._engine.close()
         self._playing = self._now = None
 
-    def _dialect(self) -> Dialect | None:
-        if self.options.dialect != "game":
-            return self.options.dialect
-        return self._playing.dialect if self._playing else None
-
     def _answer(self, observation: str, *, valid: bool = True) -> TimeStep:
         assert self._now is not None  # noqa: S101 - set by both callers
         won = self._now.won
@@ -171,12 +155,6 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
             admissible=self._listed_commands(self._now.commands),
             valid=valid,
         )
-
-    def _why_not(self, command: str) -> str:
-        if self.options.feedback == "plain":
-            return ""
-        existence = self.options.feedback == "existence"
-        return self._engine.why_not(command, existence=existence)
 
     def _listed_commands(self, commands: tuple[str, ...]) -> tuple[str, ...] | None:
         if not self.options.admissible:

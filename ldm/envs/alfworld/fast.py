@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ldm.envs.alfworld.engine import EngineState
 from ldm.envs.alfworld.feedback import reason
 from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.pddl import UnknownRules
@@ -17,6 +16,20 @@ from ldm.errors import LdmError
 #: Games that a process keeps compiled: a gate plays all goals of a refinement several times.
 COMPILED = 192
 _compiled = lru_cache(maxsize=COMPILED)(World)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """A moment of a game.
+
+    feedback: the engine's answer to the last command, or its introduction, word for word.
+    commands: the admissible commands, sorted, in the game's own grammar.
+    won: whether the game's goal holds.
+    """
+
+    feedback: str
+    commands: tuple[str, ...]
+    won: bool
 
 
 class FastEngine:
@@ -59,11 +72,11 @@ class FastEngine:
             return self._now
         return self._enter(self._world, feedback, state)
 
-    def why_not(self, command: str, *, existence: bool = False) -> str:
+    def why_not(self, command: str) -> str:
         """Return a sentence on why a command is not admissible, "" if none is known."""
         if self._world is None or self._state is None or command in self._operations:
             return ""
-        explanation = reason(self._world, self._state, command, existence=existence)
+        explanation = reason(self._world, self._state, command)
         return explanation[1] if explanation else ""
 
     def fork(self) -> FastEngine:

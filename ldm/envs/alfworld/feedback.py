@@ -4,8 +4,6 @@ There are seven kinds: missing index, invalid receptacle, invalid appliance, wro
 receptacle, inventory limit, not in inventory. A reason is always true and reveals nothing that the
 agent could not see. If several apply, the first in this order is returned, since fixing only a
 later one would not help. Other reasons are not explained.
-
-An eighth kind, of our own, says which objects do not exist, which the agent could not see.
 """
 
 from __future__ import annotations
@@ -24,8 +22,6 @@ KINDS = (
     "inventory limit",
     "not in inventory",
 )
-#: The eighth kind, given only if asked for.
-EXISTENCE = "no such object"
 
 _THING = r"(?:the |an? )?([a-z]+)(?: (\d+))?"
 _FORMS = tuple(
@@ -46,10 +42,9 @@ _AT_PLACES = frozenset({"go", "open", "close", "take", "put", "move", *_APPLIED}
 Reason = tuple[str, str]
 
 
-def reason(world: World, state: State, command: str, *, existence: bool = False) -> Reason | None:
+def reason(world: World, state: State, command: str) -> Reason | None:
     """Return the kind of reason why `command` is not admissible, and a sentence.
 
-    existence: include the kind of objects that do not exist, before other reasons about them.
     Return None if no kind applies, as for a command of unknown form.
     """
     for form in _FORMS:
@@ -57,17 +52,16 @@ def reason(world: World, state: State, command: str, *, existence: bool = False)
         if match:
             verb, *parts = match.groups()
             words = [(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
-            return _Room(world, state, existence=existence).reason(verb, words)
+            return _Room(world, state).reason(verb, words)
     return None
 
 
 class _Room:
     """A state as the agent sees it, by the readable names of things."""
 
-    def __init__(self, world: World, state: State, *, existence: bool) -> None:
+    def __init__(self, world: World, state: State) -> None:
         self._world = world
         self._state = state
-        self._existence = existence
         self._ids: Mapping[str, str] = {name: thing for thing, name in world.names.items()}
         self._places = {world.names[thing] for thing in world.receptacles}
         self._held = {world.names[thing] for thing in state.held}
@@ -86,18 +80,9 @@ class _Room:
         names = [f"{kind} {number}" for kind, number in words]
         if verb in _AT_PLACES:
             return self._at_place(verb, names[-1], names[0])
-        if absent := self._absent(*names):
-            return absent
         if verb == "use":
             return self._use(names[0])
         return self._slice(*names) if verb == "slice" else self._examine(names[0])
-
-    def _absent(self, *names: str) -> Reason | None:
-        """Return the reason that one of these objects does not exist, if that kind is included."""
-        for name in names if self._existence else ():
-            if name not in self._ids:
-                return EXISTENCE, f"There is no {name} in this household."
-        return None
 
     def _at_place(self, verb: str, place: str, thing: str) -> Reason | None:
         """Return why an action at a place fails; `thing` is the object that it is done with."""
@@ -106,8 +91,6 @@ class _Room:
             return "invalid receptacle", f"There is no place called {place} in this room."
         if verb == "go":
             return None
-        if absent := self._absent(thing):
-            return absent
         target = self._ids[place]
         if verb in _APPLIED and not world.types[target] & self._appliances(verb):
             return "invalid appliance", f"The {place} is not made for {_APPLIED[verb]}."

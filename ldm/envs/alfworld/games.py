@@ -176,12 +176,3 @@ def own_games(split: str) -> list[Game]:
     packed = (Path(__file__).parent / "demo" / f"{split}.jsonl.gz").read_bytes()
     lines = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
     return [Game(line["id"], kind_of(line["id"]), line["goal"], line["problem"]) for line in lines]
-
-
-def pack(games: list[Game]) -> bytes:
-    """Return the compact file of own games, the same bytes for the same games."""
-    lines = (
-        json.dumps({"id": game.id, "goal": game.goal, "problem": game.problem}) + "\n"
-        for game in sorted(games, key=lambda game: game.id)
-    )
-    return gzip.compress("".join(lines).encode(), mtime=0)

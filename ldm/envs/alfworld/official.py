@@ -6,12 +6,10 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.alfworld.engine import EngineState
+from ldm.envs.alfworld.fast import EngineState
 from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.pddl import grammar_flaw
 from ldm.envs.alfworld.texts import entity_names
@@ -40,27 +38,24 @@ class OfficialEngine:
         """Start `game`. Raise LdmError if the packages are missing or cannot load it."""
         if self._env is None:
             self._env = _new_env()
-        with _own_arguments():
-            data = as_data(game)
-            try:
-                if game.digest != self._playing:
-                    self._playing = ""
-                    self._env.load(data)
-                    self._playing = game.digest
-                state = self._env.reset()
-            except Exception as error:  # the engine's parsers raise exceptions of many types
-                raise LdmError(
-                    f"The engine cannot load the game {game.id}: {type(error).__name__}: {error}",
-                    "Find damaged files with: ldm data alfworld PATH.",
-                ) from error
-        return _state(state)
+        data, arguments = as_data(game), sys.argv
+        try:
+            if game.digest != self._playing:
+                self._playing = ""
+                self._env.load(data)
+                self._playing = game.digest
+            return _state(self._env.reset())
+        except Exception as error:  # the engine's parsers raise exceptions of many types
+            raise LdmError(
+                f"The engine cannot load the game {game.id}: {type(error).__name__}: {error}",
+                "Find damaged files with: ldm data alfworld PATH.",
+            ) from error
+        finally:
+            sys.argv = arguments  # Fast Downward's translator replaces it
 
     def step(self, command: str) -> EngineState:
         state, _, _ = self._env.step(command)
         return _state(state)
-
-    def why_not(self, command: str, *, existence: bool = False) -> str:
-        return ""
 
     def fork(self) -> OfficialEngine:
         raise ForkUnsupported(
@@ -108,16 +103,6 @@ def _installed(name: str) -> Path:
     if not folders:
         raise LdmError("The package 'alfworld' is not installed.", INSTALL)
     return Path(folders[0]) / "data" / name
-
-
-@contextmanager
-def _own_arguments() -> Iterator[None]:
-    """Restore sys.argv on exit, as Fast Downward's translator replaces it."""
-    arguments = sys.argv
-    try:
-        yield
-    finally:
-        sys.argv = arguments
 
 
 def _new_env() -> Any:

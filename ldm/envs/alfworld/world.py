@@ -15,14 +15,13 @@ Quirks of the official engine that are visible in its answers are reproduced
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.goals import GoalCompiler
 from ldm.envs.alfworld.pddl import (
     OWN_RULES,
-    Expression,
     Problem,
     UnknownRules,
     read_problem,
@@ -95,7 +94,7 @@ class World:
     Things are identified by their ids in the problem, in lower case; lists are sorted by id, as in
     the official engine. names: id → readable name. receptacles: their ids; index: the position of
     each in it. location: of each receptacle. types: of each receptacle and object. start: the first
-    state. won: decides whether the goal holds in a state. goal_words: all words of the goal.
+    state. won: decides whether the goal holds in a state.
     """
 
     def __init__(self, game: Game) -> None:
@@ -130,7 +129,6 @@ class World:
         self._moves = {place: self._moves_from(place) for place in {*self._at, ""}}
         self.start = self._initial_state(problem)
         self.won = self._goal(problem)
-        self.goal_words = frozenset(_words(problem.goal))
         in_the_middle = self.start.here not in self._at
         places = self._list(self.receptacles)
         room = _MIDDLE.format(places) if in_the_middle else self._look(self.start)
@@ -377,14 +375,6 @@ class World:
         for trait in _TRAITS:
             changing[trait] = lambda state, of, trait=trait: (trait, of[0]) in state.traits  # type: ignore[misc]
         return GoalCompiler(things, self._static, changing).compile(problem.goal)
-
-
-def _words(form: Expression) -> Iterator[str]:
-    if isinstance(form, str):
-        yield form
-    else:
-        for part in form:
-            yield from _words(part)
 
 
 def _single_values(pairs: frozenset[tuple[str, ...]], what: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -231,18 +232,12 @@ class Index:
     def _place(self, term: bytes) -> int | None:
         """Return the position of `term` among the sorted terms."""
         ends, text = self._term_ends, self._term_bytes
-        low, high = 0, len(ends)
-        while low < high:
-            middle = (low + high) // 2
-            start = int(ends[middle - 1]) if middle else 0
-            here = text[start : int(ends[middle])].tobytes()
-            if here == term:
-                return middle
-            if here < term:
-                low = middle + 1
-            else:
-                high = middle
-        return None
+
+        def at(place: int) -> bytes:
+            return text[ends[place - 1] if place else 0 : ends[place]].tobytes()
+
+        place = bisect_left(range(len(ends)), term, key=at)
+        return place if place < len(ends) and at(place) == term else None
 
 
 @dataclass(frozen=True, slots=True)

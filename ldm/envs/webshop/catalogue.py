@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ldm.envs.fields import FieldError
 from ldm.errors import LdmError
 from ldm.text import MAX_LENGTH, Problem, opened, parse_json, read_json, value_in
 
@@ -134,15 +135,13 @@ class Files:
         return iter(path for path in (self.products, self.attributes, self.human) if path)
 
 
-def read_products(
-    files: Files, *, limit: int | None = None, strict: bool = False
-) -> Iterator[Product | Problem]:
+def read_products(files: Files, *, limit: int | None = None) -> Iterator[Product | Problem]:
     """Yield the products of `files` in order, and a problem for each invalid one.
 
     limit: read only the first n entries of the file. A problem's `line` is the position of the
     product in the array, counted from 1. As in the official code, products whose asin is "nan",
     longer than 10 characters or a duplicate are skipped silently.
-    Raise LdmError if a file cannot be read and, if strict, for the first invalid product.
+    Raise LdmError if a file cannot be read.
     """
     attributes = _read_object(files.attributes)
     human = _read_object(files.human) if files.human else None
@@ -152,7 +151,7 @@ def read_products(
             return
         try:
             if isinstance(raw, Problem):
-                raise _InvalidField(raw.field, raw.message)
+                raise FieldError(raw.field, raw.message)
             asin = _text(raw, "asin")
             if asin == "nan" or len(asin) > LONGEST_ASIN or asin in known_asins:
                 continue
@@ -160,13 +159,8 @@ def read_products(
             yield _product(
                 raw, attributes.get(asin), None if human is None else human.get(asin, ())
             )
-        except _InvalidField as error:
-            problem = _problem(files.products, position, raw, error)
-            if strict:
-                raise LdmError(
-                    f"{problem}.", "Correct it, or leave strict off to skip such products."
-                ) from error
-            yield problem
+        except FieldError as error:
+            yield _problem(files.products, position, raw, error)
 
 
 def stream_array(path: Path) -> Iterator[tuple[int, Any | Problem]]:
@@ -221,19 +215,10 @@ def _end_of(text: str, start: int) -> int:
     return start
 
 
-class _InvalidField(Exception):
-    """A problem with one field of a product."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(field, message)
-        self.field = field
-        self.message = message
-
-
-def _problem(path: Path, position: int, raw: Any, error: _InvalidField) -> Problem:
+def _problem(path: Path, position: int, raw: Any, error: FieldError) -> Problem:
     asin = raw.get("asin") if isinstance(raw, Mapping) else None
     which = f"product {position}" + (f" ({asin})" if isinstance(asin, str) else "")
-    return Problem(str(path), position, error.field, f"{which}: {error.message}")
+    return Problem(str(path), position, error.field, f"{which}: {error}")
 
 
 def _product(raw: Mapping[str, Any], annotations: Any, human: Any) -> Product:
@@ -243,7 +228,7 @@ def _product(raw: Mapping[str, Any], annotations: Any, human: Any) -> Product:
     synthetic ones are used.
     """
     if not raw.get("images"):
-        raise _InvalidField("images", "it has no image")
+        raise FieldError("images", "it has no image")
     annotations = annotations if isinstance(annotations, Mapping) else {}
     bullets = raw.get("small_description")
     nouns = raw.get("title_nouns")
@@ -268,18 +253,18 @@ _MISSING = object()
 
 def _text(raw: Any, field: str) -> str:
     if not isinstance(raw, Mapping):
-        raise _InvalidField("", "it is not a JSON object")
+        raise FieldError("", "it is not a JSON object")
     if field not in raw:
-        raise _InvalidField(field, "it is missing")
+        raise FieldError(field, "it is missing")
     value = raw[field]
     if not isinstance(value, str):
-        raise _InvalidField(field, f"it is not text: {value!r:.40}")
+        raise FieldError(field, f"it is not text: {value!r:.40}")
     return value
 
 
 def _texts(values: Any, field: str) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise _InvalidField(field, f"it is not text: {values!r:.40}")
+        raise FieldError(field, f"it is not text: {values!r:.40}")
     return tuple(values)
 
 
@@ -287,7 +272,7 @@ def _prices(pricing: Any) -> tuple[float, ...]:
     if not pricing:
         return (NO_PRICE,)
     if not isinstance(pricing, str):
-        raise _InvalidField("pricing", f"it is not text: {pricing!r:.40}")
+        raise FieldError("pricing", f"it is not text: {pricing!r:.40}")
     amounts = pricing.split("$")[1:3]
     try:
         prices = tuple(float(Decimal(_NOT_NUMERIC.sub("", amount))) for amount in amounts)
@@ -296,18 +281,18 @@ def _prices(pricing: Any) -> tuple[float, ...]:
     except InvalidOperation:
         prices = ()
     if not prices:
-        raise _InvalidField("pricing", f"no price can be read in {pricing!r:.40}")
+        raise FieldError("pricing", f"no price can be read in {pricing!r:.40}")
     return prices
 
 
 def _options(groups: Any) -> Options:
     """Return the options in lower case, values stripped, "/" as " | " (quirk 4)."""
     if groups is _MISSING:
-        raise _InvalidField("customization_options", "it is missing")
+        raise FieldError("customization_options", "it is missing")
     if not groups:
         return ()
     if not isinstance(groups, Mapping):
-        raise _InvalidField("customization_options", "it is not a JSON object")
+        raise FieldError("customization_options", "it is not a JSON object")
     options: dict[str, tuple[str, ...]] = {}
     for name, contents in groups.items():
         if contents is None:
@@ -315,9 +300,7 @@ def _options(groups: Any) -> Options:
         try:
             values = [content["value"] for content in contents]
         except (TypeError, KeyError) as error:
-            raise _InvalidField(
-                "customization_options", f"a value of {name!r} is missing"
-            ) from error
+            raise FieldError("customization_options", f"a value of {name!r} is missing") from error
         texts = _texts(values, "customization_options")
         options[name.lower()] = tuple(t.strip().replace("/", " | ").lower() for t in texts)
     return tuple(options.items())
@@ -329,7 +312,7 @@ def _synthetic(annotations: Mapping[str, Any]) -> tuple[Instruction, ...]:
         return ()
     attributes = _texts(annotations.get("instruction_attributes"), "instruction_attributes")
     if not isinstance(text, str) or not attributes:
-        raise _InvalidField("instruction", "the instruction has no text or no attributes")
+        raise FieldError("instruction", "the instruction has no text or no attributes")
     return (Instruction(text, attributes),)
 
 
@@ -338,7 +321,7 @@ def _human(entries: Any) -> tuple[Instruction, ...]:
     instructions = []
     for entry in entries or ():
         if not isinstance(entry, Mapping):
-            raise _InvalidField("instruction", "a human instruction is not a JSON object")
+            raise FieldError("instruction", "a human instruction is not a JSON object")
         attributes = _texts(entry.get("instruction_attributes"), "instruction_attributes")
         options = _texts(entry.get("instruction_options"), "instruction_options")
         if attributes:

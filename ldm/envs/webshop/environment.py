@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, overload
+from typing import Annotated, Any, Literal, overload
 
 import numpy as np
 
+from ldm.config import at_least
 from ldm.envs._base import unknown_split, unknown_task
 from ldm.envs.metadata import DataSource, Extra, Metadata, ShippedSplits
 from ldm.envs.webshop import pages
@@ -25,7 +26,6 @@ from ldm.envs.webshop.titles import check_parser, load_parser, parser_version
 from ldm.envs.webshop.world import World
 from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
-from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep
 
 ENV = "webshop"
@@ -48,8 +48,8 @@ class WebShopOptions:
 
     goals: synthetic and human goals are different tasks. observation: "bracket" is the compact form
     of the published prompts; "text" and "text_rich" are the official ones. page_size: officially
-    10. strict_reward: our variant. seed: of prices, price caps and the order of the goals;
-    officially 233. cache: without one, catalogues are compiled again each time.
+    10. seed: of prices, price caps and the order of the goals; officially 233. cache: without one,
+    catalogues are compiled again each time.
     """
 
     data: Annotated[str | None, "Folder with the official files"] = None
@@ -58,16 +58,11 @@ class WebShopOptions:
     observation: Annotated[Mode, "Form of the pages"] = "bracket"
     page_size: Annotated[int, "Products on a page of results"] = pages.PER_PAGE
     admissible: Annotated[bool, "List the clicks, and the search for the instruction"] = True
-    strict_reward: Annotated[bool, "Count an option only under its own name and value"] = False
-    strict: Annotated[bool, "Reject a catalogue with an invalid product"] = False
     seed: Annotated[int, "Random seed of prices and of the order of goals"] = 233
     cache: Annotated[str | None, "Folder for compiled catalogues"] = None
 
     def __post_init__(self) -> None:
-        if self.observation not in get_args(Mode):
-            raise ValueError(f"observation is one of {', '.join(get_args(Mode))}")
-        if self.page_size < 1 or (self.num_products is not None and self.num_products < 1):
-            raise ValueError("page_size and num_products are 1 or more")
+        at_least(1, page_size=self.page_size, num_products=self.num_products)
 
 
 class WebShop(EnvironmentBase):
@@ -131,7 +126,7 @@ class WebShop(EnvironmentBase):
             "observation": options.observation,
             "page_size": options.page_size,
             "admissible": options.admissible,
-            "reward": "strict" if options.strict_reward else "official",
+            "reward": "official",
             "data": {
                 "own" if name else "official": w.catalogue.digest for name, w in worlds.items()
             },
@@ -177,10 +172,6 @@ class WebShop(EnvironmentBase):
             return TimeStep(BOUGHT, reward=after.score or 0.0, done=True, admissible=())
         return self._answer(after, before, valid=answer.valid)
 
-    def localize(self, text: str) -> str:
-        """Return `text`, as WebShop has only one dialect."""
-        return text
-
     def fork(self) -> WebShop:
         """Return a copy in the same state; the catalogue is shared."""
         return copy.copy(self)
@@ -198,11 +189,6 @@ class WebShop(EnvironmentBase):
 
     def close(self) -> None:
         self._world = self._session = None
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """The invalid products that were left out of the catalogues opened so far."""
-        return tuple(p for world in self._worlds.values() for p in world.catalogue.problems)
 
     @staticmethod
     def _titles_of(world: World) -> str:
@@ -226,11 +212,10 @@ class WebShop(EnvironmentBase):
                 Files.find(folder, human=human),
                 Settings(human=human, limit=limit, seed=options.seed),
                 cache=Path(options.cache) if options.cache else None,
-                strict=options.strict,
             )
             if not catalogue.carries_nouns:
                 check_parser()  # fail now rather than at the first purchase
-            self._worlds[own] = World(catalogue, strict_reward=options.strict_reward)
+            self._worlds[own] = World(catalogue)
         return self._worlds[own]
 
     def _running(self) -> tuple[World, Session]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ldm.envs.fields import FieldError, number_in, text_in
+from ldm.envs.fields import FieldError, reward_in, text_in
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.render import INVALID
 from ldm.envs.webshop.sessions import ENV, SPLIT
@@ -44,9 +44,7 @@ def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Probl
 
 def _trajectory(line: Mapping[str, Any]) -> Trajectory:
     goal = text_in(line, "instruction").strip()
-    reward = number_in(line, "reward")
-    if not 0 <= reward <= 1:
-        raise FieldError("reward", f"not between 0 and 1: {reward}")
+    reward = reward_in(line)
     entries = line.get("steps")
     if not isinstance(entries, list) or not entries:
         raise FieldError("steps", "missing, empty or not a list")

@@ -1,13 +1,11 @@
 """The reward of a purchase (Yao et al., NeurIPS 2022, §3.1), with the official code's quirks.
 
 r_type · (attributes met + options met + price met) / (their number): 1 if everything fits. The
-matching is fuzzy, so that a purchased "large" satisfies a requested "x-large"; `strict` is our
-variant, in which an option must have been chosen under its own name and with its own value.
+matching is fuzzy, so that a purchased "large" satisfies a requested "x-large".
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,7 +29,6 @@ COLORS = (  # noqa: SIM905 - a list would be no clearer
 ).split()
 
 _LATIN_1 = dict.fromkeys(range(0x80, 0x100))
-_SPACES = re.compile(r"[^\w]+|_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,6 @@ def reward(
     options: Mapping[str, str],
     price: float,
     titles: Titles,
-    *,
-    strict: bool = False,
 ) -> Reward:
     """Return the reward for buying `product` with `options` at `price` dollars for this goal."""
     same_query = product.query == goal.product.query
@@ -70,8 +65,7 @@ def reward(
     title = _title(titles.nouns(product), titles.nouns(goal.product))
     kind = _type(same_query or same_category or title > 0.2, title)
     attributes = sum(_has(product, attribute) for attribute in goal.attributes)
-    is_met = _strictly_met if strict else _met
-    options_met = sum(is_met(option, options) for option in goal.options)
+    options_met = sum(_met(option, options) for option in goal.options)
     affordable = price <= goal.price_cap
     option_count = len(goal.options)
     parts = len(goal.attributes) + option_count + 1
@@ -139,15 +133,3 @@ def _met(request: RequestedOption, options: Mapping[str, str]) -> bool:
         # the name or the value is one.
         text = next((name for name in COLORS if name in request), str(request))
     return any(alike(color(value), text) > ALIKE for value in options.values())
-
-
-def _strictly_met(request: RequestedOption, options: Mapping[str, str]) -> bool:
-    """Return whether the requested value itself was chosen, under its name if it has one."""
-    if isinstance(request, str):
-        return any(_plain(value) == _plain(request) for value in options.values())
-    name, value = request
-    return name in options and _plain(options[name]) == _plain(value)
-
-
-def _plain(value: str) -> str:
-    return _SPACES.sub(" ", value.lower()).strip()

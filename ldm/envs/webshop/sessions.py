@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ldm.envs.fields import FieldError, line_object, number_in, text_in
+from ldm.envs.fields import FieldError, line_object, reward_in, text_in
 from ldm.envs.formats import Assumed
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.catalogue import Files, Product
@@ -125,7 +125,7 @@ def _event(line: Mapping[str, Any], number: int) -> Event:
         return Event(number, session, goal, view, asins)
     view = replace(view, asin=text_in(content, "asin", "content.asin"), options=_options(content))
     if page == "done":
-        return Event(number, session, goal, view, reward=_reward(line))
+        return Event(number, session, goal, view, reward=reward_in(line))
     view = replace(view, query=_query(content), at=_page_number(content))
     if page == "item_sub_page":
         parts = _parts(url)
@@ -189,13 +189,6 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-
-
-def _reward(line: Mapping[str, Any]) -> float:
-    reward = number_in(line, "reward")
-    if not 0 <= reward <= 1:
-        raise FieldError("reward", f"not between 0 and 1: {reward}")
-    return reward
 
 
 def _trajectory(name: str, events: list[Event], catalogue: Catalogue | None) -> Trajectory:

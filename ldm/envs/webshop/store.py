@@ -61,11 +61,6 @@ class Catalogue:
         return str(self._meta["digest"])
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
-        """The invalid products that were left out."""
-        return tuple(Problem(*fields) for fields in self._meta["problems"])
-
-    @property
     def carries_nouns(self) -> bool:
         """Whether the nouns of all titles are included, so that none needs to be parsed."""
         return bool(self._meta["nouns"])
@@ -108,27 +103,18 @@ class Catalogue:
         return tuple(np.flatnonzero(self._arrays[field] == number).tolist())
 
 
-def open_catalogue(
-    files: Files, settings: Settings, *, cache: Path | None = None, strict: bool = False
-) -> Catalogue:
+def open_catalogue(files: Files, settings: Settings, *, cache: Path | None = None) -> Catalogue:
     """Return the catalogue in `files`, from the cache if it has been compiled before.
 
-    Raise LdmError if a file or the cache cannot be read, no product is left or, if strict, for
-    a bad product.
+    Raise LdmError if a file or the cache cannot be read, or no product is left.
     """
 
     def compile_files(text: IO[bytes]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        # A cached catalogue serves both settings of strict.
-        entries = read_products(files, limit=settings.limit, strict=strict and cache is None)
+        entries = read_products(files, limit=settings.limit)
         return compile_products(entries, settings.seed, text)
 
     key = (FORMAT, settings.human, settings.limit, settings.seed)
-    catalogue = Catalogue(open_compiled(compile_files, files, key, cache))
-    if strict and catalogue.problems:
-        raise LdmError(
-            f"{catalogue.problems[0]}.", "Correct it, or leave strict off to skip such products."
-        )
-    return catalogue
+    return Catalogue(open_compiled(compile_files, files, key, cache))
 
 
 def compile_products(
@@ -143,10 +129,9 @@ def compile_products(
     ends: list[int] = []
     groups: dict[str, dict[str, int]] = {"categories": {}, "queries": {}}
     numbers: dict[str, list[int]] = {"categories": [], "queries": []}
-    problems, nouns = [], True
+    nouns = True
     for entry in entries:
-        if isinstance(entry, Problem):
-            problems.append([entry.file, entry.line, entry.field, entry.message])
+        if isinstance(entry, Problem):  # `ldm data check` lists them
             continue
         line = json.dumps(entry.as_json(), separators=(",", ":")).encode() + b"\n"
         text.write(line)
@@ -176,7 +161,6 @@ def compile_products(
     arrays.update(indexer.finish(ranks))
     meta = {
         "digest": digest.hexdigest()[:16],
-        "problems": problems,
         "nouns": nouns,
         **{field: list(group) for field, group in groups.items()},
     }

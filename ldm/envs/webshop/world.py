@@ -6,9 +6,8 @@ import random
 
 from ldm.envs.lucene.search import TOP
 from ldm.envs.webshop.catalogue import Product
-from ldm.envs.webshop.goals import Goals
 from ldm.envs.webshop.pages import Session
-from ldm.envs.webshop.reward import Reward, reward
+from ldm.envs.webshop.reward import reward
 from ldm.envs.webshop.store import Catalogue
 from ldm.envs.webshop.titles import Titles
 from ldm.types import stable_seed
@@ -20,19 +19,10 @@ CACHED_SEARCHES = 2_000
 class World:
     """A catalogue with its goals, seen as a `pages.Shop`. It holds no state of any session."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        *,
-        goals: Goals | None = None,
-        titles: Titles | None = None,
-        strict_reward: bool = False,
-    ) -> None:
-        """Join the parts. goals: others than the catalogue's own, with price caps of their own."""
+    def __init__(self, catalogue: Catalogue, titles: Titles | None = None) -> None:
         self.catalogue = catalogue
-        self.goals = catalogue.goals if goals is None else goals
+        self.goals = catalogue.goals
         self._titles = titles or Titles()
-        self._strict = strict_reward
         self._results: dict[str, tuple[int, ...]] = {}
 
     def start(self, number: int) -> Session:
@@ -78,13 +68,8 @@ class World:
 
     def reward(self, session: Session) -> float:
         """Return the reward of buying the session's product with its options, in [0, 1]."""
-        return self.verdict(session).total
-
-    def verdict(self, session: Session) -> Reward:
-        """Return the reward with its components."""
         product = self.product(session.asin)
         position = self.catalogue.position(session.asin)
         price = float(self.catalogue.amounts[position])
         goal = self.goals[session.number]
-        options = dict(session.options)
-        return reward(goal, product, options, price, self._titles, strict=self._strict)
+        return reward(goal, product, dict(session.options), price, self._titles).total

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from ldm.types import Card, Reading
 from ldm.worlds.minecraft.commands import DIRECTIONS
-from ldm.worlds.minecraft.rules import MOBS, load_rules
-from ldm.worlds.minecraft.sources import RAW
+from ldm.worlds.minecraft.rules import load_rules
+from ldm.worlds.minecraft.sources import MOBS, RAW
 
 #: Place of a source → the sorts of tools for it.
 _TOOLS: Mapping[str, tuple[str, ...]] = {
@@ -113,9 +113,7 @@ CARD = Card(
     },
     common=("MT2",),
     handover="inventory",
-    published={
-        "deps": {"budget": 300},
-    },
+    published={"deps": {"budget": 300}},
     outline="You are in a world of blocks, where things are gathered, crafted and smelted.",
     goals=tuple(_goals()),
     reading=_reading(),

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ldm.worlds.minecraft.rules import FURNACE, MOBS, TABLE, Recipe, Rules
+from ldm.worlds.minecraft.rules import FURNACE, TABLE, Recipe, Rules
+from ldm.worlds.minecraft.sources import MOBS
 from ldm.worlds.minecraft.state import State
 
 Verb = Literal["mine", "kill", "craft", "smelt", "equip", "explore", "inventory"]
@@ -227,11 +228,7 @@ def _tool(word: str, state: State, rules: Rules) -> str | Refusal:
         return ""
     if word in _KINDS:
         held = [tool for tool in rules.uses if tool.endswith(f"_{word}") and state.held(tool)]
-        return (
-            max(held, key=lambda tool: rules.uses[tool])
-            if held
-            else Refusal(f"You have no {word}.")
-        )
+        return max(held, key=rules.uses.__getitem__) if held else Refusal(f"You have no {word}.")
     items = rules.members(word)
     if not items:
         return _unknown(word)
@@ -245,23 +242,18 @@ def _has(recipe: Recipe, state: State) -> bool:
     return all(part in held and held[part] >= number for part, number in recipe.parts)
 
 
-def _lacking(recipe: Recipe, runs: int, state: State) -> str | None:
-    missing = [
-        f"{number * runs} {part}"
-        for part, number in recipe.parts
-        if state.held(part) < number * runs
-    ]
-    return (
-        f"To craft {recipe.count * runs} {recipe.item} takes {' and '.join(missing)}."
-        if missing
-        else None
+def _lacking(recipe: Recipe, runs: int, state: State) -> str:
+    """Return which parts of some runs lack, "" if none does."""
+    needed = ((part, number * runs) for part, number in recipe.parts)
+    missing = " and ".join(
+        f"{number} {part}" for part, number in needed if state.held(part) < number
     )
+    return missing and f"To craft {recipe.count * runs} {recipe.item} takes {missing}."
 
 
 def _wearable(item: str, rules: Rules) -> bool:
-    return rules.is_tool(item) or item.endswith(
-        ("_helmet", "_chestplate", "_leggings", "_boots", "shield")
-    )
+    armour = ("_helmet", "_chestplate", "_leggings", "_boots", "shield")
+    return item in rules.uses or item.endswith(armour)
 
 
 def _unknown(words: str) -> Refusal:

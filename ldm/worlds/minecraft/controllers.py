@@ -16,9 +16,9 @@ from ldm.worlds.minecraft import sight, ticks, workshop
 from ldm.worlds.minecraft.commands import Command, Way
 from ldm.worlds.minecraft.drops import dig_up, slaughter
 from ldm.worlds.minecraft.map import World
-from ldm.worlds.minecraft.rules import FURNACE, MOBS, Rules
+from ldm.worlds.minecraft.rules import FURNACE, Rules
 from ldm.worlds.minecraft.skills import Skills
-from ldm.worlds.minecraft.sources import WOODS
+from ldm.worlds.minecraft.sources import MOBS, WOODS
 from ldm.worlds.minecraft.state import State
 from ldm.worlds.minecraft.workshop import Unit
 

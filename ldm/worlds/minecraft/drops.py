@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 from ldm.types import stable_seed
-from ldm.worlds.minecraft.rules import MOBS, Rules
+from ldm.worlds.minecraft.rules import Rules
+from ldm.worlds.minecraft.sources import MOBS
 from ldm.worlds.minecraft.state import State
 
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
+from ldm.config import at_least
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import DataSource, Metadata
 from ldm.types import Card, Task, TimeStep
 from ldm.worlds.minecraft import texts, ticks
 from ldm.worlds.minecraft.card import CARD
 from ldm.worlds.minecraft.commands import Command, Refusal, Tools, Way, parse, possible, way
-from ldm.worlds.minecraft.controllers import (
-    Controller,
-    ControllerName,
-    Oracle,
-    Paper,
-    Recipes,
-)
+from ldm.worlds.minecraft.controllers import Controller, ControllerName, Oracle, Paper, Recipes
 from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import Rules, RuleSet, load_rules
 from ldm.worlds.minecraft.state import State
@@ -62,16 +57,7 @@ class MinecraftOptions:
     admissible: Annotated[bool, "List the possible actions"] = True
 
     def __post_init__(self) -> None:
-        allowed = {
-            "rules": RuleSet, "controller": ControllerName, "start": Start, "tools": Tools,
-            "task_set": TaskSet,
-        }  # fmt: skip
-        for name, literal in allowed.items():
-            if getattr(self, name) not in get_args(literal):
-                raise ValueError(f"{name} is one of {', '.join(get_args(literal))}")
-        for name, value in (("worlds", self.worlds), ("slice", self.slice), ("limit", self.limit)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is at least 1")
+        at_least(1, worlds=self.worlds, slice=self.slice, limit=self.limit)
 
 
 class Minecraft(ListedEnvironment[Game]):
@@ -92,7 +78,7 @@ class Minecraft(ListedEnvironment[Game]):
             "ldm.worlds.minecraft.data",
             holds="nothing: its rules come with ldm",
             remedy="Its rules come with ldm: ldm eval --env minecraft --agent random.",
-        ),
+        )
     )
     Options = MinecraftOptions
     options: MinecraftOptions

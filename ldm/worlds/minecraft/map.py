@@ -147,10 +147,7 @@ class World:
         turn, since = divmod(tick, TURN)
         (x0, z0), (x1, z1) = self._turn(animal, turn), self._turn(animal, turn + 1)
         share = since / TURN
-        return (
-            animal.x + round(x0 + (x1 - x0) * share),
-            animal.z + round(z0 + (z1 - z0) * share),
-        )
+        return (animal.x + round(x0 + (x1 - x0) * share), animal.z + round(z0 + (z1 - z0) * share))
 
     def _region(self, place: Cell) -> tuple[float, float, str]:
         if place not in self._regions:

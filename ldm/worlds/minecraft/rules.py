@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ldm.types import stable_hash
-from ldm.worlds.minecraft.sources import MOBS, RAW, TIERS, WOODS, Source
+from ldm.worlds.minecraft.sources import RAW, TIERS, WOODS, Source
 
 RuleSet = Literal["vanilla", "paper"]
-RULE_SETS: tuple[RuleSet, ...] = get_args(RuleSet)
 TABLE, FURNACE = "crafting_table", "furnace"
 #: Ticks that a unit of fuel burns, in the order of use.
 FUELS: Mapping[str, int] = {"planks": 300, "charcoal": 1600, "coal": 1600, "log": 300, "stick": 100}
@@ -121,9 +120,6 @@ class Rules:
         """Return the tools that a raw item needs one of, () if the hand will do."""
         return self._fit[item]
 
-    def is_tool(self, item: str) -> bool:
-        return item in self.uses
-
     def _fitting(self, least: str) -> tuple[str, ...]:
         """Return the tools that can replace `least`, the weakest first."""
         tier, _, kind = least.rpartition("_")
@@ -208,17 +204,3 @@ def _grouped(recipes: list[Recipe]) -> dict[str, tuple[Recipe, ...]]:
 def _wood_order(item: str) -> tuple[int, str]:
     """Return a key by which oak comes before other kinds of wood."""
     return int(_other_wood(item)), item
-
-
-__all__ = [
-    "FUELS",
-    "FURNACE",
-    "MOBS",
-    "RULE_SETS",
-    "TABLE",
-    "Block",
-    "Recipe",
-    "RuleSet",
-    "Rules",
-    "load_rules",
-]

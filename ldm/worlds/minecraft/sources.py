@@ -122,10 +122,3 @@ RAW: Mapping[str, Source] = {
     **_ANIMAL_PRODUCTS,
     **_GROUND,
 }
-
-#: Blocks that are dug anywhere, stations included.
-BLOCKS = (
-    *sorted({source.block for source in RAW.values() if source.block}),
-    "crafting_table",
-    "furnace",
-)

@@ -113,24 +113,6 @@ def digest(listed: list[Game]) -> str:
     return stable_hash([(game.task.id, game.task.source, game.world) for game in listed])
 
 
-def kind_of(item: str, gathered: Mapping[str, int]) -> str:
-    """Return the kind of an item of ours, by the raw items of its shortest plan."""
-    tool = item.endswith(("_pickaxe", "_axe", "_shovel", "_hoe", "_sword"))
-    raw = set(gathered)
-    if raw & {"diamond", "gold_ore", "redstone", "lapis_lazuli"}:
-        return "MT8"
-    if "iron_ore" in raw:
-        return "MT6" if tool else "MT7"
-    if item.endswith(("_helmet", "_chestplate", "_leggings", "_boots", "_armor")):
-        return "MT5"
-    if raw & {"white_wool", "mutton", "beef", "leather", "porkchop", "chicken", "feather"}:
-        return "MT3"
-    if tool:
-        return "MT2"
-    stone = {"cobblestone", "coal", "sand", "clay_ball", "andesite", "diorite", "granite", "gravel"}
-    return "MT4" if raw & stone else "MT1"
-
-
 def _single(
     split: str, word: str, items: tuple[str, ...], kind: str, number: int, rules: Rules
 ) -> Game:

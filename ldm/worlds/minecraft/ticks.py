@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 
-from ldm.worlds.minecraft.rules import MOBS, Rules
+from ldm.worlds.minecraft.rules import Rules
+from ldm.worlds.minecraft.sources import MOBS
 from ldm.worlds.minecraft.state import State
 
 #: Blocks walked in a second.

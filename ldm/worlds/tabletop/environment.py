@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any
 
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.metadata import DataSource, Extra, Metadata
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep
-from ldm.worlds.tabletop import pictures, texts
+from ldm.worlds.tabletop import texts
 from ldm.worlds.tabletop.actions import LOOK, Move, Refusal, normal
 from ldm.worlds.tabletop.card import CARD, LIMIT
 from ldm.worlds.tabletop.controller import Controller, noisy_target
@@ -30,11 +29,8 @@ class TabletopOptions:
     miss: Annotated[float, "Probability that a noisy hand picks nothing"] = 0.1
     poses: Annotated[bool, "Tell positions in centimetres, too"] = False
     admissible: Annotated[bool, "List the possible actions"] = True
-    render: Annotated[str | None, "Folder for a picture of each step"] = None
 
     def __post_init__(self) -> None:
-        if self.controller not in get_args(Controller):
-            raise ValueError(f"controller is one of {', '.join(get_args(Controller))}")
         if not 0 <= self.noise <= 0.1:
             raise ValueError("noise is a length in metres, from 0 to 0.1")
         if not 0 <= self.miss <= 1:
@@ -88,7 +84,6 @@ class Tabletop(ListedEnvironment[Game]):
     def __init__(self, options: TabletopOptions | None = None) -> None:
         super().__init__(options or TabletopOptions())
         self._play: Play | None = None
-        self._folder = Path(self.options.render) if self.options.render else None
 
     def reset(self, task: Task) -> TimeStep:
         """Start `task`; the observation names the things, their places, and the task."""
@@ -96,7 +91,6 @@ class Tabletop(ListedEnvironment[Game]):
         game = self._game(task)
         world = World(game.scene)
         self._play = play = Play(game, world, world.start())
-        self._draw(play)
         text = texts.opening(
             game.kind, game.scene, play.state.poses, coordinates=self.options.poses
         )
@@ -116,12 +110,6 @@ class Tabletop(ListedEnvironment[Game]):
         if isinstance(move, Refusal):
             return TimeStep(move.reason, admissible=self._admissible(play), valid=False)
         return self._carry_out(move, play)
-
-    def fork(self) -> Self:
-        """Return a copy in the same state, which draws no pictures."""
-        twin = super().fork()
-        twin._folder = None
-        return twin
 
     def prepare(self) -> None:
         """Load MuJoCo now, before threads run: importing it beside them may disturb them."""
@@ -163,17 +151,11 @@ class Tabletop(ListedEnvironment[Game]):
         """Store the state after an action, and return its answer."""
         earned = after.share - before.share
         self._play = after
-        self._draw(after)
         places = texts.whereabouts(
             after.game.kind, after.game.scene, after.state.poses, coordinates=self.options.poses
         )
         text = f"{report} {places}" if report else places
         return TimeStep(text, earned, after.over, self._admissible(after))
-
-    def _draw(self, play: Play) -> None:
-        if self._folder is not None:
-            picture = play.world.picture(play.state)
-            pictures.save(self._folder, play.game.task.id, play.actions, picture)
 
     def _admissible(self, play: Play) -> tuple[str, ...] | None:
         """Return the possible actions, in an order that does not reveal the solution."""

@@ -10,7 +10,6 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import LdmError
-from ldm.worlds.tabletop.model import HAND, HEIGHT, TIMESTEP, WIDTH, model_of, weld
+from ldm.worlds.tabletop.model import HAND, TIMESTEP, model_of, weld
 from ldm.worlds.tabletop.scene import Pose, Scene
 
 PACKAGE = "mujoco"
@@ -99,15 +98,6 @@ class World:
         data.eq_active[self._model.equality(weld(thing)).id] = 0
         self._rest(data)
         return self._state(data)
-
-    def picture(self, state: State) -> NDArray[np.uint8]:
-        """Return the camera's picture as rows of red, green and blue.
-
-        Raise LdmError if nothing can draw.
-        """
-        data = self._loaded(state)
-        self._mujoco.mj_forward(self._model, data)
-        return _draw(self._mujoco, self._model, data)
 
     def _geoms_of(self, thing: int) -> frozenset[int]:
         body = self._model.body(f"thing{thing}")
@@ -197,49 +187,3 @@ def _line(
         if angle > 1e-6:
             mixed = math.sin((1 - part) * angle) * turn + math.sin(part * angle) * turned
         yield start + part * (end - start), mixed / np.linalg.norm(mixed)
-
-
-def _draw(mujoco: ModuleType, model: Any, data: Any) -> NDArray[np.uint8]:
-    """Draw in a context of its own, so that any thread can; raise LdmError if that fails."""
-    picture = np.empty((HEIGHT, WIDTH, 3), np.uint8)
-    try:
-        context = _context(mujoco)
-        context.make_current()
-        drawing = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, drawing)
-        camera = mujoco.MjvCamera()
-        camera.type, camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, 0
-        scene = mujoco.MjvScene(model, maxgeom=1000)
-        everything = mujoco.mjtCatBit.mjCAT_ALL
-        mujoco.mjv_updateScene(model, data, mujoco.MjvOption(), None, camera, everything, scene)
-        frame = mujoco.MjrRect(0, 0, WIDTH, HEIGHT)
-        mujoco.mjr_render(frame, scene, drawing)
-        mujoco.mjr_readPixels(picture, None, frame, drawing)
-        drawing.free()
-        context.free()
-    except _drawing_errors(mujoco) as error:
-        raise LdmError(
-            f"No picture of the tabletop can be drawn here: {error or type(error).__name__}.",
-            "Install an OpenGL that draws without a screen (Debian: libegl1 and libgl1-mesa-dri, "
-            "or libosmesa6 with MUJOCO_GL=osmesa), or leave env.render out.",
-        ) from error
-    return np.flipud(picture)
-
-
-def _context(mujoco: ModuleType) -> Any:
-    """Return a context that draws without a screen: of EGL, or of OSMesa if MUJOCO_GL names it."""
-    try:
-        return import_module(f"{mujoco.__name__}.egl").GLContext(WIDTH, HEIGHT)
-    except (ImportError, AttributeError) as error:  # its library, or PyOpenGL uses another one
-        reason = error
-    try:
-        return import_module(f"{mujoco.__name__}.osmesa").GLContext(WIDTH, HEIGHT)
-    except (ImportError, AttributeError):
-        raise reason from None
-
-
-def _drawing_errors(mujoco: ModuleType) -> tuple[type[Exception], ...]:
-    """Return the exceptions of drawing. PyOpenGL is imported late, as it then picks a library."""
-    from OpenGL.error import Error
-
-    return ImportError, AttributeError, RuntimeError, OSError, Error, mujoco.FatalError

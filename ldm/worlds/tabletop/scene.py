@@ -76,14 +76,13 @@ class Part:
 class Form:
     """The outline of a flat thing as convex parts.
 
-    turn: the angle of its symmetry; 0 for any angle. hole: the radius of a ring's hole. radius: of
-    the enclosing circle. samples: points evenly distributed in it.
+    turn: the angle of its symmetry; 0 for any angle. radius: of the enclosing circle. samples:
+    points evenly distributed in it.
     """
 
     name: str
     parts: tuple[Part, ...]
     turn: float
-    hole: float = 0.0
     radius: float = field(init=False, compare=False)
     samples: tuple[Point, ...] = field(init=False, compare=False, repr=False)
 
@@ -145,7 +144,7 @@ CUBE = Form("block", (_box(0, 0, BLOCK / 2, BLOCK / 2),), _whole(4))
 
 def ring(radius: float) -> Form:
     """Return a ring with this outer radius."""
-    return Form("ring", (Part(radius=radius),), 0.0, hole=0.014)
+    return Form("ring", (Part(radius=radius),), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +206,10 @@ class Layout:
         self._rng = rng
         self._taken: list[tuple[Pose, float]] = []
 
-    def spot(self, radius: float, height: float = 0.0, *, turned: bool = True) -> Pose:
+    def spot(self, radius: float, height: float = 0.0) -> Pose:
         """Return a free place for a thing of this radius, and mark it as taken.
 
-        height: of its centre. turned: whether it is turned by any angle.
+        height: of its centre.
         """
         (left, right), (low, high) = WORKSPACE
         for _ in range(_ATTEMPTS):
@@ -218,7 +217,7 @@ class Layout:
                 self._rng.uniform(left + radius, right - radius),
                 self._rng.uniform(low + radius, high - radius),
                 height,
-                self._rng.uniform(-math.pi, math.pi) if turned else 0.0,
+                self._rng.uniform(-math.pi, math.pi),
             )
             if all(pose.distance(other) > radius + r + _GAP for other, r in self._taken):
                 self._taken.append((pose, radius))

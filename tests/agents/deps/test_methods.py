@@ -201,12 +201,19 @@ def next_prompt() -> list[Message]:
     return list(llm.requests[1][0])
 
 
+def parse_prompt() -> list[Message]:
+    llm = Ideal(["step 1: fell two trees"]).model()
+    play(Workshop(), llm, rounds=0, parser="llm")
+    return list(llm.requests[1][0])
+
+
 CASES: dict[str, Request] = {
     **{f"{method}_plan": minecraft_prompt(method) for method in METHODS if method != "im"},
     "deps_explain": minecraft_prompt("deps", 1),
     "deps_plan_anew": minecraft_prompt("deps", 2, shots=0),
     "gpt_rp_plan_anew": minecraft_prompt("gpt_rp", 1, shots=0),
     "im_next": next_prompt,
+    "deps_parse": parse_prompt,
     "dep_plan_alfworld": alfworld_prompt(0),
     "dep_explain_alfworld": alfworld_prompt(2),
 }

@@ -129,25 +129,6 @@ def test_another_kind_of_product_earns_nothing_without_a_noun_in_common() -> Non
     assert purchase_reward(goal, near).type == 0.1
 
 
-def test_the_official_reward_confuses_sizes_and_the_strict_one_does_not() -> None:
-    def both(**options: str) -> tuple[float | None, float | None]:
-        exact = reward(GOAL, SHIRT, options, 20.0, Titles(), strict=True)
-        return purchase_reward(GOAL, SHIRT, **options).option, exact.option
-
-    assert both(size="x-large", color="red") == (1.0, 1.0)
-    assert both(size="large", color="red") == (1.0, 0.5)
-    assert both(color="x-large", size="red") == (1.0, 0.0)
-    # The name of an option, bought as a value, satisfies it.
-    assert both(shape="size") == (0.5, 0.0)
-
-
-def test_a_human_goal_wants_values_without_names() -> None:
-    goal = replace(GOAL, options=("X-Large", "red"))
-    exact = reward(goal, SHIRT, {"size": "x-large"}, 20.0, Titles(), strict=True)
-    assert exact.option == 0.5
-    assert purchase_reward(goal, size="x-large").option == 0.5
-
-
 def test_a_goal_without_options_has_no_option_part() -> None:
     result = purchase_reward(replace(GOAL, options=(), price_cap=NO_CAP), size="small")
     assert (result.option, result.option_weight, result.total) == (None, None, 1.0)

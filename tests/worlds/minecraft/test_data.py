@@ -95,13 +95,8 @@ def test_the_list_of_training_items_is_that_of_the_solver_less_what_is_not_made_
     assert len(others) - len(trained) <= 12
 
 
-def test_the_check_counts_and_says_what_is_impossible() -> None:
-    report = check()
-    impossible = report.facts["impossible"]
-    assert impossible["paper"] == {}
-    assert list(impossible["vanilla"]) == ["quartz_block"]
-    assert "nothing in this world yields nether_quartz_ore" in impossible["vanilla"]["quartz_block"]
-    assert report.facts["raw items"] == 36
+def test_the_check_counts() -> None:
+    assert check().facts["raw items"] == 36
 
 
 def test_every_goal_on_the_card_is_an_action_of_the_grammar() -> None:

@@ -174,7 +174,7 @@ def test_an_armour_is_worn_and_said(start: Start) -> None:
     assert "Equipped: diamond_axe." in env.step("inventory").observation
 
 
-@pytest.mark.parametrize(("name", "value"), [("rules", "mine"), ("worlds", 0), ("limit", 0)])
+@pytest.mark.parametrize(("name", "value"), [("worlds", 0), ("limit", 0)])
 def test_an_impossible_setting_is_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=name):
         MinecraftOptions(**{name: value})  # type: ignore[arg-type]

@@ -10,8 +10,8 @@ import pytest
 
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
 from ldm.worlds.minecraft.rules import RuleSet, load_rules
-from ldm.worlds.minecraft.solver import Plan, obstacle, shortest
 from ldm.worlds.minecraft.tasks import listed_tasks
+from tools.minecraft.solver import Plan, obstacle, shortest
 
 PLANS = json.loads((Path(__file__).parent / "plans.json").read_text("utf-8"))
 

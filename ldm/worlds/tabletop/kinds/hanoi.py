@@ -19,8 +19,8 @@ from ldm.worlds.tabletop.scene import (
     ring,
 )
 
-#: Length and width of the stand, and its places along it (Ravens: 0.12 apart).
-SIZE = (0.36, 0.13)
+#: Length of the stand, and its places along it (Ravens: 0.12 apart).
+_LENGTH = 0.36
 PLACES = {"lighter brown side": -0.12, "middle of the stand": 0.0, "darker brown side": 0.12}
 _DARK = "darker brown side"
 #: A ring whose middle is nearer to a place than this is straight: its rod goes through the ring.
@@ -42,7 +42,7 @@ class Hanoi:
 
     def draw(self, rng: random.Random) -> Scene:
         """Draw a stand with three rings on its lighter brown side, largest below."""
-        stand = Layout(rng).spot(SIZE[0] / 2)
+        stand = Layout(rng).spot(_LENGTH / 2)
         colours = rng.sample([colour for colour in COLOURS if colour != "brown"], len(_RINGS))
         start = stand.place(PLACES["lighter brown side"], 0.0)
         things = tuple(
