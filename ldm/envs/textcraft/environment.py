@@ -96,7 +96,7 @@ class TextCraft(ListedEnvironment[Game]):
         if split in OWN_SPLITS:
             games = own_games(split, self.book)
         elif self.options.tasks:
-            games = stored_games(split, self.options.tasks, self.book)
+            games = stored_games(split, Path(self.options.tasks), self.book)
         else:
             raise LdmError(
                 f"TextCraft's split {split!r} needs a published list of tasks, and none is set.",
