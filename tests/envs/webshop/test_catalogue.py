@@ -25,12 +25,6 @@ def one(tmp_path: Path, **changes: Any) -> Product:
     return parsed
 
 
-def test_products_come_in_the_order_of_the_file(small: Path) -> None:
-    products, problems = read(small)
-    assert [product.asin for product in products] == [f"B{i:09d}" for i in range(30)]
-    assert problems == []
-
-
 def test_option_names_are_lower_case_and_values_stripped_too(tmp_path: Path) -> None:
     options = {"Size ": [{"value": " A/B "}, {"value": "c / d"}], "Color": None, "Fit": []}
     assert one(tmp_path, customization_options=options).options == (
@@ -133,13 +127,6 @@ def test_missing_and_ambiguous_files_are_named(tmp_path: Path, small: Path) -> N
         (tmp_path / name).write_text("[]")
     with pytest.raises(LdmError, match="several"):
         Files.find(tmp_path, human=False)
-
-
-def test_a_product_survives_being_written() -> None:
-    product = Product(
-        "B1", "t", "d", ("b",), (("size", ("s",)),), (1.0, 2.0), "c", "q", "a › b", ("x",)
-    )
-    assert Product.from_json(json.loads(json.dumps(product.as_json()))) == product
 
 
 @pytest.mark.parametrize("human", [False, True])

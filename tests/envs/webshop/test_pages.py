@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -220,8 +219,3 @@ def test_pages_can_hold_another_number_of_products(small_world: World) -> None:
         asins += [node.text for node in page if node.kind == "link"]
         session = act(small_world, session, "click[next >]")
     assert asins == [f"B{i:09d}" for i in range(30)]
-
-
-def test_the_address_of_the_options_is_json(item_page: Session, small_world: World) -> None:
-    chosen = act(small_world, item_page, "click[rose]")
-    assert json.loads(chosen.url.rsplit("/", 1)[-1]) == {"color": "rose"}
