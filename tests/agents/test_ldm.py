@@ -164,12 +164,6 @@ def test_without_a_memory_it_says_how_to_make_one() -> None:
     assert "ldm build-memory" in refused.value.remedy
 
 
-def test_it_is_registered() -> None:
-    assert load_agent("ldm") is LdmAgent
-    assert LdmAgent.needs == ("memory", "reasoner")
-    assert not LdmAgent.sees_reward
-
-
 DEMO = Path(__file__).resolve().parents[2] / "data/trajectories/alfworld/demo_train.jsonl"
 
 

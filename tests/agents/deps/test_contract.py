@@ -18,7 +18,7 @@ from ldm.worlds.minecraft import Minecraft
 from tests.agents.deps.workshop import Workshop
 from tests.agents.loop_contract import SPLITS, make_agent
 from tests.agents.scripted import ODD, Scripted, always, babbling
-from tests.agents.test_planners_contract import PLANS as DIVISIONS
+from tests.agents.test_contracts import PLANS as DIVISIONS
 
 EVERYWHERE = {**SPLITS, "workshop": "test", "minecraft": "test"}
 METHODS: tuple[Method, ...] = get_args(Method)
