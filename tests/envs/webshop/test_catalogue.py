@@ -10,7 +10,7 @@ import pytest
 from ldm.envs.webshop.catalogue import Files, Product, read_products, stream_array
 from ldm.errors import LdmError
 from ldm.records import Problem
-from tests.envs.webshop.conftest import lines
+from tests.envs.webshop.conftest import edge_files, lines
 from tests.envs.webshop.shop import annotation, products_of, raw, write_shop
 
 
@@ -132,10 +132,7 @@ def test_missing_and_ambiguous_files_are_named(tmp_path: Path, small: Path) -> N
 @pytest.mark.parametrize("human", [False, True])
 def test_the_edge_products_load_as_officially(golden: Path, human: bool) -> None:
     edge = golden / "edge"
-    instructions = edge / "items_human_ins.json" if human else None
-    products, problems = products_of(
-        Files(edge / "items.json", edge / "items_ins.json", instructions)
-    )
+    products, problems = products_of(edge_files(golden, human=human))
     assert problems == []
     loaded = json.loads((edge / f"loaded_human_goals_{human}.json").read_text())["products"]
     for ours, theirs in zip(products, loaded, strict=True):

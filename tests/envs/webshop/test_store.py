@@ -69,7 +69,7 @@ def test_another_process_with_another_hash_seed_makes_the_same(small: Path, tmp_
     here = open_shop(small)
     for seed in ("0", "4711"):
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", _MAKE, small, tmp_path / seed]
+        command = [sys.executable, "-c", _MAKE, str(small), str(tmp_path / seed)]
         answer = json.loads(subprocess.check_output(command, env=env))
         assert answer == [here.digest, list(here.index.search("good lamp"))]
     one, other = (next((tmp_path / s).glob("*/meta.json")).parent for s in ("0", "4711"))
