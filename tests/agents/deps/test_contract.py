@@ -111,13 +111,6 @@ def test_a_model_without_room_is_an_error_that_says_so(method: Method) -> None:
     assert "ContextTooLong" in result.error
 
 
-def test_what_it_may_not_be_used_for_is_said(everywhere: dict[str, Environment]) -> None:
-    env = everywhere["toy"]
-    agent = make_agent("deps", always(""), method="cap")
-    result, _ = run_episode(env, agent, env.tasks("test")[0])
-    assert "has none" in result.error
-
-
 def test_budgets_are_those_of_the_paper_where_it_has_one() -> None:
     from ldm.agents import Resources
     from ldm.envs import load_env
