@@ -48,7 +48,7 @@ def policy(memory: Memory, seed: int = 0, **options: Any) -> Policy:
 def refined(memory: Memory) -> tuple[StateActionTuple, Memory]:
     """Return a tuple as a refinement adds it, and the memory with it."""
     source = policy(memory, k=1).recall(now(), memory.batches_for(GOAL))[0]
-    changes = {"action": "go to sink", "trajectory_id": "explored", "origin": "explored"}
+    changes: Any = {"action": "go to sink", "trajectory_id": "explored", "origin": "explored"}
     again = replace(source.tuple, **changes, generation=1)
     return again, memory.with_rows(memory.place(source.batch, [again]))
 

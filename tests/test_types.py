@@ -28,7 +28,9 @@ TRAJECTORY = Trajectory(TASK, "You are in a kitchen.", STEPS, 0.0, False, "human
 TUPLE = StateActionTuple(
     *("heat an egg", History(past=(("You are in a kitchen.", "open fridge"),))),
     *("You see an egg.", "take egg", "heat", "kitchen", "train", "train/heat-1", "game 1"),
-    *("t", 1, "human"),
+    trajectory_id="t",
+    step=1,
+    origin="human",
 )
 
 
