@@ -22,7 +22,6 @@ from ldm.config import (
     hints,
     load,
     merge,
-    takes,
     typed,
     written,
 )
@@ -101,9 +100,6 @@ class TestValues:
     def test_are_read_by_the_type_of_their_field(self, name: str, text: str, value: object) -> None:
         assert getattr(typed(Options, {name: text}, "agent x"), name) == value
 
-    def test_that_are_not_given_keep_their_defaults(self) -> None:
-        assert typed(Options, {}, "agent x") == Options()
-
     @pytest.mark.parametrize(
         ("name", "text", "message"),
         [
@@ -123,10 +119,6 @@ class TestValues:
     def test_are_written_as_they_are_read(self, one: Any) -> None:
         value = getattr(Options(kinds=("a", "b")), one.name)
         assert getattr(typed(Options, {one.name: written(value)}, "x"), one.name) == value
-
-    def test_have_a_type_in_words(self) -> None:
-        assert takes(int | None) == "an integer or none"
-        assert takes(tuple[str, ...]) == "a list such as a,b"
 
 
 class TestSpecs:

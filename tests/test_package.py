@@ -11,6 +11,7 @@ import sysconfig
 import tomllib
 import venv
 import zipfile
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -69,33 +70,22 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "bin"
 
 
-def clean_environment() -> dict[str, str]:
-    """The variables of a user who has configured nothing."""
+def as_user(place: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user who has configured nothing, successfully."""
     settings = ("PYTHONPATH", "ALFWORLD_DATA", "WEBSHOP_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY")
-    return {name: value for name, value in os.environ.items() if name not in settings}
-
-
-def test_the_wheel_runs(installed: Path, tmp_path: Path) -> None:
+    variables = {name: value for name, value in os.environ.items() if name not in settings}
+    command = [str(word) for word in words]
     done = subprocess.run(
-        [installed / "ldm", "--version"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=clean_environment(),
-        cwd=tmp_path,
+        command, capture_output=True, text=True, check=False, env=variables, cwd=place
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_the_wheel_runs_and_prints_the_published_schemas(installed: Path, tmp_path: Path) -> None:
+    done = as_user(tmp_path, installed / "ldm", "--version")
     assert done.stdout == f"ldm {__version__}\n"
-
-
-def test_the_wheel_prints_the_published_schemas(installed: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [installed / "ldm", "validate", "--schema", "trajectory"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=clean_environment(),
-        cwd=tmp_path,
-    )
+    done = as_user(tmp_path, installed / "ldm", "validate", "--schema", "trajectory")
     assert done.stdout == (ROOT / "docs" / "schemas" / "trajectory.json").read_text()
 
 
@@ -103,18 +93,7 @@ def test_the_wheel_prints_the_published_schemas(installed: Path, tmp_path: Path)
 def test_the_wheel_builds_refines_and_evaluates_on_what_it_ships(
     installed: Path, tmp_path: Path
 ) -> None:
-    def ldm(*args: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [installed / "ldm", *args],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=clean_environment(),
-            cwd=tmp_path,
-        )
-        assert done.returncode == 0, done.stderr
-        return done
-
+    ldm = partial(as_user, tmp_path, installed / "ldm")
     outcome = ldm("demo", "--env", "webshop", "--tasks", "4", "--limit", "6")
     assert f"using the bundled expert episodes in {installed.parent}" in outcome.stderr
     assert "trajectories added as generation 0" in outcome.stdout
@@ -132,15 +111,8 @@ def test_a_users_strict_mypy_knows_the_types_of_the_public_names(
 ) -> None:
     (tmp_path / "user.py").write_text(USER_SCRIPT)
     (tmp_path / "mypy.ini").write_text(USER_SETTINGS)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--python-executable", installed / "python", "user.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=clean_environment(),
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stdout
+    mypy = (sys.executable, "-m", "mypy", "--python-executable", installed / "python")
+    done = as_user(tmp_path, *mypy, "user.py")
     types = re.findall(r'Revealed type is "(.*)"', done.stdout)
     assert types == [
         "list[ldm.memory.building.BuildResult]",
@@ -164,12 +136,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path)
     episodes = (ROOT / "data" / "trajectories").glob("*/*.jsonl*")
     assert {path.name for path in episodes} == {Path(name).name for name in shipped}
     assert "ldm/py.typed" in packed
+    assert any(n.endswith("licenses/LICENSE") for n in zipfile.ZipFile(wheel).namelist())
     assert not [name for name in packed if "__pycache__" in name or name.startswith("ldm/tests")]
-
-
-def test_the_wheel_carries_its_licence(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
 def test_constraints_are_exact_and_cover_every_dependency(project: dict[str, object]) -> None:
@@ -180,11 +148,8 @@ def test_constraints_are_exact_and_cover_every_dependency(project: dict[str, obj
     extras = project["optional-dependencies"]
     assert isinstance(extras, dict)
     assert isinstance(project["dependencies"], list)
-    requirements = [
-        *project["dependencies"],
-        *(name for extra in extras.values() for name in extra),
-    ]
-    names = {requirement_name(text) for text in requirements}
+    requirements = [project["dependencies"], *extras.values()]
+    names = {requirement_name(text) for group in requirements for text in group}
     assert names - {"ldm-memory"} <= pinned
     assert {"hatchling", "editables"} <= pinned
 
@@ -218,24 +183,6 @@ def test_the_citation_names_the_version_and_the_papers() -> None:
     assert f"\nversion: {__version__}\n" in text
     for paper in ("2312.08402", "2311.05772", "2305.15064", "2302.01560"):
         assert f"arXiv:{paper}" in text
-
-
-def test_make_knows_the_targets_of_the_readme() -> None:
-    done = subprocess.run(
-        ["make", "-n", "-C", ROOT, "setup", "test", "demo", "clean"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "pytest" in done.stdout
-    assert "ldm demo" in done.stdout
-
-
-def test_ci_runs_the_test_command_of_the_readme() -> None:
-    script = ROOT / ".ci" / "run"
-    assert os.access(script, os.X_OK)
-    assert script.read_text().splitlines()[-1] == "make test"
-    assert "\nmake test" in (ROOT / "README.md").read_text()
 
 
 def requirement_name(requirement: str) -> str:

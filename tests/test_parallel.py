@@ -12,7 +12,6 @@ import pytest
 
 from ldm.errors import BudgetSpent, LdmError
 from ldm.parallel import (
-    both,
     iterate_concurrently,
     map_concurrently,
     map_in_threads,
@@ -45,11 +44,8 @@ class Build:
     log: Log = field(hash=False)
     fail: BaseException | None = None
     slow: float = 0.005
-    broken: bool = False
 
     def __call__(self) -> Work:
-        if self.broken:
-            raise LdmError("It cannot be built.")
         self.log.built.append(threading.current_thread().name)
         return Work(self)
 
@@ -90,17 +86,6 @@ def test_every_item_is_done_once_by_as_many_threads_as_asked_for() -> None:
     assert sorted(log.closed) == sorted(log.built)
 
 
-def test_results_come_to_the_calling_thread() -> None:
-    callers: set[str] = set()
-    map_in_threads(
-        Build(Log()),
-        range(8),
-        workers=3,
-        on_result=lambda _: callers.add(threading.current_thread().name),
-    )
-    assert callers == {threading.current_thread().name}
-
-
 @pytest.mark.parametrize("error", [LdmError("Five is refused."), BudgetSpent("All is spent.")])
 def test_what_a_worker_raises_reaches_the_caller_and_no_further_item_is_begun(
     error: LdmError,
@@ -112,11 +97,6 @@ def test_what_a_worker_raises_reaches_the_caller_and_no_further_item_is_begun(
     time.sleep(0.05)
     assert len(log.begun) == begun < 100
     assert sorted(log.closed) == sorted(log.built)
-
-
-def test_a_worker_that_cannot_be_built_is_an_error() -> None:
-    with pytest.raises(LdmError, match="cannot be built"):
-        mapped(Build(Log(), broken=True))
 
 
 def test_an_interrupt_does_not_wait_for_a_thread_that_hangs(
@@ -157,9 +137,6 @@ class TestAtOnce:
 
         assert map_concurrently(ask, [3, 1, 2], 3) == [30, 10, 20]
 
-    def test_makes_two_calls_at_once(self) -> None:
-        assert both(lambda: 1, lambda: "two", 2) == (1, "two")
-
     def test_asks_one_by_one_where_that_is_wanted(self) -> None:
         calls: list[int] = []
 
@@ -198,12 +175,6 @@ class TestAsTheyCome:
         assert next(answers) == 0
         released.set()
         assert list(answers) == [1]
-
-    def test_one_at_a_time_asks_when_the_answer_is_wanted(self) -> None:
-        calls: list[int] = []
-        answers = iterate_concurrently(calls.append, [1, 2, 3], 1)
-        next(answers)
-        assert calls == [1]
 
     def test_closed_early_asks_no_further(self) -> None:
         calls: list[int] = []

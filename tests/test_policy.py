@@ -13,7 +13,7 @@ from ldm.memory import Memory, build
 from ldm.policy import Memo, Observed, Policy, PolicyOptions
 from ldm.reason import Answer, State
 from ldm.reason.offline import OfflineReasoner
-from ldm.types import Past, Recall
+from ldm.types import History, Past, Recall, StateActionTuple
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Contrary
 from tests.toy import expert_trajectories
@@ -45,16 +45,20 @@ def policy(memory: Memory, seed: int = 0, **options: Any) -> Policy:
     return Policy(memory, REASONER, PolicyOptions(**options), seed)
 
 
+def refined(memory: Memory) -> tuple[StateActionTuple, Memory]:
+    """Return a tuple as a refinement adds it, and the memory with it."""
+    source = policy(memory, k=1).recall(now(), memory.batches_for(GOAL))[0]
+    changes: Any = {"action": "go to sink", "trajectory_id": "explored", "origin": "explored"}
+    again = replace(source.tuple, **changes, generation=1)
+    return again, memory.with_rows(memory.place(source.batch, [again]))
+
+
 class TestRecalls:
     def test_are_as_many_as_asked_for_or_as_the_reasoner_wants(self, memory: Memory) -> None:
         batches = memory.batches_for(GOAL)
         assert len(policy(memory, k=3).recall(now(), batches)) == 3
         expected = memory.retrieve(GOAL, now().observation, REASONER.recalls, batches=batches)
         assert policy(memory).recall(now(), batches) == tuple(expected)
-
-    def test_come_from_the_batches_given(self, memory: Memory) -> None:
-        recalls = policy(memory).recall(now(), ["fetch-1"])
-        assert {recall.batch for recall in recalls} == {"fetch-1"}
 
     def test_the_reasoner_may_classify(self, memory: Memory) -> None:
         batches = memory.batches_for(GOAL)
@@ -69,9 +73,6 @@ class TestRecalls:
         Policy(memory, reasoner, PolicyOptions()).recall(now(), batches)
         assert reasoner.questions == []
 
-    def test_the_control_none_recalls_nothing(self, memory: Memory) -> None:
-        assert policy(memory, control="none").recall(now(), memory.batches_for(GOAL)) == ()
-
     def test_the_control_random_depends_on_seed_task_and_step_alone(self, memory: Memory) -> None:
         def choice(seed: int = 0, **changes: Any) -> object:
             return policy(memory, seed, control="random", k=5).recall(now(**changes), ["wash-1"])
@@ -85,15 +86,7 @@ class TestRecalls:
         self, memory: Memory
     ) -> None:
         batches = memory.batches_for(GOAL)
-        source = policy(memory, k=1).recall(now(), batches)[0]
-        again = replace(
-            source.tuple,
-            action="go to sink",
-            trajectory_id="explored",
-            origin="explored",
-            generation=1,
-        )
-        wider = memory.with_rows(memory.place(source.batch, [again]))
+        again, wider = refined(memory)
         counts = []
         for share in (1.0, 0.5, 0.25):
             chosen, memo, recalled = policy(wider, max_recall_share=share, k=4), Memo(), 0
@@ -107,15 +100,7 @@ class TestRecalls:
 
     def test_are_not_fewer_where_nothing_could_take_their_place(self, memory: Memory) -> None:
         batches = memory.batches_for(GOAL)
-        source = policy(memory, k=1).recall(now(), batches)[0]
-        again = replace(
-            source.tuple,
-            action="go to sink",
-            trajectory_id="explored",
-            origin="explored",
-            generation=1,
-        )
-        wider = memory.with_rows(memory.place(source.batch, [again]))
+        again, wider = refined(memory)
         chosen, memo = policy(wider, max_recall_share=0.25), Memo()
         for step in range(4):
             decision = chosen.decide(now(past=PAST[:1] * step, previous=memo), batches)
@@ -133,26 +118,19 @@ class TestRecalls:
         assert [recall.id for recall in known] == [recall.id for recall in unknown]
 
     def test_are_put_into_the_words_of_the_present_task(self, memory: Memory) -> None:
-        def shout(text: str) -> str:
-            return text.upper()
-
         batches = memory.batches_for(GOAL)
         plain = policy(memory, k=4).recall(now(), batches)
-        loud = policy(memory, k=4).recall(now(localize=shout), batches)
+        loud = policy(memory, k=4).recall(now(localize=str.upper), batches)
         for one, other in zip(plain, loud, strict=True):
             assert other.tuple.action == one.tuple.action.upper()
             assert other.tuple.observation == one.tuple.observation.upper()
-            assert other.tuple.history.actions == tuple(
-                action.upper() for action in one.tuple.history.actions
-            )
+            assert other.tuple.history.actions == tuple(map(str.upper, one.tuple.history.actions))
             assert other.tuple.history.summary == one.tuple.history.summary.upper()
             assert other.tuple.history.assessment == one.tuple.history.assessment.upper()
             assert other.similarity == one.similarity
             assert other.id == one.id == one.tuple.id != other.tuple.id
-            assert (other.tuple.trajectory_id, other.tuple.step) == (
-                one.tuple.trajectory_id,
-                one.tuple.step,
-            )
+            assert other.tuple.trajectory_id == one.tuple.trajectory_id
+            assert other.tuple.step == one.tuple.step
 
 
 class TestHistory:
@@ -168,11 +146,7 @@ class TestHistory:
         actions = policy(memory, history="actions").state(now()).history
         assert actions.actions == ("go to shelf 1",)
         assert not actions.summary + actions.assessment + actions.past[0][0]
-        assert not any(vars_of(policy(memory, history="none").state(now()).history))
-
-
-def vars_of(history: Any) -> tuple[Any, ...]:
-    return history.assessment, history.summary, history.past
+        assert policy(memory, history="none").state(now()).history == History()
 
 
 def test_a_decision_holds_its_action_and_the_ids_it_rests_on(memory: Memory) -> None:
@@ -226,20 +200,12 @@ class TestWhatIsDoneOnce:
         assert deciding.recall(now(), ["fetch-1"]) != first
         assert len(queries) == 3
 
-    def test_in_the_words_of_each_task(self, memory: Memory) -> None:
-        deciding, batches = policy(memory), memory.batches_for(GOAL)
-        plain = deciding.recall(now(), batches)
-        loud = deciding.recall(now(localize=str.upper), batches)
-        assert [one.tuple.action for one in loud] == [one.tuple.action.upper() for one in plain]
-        assert deciding.recall(now(), batches) == plain
-
     def test_another_memory_recalls_anew(self, memory: Memory) -> None:
         deciding, batches = policy(memory), memory.batches_for(GOAL)
         first = deciding.recall(now(), batches)
         view = memory.without([first[0].id])
-        assert first[0].id not in {
-            one.id for one in deciding.with_memory(view).recall(now(), batches)
-        }
+        again = deciding.with_memory(view).recall(now(), batches)
+        assert first[0].id not in {one.id for one in again}
 
     def test_notes_are_written_for_those_who_read_them(self, memory: Memory) -> None:
         class Noting(OfflineReasoner):

@@ -14,7 +14,6 @@ from ldm.types import (
     Step,
     Task,
     Trajectory,
-    Usage,
     stable_hash,
     stable_seed,
 )
@@ -27,15 +26,8 @@ STEPS = (
 )
 TRAJECTORY = Trajectory(TASK, "You are in a kitchen.", STEPS, 0.0, False, "human")
 TUPLE = StateActionTuple(
-    goal="heat an egg",
-    history=History(past=(("You are in a kitchen.", "open fridge"),)),
-    observation="You see an egg.",
-    action="take egg",
-    kind="heat",
-    env="kitchen",
-    split="train",
-    task_id="train/heat-1",
-    source="game 1",
+    *("heat an egg", History(past=(("You are in a kitchen.", "open fridge"),))),
+    *("You see an egg.", "take egg", "heat", "kitchen", "train", "train/heat-1", "game 1"),
     trajectory_id="t",
     step=1,
     origin="human",
@@ -45,25 +37,15 @@ TUPLE = StateActionTuple(
 class TestHashesAndSeeds:
     def test_they_are_the_same_under_another_hash_seed(self) -> None:
         code = "from ldm.types import stable_hash; print(stable_hash('a', {'b': [1, None]}))"
-        printed = {
-            subprocess.run(
-                [sys.executable, "-c", code],
-                env={**os.environ, "PYTHONHASHSEED": seed},
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout.strip()
-            for seed in ("1", "2")
-        }
-        assert printed == {stable_hash("a", {"b": [1, None]})}
+        for seed in ("1", "2"):
+            environment = {**os.environ, "PYTHONHASHSEED": seed}
+            printed = subprocess.check_output([sys.executable, "-c", code], env=environment)
+            assert printed.decode().strip() == stable_hash("a", {"b": [1, None]})
 
     def test_they_depend_on_every_part_and_on_where_one_part_ends(self) -> None:
         assert stable_hash("ab", "c") != stable_hash("a", "bc")
         assert stable_seed(1, "task") != stable_seed(2, "task")
         assert stable_hash({"a": 1, "b": 2}) == stable_hash({"b": 2, "a": 1})
-
-    def test_a_seed_has_63_bits(self) -> None:
-        assert all(0 <= stable_seed(number) < 2**63 for number in range(100))
 
 
 class TestTasks:
@@ -88,13 +70,6 @@ class TestTuples:
     def test_the_id_does_not_depend_on_the_generation(self) -> None:
         assert replace(TUPLE, generation=3).id == TUPLE.id
         assert replace(TUPLE, step=2).id != TUPLE.id
-
-    def test_a_history_knows_its_actions(self) -> None:
-        assert TUPLE.history.actions == ("open fridge",)
-
-
-def test_usage_adds_up() -> None:
-    assert Usage(1, 10, 5, 2) + Usage(2, 20, 0, 3) == Usage(3, 30, 5, 5)
 
 
 def test_a_bare_card_keeps_the_forms_of_actions_and_tells_no_rule() -> None:

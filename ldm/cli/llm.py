@@ -13,7 +13,7 @@ from ldm.cli.environment import connection
 from ldm.cli.options import AsJson, LlmName
 from ldm.llm.models import ModelOptions, Models, account_lines
 
-llm_app = typer.Typer(no_args_is_help=True, help="Try language models.")
+llm_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Try language models.")
 
 #: Maximum tokens of a reply.
 LENGTH = 512

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 SHOWN = 20
 
 memory_app = typer.Typer(
-    no_args_is_help=True, help="Inspect, search, change, export and import a memory."
+    no_args_is_help=True,
+    add_completion=False,
+    help="Inspect, search, change, export and import a memory.",
 )
 
 Env = Annotated[

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from ldm.runs import Run
 
 runs_app = typer.Typer(
-    cls=PluggedGroup, no_args_is_help=True, help="List recorded runs, show and delete them."
+    cls=PluggedGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    help="List recorded runs, show and delete them.",
 )
 
 #: Rows of a table, unless all are asked for.

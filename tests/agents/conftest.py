@@ -9,8 +9,21 @@ import pytest
 
 from ldm.envs import load_env
 from ldm.episode import Environment
+from ldm.memory import FormationOptions, Memory, build
+from ldm.reason.offline import OfflineReasoner
 from tests.agents.loop_contract import SPLITS
-from tests.toy import EchoEnv, ToyEnv
+from tests.embedder import BagOfWords
+from tests.toy import EchoEnv, ToyEnv, ToyOptions, expert_trajectories
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    """Twenty-four expert episodes of the training split, in two batches a kind."""
+    place = str(tmp_path_factory.mktemp("memory"))
+    episodes = expert_trajectories(options=ToyOptions(tasks=24))
+    options = FormationOptions(batch_size=6)
+    build(place, episodes, BagOfWords(), OfflineReasoner, options=options)
+    return Memory.open(place, "toy", embedder=BagOfWords())
 
 
 @pytest.fixture(scope="module")

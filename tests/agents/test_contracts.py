@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
 from ldm.agents import AGENTS, load_agent
 from ldm.episode import Agent, Environment, run_episode
+from ldm.llm import Message, Sampling
 from ldm.testing import AgentContract, Onlooker
 from tests.agents.loop_contract import LOOP_AGENTS, SPLITS, make_agent
-from tests.agents.scripted import ODD, always, babbling
+from tests.agents.scripted import ODD, Scripted, always, babbling
 
-BUDGET = 9
-CASES = [(agent, env, kind) for agent in LOOP_AGENTS for env in SPLITS for kind in ODD]
+#: Agent → the options of its episodes here.
+HELD: dict[str, dict[str, Any]] = {
+    **{name: {"budget": 9, "trials": 2} for name in LOOP_AGENTS},
+    **{
+        name: {"budget": 25, "d_max": 3, "executor_steps": 3, "max_calls": 40}
+        for name in ("adapt", "autoplan", "plan_execute")
+    },
+    "lats": {"budget": 5, "simulations": 2, "width": 2, "shots": 1},
+}
+#: Agents that are held to it elsewhere, as they need other environments.
+ELSEWHERE = {"cot", "deps", "standard"}
+PLANS = (
+    "Step 1: go to shelf 1\nStep 2: look\nExecution Order: Step 1 OR Step 2",
+    "Step 1: shortlist them\nStep 2: match it\nStep 3: wait\nExecution Order: (1 AND 2) OR 3",
+    "1. a\n2. b\n" * 30,
+)
+
+
+def planning() -> Scripted:
+    """Babbles as executor, and gives a plan or two as a planner."""
+    babble = babbling()
+
+    def reply(messages: Sequence[Message], sampling: Sampling) -> str:
+        if "You divide a task" in messages[0].content:
+            return PLANS[len(messages[-1].content) % len(PLANS)]
+        return babble.complete(messages, sampling=sampling).text
+
+    return Scripted(reply)
 
 
 def test_every_agent_that_asks_a_model_is_held_to_the_contract() -> None:
     asking = {name for name in AGENTS if "llm" in load_agent(name).needs}
-    assert set(LOOP_AGENTS) <= asking
+    assert asking == {*HELD, *ELSEWHERE}
 
 
-@pytest.fixture(params=[(agent, env) for agent in LOOP_AGENTS for env in SPLITS], ids="-in-".join)
+def test_agents_declare_whether_they_see_rewards() -> None:
+    seeing = {name for name in AGENTS if load_agent(name).sees_reward}
+    assert seeing == {"lats", "reflexion", "try_again"}
+
+
+@pytest.fixture(params=[(agent, env) for agent in HELD for env in SPLITS], ids="-in-".join)
 def pair(request: pytest.FixtureRequest) -> tuple[str, str]:
     """An agent and an environment."""
     agent, env = request.param
@@ -43,34 +77,40 @@ class TestTheContract(AgentContract):
         return environments[self.env_name]
 
     def make_agent(self, seed: int = 0, budget: int | None = None) -> Agent:
-        return make_agent(self.agent, babbling(), seed, budget=budget or BUDGET, trials=2)
+        options = HELD[self.agent]
+        options = {**options, "budget": budget or options["budget"]}
+        return make_agent(self.agent, planning(), seed, **options)
 
 
-@pytest.mark.parametrize(("name", "env_name", "kind"), CASES)
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("name", HELD)
 def test_no_reply_breaks_an_episode(
-    name: str, env_name: str, kind: str, environments: dict[str, Environment]
+    name: str, kind: str, environments: dict[str, Environment]
 ) -> None:
     """It ends within its limits, everything is recorded, and what was said is counted."""
-    env = Onlooker(environments[env_name])
-    task = env.tasks(SPLITS[env_name])[0]  # type: ignore[operator]
-    llm = always(ODD[kind])
-    agent = make_agent(name, llm, budget=4, trials=2)
+    for env_name, split in SPLITS.items():
+        env = Onlooker(environments[env_name])
+        task = env.tasks(split)[0]  # type: ignore[operator]
+        llm = always(ODD[kind])
+        agent = make_agent(name, llm, **{**HELD[name], "budget": 4})
 
-    result, trials = run_episode(env, agent, task)  # type: ignore[arg-type]
+        result, trials = run_episode(env, agent, task)  # type: ignore[arg-type]
 
-    assert result.error == ""
-    assert result.end in ("budget", "done")
-    assert all(len(trial.steps) <= 4 for trial in trials)
-    assert [s.action for t in trials for s in t.steps if s.action] == env.actions
-    assert result.usage.calls == len(llm.requests)
-    counts = [note.data for note in result.notes if note.kind == "replies"]
-    assert len(counts) == result.trials
-    replies = sum(c["replies"] for c in counts)
-    other = sum(note.kind in ("plan", "reflection") for note in result.notes)
-    assert replies == len(llm.requests) - other
-    if kind in ("empty", "refusing", "label alone"):
-        assert sum(c["malformed"] for c in counts) == replies
-        assert result.invalid == result.env_steps
+        assert result.error == ""
+        assert all(len(trial.steps) <= 4 for trial in trials)
+        assert result.usage.calls == len(llm.requests)
+        if name not in LOOP_AGENTS:
+            continue
+        assert result.end in ("budget", "done")
+        assert [s.action for t in trials for s in t.steps if s.action] == env.actions
+        counts = [note.data for note in result.notes if note.kind == "replies"]
+        assert len(counts) == result.trials
+        replies = sum(c["replies"] for c in counts)
+        other = sum(note.kind in ("plan", "reflection") for note in result.notes)
+        assert replies == len(llm.requests) - other
+        if kind in ("empty", "refusing", "label alone"):
+            assert sum(c["malformed"] for c in counts) == replies
+            assert result.invalid == result.env_steps
 
 
 def test_a_model_without_room_is_an_error_that_says_so(
@@ -100,3 +140,31 @@ def test_who_copies_the_form_of_a_free_argument_means_the_one_that_is_listed(
     )
     assert shown.steps[0].action == f"search[{task.goal}]"
     assert hidden.steps[0].action == "search[your own keywords]"
+
+
+IMPOSSIBLE: dict[str, dict[str, float]] = {
+    "adapt": {"d_max": 0, "executor_steps": 0, "max_calls": 0, "plan": 0},
+    "autoplan": {"top_p": 0, "temperature": -1, "reply": 0, "iteration": -1},
+    "cot": {"samples": 0, "shots": -1, "reply": 0, "temperature": 0.0},
+    "deps": {
+        **{"plan": 0, "explanation": 0, "goal_steps": 0, "max_goals": 0, "rounds": -1},
+        **{"temperature": -0.1, "shots": -1},
+    },
+    "lats": {
+        **{"width": 0, "simulations": 0, "exploration": -1.0, "lm_weight": 1.1, "rating": 0},
+        **{"temperature": -0.1, "lessons": -1, "reflection": 0, "shots": -1},
+    },
+    "plan_hint": {"plan": 0},
+    "react": {"reply": 0, "observation": 0},
+    "reflexion": {"trials": 0, "lessons": -1, "reflection": 0, "shots": -1},
+    "try_again": {"trials": 0, "temperature": -0.1, "shots": -1},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [(name, option) for name in IMPOSSIBLE for option in IMPOSSIBLE[name]]
+)
+def test_impossible_options_are_refused(name: str, option: str) -> None:
+    options: Any = load_agent(name).Options
+    with pytest.raises(ValueError, match=option):
+        options(**{option: IMPOSSIBLE[name][option]})

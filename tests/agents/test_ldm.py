@@ -7,26 +7,16 @@ from typing import Any
 
 import pytest
 
-from ldm.agents import Resources, load_agent
+from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
 from ldm.agents.random import RandomAgent, RandomOptions
 from ldm.episode import Agent, run_episode
 from ldm.errors import LdmError
-from ldm.memory import FormationOptions, Memory, build
+from ldm.memory import Memory, build
 from ldm.reason.offline import OfflineReasoner
 from ldm.testing import AgentContract
 from tests.embedder import BagOfWords
-from tests.toy import ToyEnv, ToyOptions, expert_trajectories
-
-
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
-    """Twenty-four expert episodes of the training split, in two batches a kind."""
-    place = str(tmp_path_factory.mktemp("memory"))
-    episodes = expert_trajectories(options=ToyOptions(tasks=24))
-    options = FormationOptions(batch_size=6)
-    build(place, episodes, BagOfWords(), OfflineReasoner, options=options)
-    return Memory.open(place, "toy", embedder=BagOfWords())
+from tests.toy import ToyEnv
 
 
 def agent(memory: Memory, seed: int = 0, **options: Any) -> LdmAgent:
@@ -162,12 +152,6 @@ def test_without_a_memory_it_says_how_to_make_one() -> None:
     with pytest.raises(LdmError, match="needs a memory") as refused:
         LdmAgent(LdmOptions(), Resources())
     assert "ldm build-memory" in refused.value.remedy
-
-
-def test_it_is_registered() -> None:
-    assert load_agent("ldm") is LdmAgent
-    assert LdmAgent.needs == ("memory", "reasoner")
-    assert not LdmAgent.sees_reward
 
 
 DEMO = Path(__file__).resolve().parents[2] / "data/trajectories/alfworld/demo_train.jsonl"

@@ -27,7 +27,7 @@ from tests.agents.loop_contract import SPLITS
 from tests.agents.scripted import ODD
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Reply, Scripted
-from tests.toy import ToyEnv, ToyOptions, expert_trajectories
+from tests.toy import ToyEnv
 
 EMBEDDER = BagOfWords()
 TRAJECTORIES = Path(__file__).parents[2] / "data" / "trajectories"
@@ -38,16 +38,6 @@ SHIPPED = {
 }
 
 Place = tuple[Environment, Memory]
-
-
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
-    """Twenty-four expert episodes of the training split, in two batches a kind."""
-    place = str(tmp_path_factory.mktemp("memory"))
-    episodes = expert_trajectories(options=ToyOptions(tasks=24))
-    options = FormationOptions(batch_size=6)
-    build(place, episodes, EMBEDDER, OfflineReasoner, options=options)
-    return Memory.open(place, "toy", embedder=EMBEDDER)
 
 
 def ask(llm: LLM, card: Card, options: PromptedOptions) -> PromptedReasoner:
@@ -284,26 +274,16 @@ def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> Non
     env = ToyEnv()
     run_episode(env, player, env.tasks("test")[0])
     notes_shown = [re.findall(r"note \d+", messages[-1].content) for messages in model.prompts]
-    assert notes_shown == [
-        [],
-        [],
-        [],
-        ["note 1"],
-        ["note 2"],
-    ]  # sub-goals, then nothing to note yet
+    # Sub-goals, then nothing to note yet.
+    assert notes_shown == [[], [], [], ["note 1"], ["note 2"]]
 
 
 @pytest.mark.parametrize(
     ("history", "notes", "actions"),
-    [
-        ("full", True, True),
-        ("summary", True, False),
-        ("actions", False, True),
-        ("none", False, False),
-    ],
+    [("full", 1, 1), ("summary", 1, 0), ("actions", 0, 1), ("none", 0, 0)],
 )
 def test_history_says_what_the_model_sees_and_writes(
-    memory: Memory, history: str, notes: bool, actions: bool
+    memory: Memory, history: str, notes: int, actions: int
 ) -> None:
     player, model = agent(memory, follow, history=history, budget=3)
     env = ToyEnv()

@@ -231,12 +231,6 @@ class TestTooLittleRoom:
         assert views[-1] == View(0, NARROWEST, 8)
 
 
-@pytest.mark.parametrize("wrong", [{"reply": 0}, {"observation": 0}])
-def test_impossible_options_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        LoopOptions(**wrong)  # type: ignore[arg-type]
-
-
 def test_the_budget_is_the_published_one_unless_it_is_given() -> None:
     agent = ReactAgent(ReactAgent.Options(), Resources())
     assert [agent.budget(card) for card in (ALFWORLD, WEBSHOP, TEXTCRAFT, ToyEnv().card)] == [

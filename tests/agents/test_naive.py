@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ldm.agents import Resources, load_agent
+from ldm.agents import Resources
 from ldm.agents.naive import NaiveAgent, NaiveOptions, first_product
 from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.episode import Agent, Environment, run_episode
@@ -51,7 +51,3 @@ def test_the_first_product_is_a_code_of_ten() -> None:
     assert first_product(TimeStep("", admissible=("click[Next >]",))) is None
     assert first_product(TimeStep("[Next >] \n[B078GWRC1J] \nINTERLOCKS tape")) == "B078GWRC1J"
     assert first_product(TimeStep("Nothing here")) is None
-
-
-def test_it_is_registered() -> None:
-    assert load_agent("naive") is NaiveAgent

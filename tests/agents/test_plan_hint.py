@@ -71,8 +71,3 @@ def test_a_plan_without_end_is_shortened() -> None:
     llm = always("Act: go to sink")
     play(always("go on " * 5000), llm, budget=2)
     assert len(llm.prompts[0]) < LONGEST + 1500
-
-
-def test_impossible_options_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least"):
-        PlanHintOptions(plan=0)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from ldm.agents import Resources, load_agent
+from ldm.agents import Resources
 from ldm.agents.random import RandomAgent, RandomOptions
 from ldm.episode import Agent, run_episode
 from ldm.testing import AgentContract
@@ -35,12 +33,3 @@ def test_where_no_actions_are_listed_the_episode_ends_in_an_error_that_says_so()
     result, _ = run_episode(env, agent, env.tasks("test")[0])
     assert result.end == "error"
     assert "does not list admissible actions" in result.error
-
-
-def test_it_is_registered() -> None:
-    assert load_agent("random") is RandomAgent
-
-
-@pytest.mark.parametrize("name", ["name", "sees_reward", "needs", "paper", "Options"])
-def test_its_class_offers_what_tables_need(name: str) -> None:
-    assert hasattr(RandomAgent, name)

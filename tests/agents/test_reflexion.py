@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from ldm.agents import Resources
 from ldm.agents.reflexion import LONGEST, ReflexionAgent, ReflexionOptions
 from ldm.episode import run_episode
@@ -102,15 +100,3 @@ def test_the_number_of_trials_is_the_published_one() -> None:
     env = EchoEnv()
     result, _ = run_episode(env, agent, env.tasks("test")[0])
     assert result.trials == 5
-
-
-def test_it_declares_that_it_sees_rewards() -> None:
-    assert ReflexionAgent.sees_reward
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"trials": 0}, {"lessons": -1}, {"reflection": 0}, {"shots": -1}]
-)
-def test_impossible_options_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="at least"):
-        ReflexionOptions(**wrong)  # type: ignore[arg-type]

@@ -79,18 +79,6 @@ class TestHybrid:
         prompts = {examples(first_prompt("adapt", env, task)) for task in tasks}
         assert len(prompts) == 1
 
-    def test_is_shown_a_heating_and_a_looking_beside_the_skills_and_no_other_task(self) -> None:
-        env = environment("alfworld")
-        prompt = examples(first_prompt("adapt", env, env.tasks("demo_test")[0]))
-        whole = demonstrations.load("alfworld")
-        tasks = [next(w for w in whole if w.task.kind == kind) for kind in ("heat", "look")]
-        skills = demonstrations.skills("alfworld")
-        for text in texts_of([*skills, *tasks]):
-            assert text in prompt
-        assert prompt.count("Task: ") == len(skills) + 2
-        others = [one.task.goal for one in whole if one not in tasks]
-        assert not any(goal in prompt for goal in others)
-
     @RECIPES
     def test_is_shown_one_whole_craft(self) -> None:
         """App. A: one full gold trajectory for TextCraft."""
@@ -141,21 +129,11 @@ class TestSkills:
         file = tmp_path / "own.jsonl"
         whole = expert_trajectories()[:1]
         records.write(file, whole)
-        skill = replace(
-            whole[0],
-            task=replace(whole[0].task, goal="take the fruit", kind="take"),
-            steps=whole[0].steps[:2],
-            success=False,
-            score=0.0,
-        )
+        task = replace(whole[0].task, goal="take the fruit", kind="take")
+        skill = replace(whole[0], task=task, steps=whole[0].steps[:2], success=False, score=0.0)
         records.write(file.with_suffix(".skills.jsonl"), [skill])
-        prompt = first_prompt(
-            "react",
-            ToyEnv(),
-            ToyEnv().tasks("test")[0],
-            strength="skills",
-            demonstrations=str(file),
-        )
+        options = {"strength": "skills", "demonstrations": str(file)}
+        prompt = first_prompt("react", ToyEnv(), ToyEnv().tasks("test")[0], **options)
         (text,) = texts_of([skill])
         assert text in prompt
         assert text.endswith("Act: task failed")
@@ -189,17 +167,11 @@ class TestBaselines:
         env = environment("alfworld")
         task = env.tasks("demo_test")[0]
         planned = "Step 1: find a cellphone and take it\nExecution Order: Step 1"
-        fixed = prompted(
-            "plan_execute", env, task, in_turn([planned], "Act: task failed"), strength=strength
-        )
-        adaptive = prompted(
-            "adapt",
-            env,
-            task,
-            in_turn(["Act: task failed", planned], "Act: task failed"),
-            strength=strength,
-            d_max=2,
-        )
+        failed = "Act: task failed"
+        llm = in_turn([planned], failed)
+        fixed = prompted("plan_execute", env, task, llm, strength=strength)
+        llm = in_turn([failed, planned], failed)
+        adaptive = prompted("adapt", env, task, llm, strength=strength, d_max=2)
         assert fixed.prompts[1] == adaptive.prompts[2]
         assert "find a cellphone and take it" in fixed.prompts[1]
 

@@ -76,10 +76,3 @@ def test_how_often_and_how_warm_can_be_said() -> None:
     result, _ = play(llm, trials=5, temperature=0.2)
     assert result.trials == 5
     assert llm.requests[-1][1].temperature == 0.2
-    assert TryAgainAgent.sees_reward
-
-
-@pytest.mark.parametrize("wrong", [{"trials": 0}, {"temperature": -0.1}, {"shots": -1}])
-def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="at least"):
-        TryAgainOptions(**wrong)

@@ -38,6 +38,7 @@ def test_help_shows_examples_as_they_are_written(run: Run) -> None:
     outcome = run("--help")
     assert outcome.code == 0
     assert "\n    ldm doctor " in outcome.out
+    assert not any("completion" in run(group, "--help").out for group in ("llm", "memory", "runs"))
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,7 @@ def questions(place: Path) -> None:
 
 KINDS = {"pick": 1, "look": 0, "clean": 0, "heat": 0, "cool": 0, "pick2": 0}
 HARD = {"bridge hard": 1}
+SHOP = {f"items_{name}_1000.json": f"items_{name}.json" for name in ("shuffle", "ins_v2")}
 DATA = {
     "alfworld": Data(
         official_games,
@@ -207,11 +208,7 @@ DATA = {
         damaged_shop,
         facts={"products": 3, "categories": {"garden": 3}, "goals": {"synthetic": 11, "human": 1}},
         damaged="items_shuffle.json:4:pricing: product 4 (B000000003): no price can be read",
-        files={
-            "items_shuffle_1000.json": "items_shuffle.json",
-            "items_ins_v2_1000.json": "items_ins_v2.json",
-            "items_human_ins.json": "items_human_ins.json",
-        },
+        files=SHOP | {"items_human_ins.json": "items_human_ins.json"},
     ),
 }
 

@@ -35,6 +35,13 @@ class Voted(Told):
         return Decision(voted or (Proposal(first, 0.0),), ())
 
 
+class Silent(Maze):
+    """Lists no possible actions."""
+
+    def _answer(self, reward: float, *, valid: bool = True) -> Any:
+        return replace(super()._answer(reward, valid=valid), admissible=None)
+
+
 def searched(
     doors: Doors, maze: Maze | None = None, goal: str = TASK.goal, **options: Any
 ) -> tuple[TreeNode, ...]:
@@ -59,10 +66,6 @@ class TestBestFirst:
         first = searched(HIDDEN)[:4]
         assert [node.action for node in first] == ["", "on", "on", "on"]
         assert [node.parent for node in first] == [-1, 0, 1, 2]
-
-    def test_is_over_with_the_full_score(self) -> None:
-        nodes = searched(HIDDEN)
-        assert nodes[-1].score == 1.0
 
     def test_tries_the_likely_deviation_before_the_unlikely_one(self) -> None:
         nodes = searched(UNLIKELY)
@@ -94,10 +97,6 @@ class TestBestFirst:
         class Wrong(Voted):
             def __call__(self, position: Position) -> Decision:
                 return Decision((Proposal("wall", 1.0),), ())
-
-        class Silent(Maze):
-            def _answer(self, reward: float, *, valid: bool = True) -> Any:
-                return replace(super()._answer(reward, valid=valid), admissible=None)
 
         positions = Positions(Silent(UNLIKELY), TASK)
         nodes = search(positions, TASK.goal, Wrong(UNLIKELY, {}), TreeOptions())
@@ -134,10 +133,5 @@ class TestBestFirst:
         assert maze.closed[0] == len(nodes)
 
     def test_works_where_the_possible_actions_are_unknown(self) -> None:
-        class Silent(Maze):
-            def _answer(self, reward: float, *, valid: bool = True) -> Any:
-                now = super()._answer(reward, valid=valid)
-                return replace(now, admissible=None)
-
         nodes = searched(UNLIKELY, Silent(UNLIKELY))
         assert way(nodes) == ["grey", "on", "open"]

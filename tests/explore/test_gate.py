@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -208,30 +209,16 @@ class TestPractice:
     ) -> None:
         verdict = judged(run, place, explored)
         assert any(one.learnt == "practice" and one.chosen for one in verdict.comparisons)
-        build(
-            str(tmp_path / "m"),
-            expert_trajectories(options=replace(SHED, tasks=KNOWN)),
-            BagOfWords(),
-            OfflineReasoner,
-        )
-        (base,) = generations(str(tmp_path / "m"), "toy")
-        extend(
-            str(tmp_path / "m"),
-            base,
-            verdict.rows,
-            BagOfWords(),
-            tasks=(),
-            settings={},
-            batches=verdict.batches,
-        )
+        copy = str(shutil.copytree(place, tmp_path / "m"))
+        (base,) = generations(copy, "toy")
+        new = {"batches": verdict.batches, "tasks": (), "settings": {}}
+        extend(copy, base, verdict.rows, BagOfWords(), **new)
         before, after = (
-            Memory.open(str(tmp_path / "m"), "toy", embedder=BagOfWords(), generation=number)
-            for number in (0, 1)
+            Memory.open(copy, "toy", embedder=BagOfWords(), generation=number) for number in (0, 1)
         )
         assert solved(after) > solved(before)
         assert {batch.id for batch in after.batches} > {batch.id for batch in before.batches}
-        again = Builder(str(tmp_path / "m"))
-        assert not collect(again, explored, FORMATION).practice
+        assert not collect(Builder(copy), explored, FORMATION).practice
 
     @pytest.mark.slow
     def test_that_lowers_the_score_of_its_kind_is_refused_and_says_so(
@@ -293,29 +280,12 @@ class TestImprovements:
         """A tuple that takes the basket for empty misleads every goal near its own."""
         setup = Builder(str(place))()
         goal = next(one for one in explored if one.added)
-        bad = tuple(
-            setup.memory.place(
-                goal.added[0].batch,
-                [
-                    replace(
-                        row.tuple,
-                        action="go to shelf 1",
-                        observation=observation,
-                        trajectory_id="bad",
-                        step=n,
-                    )
-                    for row in goal.added[:1]
-                    for n, observation in enumerate(
-                        {
-                            step.observation
-                            for one in explored
-                            for tree in one.trees
-                            for step in tree.ground.steps
-                        }
-                    )
-                ],
-            )
-        )
+        row = goal.added[0]
+        misled = replace(row.tuple, action="go to shelf 1", trajectory_id="bad")
+        trees = [tree for one in explored for tree in one.trees]
+        seen = {step.observation for tree in trees for step in tree.ground.steps}
+        tuples = [replace(misled, observation=text, step=n) for n, text in enumerate(seen)]
+        bad = tuple(setup.memory.place(row.batch, tuples))
         tree = replace(goal.trees[0], added=bad)
         poisoned = [replace(one, trees=(tree,)) if one is goal else one for one in explored]
         monkeypatch.setattr("ldm.explore.gate.NEIGHBOURS", 8)
@@ -403,20 +373,6 @@ class TestImprovements:
         assert {row.tuple.trajectory_id for row in candidates[PRACTICE].practice} >= ways
         assert candidates[ALONE].practice == ()
         assert {one.trajectory for one in candidates[ALONE].improvements} == ways
-
-    @pytest.mark.usefixtures("unpractised")
-    @pytest.mark.slow
-    def test_of_a_single_step_are_refused(
-        self, run: Run, place: Path, explored: list[ExploredGoal]
-    ) -> None:
-        number, improved = next((i, one) for i, one in enumerate(explored) if one.added)
-        (tree,) = improved.trees
-        explored = list(explored)
-        explored[number] = replace(improved, trees=(replace(tree, added=tree.added[-1:]),))
-        verdict = judged(run, place, explored)
-        judgement = next(one for one in verdict.judgements if one.task == improved.task.id)
-        assert judgement.refused == "a single step, which ends the episode"
-        assert improved.task.id not in {row.tuple.task_id for row in verdict.rows}
 
     @pytest.mark.usefixtures("unpractised")
     @pytest.mark.slow

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.errors import ForkUnsupported
 from ldm.explore import GateOptions
 from ldm.explore.candidates import collect
 from ldm.explore.gate import HINDSIGHT
@@ -25,18 +24,13 @@ from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
 from ldm.types import Task, TimeStep, Trajectory
 from tests.embedder import BagOfWords
-from tests.explore.test_gate import FORMATION, SHED, Builder, explored, judge_in, place
+from tests.explore.test_gate import FORMATION, SHED, Builder, Uncopied, explored, judge_in, place
 from tests.toy import EchoEnv, ToyEnv, expert, record
 
 __all__ = ["explored", "place"]
 
 #: Where the fruit of the first task of its kind is.
 ENV = ToyEnv(SHED)
-
-
-class Uncopied(ToyEnv):
-    def fork(self) -> ToyEnv:
-        raise ForkUnsupported("This shed cannot be copied.", "Replay the way.")
 
 
 class Unlisted(ToyEnv):
@@ -46,13 +40,10 @@ class Unlisted(ToyEnv):
         return replace(super()._answer(text, reward=reward, valid=valid), admissible=None)
 
 
-class Forgetful(ToyEnv):
+class Forgetful(Uncopied):
     """A shed that gives a reward in its first episode only."""
 
     rewards = 1
-
-    def fork(self) -> ToyEnv:
-        raise ForkUnsupported("This shed cannot be copied.", "Replay the way.")
 
     def _wins(self) -> bool:
         type(self).rewards -= 1

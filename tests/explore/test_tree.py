@@ -110,9 +110,6 @@ class TestConfidence:
 
 
 class TestTheBestPath:
-    def test_has_the_highest_score(self) -> None:
-        assert best_leaf(tree(UNLIKELY)).score == 1.0
-
     def test_is_the_shorter_one_on_a_tie(self) -> None:
         doors = {
             "start": {"a": ("hall", 0.0, 0.9), "b": ("end", 0.5, 0.1)},

@@ -119,12 +119,6 @@ class TestFiles:
             formats.write(tmp_path, [TRAJECTORY], "atif")
         assert [path.name for path in tmp_path.iterdir()] == ["old.json"]
 
-    def test_files_in_a_folder_stay_in_their_order(self, tmp_path: Path) -> None:
-        several = [replace(TRAJECTORY, opening=f"Kitchen {number}.") for number in range(12)]
-        formats.write(tmp_path / "new", several, "atif")
-        result = [t for path in formats.files_below([tmp_path]) for t in formats.read(path, "atif")]
-        assert result == several
-
     def test_a_byte_order_mark_is_no_matter(self, tmp_path: Path) -> None:
         path = tmp_path / "x.json"
         path.write_text(json.dumps(atif.document_of(TRAJECTORY)), encoding="utf-8-sig")

@@ -80,11 +80,6 @@ class TestOurs:
         del line["messages"][count:]
         assert f"messages: {count} for 2 actions: should be 4" in problem(line)
 
-    def test_steps_that_are_missing_are_missed(self) -> None:
-        line = chat.line_of(TRAJECTORY)
-        line["ldm"]["steps"].pop()
-        assert "messages: 4 for 1 actions: should be 2" in problem(line)
-
 
 class TestOthers:
     def test_the_user_says_the_goal_and_what_is_seen(self) -> None:

@@ -308,21 +308,13 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
 def completion(body: dict[str, Any], text: str, usage: bool = True) -> dict[str, Any]:
     """A chat completion; a token is four letters."""
-    content: dict[str, Any] = {
-        "id": "1",
-        "object": "chat.completion",
-        "model": body["model"],
-        "choices": [
-            {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-        ],
-    }
+    message = {"role": "assistant", "content": text}
+    content: dict[str, Any] = {"id": "1", "object": "chat.completion", "model": body["model"]}
+    content["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
     if usage:
         prompt = len(json.dumps(body["messages"])) // 4
-        content["usage"] = {
-            "prompt_tokens": prompt,
-            "completion_tokens": len(text or "") // 4 + 1,
-            "prompt_tokens_details": {"cached_tokens": prompt // 2},
-        }
+        content["usage"] = {"prompt_tokens": prompt, "completion_tokens": len(text or "") // 4 + 1}
+        content["usage"]["prompt_tokens_details"] = {"cached_tokens": prompt // 2}
     return content
 
 
@@ -330,16 +322,11 @@ def fitting(schema: dict[str, Any]) -> Any:
     """A value that fits a JSON Schema (of those that the tests use)."""
     if "enum" in schema:
         return schema["enum"][0]
-    match schema.get("type"):
-        case "object":
-            return {name: fitting(field) for name, field in schema.get("properties", {}).items()}
-        case "array":
-            return [fitting(schema["items"])]
-        case "integer" | "number":
-            return 7
-        case "boolean":
-            return True
-    return "some text"
+    if schema.get("type") == "object":
+        return {name: fitting(field) for name, field in schema.get("properties", {}).items()}
+    if schema.get("type") == "array":
+        return [fitting(schema["items"])]
+    return {"integer": 7, "number": 7, "boolean": True}.get(schema.get("type", ""), "some text")
 
 
 def main() -> None:

@@ -76,13 +76,10 @@ class TestAReply:
 class TestStructuredOutput:
     @pytest.mark.parametrize(
         ("mode", "behaviour"),
-        [
-            ("json_schema", {}),
-            ("json_object", {"structured": ("json_object",)}),
-            ("prompt", {"structured": ()}),
-            ("json_object", {"structured": (), "ignores": ("json_schema", "json_object")}),
-        ],
-    )
+        [("json_schema", {}), ("json_object", {"structured": ("json_object",)}),
+         ("prompt", {"structured": ()}),
+         ("json_object", {"structured": (), "ignores": ("json_schema", "json_object")})],
+    )  # fmt: skip
     def test_is_the_strongest(
         self, mode: str, behaviour: Any, serve: Serve, connect: Connect, tmp_path: Path
     ) -> None:
@@ -252,13 +249,10 @@ class TestFaults:
 
     @pytest.mark.parametrize(
         ("fault", "message"),
-        [
-            ("500", "after 6 attempts: HTTP 500: it broke"),
-            ("truncated", "not JSON"),
-            ("no choices", "without choices"),
-            pytest.param("hang", "no complete answer within 0.1 s", marks=pytest.mark.slow),
-        ],
-    )
+        [("500", "after 6 attempts: HTTP 500: it broke"), ("truncated", "not JSON"),
+         ("no choices", "without choices"),
+         pytest.param("hang", "no complete answer within 0.1 s", marks=pytest.mark.slow)],
+    )  # fmt: skip
     def test_that_stay_stop(self, fault: str, message: str, serve: Serve, connect: Connect) -> None:
         server = serve()
         client = connect(server, timeout=0.1)

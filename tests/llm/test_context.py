@@ -24,14 +24,11 @@ def listed(**fields: Any) -> dict[str, Any]:
 class TestTheContextOfAModel:
     @pytest.mark.parametrize(
         ("listing", "context"),
-        [
-            (LISTING, 4096),
-            (listed(context_length=131072), 131072),
-            (listed(meta={"n_ctx": 2048, "n_ctx_train": 32768}), 2048),
-            (listed(loaded_context_length=4096, max_context_length=32768), 4096),
-            ({"data": [{"id": "/models/qwen.gguf", "meta": {"n_ctx_train": 4096}}]}, 4096),
-        ],
-    )
+        [(LISTING, 4096), (listed(context_length=131072), 131072),
+         (listed(meta={"n_ctx": 2048, "n_ctx_train": 32768}), 2048),
+         (listed(loaded_context_length=4096, max_context_length=32768), 4096),
+         ({"data": [{"id": "/models/qwen.gguf", "meta": {"n_ctx_train": 4096}}]}, 4096)],
+    )  # fmt: skip
     def test_is_what_the_servers_list_says(self, listing: Any, context: int) -> None:
         assert context_in(listing, "m") == context
 

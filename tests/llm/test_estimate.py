@@ -10,15 +10,9 @@ import pytest
 from ldm.llm.estimate import Estimate, extrapolate
 
 
-def test_what_was_measured_in_full_is_known() -> None:
-    assert extrapolate([1.0, 2.0, 3.0], 3) == Estimate(6.0, 6.0, 6.0)
-
-
-def test_one_measurement_says_nothing_about_the_spread() -> None:
-    assert extrapolate([2.0], 10) == Estimate(20.0, 2.0, None)
-
-
-def test_equal_measurements_leave_no_doubt() -> None:
+def test_without_a_spread_the_rest_is_like_what_was_measured() -> None:
+    assert extrapolate([1.0, 2.0, 3.0], 3) == Estimate(6.0, 6.0, 6.0)  # all is measured
+    assert extrapolate([2.0], 10) == Estimate(20.0, 2.0, None)  # one says nothing of the spread
     assert extrapolate([5.0] * 4, 10) == Estimate(50.0, 50.0, 50.0)
 
 

@@ -146,13 +146,10 @@ class TestTheIdempotencyKey:
 class TestSecrets:
     @pytest.mark.parametrize(
         ("key", "url", "hidden"),
-        [
-            ("sk-a1b2c3", "", ["sk-a1b2c3"]),
-            ("sk-a1\nb2c3", "", [r"b'Bearer sk-a1\nb2c3'"]),
-            ("averylongkeywithoutdigits", "", ["averylongkeywithoutdigits"]),
-            ("", "http://me:pass-w0rd@host/v1?token=t0k-3n", ["pass-w0rd", "t0k-3n"]),
-        ],
-    )
+        [("sk-a1b2c3", "", ["sk-a1b2c3"]), ("sk-a1\nb2c3", "", [r"b'Bearer sk-a1\nb2c3'"]),
+         ("averylongkeywithoutdigits", "", ["averylongkeywithoutdigits"]),
+         ("", "http://me:pass-w0rd@host/v1?token=t0k-3n", ["pass-w0rd", "t0k-3n"])],
+    )  # fmt: skip
     def test_are_cut_out_of_what_is_said(self, key: str, url: str, hidden: list[str]) -> None:
         connection = Connection(url, key)
         guard(connection.secrets())

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ldm.errors import MemoryStoreError
 from ldm.memory import build, extend, generations, hide, inspect, locks, rollback
 from ldm.memory.access import writing
 from ldm.reason.offline import OfflineReasoner
@@ -117,13 +116,6 @@ def test_readers_go_by_what_was_published_while_a_writer_is_at_work(copy: str) -
         assert inspect(copy, "toy").rows == before.rows
         assert generations(copy, "toy") == (before.generation,)
     assert generations(copy, "toy") == ()
-
-
-def test_the_writer_is_named_with_its_age(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "PATIENCE", 0.05)
-    with writing(copy), pytest.raises(MemoryStoreError, match=r"process \d+ on .*, for \d+ s"):
-        build(copy, expert_trajectories(), BagOfWords(), OfflineReasoner, rebuild=True)
-    assert not locks.is_held(copy)
 
 
 if __name__ == "__main__":  # python -m tests.memory.test_concurrency PLACE READERS ROUNDS

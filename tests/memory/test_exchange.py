@@ -65,12 +65,6 @@ def test_a_generation_that_is_not_there_leaves_no_file(toy: Path, tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-def test_another_embedder_is_refused(exported: Path, tmp_path: Path) -> None:
-    with pytest.raises(MemoryStoreError, match="not 'other'"):
-        import_memory(str(tmp_path / "copy"), exported, BagOfWords("other"))
-    assert not (tmp_path / "copy").exists()
-
-
 def without(kind: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
     """Leave out the last line that holds a `kind`."""
 

@@ -11,7 +11,7 @@ from ldm.memory import IndexedTuple, Memory, build, tuples_of
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.embedder import BagOfWords
-from tests.toy import ToyEnv, expert_trajectories, record
+from tests.toy import ToyEnv, expert_trajectories
 
 RECORDED = {one.id: one for one in expert_trajectories()}
 GOALS = {one.task.goal for one in RECORDED.values()}
@@ -42,13 +42,6 @@ class TestNearest:
             recorded = forgetful(RECORDED[one.id])
             assert replace(one.trajectory.task, source="") == recorded.task
             assert replace(one.trajectory, task=recorded.task) == recorded
-
-    def test_the_goal_itself_comes_first_and_the_similarity_falls(self, memory: Memory) -> None:
-        for goal in GOALS:
-            near = list(memory.whole_near(goal))
-            assert (near[0].trajectory.task.goal, near[0].similarity) == (goal, 1.0)
-            similarities = [one.similarity for one in near]
-            assert similarities == sorted(similarities, reverse=True)
 
     def test_there_is_one_for_each_goal_and_the_shortest(self, memory: Memory) -> None:
         near = [one.trajectory for one in memory.whole_near("put the fig in the basket")]
@@ -84,13 +77,6 @@ class TestPractice:
         solved = replace(expert, task=task, origin="agent")
         more = memory.with_rows(practice(memory, solved))
         assert next(more.whole_near(goal)).trajectory.steps == forgetful(solved).steps
-
-    def test_a_failure_is_no_example(self, memory: Memory) -> None:
-        task = replace(ToyEnv().tasks("test")[0], goal="put one fig in the basket")
-        failed = record(ToyEnv(), task, ["go to sink", "go to shelf 1"], "agent")
-        assert failed.score == 0
-        more = memory.with_rows(practice(memory, failed))
-        assert task.goal not in {o.trajectory.task.goal for o in more.whole_near(task.goal)}
 
     def test_what_is_for_near_goals_alone_is_shown_for_those(self, memory: Memory) -> None:
         (expert, *_) = expert_trajectories("test")

@@ -42,9 +42,9 @@ class TestTuples:
         one, two = trajectory().steps
         with_thoughts = trajectory(steps=[thought, one, thought, two, thought])
         tuples = tuples_of(with_thoughts, REASONER, 0)
-        assert [(t.observation, t.action, t.step, t.history) for t in tuples] == [
-            (t.observation, t.action, t.step, t.history)
-            for t in tuples_of(trajectory(), REASONER, 0)
+        plain = tuples_of(trajectory(), REASONER, 0)
+        assert [replace(one, trajectory_id="") for one in tuples] == [
+            replace(one, trajectory_id="") for one in plain
         ]
 
     def test_know_where_they_come_from(self) -> None:
@@ -53,17 +53,6 @@ class TestTuples:
         assert (second.env, second.split, second.task_id) == ("kitchen", "train", "train/3")
         assert (second.kind, second.source, second.origin) == ("heat", "game 1", "human")
         assert (second.trajectory_id, second.step, second.generation) == (source.id, 1, 2)
-
-    def test_can_begin_at_a_later_step_with_the_whole_history(self) -> None:
-        assert (
-            tuples_of(trajectory(), REASONER, 1, first=1)
-            == tuples_of(trajectory(), REASONER, 1)[1:]
-        )
-
-    def test_a_task_without_a_source_is_its_own(self) -> None:
-        plain = trajectory()
-        tuples = tuples_of(replace(plain, task=replace(plain.task, source="")), REASONER, 0)
-        assert {t.source for t in tuples} == {"train/0"}
 
 
 class TestHistory:
@@ -84,9 +73,8 @@ class TestHistory:
 class TestCutting:
     def test_batches_are_of_about_the_size_asked_for(self) -> None:
         for count in (1, 9, 10, 11, 21, 40):
-            plans = plan_batches(
-                [trajectory(n) for n in range(count)], FormationOptions(batch_size=10)
-            )
+            options = FormationOptions(batch_size=10)
+            plans = plan_batches([trajectory(n) for n in range(count)], options)
             sizes = [len(plan.trajectories) for plan in plans]
             assert sum(sizes) == count
             assert len(sizes) == -(-count // 10)
@@ -114,21 +102,11 @@ class TestCutting:
         assert [(plan.id, plan.kind) for plan in plans] == [("mixed-1", ""), ("mixed-2", "")]
         assert all({t.task.kind for t in plan.trajectories} == {"heat", "cool"} for plan in plans)
 
-    def test_another_seed_shuffles_differently(self) -> None:
-        trajectories = [trajectory(n) for n in range(20)]
-        plans = [
-            plan_batches(trajectories, FormationOptions(batch_size=10, seed=seed))
-            for seed in (0, 1)
-        ]
-        assert plans[0] != plans[1]
-
     def test_numbering_goes_on_behind_what_is_taken(self) -> None:
         trajectories = [trajectory(n) for n in range(6)]
         options = FormationOptions(batch_size=2)
-        assert [
-            p.id
-            for p in plan_batches(trajectories, options, existing=["heat-1", "heat-3", "cool-2"])
-        ] == [*("heat-2", "heat-4", "heat-5")]
+        plans = plan_batches(trajectories, options, existing=["heat-1", "heat-3", "cool-2"])
+        assert [plan.id for plan in plans] == ["heat-2", "heat-4", "heat-5"]
 
     def test_no_two_batches_share_an_id_whatever_the_kinds_are_called(self) -> None:
         trajectories = [trajectory(n, kind) for n in range(4) for kind in ("", "mixed", "a", "a-1")]

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import ldm
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import (
     FormationOptions,
@@ -63,13 +62,6 @@ def test_an_empty_memory_recalls_nothing(place: Path) -> None:
     recalls = memory.recall(GOAL, SEEN)
     assert (len(memory), len(recalls), recalls.as_prompt()) == (0, 0, "")
     assert not place.exists()  # nothing is written before there is something
-
-
-def test_memory_open_with_create_is_one_that_grows(place: Path) -> None:
-    memory = ldm.Memory.open(str(place), "desk", embedder=BagOfWords(), create=True)
-    assert isinstance(memory, ldm.GrowingMemory)
-    with pytest.raises(ValueError, match="omit `generation`"):
-        Memory.open(str(place), "desk", generation=0, create=True)  # type: ignore[call-overload]
 
 
 def test_what_was_added_is_recalled_at_once_and_after_reopening(place: Path) -> None:
@@ -173,17 +165,6 @@ def test_an_episode_is_recorded_step_by_step(place: Path) -> None:
     assert second.tuple.outcome == Outcome(0.75, 0.75)
 
 
-def test_the_same_steps_with_another_end_are_another_episode(place: Path) -> None:
-    memory = opened(place)
-    for score in (1, 0):
-        with memory.record("close the ticket") as one:
-            one.step("open", "close it")
-            one.finish(score)
-    outcomes = {recall.tuple.is_warning for recall in memory.recall("close the ticket", "open")}
-    assert memory.pending == 2
-    assert outcomes == {False}  # one a text: the first that is as similar
-
-
 def test_an_episode_with_an_exception_or_without_a_step_is_not_added(place: Path) -> None:
     memory = opened(place)
     with memory.record("close the ticket"):
@@ -199,15 +180,6 @@ def test_an_episode_with_an_exception_or_without_a_step_is_not_added(place: Path
     assert memory.pending == 0
 
 
-def test_an_episode_that_does_not_say_how_it_ended_is_refused(place: Path) -> None:
-    memory = opened(place)
-    ended = pytest.raises(LdmError, match="ended without a score or a reward")
-    with ended as caught, memory.record("close the ticket") as one:
-        one.step("open", "close it")
-    assert "finish(score=0)" in caught.value.remedy
-    assert memory.pending == 0
-
-
 @pytest.mark.parametrize("wrong", [{"action": " "}, {"reward": 2.0}])
 def test_a_step_that_is_none_is_refused(wrong: dict[str, object]) -> None:
     step = {"observation": "open", "action": "close it", "reward": 1.0, **wrong}
@@ -215,12 +187,16 @@ def test_a_step_that_is_none_is_refused(wrong: dict[str, object]) -> None:
         Recording("desk", "close the ticket").step(**step)  # type: ignore[arg-type]
 
 
-def test_trajectories_of_others_are_refused(place: Path) -> None:
+def test_what_is_no_episode_of_the_memory_is_refused(place: Path) -> None:
     memory = opened(place)
-    with pytest.raises(ValueError, match="is of toy, not of desk"):
-        memory.add(expert_trajectories()[0])
-    with pytest.raises(ValueError, match="no action"):
-        memory.add(replace(episode(1), steps=()))
+    for wrong in (expert_trajectories()[0], replace(episode(1), steps=())):
+        with pytest.raises(ValueError, match=r"is of toy, not of desk|no action"):
+            memory.add(wrong)
+    with pytest.raises(LdmError, match="without a score"), memory.record("close it") as one:
+        one.step("open", "close it")
+    with pytest.raises(ValueError, match="from -1 to 1"):
+        memory.feedback([], 2.0)
+    assert memory.pending == 0
 
 
 def test_generations_of_others_are_seen_without_reopening(place: Path) -> None:
@@ -434,13 +410,6 @@ def test_feedback_is_counted_and_shown(place: Path) -> None:
     assert worth == [(1, 1.0), (2, 0.25)]
     assert "feedback: recalled once, mean reward 1.00" in good.as_prompt()
     assert "feedback: recalled 2 times, mean reward 0.25" in bad.as_prompt()
-
-
-def test_rewards_are_within_bounds(place: Path) -> None:
-    memory = opened(place)
-    memory.feedback([], 1.0)
-    with pytest.raises(ValueError, match="from -1 to 1"):
-        memory.feedback([], 2.0)
 
 
 def recall_of(observation: str, similarity: float) -> Recall:

@@ -84,15 +84,6 @@ def test_what_a_killed_process_left_is_cleared_by_the_next(copy: Path) -> None:
     assert not any(MARK in content for content in files(copy).values())
 
 
-def test_elements_stay(copy: Path) -> None:
-    with reading(str(copy)) as store:
-        before = store.load("toy")
-    with reading(str(copy)) as store:
-        after = store.load("toy")
-    assert after.rows == before.rows
-    assert after.vectors[:].tobytes() == before.vectors[:].tobytes()
-
-
 def test_files_that_others_have_open_are_left_to_them(copy: Path) -> None:
     others = index_files.joined(copy)
     assert spoil(copy)

@@ -45,6 +45,14 @@ def test_it_leaves_no_trace_on_the_disk(place: str) -> None:
     assert len(Memory.open(place, "toy", embedder=BagOfWords()).retrieve("put", "fig")) == 5
 
 
+def test_a_server_and_forgetting_everything_are_refused(place: str) -> None:
+    ids = list(inspect(place, "toy").rows.columns.ids)
+    for location in ("http://localhost:8000", place):
+        with pytest.raises(MemoryStoreError, match=r"is a server|without any tuple"):
+            purge(location, "toy", ids)
+    assert len(inspect(place, "toy").rows) == len(ids)
+
+
 @pytest.mark.slow
 def test_nor_in_the_settings_of_a_generation_that_forgot_them(place: str) -> None:
     base = inspect(place, "toy")
@@ -89,13 +97,6 @@ def test_it_reaches_all_generations(place: str) -> None:
             ids = store.load("toy", generation.number).rows.columns.ids
         assert first not in ids
         assert second in ids
-
-
-def test_the_last_tuples_stay(place: str) -> None:
-    ids = list(inspect(place, "toy").rows.columns.ids)
-    with pytest.raises(MemoryStoreError, match="without any tuple"):
-        purge(place, "toy", ids)
-    assert len(inspect(place, "toy").rows) == len(ids)
 
 
 @pytest.mark.slow
@@ -149,9 +150,3 @@ def test_remains_of_a_killed_one_are_removed_by_the_next_opening(
     assert trajectory.encode() in content_of(place)  # in the previous snapshot
     assert not {*ids} & {*inspect(place, "toy").rows.columns.ids}
     assert trajectory.encode() not in content_of(place)
-
-
-def test_a_server_is_refused() -> None:
-    with pytest.raises(MemoryStoreError, match="is a server") as refused:
-        purge("http://localhost:8000", "toy", [])
-    assert "--memory" in refused.value.remedy

@@ -8,14 +8,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build
 from ldm.memory.formation import FormationOptions
 from ldm.reason.offline import OfflineReasoner
-from ldm.types import Recall, Step, Task, Trajectory
+from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Contrary
 from tests.toy import expert_trajectories
@@ -30,9 +29,6 @@ QUERIES = [
 
 
 class TestSearch:
-    def test_k_is_five_by_default(self, memory: Memory) -> None:
-        assert len(memory.retrieve(*QUERIES[0])) == 5
-
     def test_widens_from_cell_to_goal_type_to_batch_and_says_so(self, memory: Memory) -> None:
         order = ["", "goal type", "batch"]
         widened = set()
@@ -54,12 +50,6 @@ class TestSearch:
         with pytest.raises(MemoryStoreError, match="has no batch 'attic'"):
             memory.place("attic", [memory.rows[0].tuple])
 
-    def test_names_batch_and_types(self, memory: Memory) -> None:
-        for recall in memory.retrieve(*QUERIES[0], 100):
-            index = next(b for b in memory.batches if b.id == recall.batch)
-            (goal_type,) = [g for g in index.goal_types if g.name == recall.goal_type]
-            assert recall.observation_type in goal_type.observation_types
-
     def test_may_be_limited_to_batches(self, memory: Memory) -> None:
         recalls = memory.retrieve(*QUERIES[0], 100, batches=["wash-1"])
         assert {recall.batch for recall in recalls} == {"wash-1"}
@@ -79,6 +69,11 @@ class TestSearch:
         assert [r.tuple.id for r in memory.retrieve("open it", "A door.", 4)] == ids[:4]
 
 
+def formed(place: Path, options: FormationOptions) -> Memory:
+    build(str(place), expert_trajectories(), BagOfWords(), OfflineReasoner, options=options)
+    return Memory.open(str(place), "toy", embedder=BagOfWords())
+
+
 class TestKinds:
     def test_only_the_batches_of_the_goals_kind_are_searched(self, memory: Memory) -> None:
         assert memory.kind_of("put the quince in the basket") == "fetch"
@@ -88,19 +83,13 @@ class TestKinds:
         assert kinds == {"wash"}
 
     def test_mixed_batches_answer_for_every_kind(self, tmp_path: Path) -> None:
-        options = FormationOptions(batch_size=4, batching="mixed")
-        trajectories = expert_trajectories()
-        build(str(tmp_path), trajectories, BagOfWords(), OfflineReasoner, options=options)
-        memory = Memory.open(str(tmp_path), "toy", embedder=BagOfWords())
+        memory = formed(tmp_path, FormationOptions(batch_size=4, batching="mixed"))
         for kind in ("the", "a washed"):
             batches = memory.batches_for(f"put {kind} fig in the basket")
             assert batches == ("mixed-1", "mixed-2", "mixed-3")
 
     def test_the_number_of_batches_can_be_limited(self, tmp_path: Path) -> None:
-        options = FormationOptions(batch_size=2)
-        trajectories = expert_trajectories()
-        build(str(tmp_path), trajectories, BagOfWords(), OfflineReasoner, options=options)
-        memory = Memory.open(str(tmp_path), "toy", embedder=BagOfWords())
+        memory = formed(tmp_path, FormationOptions(batch_size=2))
         goal = "put the fig in the basket"
         assert memory.batches_for(goal) == ("fetch-1", "fetch-2", "fetch-3")
         assert memory.batches_for(goal, 2) == ("fetch-1", "fetch-2")
@@ -115,21 +104,11 @@ class TestAReasonerThatClassifies:
         assert recalls[0].observation_type == index.goal_types[-1].observation_types[-1]
         assert [text for text, _ in reasoner.questions] == list(QUERIES[1])
 
-    def test_sees_names_examples_and_unit_centroids(self, memory: Memory) -> None:
-        reasoner = Contrary()
-        memory.retrieve(*QUERIES[1], 1, classifier=reasoner)
-        for _, types in reasoner.questions:
-            for view in types:
-                assert view.name
-                assert 1 <= len(view.examples) <= 3
-                assert np.linalg.norm(view.centroid) == pytest.approx(1.0, abs=1e-5)
-
     def test_the_nearest_centroid_is_what_the_offline_one_says(self, memory: Memory) -> None:
         reasoner = OfflineReasoner(BagOfWords())
         for goal, observation in QUERIES:
-            assert memory.retrieve(goal, observation, 9, classifier=reasoner) == memory.retrieve(
-                goal, observation, 9
-            )
+            plain = memory.retrieve(goal, observation, 9)
+            assert memory.retrieve(goal, observation, 9, classifier=reasoner) == plain
 
 
 class TestTheRandomControl:
@@ -140,10 +119,6 @@ class TestTheRandomControl:
         assert {recall.similarity for recall in drawn} == {0.0}
         kinds = {r.tuple.kind for seed in range(5) for r in memory.sample(5, seed)}
         assert kinds == {"fetch", "wash"}
-
-    def test_gives_everything_where_more_is_asked_for(self, memory: Memory) -> None:
-        drawn: list[Recall] = memory.sample(10_000, seed=0)
-        assert len({recall.tuple.id for recall in drawn}) == len(drawn) == len(memory)
 
 
 SCRIPT = """
@@ -182,13 +157,8 @@ class TestScope:
     def scoped(self, memory: Memory, reach: float) -> tuple[Memory, str]:
         """Return the memory with its best recall added again under another id, and that id."""
         best = memory.retrieve(self.GOAL, self.OBSERVATION, 1)[0]
-        again = replace(
-            best.tuple,
-            trajectory_id="explored",
-            action="wash apple",
-            origin="explored",
-            generation=1,
-        )
+        other = replace(best.tuple, trajectory_id="explored", action="wash apple", generation=1)
+        again = replace(other, origin="explored")
         return memory.with_rows(memory.place(best.batch, [again], reach=reach)), again.id
 
     def recalled(self, memory: Memory, goal: str, observation: str) -> list[str]:
@@ -218,12 +188,6 @@ class TestScope:
         rows = [row for row in memory.rows if row.batch == batch]
         placed = memory.place(batch, [row.tuple for row in rows])
         assert [row.cell for row in placed] == [row.cell for row in rows]
-
-    def test_the_memory_itself_stays_as_it_is(self, memory: Memory) -> None:
-        before = self.recalled(memory, self.GOAL, self.OBSERVATION)
-        wider, _ = self.scoped(memory, 0.0)
-        assert self.recalled(memory, self.GOAL, self.OBSERVATION) == before
-        assert len(wider) == len(memory) + 1
 
 
 class TestWithout:

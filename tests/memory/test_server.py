@@ -38,9 +38,6 @@ class Proxy(BaseHTTPRequestHandler):
     dropped = 0
     token = ""
 
-    def handle_one_request(self) -> None:
-        super().handle_one_request()
-
     def _pass_on(self) -> None:
         kind = type(self)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -52,9 +49,8 @@ class Proxy(BaseHTTPRequestHandler):
         status, reply = 401, b'{"error":"Unauthorized","message":"unauthorized"}'
         if not kind.token or self.headers.get("Authorization") == f"Bearer {kind.token}":
             with closing(HTTPConnection(urlsplit(kind.target).netloc)) as connection:
-                connection.request(
-                    self.command, self.path, body, {"Content-Type": "application/json"}
-                )
+                headers = {"Content-Type": "application/json"}
+                connection.request(self.command, self.path, body, headers)
                 response = connection.getresponse()
                 status, reply = response.status, response.read()
         self.send_response(status)
@@ -131,11 +127,7 @@ class TestLock:
     def test_two_clients_adding_at_once_lose_nothing(self, fresh: str, tmp_path: Path) -> None:
         code = (
             "import sys, time\n"
-            "from ldm.errors import MemoryStoreError\n"
-            "from ldm.memory import build\n"
-            "from ldm.reason.offline import OfflineReasoner\n"
-            "from tests.embedder import BagOfWords\n"
-            "from tests.toy import ToyOptions, expert_trajectories\n"
+            "from tests.memory.test_server import *\n"
             "more = expert_trajectories(options=ToyOptions(tasks=28))[12:]\n"
             "mine = more[int(sys.argv[2]) :: 2]\n"
             "for refused in range(2000):\n"
@@ -191,13 +183,9 @@ class TestNetwork:
         assert "another" not in str(refused.value)
         monkeypatch.setenv("CHROMA_CLIENT_AUTH_CREDENTIALS", TOKEN)
         assert environments(location) == ("toy",)
-        hide(
-            location,
-            generations(location, "toy")[-1],
-            [inspect(location, "toy").rows[0].tuple.id],
-            settings={},
-        )
-        assert len(inspect(fresh, "toy").recallable()) == len(inspect(fresh, "toy").rows) - 1
+        rows = inspect(location, "toy").rows
+        hide(location, generations(location, "toy")[-1], [rows[0].tuple.id], settings={})
+        assert len(inspect(fresh, "toy").recallable()) == len(rows) - 1
 
     def test_a_server_that_never_answers_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(chroma, "ANSWER", 0.2)

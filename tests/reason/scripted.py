@@ -10,6 +10,7 @@ from ldm.llm import Message
 from ldm.reason import TypeView
 from ldm.reason.offline import OfflineReasoner
 from ldm.testing import ScriptedModel
+from ldm.types import History, Past, Recall, StateActionTuple
 from tests.embedder import BagOfWords
 
 #: A reply: its text, or a value to be written as JSON.
@@ -29,6 +30,26 @@ class Scripted(ScriptedModel):
     @property
     def forms(self) -> list[Any]:
         return self.schemas
+
+
+def a_recall(
+    goal: str, past: Past, observation: str, action: str, similarity: float = 0.9, **other: Any
+) -> Recall:
+    """Return a recalled tuple of an expert; other: fields of the tuple that matter to a test."""
+    fields = {"history": History(past=past), "task_id": "train/1", "trajectory_id": "t", **other}
+    source = StateActionTuple(
+        goal=goal,
+        observation=observation,
+        action=action,
+        kind="pick",
+        env="room",
+        split="train",
+        source="",
+        step=len(past),
+        origin="expert",
+        **fields,
+    )
+    return Recall(source, similarity, "pick-1", "a", "b")
 
 
 class Contrary(OfflineReasoner):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from ldm.reason import Agreement, Notes, State
-from ldm.reason.consulting import REASONS, Consulting, Reason
+from ldm.reason.consulting import Consulting
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
 from ldm.reason.prompting import PromptedOptions
-from ldm.types import Card, History, Recall, StateActionTuple
+from ldm.types import Card, History, Recall
 from tests.embedder import BagOfWords
-from tests.reason.scripted import Reply, Scripted
+from tests.reason.scripted import Reply, Scripted, a_recall
 
 EMBEDDER = BagOfWords()
 FALLBACK = OfflineReasoner(EMBEDDER)
@@ -33,21 +33,8 @@ SURE = Agreement("take letter 1", 0.9, 5)
 
 
 def recall(number: int, action: str, similarity: float = 0.9) -> Recall:
-    source = StateActionTuple(
-        goal="post a letter",
-        history=History(),
-        observation=SEEN,
-        action=action,
-        kind="post",
-        env="post office",
-        split="train",
-        task_id=f"train/{number}",
-        source="",
-        trajectory_id=f"t{number}",
-        step=1,
-        origin="expert",
-    )
-    return Recall(source, similarity, "post-1", "letters", "desks")
+    own = {"task_id": f"train/{number}", "trajectory_id": f"t{number}"}
+    return a_recall("post a letter", (), SEEN, action, similarity, **own)
 
 
 ALIKE = tuple(recall(n, "take letter 1") for n in range(5))
@@ -152,9 +139,6 @@ class TestDecisions:
         answer = consulting.act(STATE, DIVIDED)
         assert (answer.action, answer.reason) == ("go to drawer 2", "unsure")
         assert consulting.counts()["consulted: unsure"] == 1
-
-    def test_have_words_for_every_reason(self) -> None:
-        assert set(REASONS) == set(get_args(Reason)) - {"", "always"}
 
     def test_cost_no_call_in_a_search_unless_every_step_is_asked_about(self) -> None:
         assert reasoner(CHOICE)[0].searching is FALLBACK

@@ -18,8 +18,9 @@ from ldm.reason import Agreement, Process, State, TypeView, page_votes
 from ldm.reason.clusters import cluster
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.voting import Ballot, Likeness, Poll, voice_of
-from ldm.types import FULL_OUTCOME, History, Outcome, Past, Proposal, Recall, StateActionTuple
+from ldm.types import FULL_OUTCOME, History, Outcome, Past, Proposal, Recall
 from tests.embedder import BagOfWords
+from tests.reason.scripted import a_recall
 
 ROOT = Path(__file__).resolve().parents[2]
 REASONER = OfflineReasoner(BagOfWords())
@@ -30,13 +31,7 @@ KNIFE, SPOON = "put a knife on the table", "put a spoon on the table"
 def recalled(
     goal: str, past: Past, observation: str, action: str, similarity: float = 0.9
 ) -> Recall:
-    source = StateActionTuple(
-        *(goal, History(past=past), observation, action, "pick", "room", "train", "t", "s"),
-        trajectory_id=str(len(past)),
-        step=len(past),
-        origin="expert",
-    )
-    return Recall(source, similarity, "pick-1", "a", "b")
+    return a_recall(goal, past, observation, action, similarity, trajectory_id=str(len(past)))
 
 
 AT_1: Past = ((START, "go to box 1"),)

@@ -14,8 +14,9 @@ from ldm.reason import State
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.page_votes import PagePrecedent, PageWeights, compose, poll
 from ldm.reason.pages import Page, descriptions, labels_of, named_labels, named_share, read_call
-from ldm.types import History, Past, Recall, StateActionTuple, stable_hash
+from ldm.types import History, Past, Recall, stable_hash
 from tests.embedder import BagOfWords
+from tests.reason.scripted import a_recall
 
 START = "The gate \n[Ask] "
 WEIGHTS = PageWeights()
@@ -277,27 +278,9 @@ class TestComposing:
 def test_the_offline_reasoner_decides_on_pages_in_this_way() -> None:
     reasoner = OfflineReasoner(BagOfWords())
     recalls = [
-        Recall(
-            StateActionTuple(
-                goal=p.page.goal,
-                history=History(past=tuple(EPISODES[n // 4][: n % 4])),
-                observation=EPISODES[n // 4][n % 4][0],
-                action=p.call.text,
-                kind="fetch",
-                env="zoo",
-                split="train",
-                task_id=str(n),
-                source="",
-                trajectory_id=str(n // 4),
-                step=n % 4,
-                origin="human",
-            ),
-            0.9,
-            "b",
-            "g",
-            "o",
-        )
-        for n, p in enumerate(MEMORY)
+        a_recall(goal, tuple(steps[:n]), *steps[n], task_id=goal, trajectory_id=goal)
+        for (goal, *_), steps in zip(GOALS, EPISODES, strict=True)
+        for n in range(len(steps))
     ]
     state = State(WISH, History(past=SEARCHED), PAGE, LISTED)
     proposal = reasoner.act(state, recalls).proposals[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,10 +35,18 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
 from ldm.reason.prompting import PromptedOptions
 from ldm.reason.replies import match_action
-from ldm.types import FULL_OUTCOME, Card, History, Outcome, Past, Recall, StateActionTuple
+from ldm.types import FULL_OUTCOME, Card, History, Outcome, Past, Recall
 from tests.conftest import Golden
 from tests.embedder import BagOfWords
-from tests.reason.scripted import Reply, Scripted, in_turn, items_in, step_notes, steps_wanted
+from tests.reason.scripted import (
+    Reply,
+    Scripted,
+    a_recall,
+    in_turn,
+    items_in,
+    step_notes,
+    steps_wanted,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "reasoner"
 CARD = Card(
@@ -74,22 +82,25 @@ def model(reasoner: PromptedReasoner) -> Scripted:
     return llm
 
 
+def shown(state: State, examples: Sequence[Recall] = (), **options: Any) -> str:
+    """Return the question at a state."""
+    reasoner = prompted(lambda _: {**NOTED, "action": "x"}, **options)
+    reasoner.act(state, examples)
+    return model(reasoner).prompts[0][-1].content
+
+
+def done_in(question: str) -> str:
+    return question.split("<done>")[1].split("</done>", maxsplit=1)[0]
+
+
+def types_of(*types: tuple[str, Sequence[Any]]) -> Reply:
+    return {"types": [{"name": name, "members": list(members)} for name, members in types]}
+
+
 def recall(number: int, action: str, observation: str = "On desk 1 you see: pen 1.") -> Recall:
-    source = StateActionTuple(
-        goal="post a letter",
-        history=History("complete: find a letter", "Went to the desk.", STEPS[:1]),
-        observation=observation,
-        action=action,
-        kind="post",
-        env="post office",
-        split="train",
-        task_id=f"train/{number}",
-        source="",
-        trajectory_id=f"t{number}",
-        step=1,
-        origin="expert",
-    )
-    return Recall(source, 0.9 - number / 100, "post-1", "letters", "desks")
+    history = History("complete: find a letter", "Went to the desk.", STEPS[:1])
+    own = {"task_id": f"train/{number}", "trajectory_id": f"t{number}", "history": history}
+    return a_recall("post a letter", (), observation, action, 0.9 - number / 100, **own)
 
 
 RECALLS = tuple(recall(n, "go to drawer 2") for n in range(6))
@@ -193,7 +204,8 @@ class TestPrompts:
 
     def test_without_history_is_this(self, golden: Golden) -> None:
         reasoner = prompted(lambda _: {}, notes=False)
-        reasoner.act(replace(STATE, history=History(), opening="", notes=Notes()), RECALLS[:1])
+        bare = replace(STATE, history=History(), opening="", notes=Notes())
+        assert reasoner.act(bare, RECALLS[:1]).notes == Notes()
         golden(GOLDEN / "act_bare.txt", model(reasoner).prompts[0])
 
     def test_all_have_a_golden_file(self) -> None:
@@ -254,27 +266,13 @@ class TestRecounting:
         assert reasoner.counts()["malformed"] == 3  # {1, 2, 3}, then {2, 3}, then {2}
 
     @pytest.mark.parametrize(
-        "wrong",
-        [
-            {"after_step_1": {"action": "", "found": "", "held": "", "complete": 1}},  # left out
-            "",
-            "{",
-            {"steps": []},
-            "Nach dem ersten Schritt war noch nichts gefunden.",
-        ],
+        "wrong", [{"after_step_1": {"action": "", "found": "", "held": ""}}, "", "{", "Nein."]
     )
     def test_never_takes_more_or_fewer_notes_than_steps(self, wrong: Reply) -> None:
         def reply(question: str) -> Reply:
             return wrong if steps_wanted(question) else SUB_GOALS
 
         assert len(prompted(reply).annotate(GOAL, STEPS)) == len(STEPS)
-
-    @pytest.mark.parametrize("complete", [-3, 0, 2, 99])
-    def test_counts_no_more_sub_goals_than_there_are(self, complete: int) -> None:
-        reply = partial(answer_notes, complete=complete)
-        last = prompted(reply).annotate(GOAL, STEPS)[-1].assessment
-        named = [part for part in ("find a letter", "stamp it", "post it") if part in last]
-        assert len(named) == 3
 
     def test_believes_no_entry_that_speaks_of_another_step(self) -> None:
         def reply(question: str) -> Reply:
@@ -360,30 +358,13 @@ VIEWS: tuple[TypeView, ...] = (
 
 
 class TestTypes:
-    def test_are_those_that_the_model_makes(self) -> None:
-        items = ["red letter", "blue letter", "parcel", "box"]
-        reply: Reply = {
-            "types": [
-                {"name": "letters", "members": [1, 2]},
-                {"name": "things to unpack", "members": [3, 4]},
-            ]
-        }
-        clustering = prompted(in_turn(reply)).cluster_observations(items)
-        assert clustering.names == ("letters", "things to unpack")
-        assert clustering.assignment == (0, 0, 1, 1)
-
     def test_ask_again_once_for_what_was_left_out_or_named_twice(self) -> None:
         asked_for: list[list[str]] = []
 
         def reply(question: str) -> Reply:
             asked_for.append(items_in(question))
             if len(asked_for) == 1:
-                return {
-                    "types": [
-                        {"name": "letters", "members": [1, 2, 99, 0, -1, "x"]},
-                        {"name": "parcels", "members": [2, 3]},
-                    ]
-                }
+                return types_of(("letters", [1, 2, 99, 0, -1, "x"]), ("parcels", [2, 3]))
             return {"item_1": 1, "item_2": 2}
 
         clustering = prompted(reply).cluster_goals(["a letter", "a note", "a parcel", "a box"])
@@ -391,30 +372,15 @@ class TestTypes:
         assert clustering.assignment == (0, 0, 1, 1)
 
     @pytest.mark.parametrize(
-        "wrong", [{"item_1": 1}, {"item_1": 1, "item_2": 3}, {}, "", "beides Briefe"]
+        "wrong", [{"item_1": 1}, {"item_1": 7, "item_2": 2}, {}, "", "beides Briefe"]
     )
     def test_of_what_was_left_out_are_the_nearest_where_an_answer_is_missing(
         self, wrong: Reply
     ) -> None:
-        halves = {"types": [{"name": "red", "members": [1]}, {"name": "blue", "members": [2]}]}
-        reasoner = prompted(in_turn(halves, wrong))
+        reasoner = prompted(in_turn(types_of(("red", [1]), ("blue", [2])), wrong))
         clustering = reasoner.cluster_goals(["red letter", "blue box", "blue letter box", "red"])
         assert clustering.assignment == (0, 1, 1, 0)
         assert reasoner.counts()["malformed"] == 1
-
-    def test_are_the_nearest_where_the_model_fails_twice(self) -> None:
-        def reply(question: str) -> Reply:
-            if "types of about equal size" in question:
-                return {
-                    "types": [
-                        {"name": "letters", "members": [1]},
-                        {"name": "parcels", "members": [2]},
-                    ]
-                }
-            return {"item_1": 7}
-
-        clustering = prompted(reply).cluster_goals(["red letter", "large parcel", "blue letter"])
-        assert clustering.assignment == (0, 1, 0)
 
     @pytest.mark.parametrize(
         ("wrong", "malformed"),
@@ -422,9 +388,9 @@ class TestTypes:
             ("", 1),
             ("Ich weiß es nicht.", 1),
             ({"types": []}, 1),
-            ({"types": [{"name": "x", "members": []}]}, 1),
-            ({"types": [{"name": name, "members": list(range(1, 13))} for name in "xyz"]}, 0),
-            ({"types": [{"name": "x", "members": [1, 2]}, {"name": "y", "members": [3]}]}, 0),
+            (types_of(("x", [])), 1),
+            (types_of(*((name, range(1, 13)) for name in "xyz")), 0),
+            (types_of(("x", [1, 2]), ("y", [3])), 0),
         ],
     )
     def test_are_the_aids_where_the_model_makes_none(self, wrong: Reply, malformed: int) -> None:
@@ -437,8 +403,8 @@ class TestTypes:
         assert counts.get("malformed", 0) == malformed
 
     def test_of_the_same_name_are_told_apart(self) -> None:
-        reply: Reply = {"types": [{"name": "x", "members": [n]} for n in (1, 2)]}
-        assert prompted(in_turn(reply)).cluster_goals(["a", "b"]).names == ("x", "x (2)")
+        reasoner = prompted(in_turn(types_of(("x", [1]), ("x", [2]))))
+        assert reasoner.cluster_goals(["a", "b"]).names == ("x", "x (2)")
 
     def test_of_many_items_come_from_a_sample_and_the_rest_is_classified(self) -> None:
         items = [f"item {n}" for n in range(SAMPLE + 2 * CHUNK + 1)]
@@ -448,12 +414,8 @@ class TestTypes:
             if "types of about equal size" in question:
                 assert len(batch) == SAMPLE
                 numbers = range(1, SAMPLE + 1)
-                return {
-                    "types": [
-                        {"name": "even", "members": [n for n in numbers if even(batch[n - 1])]},
-                        {"name": "odd", "members": [n for n in numbers if not even(batch[n - 1])]},
-                    ]
-                }
+                chosen = [n for n in numbers if even(batch[n - 1])]
+                return types_of(("even", chosen), ("odd", sorted({*numbers} - {*chosen})))
             assert len(batch) <= CHUNK
             return {f"item_{n}": 1 if even(text) else 2 for n, text in enumerate(batch, 1)}
 
@@ -480,25 +442,17 @@ class TestForms:
 
     def test_bound_every_text_and_list(self) -> None:
         extras = Extras(notes=True, thought=True)
-        forms: list[Any] = [
-            proposals_form(extras),
-            SubGoalsForm,
-            types_form(3, 2),
-            steps_form(2, 4),
-        ]
-        forms += [AssessmentForm, SummaryForm, decision_form(extras)]
-        forms += [possible_action_form(["a"], extras)]
+        forms: list[Any] = [AssessmentForm, SummaryForm, SubGoalsForm, types_form(3, 2)]
+        forms += [steps_form(2, 4), possible_action_form(["a"], extras)]
+        forms += [decision_form(extras), proposals_form(extras)]
 
         def bounded(node: Any) -> bool:
             if isinstance(node, list):
                 return all(map(bounded, node))
             if not isinstance(node, dict):
                 return True
-            if node.get("type") == "string" and "maxLength" not in node:
-                return False
-            if node.get("type") == "array" and "maxItems" not in node:
-                return False
-            return all(bounded(value) for value in node.values())
+            limit = {"string": "maxLength", "array": "maxItems"}.get(str(node.get("type")))
+            return limit in (None, *node) and all(map(bounded, node.values()))
 
         for form in forms:
             assert bounded(form_of(form).schema), form_of(form).schema
@@ -517,7 +471,7 @@ class TestForms:
         assert "part 5" in prompted(in_turn(many)).annotate(GOAL, STEPS[:1])[0].assessment
 
     def test_of_types_leave_out_those_beyond_the_last(self) -> None:
-        reply: Reply = {"types": [{"name": f"{n}", "members": [n]} for n in (1, 2, 3, 4)]}
+        reply = types_of(*((f"{n}", [n]) for n in (1, 2, 3, 4)))
         reasoner = prompted(lambda q: reply if "equal size" in q else {"item_1": 1, "item_2": 1})
         assert reasoner.cluster_goals(["a", "b", "c", "d"]).names == ("1", "2")
 
@@ -592,11 +546,6 @@ class TestDecisions:
         reasoner.act(STATE, RECALLS)
         assert reasoner.counts()["malformed"] == 1
 
-    def test_carry_the_notes_on(self) -> None:
-        answer = prompted(in_turn({**NOTED, "action": "take letter 1"})).act(STATE, RECALLS)
-        assert answer.action == "take letter 1"
-        assert answer.notes == KEPT
-
     @pytest.mark.parametrize(
         ("answer", "action", "how"),
         [
@@ -666,8 +615,6 @@ class TestDecisions:
             action = reasoner.act(replace(STATE, admissible=admissible), RECALLS).action
             assert action == second["action"]  # it may insist
             assert "enum" not in str(form_of(model(reasoner).forms[1]).schema)
-            assert "Do it again only if" in model(reasoner).prompts[1][-1].content
-            assert "Do it again only if" not in model(reasoner).prompts[0][-1].content
 
     @pytest.mark.parametrize("verb", ["lookup", "craft", "search"])
     def test_that_may_bring_something_new_each_time_are_done_again(self, verb: str) -> None:
@@ -723,19 +670,10 @@ class TestDecisions:
         assert answer.notes == STATE.notes
         assert reasoner.counts()["malformed"] == 1
 
-    def test_ask_for_no_notes_where_no_history_is_used(self) -> None:
-        reasoner = prompted(in_turn({"action": "take letter 1"}), notes=False)
-        bare = replace(STATE, history=History(), opening="", notes=Notes())
-        answer = reasoner.act(bare, RECALLS)
-        assert answer.notes == Notes()
-        assert "held" not in model(reasoner).prompts[0][0].content
-
     def test_show_all_that_was_done_and_what_came_of_it(self) -> None:
-        reasoner = prompted(in_turn({**NOTED, "action": "x"}))
         steps = tuple((f"You are at {n} now.", f"go to {n}") for n in range(20))
-        reasoner.act(replace(STATE, course=(*steps, *STEPS[1:4], STEPS[1])), ())
-        done = model(reasoner).prompts[0][-1].content.split("<done>")[1].split("</done>")[0]
-        lines = [line for line in done.splitlines() if line]
+        done = done_in(shown(replace(STATE, course=(*steps, *STEPS[1:4], STEPS[1]))))
+        lines = done.split("\n")[1:-1]
         assert lines[0] == "1. go to 0: You are at 1 now."
         assert lines[19:] == [
             "20. go to 19: On desk 1 you see: nothing.",
@@ -749,16 +687,13 @@ class TestDecisions:
         page = "The page of a product, with its price, $3, and its colours: red, blue."
         start = "The page on which one searches for products, and reads the task."
         course = ((start, "open it"), (page, "read"), ("Text.", "back"), (page, "home"))
-        reasoner = prompted(in_turn({**NOTED, "action": "x"}))
-        reasoner.act(replace(STATE, course=(*course, (start, "again")), observation="x"), ())
-        done = model(reasoner).prompts[0][-1].content.split("<done>")[1].split("</done>")[0]
+        again = (*course, (start, "again"))
+        done = done_in(shown(replace(STATE, course=again, observation="x")))
         assert "3. back: the same as after step 1\n" in done
         assert "4. home: the same as at the start\n" in done
 
     def test_show_as_many_recalls_as_wanted_the_present_state_last(self) -> None:
-        reasoner = prompted(in_turn({**NOTED, "action": "x"}), recalls=3)
-        reasoner.act(STATE, RECALLS)
-        question = model(reasoner).prompts[0][-1].content
+        question = shown(STATE, RECALLS, recalls=3)
         assert question.count("Example ") == 3
         # What stays as it is comes first, for the server's prefix cache.
         order = [question.index(f"<{tag}>") for tag in ("task", "start", "examples", "now")]
@@ -791,27 +726,21 @@ class TestDecisions:
             assert re.findall(r"^action: (.*)", question, re.MULTILINE) == shown
 
     def test_show_at_most_two_examples_of_the_same_action_and_the_nearest_last(self) -> None:
-        reasoner = prompted(in_turn({**NOTED, "action": "x"}), recalls=4)
         actions = ["wait", "wait", "wait", "wait", "look", "go to drawer 2", "look"]
-        reasoner.act(STATE, [recall(n, action) for n, action in enumerate(actions)])
-        question = model(reasoner).prompts[0][-1].content
+        question = shown(STATE, [recall(n, a) for n, a in enumerate(actions)], recalls=4)
         examples = re.findall(r"^action: (.*)", question, re.MULTILINE)
         assert examples == ["go to drawer 2", "look", "wait", "wait"]
-        alone = prompted(in_turn({**NOTED, "action": "x"}), recalls=4)
-        alone.act(STATE, [recall(n, "wait") for n in range(6)])
-        assert model(alone).prompts[0][-1].content.count("action: wait") == 4
+        alone = shown(STATE, [recall(n, "wait") for n in range(6)], recalls=4)
+        assert alone.count("action: wait") == 4
 
     def test_where_unsure_take_the_suggestion_that_the_model_names(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("ldm.reason.prompted.FAINT", 0.0)
         reasoner = prompted(in_turn({"choice": 2, "action": ""}), consulting=UNSURE)
-        best, second = FALLBACK.weigh(STATE, RECALLS, 2)
+        _best, second = FALLBACK.weigh(STATE, RECALLS, 2)
         assert reasoner.act(STATE, RECALLS).action == second.action
-        question = model(reasoner).prompts[0][-1].content
         assert reasoner.counts() == {"consulted: far": 1, "replies": 1, "matched choice": 1}
-        share = round(100 * best.share)
-        assert f"1. {best.action} ({share} %, {best.recalls} records)" in question
 
     @pytest.mark.parametrize("wrong", [{"choice": 9, "action": ""}, {"action": "x"}, "", "two"])
     def test_where_unsure_take_the_first_where_the_model_names_none(self, wrong: Reply) -> None:
@@ -835,10 +764,9 @@ class TestListedActions:
         reasoner = PromptedReasoner(llm, SHOP, FALLBACK, EMBEDDER)
         state = replace(STATE, admissible=(SEARCH, "click[Next >]"))
         assert reasoner.act(state, RECALLS).action == "search[red shirt]"
-        system, question = (message.content for message in llm.prompts[0])
+        question = llm.prompts[0][-1].content
         assert "search[your own keywords]; click[Next >]" in question
         assert "with long sleeves" not in question
-        assert "but in search[your own keywords] words of your own" in system
 
     def test_give_replies_the_length_of_the_longest(self) -> None:
         """One that a model copies word for word is not cut."""
@@ -865,23 +793,15 @@ class TestBudgets:
         return replace(one, tuple=replace(one.tuple, goal="buy a shirt"))
 
     def test_keep_the_product_that_an_example_opened(self) -> None:
-        reasoner = prompted(lambda _: {**NOTED, "action": "x"}, prompt_tokens=2000)
-        reasoner.act(STATE, [self.example(n) for n in range(5)])
-        question = model(reasoner).prompts[0][-1].content
+        question = shown(STATE, [self.example(n) for n in range(5)], prompt_tokens=2000)
         for part in question.split("Example ")[1:]:
             (code,) = re.findall(r"action: click\[(\w+)\]", part)
             assert f"[{code}]\n" in part.partition("action:")[0]
             assert f"${int(code[-2:])}.99" in part
 
     def test_keep_candidates_and_prices_that_were_seen_earlier(self) -> None:
-        course = (
-            (STEPS[0][0], "search[shirt]"),
-            (self.PAGE, "click[B07D6JNW33]"),
-            ("Blue.", "back"),
-        )
-        reasoner = prompted(lambda _: {**NOTED, "action": "x"})
-        reasoner.act(replace(STATE, course=course), ())
-        done = model(reasoner).prompts[0][-1].content.split("<done>")[1].split("</done>")[0]
+        course = ((STEPS[0][0], "search[shirt]"), (self.PAGE, "click[x]"), ("Blue.", "back"))
+        done = done_in(shown(replace(STATE, course=course)))
         assert all(f"[B07D6JNW{n:02}]" in done and f"${n}.99" in done for n in range(40))
 
     @pytest.mark.parametrize("tokens", [1000, 1500, 2000, 3000, 6000])
@@ -893,11 +813,8 @@ class TestBudgets:
 
     def test_of_a_long_course_leave_the_latest_steps(self) -> None:
         course = tuple((f"{n} {self.PAGE}", f"go to {n} " + "far " * 40) for n in range(90))
-        reasoner = prompted(lambda _: {**NOTED, "action": "x"}, prompt_tokens=2000)
-        reasoner.act(replace(STATE, course=course), ())
-        numbers = re.findall(
-            r"^(\d+)\. go to", model(reasoner).prompts[0][-1].content, re.MULTILINE
-        )
+        question = shown(replace(STATE, course=course), prompt_tokens=2000)
+        numbers = re.findall(r"^(\d+)\. go to", question, re.MULTILINE)
         assert numbers[-1] == "90"
         assert [int(n) for n in numbers] == list(range(int(numbers[0]), 91))
 
@@ -917,11 +834,9 @@ class TestBudgets:
         visit = ((self.PAGE, "click[B07D6JNW33]"), ("[back]\n[more]", "click[more]"))
         again = ((features, "click[back]"), ("[back]\n[more]", "click[back]"))
         course = ((STEPS[0][0], "search[shirt]"), *visit, *again, *visit, *again)
-        reasoner = prompted(lambda _: {**NOTED, "action": "x"}, prompt_tokens=2500)
-        reasoner.act(replace(STATE, goal="buy a shirt, number 33", course=course), ())
-        question = model(reasoner).prompts[0][-1].content
-        known = question.split("<known>")[1].split("</known>")[0]
-        done = question.split("<done>")[1].split("</done>")[0]
+        state = replace(STATE, goal="buy a shirt, number 33", course=course)
+        question = shown(state, prompt_tokens=2500)
+        known, done = question.split("<known>")[1].split("</known>")[0], done_in(question)
         assert "[B07D6JNW33] A shirt of many colours, number 33 $33.99 (opened at step 2" in known
         assert "1. search[shirt]\n" in done
         assert "7. click[more]: [back] It is made of wool." in done
@@ -929,13 +844,10 @@ class TestBudgets:
         assert "[…]" not in done
 
     def test_show_items_of_types_whole_where_they_fit(self) -> None:
-        def types(question: str) -> Reply:
-            names = [{"name": "few", "members": [1]}, {"name": "many", "members": [2]}]
-            return {"types": names}
-
+        types = types_of(("few", [1]), ("many", [2]))
         items = [f"{self.PAGE}\n{end}" for end in ("It fits.", "It is too small.")]
         for tokens, whole in ((6000, True), (1000, False)):
-            reasoner = prompted(types, prompt_tokens=tokens)
+            reasoner = prompted(in_turn(types), prompt_tokens=tokens)
             reasoner.cluster_observations(items)
             question = model(reasoner).prompts[0][-1].content
             assert all(" ".join(item.split()) in question for item in items) is whole
@@ -969,9 +881,8 @@ class TestHistoriesOfThePaper:
         state = replace(STATE, notes=notes, history=History(notes.assessment, notes.summary))
         state = replace(state, course=(), opening="", admissible=None)
         assert reasoner.act(state, RECALLS).action == "take letter 1"
-        system, question = (message.content for message in model(reasoner).prompts[-1])
+        question = model(reasoner).prompts[-1][-1].content
         assert "2 steps" in question
-        assert not [word for word in ("held", "sub-goals are complete", "proof") if word in system]
         assert not [word for word in ("actions left", "<done>", "<start>") if word in question]
 
     def test_are_what_formation_writes_in_the_papers_way(self) -> None:
@@ -990,13 +901,8 @@ class TestThoughts:
         llm = Scripted(in_turn({"thought": "I look.", **NOTED, "action": "take letter 1"}))
         reasoner = PromptedReasoner(llm, card, FALLBACK, EMBEDDER, PromptedOptions(thought="short"))
         assert reasoner.act(STATE, RECALLS).action == "take letter 1"
-        assert list(form_of(llm.forms[0]).schema["properties"]) == [
-            "thought",
-            "held",
-            "proof",
-            "complete",
-            "action",
-        ]
+        properties = form_of(llm.forms[0]).schema["properties"]
+        assert list(properties) == ["thought", "held", "proof", "complete", "action"]
         assert "what of the address is verified" in llm.prompts[0][0].content
 
 
@@ -1036,25 +942,6 @@ class TestTicks:
         *present, older = (messages[-1].content for messages in model(reasoner).prompts)
         assert all("Your notes:" in question for question in present)
         assert "Your notes, which you last checked after step 2:" in older
-
-
-@pytest.mark.parametrize(
-    ("left", "text"),
-    [(8, "You have 8 actions left."), (1, "This is your last action."), (None, None)],
-)
-def test_the_model_is_told_how_many_actions_are_left(left: int | None, text: str | None) -> None:
-    reasoner = prompted(in_turn({**NOTED, "action": "x"}))
-    reasoner.act(replace(STATE, steps_left=left), ())
-    question = model(reasoner).prompts[0][-1].content
-    assert (text in question) if text else ("left" not in question and "last" not in question)
-
-
-def test_sub_goals_are_asked_for_with_the_kind_of_world_and_its_actions() -> None:
-    reasoner = prompted(in_turn(SUB_GOALS))
-    reasoner.annotate(GOAL, STEPS[:1])
-    system = model(reasoner).prompts[0][0].content
-    assert "You send letters." in system
-    assert "- take THING: pick up" in system
 
 
 class TestProposals:
@@ -1155,7 +1042,7 @@ class TestComparing:
         assert reasoner.cluster_goals(items) == FALLBACK.cluster_goals(items)
         assert model(reasoner).prompts == []
 
-    def test_is_told_the_task_and_how_long_processes_come_out(self) -> None:
+    def test_shows_how_long_processes_come_out(self) -> None:
         steps = tuple((f"go to desk {n}", "Nothing.") for n in range(60))
         posted, waited = (
             Process(GOAL, "An office.", (*steps, (last, "So.")), (0.5,) * 61)

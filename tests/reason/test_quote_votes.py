@@ -9,26 +9,13 @@ from ldm.reason.offline import OfflineReasoner, _quotes
 from ldm.reason.quote_votes import QuoteWeights
 from ldm.types import History, Past, Recall, StateActionTuple
 from tests.embedder import BagOfWords
+from tests.reason.scripted import a_recall
 
 FILM = "In which town was the director of the film {} born?"
 
 
 def recalled(goal: str, past: Past, observation: str, action: str) -> StateActionTuple:
-    history = History("", "", past)
-    return StateActionTuple(
-        goal=goal,
-        history=history,
-        observation=observation,
-        action=action,
-        kind="bridge",
-        env="toy",
-        split="train",
-        task_id="train/1",
-        source="1",
-        trajectory_id="t",
-        step=len(past),
-        origin="expert",
-    )
+    return a_recall(goal, past, observation, action).tuple
 
 
 def vote(present: tuple[str, Past, str], *tuples: StateActionTuple) -> list[tuple[str, float]]:

@@ -67,7 +67,3 @@ def test_commands_keep_vectors_in_the_user_s_cache(
     assert command_runtime().embeddings == tmp_path / "ldm" / "embeddings"
     monkeypatch.setenv("LDM_EMBEDDING_CACHE", "off")
     assert command_runtime().embeddings is None
-
-
-def test_from_python_nothing_is_kept_unless_asked_for() -> None:
-    assert Runtime().embeddings is None

@@ -81,12 +81,6 @@ def test_the_trial_that_counts_is_shown_unless_another_is_named() -> None:
     assert "    the vote decided: go to sink 75.0 %, look 25.0 %" in first
 
 
-def test_an_error_is_told_in_its_last_line() -> None:
-    printed = lines(episode(error="Traceback:\n  somewhere\nValueError: no fig\n"))
-    assert "error: ValueError: no fig" in printed
-    assert lines(episode(error="\n \n"))[2].startswith("error: score")
-
-
 def test_tuples_of_episodes_that_ended_in_an_error_are_not_counted() -> None:
     (b, a) = sorted(
         tuple_uses([episode(), episode(), episode(error="x")], {}), key=lambda u: -u.followed

@@ -137,20 +137,12 @@ class TestLabels:
 
 
 @pytest.mark.parametrize(
-    ("agents", "expected"),
-    [
-        (
-            ("react", "standard"),
-            ["--models.max-usd, --models.max-calls: the limit applies to each of 2 runs."],
-        ),
-        (("react", "random"), []),
-    ],
+    ("agents", "said"), [(("react", "standard"), True), (("react", "random"), False)]
 )
-def test_limits_hold_for_each_run_that_calls_a_model(
-    agents: tuple[str, ...], expected: list[str]
-) -> None:
+def test_limits_hold_for_each_run_that_calls_a_model(agents: tuple[str, ...], said: bool) -> None:
     messages: list[str] = []
     models = {"llm": "m", "max_usd": 1.0, "max_calls": 5}
     specs = [replace(SPEC, agent=agent, models=models) for agent in agents]
     say_limits(specs, Runtime(message=messages.append))
-    assert messages == expected
+    expected = "--models.max-usd, --models.max-calls: the limit applies to each of 2 runs."
+    assert messages == [expected] * said

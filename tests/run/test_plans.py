@@ -13,7 +13,7 @@ from ldm.run.runtime import Runtime
 from tests.agents.washer import reply
 from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
-from tests.run.recorded import TOY, only_run
+from tests.run.recorded import TOY
 
 __all__ = ["serve"]
 
@@ -76,11 +76,3 @@ def test_what_attempts_are_shown_is_shown_in_the_evaluation(
         if len(body["messages"]) > 1
     }
     assert requests == {(True, True), (True, False), (False, True), (False, False)}
-
-
-def test_a_single_plan_is_resumed_as_one(place: Path, server: FakeServer, runtime: Runtime) -> None:
-    made = ldm.optimize_plan(SPEC, runtime=runtime)
-    again = ldm.resume(only_run("autoplan"), runtime=runtime)
-    assert isinstance(again, ldm.OptimisedPlan)
-    assert again.plan == made.plan
-    assert again.path == made.path

@@ -8,36 +8,19 @@ from pathlib import Path
 import pytest
 
 from ldm.reporting import Findings, Measure, Reporting
-from ldm.run.results import (
-    Report,
-    as_json,
-    describe_decisions,
-    describe_replies,
-    lines,
-    score_interval,
-)
+from ldm.run import results
+from ldm.run.results import Report, as_json, lines, score_interval
 from ldm.run.statistics import summarize
-from ldm.types import End, EpisodeResult, Task, Usage
+from ldm.types import End
+from tests.run.test_statistics import result
 
 
 def report(*scores: float, last: End = "done") -> Report:
-    results = tuple(
-        EpisodeResult(
-            task=Task(str(i), "shop", "test", "buy", "buy"),
-            agent="a",
-            trials=1,
-            submitted=0,
-            end=last if i == len(scores) - 1 else "done",
-            score=score,
-            success=score == 1.0,
-            env_steps=3,
-            invalid=0,
-            usage=Usage(),
-            seconds=0.1,
-        )
-        for i, score in enumerate(scores)
+    episodes = tuple(
+        replace(result(i, score == 1.0), score=score, end="done") for i, score in enumerate(scores)
     )
-    return Report("shop", "test", "a", False, Path("runs/x"), summarize(results), results)
+    episodes = (*episodes[:-1], replace(episodes[-1], end=last))
+    return Report("shop", "test", "a", False, Path("runs/x"), summarize(episodes), episodes)
 
 
 def test_a_mean_score_is_told_with_its_interval() -> None:
@@ -73,54 +56,35 @@ REPORTING = Reporting(
 
 def test_an_agent_tells_figures_of_its_own() -> None:
     scored = report(0.5, 1.0, 0.0)
-    scored = replace(
-        scored, summary=summarize(scored.results, reporting=REPORTING), reporting=REPORTING
-    )
+    summary = summarize(scored.results, reporting=REPORTING)
+    scored = replace(scored, summary=summary, reporting=REPORTING)
     text_lines = lines(scored)
-    at = text_lines.index("depth, how deep it went, on average: 1.50 (buy 1.50).")
+    at = text_lines.index("depth, how deep it went, on average: 1.50 (heat 1.50).")
     assert text_lines[at + 1] == "It looked 3 times."
     fields = as_json(scored)
     assert (fields["depth"], fields["looks"]) == (1.5, 3)
-    assert fields["by_kind"]["buy"]["depth"] == 1.5
+    assert fields["by_kind"]["heat"]["depth"] == 1.5
     assert "width" not in fields
     data = scored.summary.as_data()
-    assert data["overall"]["depth"] == data["by_kind"]["buy"]["depth"] == 1.5
+    assert data["overall"]["depth"] == data["by_kind"]["heat"]["depth"] == 1.5
     assert "measures" not in data["overall"]
 
 
-def test_agents_that_tell_nothing_have_none() -> None:
-    scored = report(0.5, 1.0)
-    assert scored.summary.overall.measures == {}
-    assert "measures" not in as_json(scored)
-
-
 def test_who_decided_is_told_in_words() -> None:
-    assert describe_decisions({"replies": 7, "malformed": 1}) == ""
-    assert describe_decisions({"decided by memory": 7}) == (
-        "Decided by memory: 7 of 7 steps; by the model: 0."
-    )
+    assert results.describe_decisions({"replies": 7, "malformed": 1}) == ""
     counts = {"decided by memory": 1000, "consulted: unsure": 230, "consulted: far": 4}
-    assert describe_decisions(counts) == (
+    assert results.describe_decisions(counts) == (
         "Decided by memory: 1,000 of 1,234 steps; by the model: 234 (nothing near was recalled 4; "
         "the recalls did not agree 230)."
     )
 
 
 def test_what_became_of_replies_is_told_in_words() -> None:
-    assert describe_replies({"matched exact": 3}) == ""
-    counts = {
-        "replies": 40,
-        "malformed": 1,
-        "loose": 2,
-        "dropped": 3,
-        "types by the aid": 4,
-        "misplaced": 5,
-        "unseen": 6,
-        "asked again": 9,
-        "matched exact": 7,
-        "matched none": 8,
-    }
-    assert describe_replies(counts) == (
+    assert results.describe_replies({"matched exact": 3}) == ""
+    names = ("malformed", "loose", "dropped", "types by the aid", "misplaced", "unseen")
+    counts = {name: number for number, name in enumerate(names, 1)}
+    counts |= {"replies": 40, "asked again": 9, "matched exact": 7, "matched none": 8}
+    assert results.describe_replies(counts) == (
         "Malformed replies: 1 of 40 (2.5 %); 2 understood although not in the requested form; "
         "3 further actions in the same reply were dropped; 4 named no usable types: made "
         "offline instead; 5 notes spoke of another step and were left out; 6 notes named what "

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ldm import records
 from ldm.config import Evaluate, Section
 from ldm.errors import LdmError
 from ldm.run import evaluate
@@ -22,7 +21,7 @@ from ldm.run.results import Report
 from ldm.run.runner import finished
 from ldm.run.runtime import OnEpisode, Playing, Runtime
 from ldm.runs import Run
-from ldm.types import EpisodeResult, Task, TimeStep, Trajectory
+from ldm.types import EpisodeResult, Task, TimeStep
 from tests.run.recorded import TOY
 from tests.toy import ToyEnv, ToyOptions
 
@@ -73,17 +72,6 @@ def unbuildable() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PlayerBuilder, "__call__", refuse)
         yield
-
-
-def test_results_and_trajectories_are_merged_in_task_order(tmp_path: Path) -> None:
-    evaluation = begun(tmp_path)
-    (report,) = evaluation.play()
-    run = evaluation.members[0].run
-    assert [result.task for result in report.results] == list(TASKS)
-    assert records.read(run.directory / "episodes.jsonl", EpisodeResult) == list(report.results)
-    trajectories = records.read(run.directory / "trajectories.jsonl", Trajectory)
-    assert [trajectory.task for trajectory in trajectories] == list(TASKS)
-    assert not run.parts.exists()
 
 
 def test_one_and_two_workers_give_identical_files(tmp_path: Path) -> None:
@@ -137,13 +125,6 @@ def test_a_finished_run_is_read_and_not_played_again(tmp_path: Path) -> None:
             again = resumed(evaluation.members[0].run, episodes=episodes)
             assert again.play(retry_errors=retry_errors) == (report,)
             assert heard == list(report.results)
-
-
-def test_the_budget_ends_every_episode(tmp_path: Path) -> None:
-    spec = replace(SPEC, agent=Section.read({"name": "random", "budget": 3}))
-    (report,) = begun(tmp_path, spec).play()
-    assert all(result.env_steps <= 3 for result in report.results)
-    assert any(result.end == "budget" for result in report.results)
 
 
 def test_the_summary_is_derived_and_comes_back(tmp_path: Path) -> None:

@@ -128,10 +128,8 @@ class TestCallbacks:
         reports = ldm.evaluate_all(
             EVALUATION, Grid(control="none"), runtime=recorder.runtime(runs=Path("elsewhere"))
         )
-        assert [(label, total) for label, total, _ in recorder.bars] == [
-            ("ldm on ToyEnv", 4),
-            ("ldm control=none on ToyEnv", 4),
-        ]
+        labels = [(label, total) for label, total, _ in recorder.bars]
+        assert labels == [("ldm on ToyEnv", 4), ("ldm control=none on ToyEnv", 4)]
         for report, (_, _, notes) in zip(reports, recorder.bars, strict=True):
             rate = 100 * (report.summary.overall.success_rate or 0)
             assert notes[-1] == f"success {rate:.1f} %"

@@ -119,18 +119,8 @@ def test_the_optimisation_of_a_plan(
     def commands() -> None:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         brief = ("--iterations", 2, "--batch", 1, "--plan.pool", 2, "--plan.steps", 50)
-        run(
-            "autoplan",
-            "--env",
-            "alfworld",
-            "--kind",
-            "heat",
-            *brief,
-            "--llm",
-            "cook",
-            "--workers",
-            1,
-        )
+        kind = ("--env", "alfworld", "--kind", "heat")
+        run("autoplan", *kind, *brief, "--llm", "cook", "--workers", 1)
         monkeypatch.delenv("OPENAI_BASE_URL")
 
     def functions() -> None:
@@ -142,10 +132,8 @@ def test_the_optimisation_of_a_plan(
         assert "microwave" in result.plan.plan
 
     first, second = both(place, monkeypatch, commands, functions)
-    plans = [
-        comparable((one / "plans" / "alfworld-heat.json").read_text("utf-8"), one)
-        for one in (first, second)
-    ]
+    file = Path("plans", "alfworld-heat.json")
+    plans = [comparable((one / file).read_text("utf-8"), one) for one in (first, second)]
     assert plans[0] == plans[1]
     runs = files(first / "runs", first)
     assert any(name.endswith("llm.jsonl") for name, _ in runs)

@@ -72,16 +72,6 @@ class TestPlaying:
         assert {s.thought for s in trial.steps} == {"on."}
         assert {s.temperature for _, s in llm.requests} == {0.0}
 
-    def test_each_action_follows_from_a_thought_in_a_call_of_its_own(self) -> None:
-        llm = in_turn(lines("first the sink. | go to sink", "then a shelf. | go to shelf 1"))
-        play(llm, budget=2)
-        thought, action, next_thought, _ = llm.prompts
-        assert thought.endswith("Your thought, in one line that begins with Think:")
-        assert action.endswith("in one line that begins with Act:")
-        assert "first the sink." not in thought
-        assert "Think: first the sink.\n</so-far>" in action
-        assert "Think: first the sink.\nAct: go to sink\nObservation: " in next_thought
-
     def test_thought_and_action_may_be_joined_in_one_call(self) -> None:
         task = ToyEnv().tasks("test")[0]
         llm = in_turn(f"Think: on.\nAct: {action}" for action in expert(task))
@@ -137,13 +127,6 @@ class TestPlaying:
 
 
 class TestWhatItIsShown:
-    def test_is_the_grammar_without_the_rules_of_the_world(self) -> None:
-        env = ToyEnv()
-        llm = always("Act: go to sink")
-        play(llm, budget=1)
-        assert not any(env.card.rules in m[0].content for m, _ in llm.requests)
-        assert all(form in llm.requests[0][0][0].content for form in env.card.actions)
-
     def test_is_the_whole_card_if_asked_for(self) -> None:
         llm = always("Act: go to sink")
         play(llm, budget=1, card="full")
@@ -156,12 +139,6 @@ class TestWhatItIsShown:
         secrets = ("microwave", "fridge", "sinkbasin", "lamp", "knife", "closed", "at most one")
         assert not [word for word in secrets if word in texts]
         assert [word for word in secrets if word in " ".join([ALFWORLD.rules, *ALFWORLD.actions])]
-
-    def test_names_the_possible_actions_only_if_asked_to(self) -> None:
-        for admissible in (False, True):
-            llm = always("Act: go to sink")
-            play(llm, budget=1, admissible=admissible)
-            assert ["Actions that are possible now" in p for p in llm.prompts] == [admissible] * 2
 
     def test_decides_what_the_formaliser_knows(self) -> None:
         """What is possible now is no help where the agent does not see it."""
@@ -260,11 +237,6 @@ class TestPlans:
         assert AutoPlanAgent.sources(options, "toy") == {"train/fetch-0", "train/wash-0"}
         AutoPlanAgent.check_kinds(replace(options, iteration=2), "toy", {"fetch", "wash"})
 
-    def test_may_be_left_out_for_comparison(self) -> None:
-        llm = always("Act: go to sink")
-        play(llm, budget=1)
-        assert "Your plan" not in llm.requests[0][0][0].content
-
     def test_name_what_may_not_be_evaluated(self, plans: Path) -> None:
         options = AutoPlanOptions(plans=str(plans))
         assert AutoPlanAgent.sources(options, "toy") == {"train/fetch-0", "train/wash-0"}
@@ -283,11 +255,3 @@ class TestPlans:
         path.write_text('{"env": "toy"}')
         with pytest.raises(LdmError, match=r"toy-fetch\.json"):
             read(path)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"top_p": 0}, {"temperature": -1}, {"reply": 0}, {"iteration": -1}]
-)
-def test_options_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"at least|above"):
-        AutoPlanOptions(**wrong)

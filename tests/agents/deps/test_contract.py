@@ -18,7 +18,7 @@ from ldm.worlds.minecraft import Minecraft
 from tests.agents.deps.workshop import Workshop
 from tests.agents.loop_contract import SPLITS, make_agent
 from tests.agents.scripted import ODD, Scripted, always, babbling
-from tests.agents.test_planners_contract import PLANS as DIVISIONS
+from tests.agents.test_contracts import PLANS as DIVISIONS
 
 EVERYWHERE = {**SPLITS, "workshop": "test", "minecraft": "test"}
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -109,13 +109,6 @@ def test_a_model_without_room_is_an_error_that_says_so(method: Method) -> None:
     result, _ = run_episode(env, make_agent("deps", llm, method=method), env.tasks("test")[0])
     assert result.end == "error"
     assert "ContextTooLong" in result.error
-
-
-def test_what_it_may_not_be_used_for_is_said(everywhere: dict[str, Environment]) -> None:
-    env = everywhere["toy"]
-    agent = make_agent("deps", always(""), method="cap")
-    result, _ = run_episode(env, agent, env.tasks("test")[0])
-    assert "has none" in result.error
 
 
 def test_budgets_are_those_of_the_paper_where_it_has_one() -> None:

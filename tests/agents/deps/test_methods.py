@@ -23,9 +23,9 @@ from ldm.types import Task
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
 from tests.agents.deps.ideal import Ideal, play
-from tests.agents.deps.test_loop import FIRST, SECOND, THIRD, WHY, ideal
-from tests.agents.deps.workshop import CARD, Workshop, WorkshopOptions
-from tests.agents.scripted import Scripted, always, in_turn
+from tests.agents.deps.test_loop import FIRST, SECOND, THIRD, WHY
+from tests.agents.deps.workshop import CARD, Workshop
+from tests.agents.scripted import always, in_turn
 from tests.conftest import Golden
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "deps"
@@ -270,10 +270,3 @@ class TestDemonstrations:
         play(env, llm, task, shots=0, rounds=0)
         assert "Example" not in llm.prompts[0]
         assert not list(DepsAgent.sources(DepsOptions(shots=0), "minecraft"))
-
-
-def test_the_ideal_model_of_the_workshop_is_asked_for_what_the_method_is() -> None:
-    model = ideal()
-    llm: Scripted = model.model()
-    play(Workshop(WorkshopOptions()), llm, method="dep")
-    assert model.requests[0] == "plan"

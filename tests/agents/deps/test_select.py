@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from ldm.agents.deps.plans import Goal, Plan
-from ldm.agents.deps.select import (
-    AtRandom,
-    InOrder,
-    MostSimilar,
-    Soonest,
-    candidates,
-    scaled,
-)
+from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Soonest, candidates, scaled
 from ldm.types import TimeStep
 from tests.agents.deps.workshop import CARD
+from tests.embedder import BagOfWords
 
 NOW = TimeStep("Time: 0 of 6000.\nInventory: 2 stick.")
 LOG, PLANKS, WOOL, COBBLE = (
@@ -73,22 +64,8 @@ def test_the_random_arm_depends_on_its_seed_alone() -> None:
     assert len(Counter(draws(1))) == 3
 
 
-class Words:
-    """An embedder by words that texts share."""
-
-    name, dimension = "words", 64
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        rows = np.zeros((len(texts), self.dimension), np.float32)
-        for row, text in enumerate(texts):
-            for word in text.lower().replace(".", " ").replace(",", " ").split():
-                rows[row, sum(map(ord, word)) % self.dimension] += 1
-        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-        return rows
-
-
 def test_the_similarity_arm_takes_what_is_nearest_to_what_is_seen() -> None:
-    arm = MostSimilar(Words)
+    arm = MostSimilar(BagOfWords)
     assert arm.choose((LOG, WOOL), TimeStep("wool")) == WOOL
     assert arm.choose((LOG, WOOL), TimeStep("log")) == LOG
 

@@ -56,19 +56,15 @@ OPENING = "Your task is to: x."
 
 @pytest.mark.parametrize(
     ("conversation", "field"),
-    [
-        ({"game": GAME, "conversations": None}, "conversations"),
-        ({"game": GAME, "conversations": "hello"}, "conversations"),
-        (line(OPENING), "conversations"),
-        ({"game": GAME, "conversations": [OPENING, "look"]}, "conversations.0"),
-        ({"game": GAME, "conversations": [{"from": "gpt", "value": "x"}]}, "conversations.0.from"),
-        (line(OPENING, " "), "conversations.1.value"),
-        (line("A room.", "look"), "conversations.0.value"),
-        (line(OPENING, "look", game=7), "game"),
-        (line(OPENING, "look", game="train/x"), "game"),
-        (line(OPENING, "look", game="train/make_soup-1/trial"), "game"),
-    ],
-)
+    [({"game": GAME, "conversations": None}, "conversations"),
+     ({"game": GAME, "conversations": "hello"}, "conversations"), (line(OPENING), "conversations"),
+     ({"game": GAME, "conversations": [OPENING, "look"]}, "conversations.0"),
+     ({"game": GAME, "conversations": [{"from": "gpt", "value": "x"}]}, "conversations.0.from"),
+     (line(OPENING, " "), "conversations.1.value"),
+     (line("A room.", "look"), "conversations.0.value"), (line(OPENING, "look", game=7), "game"),
+     (line(OPENING, "look", game="train/x"), "game"),
+     (line(OPENING, "look", game="train/make_soup-1/trial"), "game")],
+)  # fmt: skip
 def test_faults_are_named_by_file_line_and_field(conversation: dict[str, Any], field: str) -> None:
     assert detect(conversation)
     problem = parse(conversation, "x.jsonl", 7)

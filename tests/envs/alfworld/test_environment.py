@@ -116,10 +116,6 @@ def test_a_demanded_dialect_is_spoken_throughout(shipped: list[Trajectory]) -> N
     env.close()
 
 
-def test_before_a_game_text_stays_as_it_is() -> None:
-    assert ALFWorld().localize("move mug 1 to desk 1") == "move mug 1 to desk 1"
-
-
 def test_admissible_actions_can_be_hidden() -> None:
     env = ALFWorld(ALFWorldOptions(admissible=False))
     now = env.reset(env.tasks("demo_test")[0])

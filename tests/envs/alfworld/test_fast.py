@@ -32,22 +32,6 @@ def test_a_fork_goes_its_own_way(game: Game) -> None:
         assert now == expected
 
 
-def test_a_start_is_fresh(game: Game) -> None:
-    engine = FastEngine()
-    first = engine.start(game)
-    for command in plan(game):
-        last = engine.step(command)
-    assert last.won
-    assert engine.start(game) == first
-
-
-def test_an_impossible_command_changes_nothing(game: Game) -> None:
-    engine = FastEngine()
-    before = engine.start(game)
-    after = engine.step("open sesame")
-    assert after == replace(before, feedback="Nothing happens.")
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

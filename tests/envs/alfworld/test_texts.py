@@ -35,14 +35,11 @@ def test_things_of_a_type_are_numbered_from_the_last_id() -> None:
 
 @pytest.mark.parametrize(
     ("put", "move"),
-    [
-        ("put mug 1 in/on desk 12", "move mug 1 to desk 12"),
-        ("You put the mug 1 in/on the desk 1.", "You move the mug 1 to the desk 1."),
-        ("go to desk 1", "go to desk 1"),
-        ("move to desk 1", "move to desk 1"),
-        ("put mug in/on desk", "put mug in/on desk"),
-    ],
-)
+    [("put mug 1 in/on desk 12", "move mug 1 to desk 12"),
+     ("You put the mug 1 in/on the desk 1.", "You move the mug 1 to the desk 1."),
+     ("go to desk 1", "go to desk 1"), ("move to desk 1", "move to desk 1"),
+     ("put mug in/on desk", "put mug in/on desk")],
+)  # fmt: skip
 def test_the_dialects_translate_into_each_other(put: str, move: str) -> None:
     assert translate(put, "move") == move == translate(move, "move")
     assert translate(move, "put") == put == translate(put, "put")

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.webshop.catalogue import Files
+from ldm.envs.webshop.catalogue import Files, Product
+from ldm.envs.webshop.goals import Drawer, Goals
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.envs.webshop.titles import Titles, parser_version
 from ldm.envs.webshop.world import World
-from tests.envs.webshop.shop import small_shop
+from tests.envs.webshop.shop import products_of, small_shop
 
 #: A title → its nouns.
 Parses = dict[str, tuple[str, ...]]
@@ -21,6 +22,25 @@ Parses = dict[str, tuple[str, ...]]
 def lines(path: Path) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]
+
+
+def edge_files(golden: Path, *, human: bool = False) -> Files:
+    """The products that are odd in some way."""
+    edge = golden / "edge"
+    instructions = edge / "items_human_ins.json" if human else None
+    return Files(edge / "items.json", edge / "items_ins.json", instructions)
+
+
+def human_goals(official: Path, golden: Path) -> tuple[list[Product], Goals]:
+    """Products and the goals that people wrote, with prices that were drawn before."""
+    files = Files.find(official, human=False)
+    files = Files(files.products, files.attributes, golden / "items_human_ins_13.json")
+    products, _ = products_of(files)
+    prices = json.loads((golden / "prices.json").read_text())
+    drawer = Drawer()  # a fresh seed for the caps
+    for product in products:
+        drawer.take(product, amount=prices[product.asin])
+    return products, Goals(products, drawer.finish())
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 from ldm.envs.webshop.catalogue import Files, Product, read_products, stream_array
 from ldm.errors import LdmError
 from ldm.records import Problem
-from tests.envs.webshop.conftest import lines
+from tests.envs.webshop.conftest import edge_files, lines
 from tests.envs.webshop.shop import annotation, products_of, raw, write_shop
 
 
@@ -23,12 +23,6 @@ def one(tmp_path: Path, **changes: Any) -> Product:
     ((parsed,), problems) = read(write_shop(tmp_path, [product], {product["asin"]: annotation(0)}))
     assert not problems
     return parsed
-
-
-def test_products_come_in_the_order_of_the_file(small: Path) -> None:
-    products, problems = read(small)
-    assert [product.asin for product in products] == [f"B{i:09d}" for i in range(30)]
-    assert problems == []
 
 
 def test_option_names_are_lower_case_and_values_stripped_too(tmp_path: Path) -> None:
@@ -132,20 +126,10 @@ def test_missing_and_ambiguous_files_are_named(tmp_path: Path, small: Path) -> N
         Files.find(tmp_path, human=False)
 
 
-def test_a_product_survives_being_written() -> None:
-    product = Product(
-        "B1", "t", "d", ("b",), (("size", ("s",)),), (1.0, 2.0), "c", "q", "a › b", ("x",)
-    )
-    assert Product.from_json(json.loads(json.dumps(product.as_json()))) == product
-
-
 @pytest.mark.parametrize("human", [False, True])
 def test_the_edge_products_load_as_officially(golden: Path, human: bool) -> None:
     edge = golden / "edge"
-    instructions = edge / "items_human_ins.json" if human else None
-    products, problems = products_of(
-        Files(edge / "items.json", edge / "items_ins.json", instructions)
-    )
+    products, problems = products_of(edge_files(golden, human=human))
     assert problems == []
     loaded = json.loads((edge / f"loaded_human_goals_{human}.json").read_text())["products"]
     for ours, theirs in zip(products, loaded, strict=True):

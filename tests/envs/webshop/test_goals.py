@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ldm.envs.webshop.catalogue import Files
-from ldm.envs.webshop.goals import NO_CAP, Drawer, Goal, Goals, draw, shuffled
+from ldm.envs.webshop.goals import NO_CAP, Goal, Goals, draw, shuffled
 from ldm.envs.webshop.store import Catalogue
-from tests.envs.webshop.conftest import lines
+from tests.envs.webshop.conftest import edge_files, human_goals, lines
 from tests.envs.webshop.shop import annotation, products_of, raw, write_shop
 
 
@@ -53,15 +53,7 @@ def test_prices_and_goals_are_those_of_official_code(catalogue: Catalogue, golde
 
 
 def test_human_goals_are_those_of_the_official_code(official: Path, golden: Path) -> None:
-    files = Files.find(official, human=False)
-    files = Files(files.products, files.attributes, golden / "items_human_ins_13.json")
-    products, _ = products_of(files)
-    # The golden goals were made with prices that were drawn before, and a fresh seed for the caps.
-    prices = json.loads((golden / "prices.json").read_text())
-    drawer = Drawer()
-    for product in products:
-        drawer.take(product, amount=prices[product.asin])
-    goals = Goals(products, drawer.finish())
+    _, goals = human_goals(official, golden)
     theirs = lines(golden / "goals_human_13.jsonl")
     assert [as_official(goal) for goal in goals] == [without_chance(goal) for goal in theirs]
 
@@ -69,9 +61,7 @@ def test_human_goals_are_those_of_the_official_code(official: Path, golden: Path
 @pytest.mark.parametrize("human", [False, True])
 def test_the_edge_goals_are_those_of_the_official_code(golden: Path, human: bool) -> None:
     edge = golden / "edge"
-    instructions = edge / "items_human_ins.json" if human else None
-    files = Files(edge / "items.json", edge / "items_ins.json", instructions)
-    products, _ = products_of(files)
+    products, _ = products_of(edge_files(golden, human=human))
     prices = draw(products)
     loaded = json.loads((edge / f"loaded_human_goals_{human}.json").read_text())["prices"]
     assert dict(zip((p.asin for p in products), prices.amounts.tolist(), strict=True)) == loaded

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +8,13 @@ from typing import Any
 import pytest
 
 from ldm.envs.webshop import pages
-from ldm.envs.webshop.catalogue import Files, Product
+from ldm.envs.webshop.catalogue import Product
 from ldm.envs.webshop.pages import Layout, Session
 from ldm.envs.webshop.render import render
 from ldm.envs.webshop.store import Settings, open_catalogue
 from ldm.envs.webshop.titles import Titles
 from ldm.envs.webshop.world import World
-from tests.envs.webshop.conftest import lines
+from tests.envs.webshop.conftest import edge_files, lines
 
 
 def compare(world: World, session: Session, theirs: dict[str, Any], layout: Layout) -> None:
@@ -63,12 +62,11 @@ def test_pages_and_rewards_are_the_official_ones_step_by_step(world: World, gold
 @pytest.mark.slow
 def test_so_are_those_of_the_edge_products(golden: Path, parsed: Titles) -> None:
     edge = golden / "edge"
-    files = Files(edge / "items.json", edge / "items_ins.json")
-    world = World(open_catalogue(files, Settings()), titles=parsed)
+    world = World(open_catalogue(edge_files(golden), Settings()), titles=parsed)
     assert replay(world, edge / "episodes.jsonl") == 293
     assert replay(world, edge / "episodes_show_attrs.jsonl", Layout(attributes=True)) == 8
-    files = Files(edge / "items.json", edge / "items_ins.json", edge / "items_human_ins.json")
-    world = World(open_catalogue(files, Settings(human=True)), titles=parsed)
+    human = open_catalogue(edge_files(golden, human=True), Settings(human=True))
+    world = World(human, titles=parsed)
     assert replay(world, edge / "episodes_human.jsonl") == 10
 
 
@@ -220,8 +218,3 @@ def test_pages_can_hold_another_number_of_products(small_world: World) -> None:
         asins += [node.text for node in page if node.kind == "link"]
         session = act(small_world, session, "click[next >]")
     assert asins == [f"B{i:09d}" for i in range(30)]
-
-
-def test_the_address_of_the_options_is_json(item_page: Session, small_world: World) -> None:
-    chosen = act(small_world, item_page, "click[rose]")
-    assert json.loads(chosen.url.rsplit("/", 1)[-1]) == {"color": "rose"}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.webshop.catalogue import Files, Product
-from ldm.envs.webshop.goals import NO_CAP, Drawer, Goal, Goals, draw, shuffled
+from ldm.envs.webshop.catalogue import Product
+from ldm.envs.webshop.goals import NO_CAP, Goal, Goals, draw, shuffled
 from ldm.envs.webshop.reward import Reward, alike, color, reward
 from ldm.envs.webshop.store import Catalogue
 from ldm.envs.webshop.titles import Titles
-from tests.envs.webshop.conftest import Parses, lines
+from tests.envs.webshop.conftest import Parses, edge_files, human_goals, lines
 from tests.envs.webshop.shop import products_of
 
 SHIRT = Product(
@@ -73,25 +73,17 @@ def test_exact_purchases(catalogue: Catalogue, golden: Path, parses: Parses) -> 
     assert sum(row["reward"] < 1 for row in rows) > 200
 
 
-def test_human_goals(official: Path, golden: Path, catalogue: Catalogue, parses: Parses) -> None:
-    files = Files.find(official, human=False)
-    files = Files(files.products, files.attributes, golden / "items_human_ins_13.json")
-    products, _ = products_of(files)
-    drawer = Drawer()
-    for product, amount in zip(products, catalogue.amounts.tolist(), strict=True):
-        drawer.take(product, amount=amount)
-    goals = Goals(products, drawer.finish())
+def test_human_goals(official: Path, golden: Path, parses: Parses) -> None:
+    products, goals = human_goals(official, golden)
     assert check(golden / "rewards_human.jsonl", goals, products, Titles(parses)) == 163
 
 
 @pytest.mark.slow
 def test_rewards_of_the_edge_products_are_the_official_ones(golden: Path, parsed: Titles) -> None:
-    edge = golden / "edge"
-    files = Files(edge / "items.json", edge / "items_ins.json")
-    products, _ = products_of(files)
+    products, _ = products_of(edge_files(golden))
     prices = draw(products)
     goals = Goals(products, prices, shuffled(int(prices.counts.sum())))
-    assert check(edge / "rewards.jsonl", goals, products, parsed) == 287
+    assert check(golden / "edge/rewards.jsonl", goals, products, parsed) == 287
 
 
 def test_titles_are_parsed_officially(catalogue: Catalogue, parses: Parses, parsed: Titles) -> None:

@@ -93,13 +93,6 @@ def test_equal_scores_come_by_rank() -> None:
     assert index.search("words", 2) == (2, 3)
 
 
-def test_a_repeated_word_counts_each_time() -> None:
-    index = index_of(["red lamp", "blue lamp", "red", "blue"])
-    ((_, once), *_) = index.scored("red")
-    ((_, twice), *_) = index.scored("red red")
-    assert twice == pytest.approx(2 * once)
-
-
 @pytest.mark.parametrize("query", ["", " ", "the of and", "unheard", "!!!"])
 def test_a_query_without_known_words_finds_nothing(query: str) -> None:
     assert index_of(["red lamp", "blue lamp"]).search(query) == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 from ldm.cli.options import listed_ids
 from ldm.envs.alfworld import ALFWorld
 from ldm.types import Task
-from tools.alfworld.deps10 import EPISODES, TEN, WEIGHTS, choices, listing, places_in
+from tools.alfworld.deps10 import EPISODES, choices, listing, places_in
 
 GAMES = {
     "pick": "pick_and_place_simple-{}-None-{}-{}",
@@ -25,12 +25,6 @@ def game(kind: str, thing: str, place: str, number: int) -> Task:
 
 def places(table: dict[str, int]) -> Callable[[Task], int]:
     return lambda task: table.get(task.id, 20)
-
-
-def test_the_kinds_have_the_weights_of_table_6() -> None:
-    counts = {kind: sum(one.kind == kind for one in TEN) for kind in WEIGHTS}
-    assert counts == WEIGHTS
-    assert sum(WEIGHTS.values()) == len(TEN) == 10
 
 
 def test_games_with_object_and_place_come_before_all_others() -> None:

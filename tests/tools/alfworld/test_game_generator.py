@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
 
 from ldm import records
 from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.games import KINDS, Game, own_games
+from ldm.envs.alfworld.games import Game, own_games
 from ldm.errors import LdmError
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
@@ -34,16 +33,6 @@ def test_the_shipped_games_are_those_that_the_generator_makes(games: list[Game])
 def test_another_seed_makes_other_households(games: list[Game]) -> None:
     others = {game.digest for game in generate("demo_train", 2, seed=1)}
     assert others.isdisjoint(game.digest for game in games)
-
-
-def test_households_have_closed_places_and_many_objects(games: list[Game]) -> None:
-    for game in games:
-        places = re.findall(r"\(receptacleAtLocation ", game.problem)
-        objects = re.findall(r"\(inReceptacle ", game.problem.split("(:goal")[0])
-        assert 7 <= len(places) <= 25
-        assert 11 <= len(objects) <= 22
-        assert "(openable " in game.problem
-        assert game.kind in KINDS.values()
 
 
 def test_rooms_have_only_things_that_can_lie_there() -> None:

@@ -33,11 +33,6 @@ def test_the_expert_plays_the_shipped_episodes(shipped: list[Trajectory]) -> Non
         assert solve(env, episode.task) == episode
 
 
-def test_a_tower_takes_seven_moves(shipped: list[Trajectory]) -> None:
-    towers = [one for one in shipped if one.task.kind == "towers_of_hanoi"]
-    assert {len(one.steps) for one in towers} == {7}
-
-
 @PHYSICS
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_puts_right_what_a_noisy_hand_did_wrong(kind: str) -> None:

@@ -51,17 +51,6 @@ def test_the_shipped_files_are_those_that_the_generator_makes(shop: Shop) -> Non
     assert all(nouns.values())
 
 
-def test_it_is_large_and_varied(shop: Shop) -> None:
-    assert len(shop.items) >= 600
-    assert len({item["category"] for item in shop.items}) == 12
-    assert len({item["asin"] for item in shop.items}) == len(shop.items)
-    assert len({item["name"] for item in shop.items}) > 0.7 * len(shop.items)
-    goals = [goal for instructions in shop.instructions.values() for goal in instructions]
-    assert len(goals) >= 400
-    assert len({goal["instruction"] for goal in goals}) > 0.95 * len(goals)
-    assert any(item["pricing"].count("$") == 2 for item in shop.items)
-
-
 def test_another_seed_makes_another_shop(shop: Shop) -> None:
     other = generate(seed=1)
     assert {i["asin"] for i in other.items}.isdisjoint(i["asin"] for i in shop.items)
@@ -119,19 +108,6 @@ def test_the_shipped_sessions_are_the_experts(env: WebShop, sessions: list[Traje
     by_id = {task.id: task for task in env.tasks("demo_train")}
     for session in sessions[::20]:
         assert solve(env, by_id[session.task.id], seed=SEED) == session
-
-
-def test_the_expert_shops_as_a_careful_person_does(sessions: list[Trajectory]) -> None:
-    assert len({t.task.source for t in sessions}) == len(sessions) == 100
-    assert sum(t.score for t in sessions) / len(sessions) > 0.9
-    assert min(t.score for t in sessions) >= 0.5
-    first = Counter(t.steps[0].action for t in sessions)
-    assert all(action.startswith("search[") for action in first)
-    assert not any(t.task.goal in t.steps[0].action for t in sessions)
-    actions = Counter(step.action for t in sessions for step in t.steps)
-    assert actions["click[Buy Now]"] == len(sessions)
-    assert actions.keys() >= {"click[Features]", "click[Description]", "click[< Prev]"}
-    assert any(len(t.steps) > 15 for t in sessions)
 
 
 def test_no_session_shows_a_reward(sessions: list[Trajectory]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
 from ldm.worlds.minecraft.rules import RuleSet, load_rules
 from ldm.worlds.minecraft.tasks import listed_tasks
-from tools.minecraft.solver import Plan, obstacle, shortest
+from tools.minecraft.solver import Plan, shortest
 
 PLANS = json.loads((Path(__file__).parent / "plans.json").read_text("utf-8"))
 
@@ -39,11 +39,6 @@ def test_so_many_printed_numbers_of_skills_are_reproduced(rules: RuleSet, equal:
     goals = {task.word: PLANS[task.word][rules] for task in listed_tasks()}
     same = [t.word for t in listed_tasks() if goals[t.word] and goals[t.word]["goals"] == t.skills]
     assert len(same) == equal
-
-
-def test_only_quartz_is_out_of_reach_and_the_reason_is_named() -> None:
-    assert [word for word, plan in PLANS.items() if plan["vanilla"] is None] == ["quartz_block"]
-    assert "nothing in this world yields nether_quartz_ore" in obstacle("quartz_block", "vanilla")
 
 
 def test_smelting_is_fuelled_and_leftovers_are_used() -> None:
