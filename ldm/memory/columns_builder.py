@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, IdSet, Vectors, outcome_text
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.index import IndexedTuple
 from ldm.types import Past, tuple_id
 
 if TYPE_CHECKING:
@@ -143,10 +143,3 @@ def numbers_of(row: IndexedTuple) -> dict[str, int | float]:
         "observation_type": row.observation_type,
         "reach": row.reach,
     }
-
-
-def digest(rows: Sequence[IndexedTuple], of: Generation, batches: Iterable[BatchIndex]) -> str:
-    """Return the digest of tuples of one environment (`Columns.digest`)."""
-    builder = ColumnsBuilder(rows[0].tuple.env if rows else "", 1)
-    builder.add_rows(rows, np.zeros((len(rows), 2), np.float32))
-    return builder.collected()[0].digest(of, batches)

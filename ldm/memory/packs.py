@@ -108,11 +108,6 @@ def export_pack(location: str, env: str, path: Path, generation: int | None = No
     return len(contents.rows)
 
 
-def is_pack(path: Path) -> bool:
-    """Return whether a file is a zip archive, like packs."""
-    return path.is_file() and zipfile.is_zipfile(path)
-
-
 def import_pack(location: str, path: Path) -> Generation:
     """Import a pack into `location`, which must have no memory of its environment.
 
