@@ -8,11 +8,8 @@ after it are removed when the memory is next opened or purged.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -72,7 +69,7 @@ def purge(
             for part in parts:
                 snapshot.write(str(new), part.contents)
             snapshot.publish(str(new), complete, ())
-            _write(location, new, on_progress)
+            _write(new, parts, on_progress)
             with store_errors(location):
                 _replace(place, new)
         finally:
@@ -87,52 +84,25 @@ def _parts(location: str) -> list[Whole]:
         return [Whole(store.load(env), present) for env, present in store.complete().items()]
 
 
-def _write(location: str, new: Path, on_progress: OnProgress) -> None:
-    """Have another process write and check the database of the snapshots in `new`.
+def _write(new: Path, parts: Sequence[Whole], on_progress: OnProgress) -> None:
+    """Write the memories to the database in `new`; raise MemoryStoreError if it then differs.
 
-    Chroma writes uninitialised memory to its files, which in this process may hold purged texts.
+    What Chroma leaves uninitialised in its files is cleared when it is closed.
     """
-    code = (
-        "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-        "from ldm.memory.purging import main; main(sys.argv[2])"
-    )
-    command = [sys.executable, "-P", "-c", code, json.dumps(sys.path), str(new)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as child:  # noqa: S603
-        assert child.stdout is not None and child.stderr is not None  # noqa: S101, PT018 - pipes
-        for line in child.stdout:
-            done, total = map(int, line.split())
-            on_progress("rewrite", done, total)
-        complaint = child.stderr.read().strip()
-    if child.returncode:
-        reason = (complaint.splitlines() or ["no reason was given"])[-1]
-        raise MemoryStoreError(
-            f"The memory at {location} could not be rewritten: {reason}.",
-            "It is unchanged. Free disk space if it is full; otherwise report this.",
-        )
-
-
-def main(new: str) -> None:
-    """Write the database of the snapshots in a folder, printing the number of written tuples.
-
-    Raises MemoryStoreError if the database then differs from the snapshots.
-    """
-    catalog = snapshot.catalog(new)
-    assert catalog is not None  # noqa: S101 - `purge` wrote it
-    total = sum(present[-1].tuples for present in catalog.generations.values())
-    done = 0
-    for present in catalog.generations.values():
-        contents = snapshot.read(new, present)
-        assert contents is not None  # noqa: S101 - `purge` wrote it
-        with open_store(new) as store:
+    done, total = 0, sum(len(part.contents.rows) for part in parts)
+    for contents, present in ((part.contents, part.generations) for part in parts):
+        with open_store(str(new)) as store:
             for written in store.add_memory(contents, present):
                 done += written
-                sys.stdout.write(f"{done} {total}\n")
-                sys.stdout.flush()
-        with open_store(new) as store:
+                on_progress("rewrite", done, total)
+        with open_store(str(new)) as store:
             again = store.load(contents.generation.env)
         if again.rows != contents.rows or not _same_vectors(again, contents):
-            raise MemoryStoreError("The new database differs from what was written to it.")
+            raise MemoryStoreError(
+                f"The memory at {new.parent} could not be rewritten: the new database differs from"
+                " what was written to it.",
+                "It is unchanged. Free disk space if it is full; otherwise report this.",
+            )
 
 
 def _same_vectors(one: Contents, other: Contents) -> bool:
