@@ -40,13 +40,7 @@ if TYPE_CHECKING:
     from ldm.memory.building import BuildResult, build
     from ldm.memory.changes import Selection, extend, generations, hide, rollback
     from ldm.memory.exemplars import Exemplar
-    from ldm.memory.formation import (
-        Failures,
-        FormationOptions,
-        form_batch,
-        plan_batches,
-        tuples_of,
-    )
+    from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_batches, tuples_of
     from ldm.memory.growing import GrowingMemory
 
 #: Maximum number of batches that a message names.

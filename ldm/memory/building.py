@@ -206,10 +206,7 @@ class _GenerationBuilder:
         }
 
     def _form(
-        self,
-        plans: Sequence[BatchPlan],
-        on_trajectory: Callable[[], None],
-        added: ColumnsBuilder,
+        self, plans: Sequence[BatchPlan], on_trajectory: Callable[[], None], added: ColumnsBuilder
     ) -> None:
         """Form the batches, concurrently if the reasoner can, and store them in order.
 

@@ -251,11 +251,7 @@ class Retriever:
         return self._of_kinds.get(kind, self._of_kinds[""])
 
     def search(
-        self,
-        query: Query,
-        batches: Sequence[str],
-        k: int,
-        hidden: NDArray[np.bool_] | None = None,
+        self, query: Query, batches: Sequence[str], k: int, hidden: NDArray[np.bool_] | None = None
     ) -> list[Recall]:
         """Return the best `k` recalls over `batches`, the most similar first within each scope.
 

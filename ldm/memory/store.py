@@ -326,11 +326,7 @@ class Store:
         return vectors
 
     def _pages(
-        self,
-        collection: Any,
-        size: int,
-        include: list[str],
-        where: dict[str, Any] | None = None,
+        self, collection: Any, size: int, include: list[str], where: dict[str, Any] | None = None
     ) -> Iterator[Any]:
         if collection is None:
             return

@@ -15,16 +15,7 @@ from typing import Any
 from ldm.embed import Embedder
 from ldm.llm import LLM, Completion
 from ldm.parallel import map_concurrently
-from ldm.reason import (
-    Agreement,
-    Answer,
-    Clustering,
-    Notes,
-    Process,
-    Reasoner,
-    State,
-    TypeView,
-)
+from ldm.reason import Agreement, Answer, Clustering, Notes, Process, Reasoner, State, TypeView
 from ldm.reason.budget import OVERHEAD, Budget
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL
 from ldm.reason.excerpts import finding
