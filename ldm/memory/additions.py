@@ -250,16 +250,10 @@ def drop(location: str, env: str, trajectories: Collection[str] | None = None) -
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Full:
-    """Additions that fill a batch. batching: as in `FormationOptions`."""
-
-    additions: tuple[Addition, ...]
-    batching: Literal["kind", "mixed"]
-
-
-def first_full(entries: Sequence[Addition], batch_size: int) -> Full | None:
-    """Return the first additions that fill a batch, or None.
+def first_full(
+    entries: Sequence[Addition], batch_size: int
+) -> tuple[Sequence[Addition], Literal["kind", "mixed"]] | None:
+    """Return the first additions that fill a batch, and how they are batched, or None.
 
     The result depends on the order of the additions only, not on when this is called. If there are
     many of many kinds, none of which fills a batch, the oldest form a mixed one.
@@ -269,8 +263,7 @@ def first_full(entries: Sequence[Addition], batch_size: int) -> Full | None:
         kind = one.trajectory.task.kind
         counts[kind] += 1
         if counts[kind] == batch_size:
-            members = (e for e in entries[:number] if e.trajectory.task.kind == kind)
-            return Full(tuple(members), "kind")
+            return [e for e in entries[:number] if e.trajectory.task.kind == kind], "kind"
         if number == MOST_BATCHES * batch_size:
-            return Full(tuple(entries[:batch_size]), "mixed")
+            return entries[:batch_size], "mixed"
     return None

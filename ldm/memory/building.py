@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError
@@ -36,9 +35,6 @@ from ldm.memory.store import Store
 from ldm.parallel import iterate_concurrently
 from ldm.reason import Reasoner
 from ldm.types import Trajectory
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,8 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     env = trajectories[0].task.env
     with writing(location) as store:
         if rebuild:
-            _begin_rebuild(store, env)
+            if store.generations(env):  # otherwise it may be an interrupted rebuild to resume
+                store.drop(env)
             if not is_server(location):
                 additions.drop(location, env)
         newest = _newest_generation(store, env, embedder.name)
@@ -310,9 +307,3 @@ def _newest_generation(store: Store, env: str, embedder: str) -> Generation | No
     if store.embedder(env) != embedder:
         store.drop(env)
     return None
-
-
-def _begin_rebuild(store: Store, env: str) -> None:
-    """Drop the environment's complete memory, but keep an interrupted rebuild to resume."""
-    if store.generations(env):
-        store.drop(env)

@@ -79,14 +79,6 @@ class Contents:
         return Contents(generation, batches, Rows(columns), of_rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """All generations of one environment's memory, oldest first, and the newest one's contents."""
-
-    contents: Contents
-    generations: tuple[Generation, ...]
-
-
 def kinds_of(columns: Columns, hidden: NDArray[np.bool_] | None) -> KindWeights:
     """Train the kind classifier on the tuples that are not hidden, or on all if all are hidden."""
     if hidden is not None and not hidden.all():

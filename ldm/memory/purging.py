@@ -24,7 +24,7 @@ from ldm.memory.access import locked, open_store
 from ldm.memory.addresses import is_server
 from ldm.memory.chroma import store_errors
 from ldm.memory.columns_builder import ColumnsBuilder
-from ldm.memory.contents import Contents, Whole
+from ldm.memory.contents import Contents
 from ldm.memory.directory import CALLS, DATABASE, check_directory
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
 from ldm.memory.known_vectors import OnProgress
@@ -33,6 +33,8 @@ from ldm.memory.rows import Rows
 
 #: Folder inside a memory for the new database.
 NEW = ".purging"
+#: All of one environment: the contents of its newest generation, and all of these.
+_Part = tuple[Contents, tuple[Generation, ...]]
 
 
 def purge(
@@ -61,13 +63,17 @@ def purge(
         with store_errors(location):
             shutil.rmtree(new, ignore_errors=True)
         try:
+            with open_store(location) as store:
+                parts = [(store.load(name), held) for name, held in store.complete().items()]
             parts = [
-                _without(part, purged) if part.contents.generation.env == env else part
-                for part in _parts(location)
+                _without(contents, present, purged)
+                if present[-1].env == env
+                else (contents, present)
+                for contents, present in parts
             ]
-            complete = {part.contents.generation.env: part.generations for part in parts}
-            for part in parts:
-                snapshot.write(str(new), part.contents)
+            complete = {present[-1].env: present for _, present in parts}
+            for contents, _ in parts:
+                snapshot.write(str(new), contents)
             snapshot.publish(str(new), complete, ())
             _write(new, parts, on_progress)
             with store_errors(location):
@@ -79,18 +85,13 @@ def purge(
     additions.drop(location, env, {row.tuple.trajectory_id for row in rows})
 
 
-def _parts(location: str) -> list[Whole]:
-    with open_store(location) as store:
-        return [Whole(store.load(env), present) for env, present in store.complete().items()]
-
-
-def _write(new: Path, parts: Sequence[Whole], on_progress: OnProgress) -> None:
+def _write(new: Path, parts: Sequence[_Part], on_progress: OnProgress) -> None:
     """Write the memories to the database in `new`; raise MemoryStoreError if it then differs.
 
     What Chroma leaves uninitialised in its files is cleared when it is closed.
     """
-    done, total = 0, sum(len(part.contents.rows) for part in parts)
-    for contents, present in ((part.contents, part.generations) for part in parts):
+    done, total = 0, sum(len(contents.rows) for contents, _ in parts)
+    for contents, present in parts:
         with open_store(str(new)) as store:
             for written in store.add_memory(contents, present):
                 done += written
@@ -143,9 +144,8 @@ def _is_segment(name: str) -> bool:
         return False
 
 
-def _without(part: Whole, purged: frozenset[str]) -> Whole:
+def _without(contents: Contents, present: Sequence[Generation], purged: frozenset[str]) -> _Part:
     """Return a memory as if it had never held these tuples."""
-    contents = part.contents
     columns = contents.rows.columns
     rest = np.flatnonzero(~columns.named(purged))
     if not len(rest):
@@ -178,14 +178,14 @@ def _without(part: Whole, purged: frozenset[str]) -> Whole:
     }
     generations: list[Generation] = []
     hidden: frozenset[str] = frozenset()
-    for generation in part.generations:
+    for generation in present:
         shrunk = _shrunk(left, generation, purged, tasks)
         if generation.origin == "forgotten" and purged & {*generation.hidden} - hidden:
             # Its settings may name them.
             shrunk = replace(shrunk, settings={"chosen": "tuples that were purged later"})
         hidden = frozenset(generation.hidden)
         generations.append(shrunk)
-    return Whole(left.at(generations[-1]), tuple(generations))
+    return left.at(generations[-1]), tuple(generations)
 
 
 def _shrunk(

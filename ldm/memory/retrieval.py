@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ldm.memory import ranking
 from ldm.memory.columns import Columns, Vectors, id_of
 from ldm.memory.index import BatchIndex
-from ldm.memory.ranking import DECIMALS, Score
+from ldm.memory.ranking import DECIMALS
 from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
@@ -221,17 +222,10 @@ class _GoalView:
 class Retriever:
     """The search over the rows of one generation and their batches."""
 
-    def __init__(
-        self,
-        batches: Sequence[BatchIndex],
-        rows: Rows,
-        vectors: Vectors,
-        score: Score | None = None,
-    ) -> None:
-        """Take n rows, sorted by cell, and their vectors; score: None for the mean cosine."""
+    def __init__(self, batches: Sequence[BatchIndex], rows: Rows, vectors: Vectors) -> None:
+        """Take n rows, sorted by cell, and their vectors."""
         self._rows = rows
         self._vectors = vectors
-        self._score = score or Score()
         columns = rows.columns
         # Numbers instead of texts, because a widened search compares thousands of rows.
         self._ids = columns["id"]
@@ -358,7 +352,7 @@ class Retriever:
             waiting, similar = np.concatenate([waiting, rows]), np.concatenate([similar, new])
             ready = np.ones(len(waiting), np.bool_)
             if start < total:
-                ready = similar > self._score.bound(float(candidates.cosines[start]))
+                ready = similar > ranking.bound(float(candidates.cosines[start]))
             yield from self._described(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
 
@@ -367,7 +361,7 @@ class Retriever:
     ) -> NDArray[np.float64]:
         numbers, place = np.unique(self._vectors.observations[rows], return_inverse=True)
         observations = np.vecdot(self._vectors.numbered(numbers), query.observation_vector)
-        return self._score.score(goals, observations[place])
+        return ranking.score(goals, observations[place])
 
     def _recalled(
         self,
