@@ -149,15 +149,13 @@ class _GenerationBuilder:
                 self.on_progress("form", done, len(new))
 
         advance(sum(len(plan.trajectories) for plan in plans if plan.id in complete))
-        base = self._base_contents
+        base = stored(self.store, self.env, self.base.number) if self.base else None
         before = (base.rows.columns, base.vectors) if base else None
         added = ColumnsBuilder(self.env, self.embedder.dimension, before)
         self._form([plan for plan in plans if plan.id not in complete], advance, added)
         with self._timed("check"):
             if complete:  # batches of an interrupted build have to be read
-                rows, vectors = self.store.rows(
-                    self.env, self.number, self.embedder.dimension, base
-                )
+                rows, vectors = self.store.rows(self.env, self.number, self.embedder.dimension)
             else:
                 columns, vectors = added.collected()
                 rows = Rows(columns)
@@ -170,10 +168,6 @@ class _GenerationBuilder:
         return BuildResult(
             self.env, generation, batches, rows, len(new), 0, self.left_out, self.seconds
         )
-
-    @property
-    def _base_contents(self) -> Contents | None:
-        return stored(self.store, self.env, self.base.number) if self.base else None
 
     def _resume(self, plans: Sequence[BatchPlan]) -> set[str]:
         """Return the ids of usable batches of an interrupted build; remove its other data."""
@@ -193,8 +187,7 @@ class _GenerationBuilder:
         failures = {t.id: self.options.warns(t) for p in plans for t in p.trajectories if failed(t)}
         if not failures:
             return set()
-        dimension = self.embedder.dimension
-        rows, _ = self.store.rows(self.env, self.number, dimension, self._base_contents)
+        rows, _ = self.store.rows(self.env, self.number, self.embedder.dimension)
         return {
             row.batch
             for row in rows.after(self.number - 1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, IdSet, Vectors, outcome_text
+from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, Vectors, outcome_text
 from ldm.memory.index import IndexedTuple
 from ldm.types import Past, tuple_id
 
@@ -58,11 +58,10 @@ class ColumnsBuilder:
         self._dimension = dimension
         self._base = base
         self.known = Interned(base[0].texts, base[0].pasts.tolist()) if base else Interned()
-        self._present = base[0].ids if base else IdSet(())
         self._first_vector = len(base[1].distinct) if base else 0
         self._vectors: dict[bytes, int] = {}
         self._values: dict[str, list[Any]] = {name: [] for name in (*TEXTS, *NUMBERS)}
-        self._ids: set[int] = set()
+        self._ids: set[int] = set(base[0]["id"].tolist()) if base else set()
 
     def vector(self, vector: bytes) -> int:
         """Return the number of a vector, given as float32 bytes."""
@@ -74,7 +73,7 @@ class ColumnsBuilder:
         step = int(numbers["step"])
         name = tuple_id(self._env, texts["task_id"], texts["trajectory_id"], step, *origin)
         number = int(name, 16)
-        if number in self._ids or name in self._present:
+        if number in self._ids:
             return
         self._ids.add(number)
         self._values["id"].append(number)
@@ -109,7 +108,7 @@ class ColumnsBuilder:
         distinct = np.frombuffer(b"".join(self._vectors), np.float32).reshape(-1, self._dimension)
         if self._base:
             before, vectors = self._base
-            if not self._ids:
+            if not self._values["id"]:
                 return before, vectors
             values = {n: np.concatenate([before[n], column]) for n, column in values.items()}
             distinct = np.concatenate([vectors.distinct, distinct])

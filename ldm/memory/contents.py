@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ldm.memory.columns import Columns, IdSet, Vectors
+from ldm.memory.columns import Columns, Vectors
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindWeights, trained
@@ -35,7 +35,7 @@ class Contents:
     vectors: Vectors
     kinds: KindWeights | None = None
 
-    def recallable(self) -> IdSet:
+    def recallable(self) -> frozenset[str]:
         """Return the ids of the tuples that the generation does not hide."""
         columns = self.rows.columns
         return columns.take(~columns.named(self.generation.hidden)).ids
@@ -83,8 +83,7 @@ def kinds_of(columns: Columns, hidden: NDArray[np.bool_] | None) -> KindWeights:
     """Train the kind classifier on the tuples that are not hidden, or on all if all are hidden."""
     if hidden is not None and not hidden.all():
         columns = columns.take(~hidden)
-    goals, kinds = zip(*columns.pairs("goal", "kind"), strict=True)
-    return trained(goals, kinds)
+    return trained(frozenset(columns.pairs("goal", "kind")))
 
 
 def empty(generation: Generation) -> Contents:

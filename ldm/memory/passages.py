@@ -80,7 +80,7 @@ def vectors_of(content: str) -> list[str]:
 
 
 def add_passage(
-    builder: ColumnsBuilder, generation: int, content: str, vectors: Mapping[str, bytes]
+    builder: ColumnsBuilder, generation: int, content: str | bytes, vectors: Mapping[str, bytes]
 ) -> None:
     """Add the tuples of a passage; raise KeyError if one of its vectors is missing."""
     passage = json.loads(content)
