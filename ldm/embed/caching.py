@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ldm.embed.disk import VectorFile
 
 #: Maximum vectors in memory; the texts of an episode repeat a lot.

@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryStoreError
@@ -37,8 +38,6 @@ from ldm.reason import Reasoner
 from ldm.types import Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ldm.memory.exemplars import Exemplar
     from ldm.memory.growing import GrowingMemory
 

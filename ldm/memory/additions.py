@@ -19,9 +19,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import IO, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
@@ -30,9 +31,6 @@ from ldm.memory.directory import ADDED, additions_of
 from ldm.memory.formation import texts_of
 from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Reward, Trajectory, stable_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Multiple of the batch size at which additions of many kinds form a mixed batch.
 MOST_BATCHES = 4

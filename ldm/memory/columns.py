@@ -12,16 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm import records
 from ldm.memory.index import BatchIndex, Generation
 from ldm.types import Outcome, stable_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Columns that hold numbers of texts. outcome: as JSON, "" if none was recorded.
 TEXTS = (

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, Vectors, outcome_text
 from ldm.memory.index import IndexedTuple
 from ldm.types import Past, tuple_id
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Interned:

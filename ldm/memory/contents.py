@@ -14,7 +14,7 @@ from ldm.memory.rows import Rows
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, product, tee
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.memory import ranking
 from ldm.memory.columns import Columns, Vectors, id_of
@@ -26,9 +27,6 @@ from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
 from ldm.types import Recall
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Rows compared in the first part; each further part is twice as large.
 FIRST_ROWS = 256

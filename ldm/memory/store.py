@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import MemoryStoreError, RecordError
@@ -27,9 +28,6 @@ from ldm.memory.index import FORMAT, BatchIndex, Generation, IndexedTuple
 from ldm.memory.passages import add_passage, passages, vectors_of
 from ldm.memory.rows import Rows
 from ldm.types import stable_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 T = TypeVar("T")
 #: Chroma refuses writes of more than 5,461 rows; smaller ones keep the progress bar moving.
