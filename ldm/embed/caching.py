@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from ldm.embed.disk import VectorFile
 
 #: Maximum vectors in memory; the texts of an episode repeat a lot.
 CACHE_SIZE = 20_000
@@ -26,22 +27,10 @@ class Encoder(Protocol):
         ...
 
 
-class Vectors(Protocol):
-    """A store of computed vectors, which may lack any of them."""
-
-    def read(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the stored vectors by text."""
-        ...
-
-    def write(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Store the vectors if possible."""
-        ...
-
-
 class CachingEmbedder:
     """An embedder that asks an encoder only for texts that are new. Thread-safe."""
 
-    def __init__(self, encoder: Encoder, stored: Vectors | None = None) -> None:
+    def __init__(self, encoder: Encoder, stored: VectorFile | None = None) -> None:
         """Wrap `encoder`. stored: keeps vectors beyond this process."""
         self.encoder = encoder
         self.name = encoder.name

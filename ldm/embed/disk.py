@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import time
 import weakref
 import zlib
 from collections.abc import Mapping, Sequence
@@ -18,17 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ldm.embed.caching import Encoder
 
-FILE = "vectors.sqlite"
-#: Maximum bytes of the file; beyond it the least recently used vectors are dropped.
+FILE = "embeddings.sqlite"
+#: Maximum bytes of the file; beyond it all vectors are dropped, and those in use come again.
 LIMIT = 200_000_000
-#: The share of the limit that is then kept.
-KEPT = 0.75
 #: Vectors written between two checks of the file's size.
 BETWEEN_CHECKS = 1_000
 #: Seconds to wait for another process that writes: about the time to compute a vector.
@@ -41,17 +37,13 @@ PROBES = (
     "heat some egg and put it in fridge.",
     "You open the drawer 1. The drawer 1 is open. In it, you see a cloth 1, and a pen 2. " * 3,
 )
-DAY = 86_400
 #: Bytes of the checksum after each vector.
 SUM = 4
 #: Suffixes of the file and of SQLite's files beside it.
 _SUFFIXES = ("", "-wal", "-shm")
 #: Maximum deviation of a vector's length from 1.
 UNIT = 1e-3
-TABLE = (
-    "CREATE TABLE IF NOT EXISTS vectors"
-    " (key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL)"
-)
+TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)"
 
 
 def remove(folder: Path) -> bool:
@@ -105,15 +97,15 @@ class VectorFile:
         return whole and abs(float(np.linalg.norm(vector)) - 1) <= UNIT
 
     def write(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Store the vectors if the file can be written now; drop old ones if it is too large."""
+        """Store the vectors if possible; drop the others if the file is too large."""
         if self._given_up:
             return
         named = [(self._key(text), vector.tobytes()) for text, vector in vectors.items()]
-        rows = [(key, vector + _sum(key, vector), _today()) for key, vector in named]
+        rows = [(key, vector + _sum(key, vector)) for key, vector in named]
         try:
             database = self._opened()
             with database:
-                database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+                database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
             self._unchecked += len(rows)
             if self._unchecked >= BETWEEN_CHECKS:
                 self._shrink(database)
@@ -121,15 +113,10 @@ class VectorFile:
             self._consider(error)
 
     def _rows(self, keys: Sequence[bytes]) -> list[tuple[bytes, Any]]:
-        """Return the keys found with their vectors; note once a day that they were used."""
+        """Return the keys found with their vectors."""
         database, marks = self._opened(), ",".join("?" * len(keys))
-        query = f"SELECT key, vector, used FROM vectors WHERE key IN ({marks})"  # noqa: S608
-        rows = database.execute(query, keys).fetchall()
-        today = _today()
-        if old := [(today, key) for key, _, used in rows if used != today]:
-            with database:
-                database.executemany("UPDATE vectors SET used = ? WHERE key = ?", old)
-        return [(key, vector) for key, vector, _ in rows]
+        query = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608
+        return database.execute(query, keys).fetchall()
 
     def _opened(self) -> sqlite3.Connection:
         if self._database is None:
@@ -145,20 +132,15 @@ class VectorFile:
         return self._database
 
     def _shrink(self, database: sqlite3.Connection) -> None:
-        """Drop the least recently used vectors if all need more than the limit."""
+        """Drop all vectors if they need more than the limit."""
         self._unchecked = 0
         [pages], [free], [size] = (
             database.execute(f"PRAGMA {name}").fetchone()
             for name in ("page_count", "freelist_count", "page_size")
         )
-        used = (pages - free) * size
-        if used <= self._limit:
-            return
-        [count] = database.execute("SELECT count(*) FROM vectors").fetchone()
-        drop = count - int(count * KEPT * self._limit / used)
-        oldest = "SELECT key FROM vectors ORDER BY used LIMIT ?"
-        with database:
-            database.execute(f"DELETE FROM vectors WHERE key IN ({oldest})", (drop,))  # noqa: S608
+        if (pages - free) * size > self._limit:
+            with database:
+                database.execute("DELETE FROM vectors")
 
     def _consider(self, error: Exception) -> None:
         """Try again later if another process is writing; otherwise give the file up."""
@@ -187,7 +169,3 @@ class VectorFile:
 def _sum(key: bytes, vector: bytes) -> bytes:
     """Return a checksum that reveals a damaged vector, or one of another text."""
     return zlib.crc32(vector, zlib.crc32(key)).to_bytes(SUM, "big")
-
-
-def _today() -> int:
-    return int(time.time()) // DAY

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.embed.pieces import cut, joined
 from ldm.embed.threads import one_blas_thread_each
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Array = NDArray[np.float32]
     #: Weight and bias.
     Parameters = tuple[Array, Array]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.embed.pieces import cut, joined
 from ldm.embed.threads import one_thread_each
 from ldm.errors import LdmError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class SentenceTransformer:

@@ -7,15 +7,12 @@ Python's logging, and its loader looks for the tokenizer on the network.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.embed import STATIC, installed
 from ldm.errors import LdmError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"

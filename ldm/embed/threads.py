@@ -13,17 +13,14 @@ _LIMITED = threading.Lock()
 
 
 @contextmanager
-def one_thread_each() -> Iterator[int]:
-    """Let torch compute with one thread per calling thread; yield its former number."""
+def one_thread_each() -> Iterator[None]:
+    """Let torch compute with one thread per calling thread."""
     import torch
 
-    threads = int(torch.get_num_threads())
-    if threads == 1:
-        yield 1
-        return
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield threads
+        yield
     finally:
         torch.set_num_threads(threads)
 
@@ -34,9 +31,6 @@ def one_blas_thread_each() -> Iterator[int]:
     with _LIMITED:
         controller = _controller()
         threads = max((library.num_threads for library in controller.lib_controllers), default=1)
-        if threads == 1:
-            yield 1
-            return
         with controller.limit(limits=1):
             yield int(threads)
 

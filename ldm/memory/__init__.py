@@ -12,19 +12,22 @@ Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says what to do.
 
 from __future__ import annotations
 
-import importlib
 import random
 from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryStoreError
+from ldm.memory.building import BuildResult, build
+from ldm.memory.changes import Selection, extend, generations, hide, rollback
 from ldm.memory.contents import Contents, kinds_of
+from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_batches, tuples_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.known_vectors import KnownVectors, OnProgress
@@ -35,18 +38,7 @@ from ldm.reason import Reasoner
 from ldm.types import Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ldm.memory.building import BuildResult, build
-    from ldm.memory.changes import Selection, extend, generations, hide, rollback
     from ldm.memory.exemplars import Exemplar
-    from ldm.memory.formation import (
-        Failures,
-        FormationOptions,
-        form_batch,
-        plan_batches,
-        tuples_of,
-    )
     from ldm.memory.growing import GrowingMemory
 
 #: Maximum number of batches that a message names.
@@ -323,7 +315,6 @@ __all__ = [
     "BatchIndex",
     "BuildResult",
     "Contents",
-    "Exemplar",
     "Failures",
     "FormationOptions",
     "Generation",
@@ -344,18 +335,3 @@ __all__ = [
     "tuples_of",
     "type_sizes",
 ]
-
-#: What forms and changes memories, loaded when first used: reading one needs none of it.
-_MODULES = {
-    **dict.fromkeys(("BuildResult", "build"), "building"),
-    **dict.fromkeys(("Failures", "FormationOptions", "form_batch"), "formation"),
-    **dict.fromkeys(("plan_batches", "tuples_of"), "formation"),
-    **dict.fromkeys(("Selection", "extend", "generations", "hide", "rollback"), "changes"),
-    "Exemplar": "exemplars",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'ldm.memory' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"ldm.memory.{_MODULES[name]}"), name)

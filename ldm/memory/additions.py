@@ -19,9 +19,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import IO, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
@@ -30,9 +31,6 @@ from ldm.memory.directory import ADDED, additions_of
 from ldm.memory.formation import texts_of
 from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Reward, Trajectory, stable_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Multiple of the batch size at which additions of many kinds form a mixed batch.
 MOST_BATCHES = 4
@@ -250,16 +248,10 @@ def drop(location: str, env: str, trajectories: Collection[str] | None = None) -
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Full:
-    """Additions that fill a batch. batching: as in `FormationOptions`."""
-
-    additions: tuple[Addition, ...]
-    batching: Literal["kind", "mixed"]
-
-
-def first_full(entries: Sequence[Addition], batch_size: int) -> Full | None:
-    """Return the first additions that fill a batch, or None.
+def first_full(
+    entries: Sequence[Addition], batch_size: int
+) -> tuple[Sequence[Addition], Literal["kind", "mixed"]] | None:
+    """Return the first additions that fill a batch, and how they are batched, or None.
 
     The result depends on the order of the additions only, not on when this is called. If there are
     many of many kinds, none of which fills a batch, the oldest form a mixed one.
@@ -269,8 +261,7 @@ def first_full(entries: Sequence[Addition], batch_size: int) -> Full | None:
         kind = one.trajectory.task.kind
         counts[kind] += 1
         if counts[kind] == batch_size:
-            members = (e for e in entries[:number] if e.trajectory.task.kind == kind)
-            return Full(tuple(members), "kind")
+            return [e for e in entries[:number] if e.trajectory.task.kind == kind], "kind"
         if number == MOST_BATCHES * batch_size:
-            return Full(tuple(entries[:batch_size]), "mixed")
+            return entries[:batch_size], "mixed"
     return None

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError
@@ -36,9 +35,6 @@ from ldm.memory.store import Store
 from ldm.parallel import iterate_concurrently
 from ldm.reason import Reasoner
 from ldm.types import Trajectory
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,8 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     env = trajectories[0].task.env
     with writing(location) as store:
         if rebuild:
-            _begin_rebuild(store, env)
+            if store.generations(env):  # otherwise it may be an interrupted rebuild to resume
+                store.drop(env)
             if not is_server(location):
                 additions.drop(location, env)
         newest = _newest_generation(store, env, embedder.name)
@@ -152,15 +149,13 @@ class _GenerationBuilder:
                 self.on_progress("form", done, len(new))
 
         advance(sum(len(plan.trajectories) for plan in plans if plan.id in complete))
-        base = self._base_contents
+        base = stored(self.store, self.env, self.base.number) if self.base else None
         before = (base.rows.columns, base.vectors) if base else None
         added = ColumnsBuilder(self.env, self.embedder.dimension, before)
         self._form([plan for plan in plans if plan.id not in complete], advance, added)
         with self._timed("check"):
             if complete:  # batches of an interrupted build have to be read
-                rows, vectors = self.store.rows(
-                    self.env, self.number, self.embedder.dimension, base
-                )
+                rows, vectors = self.store.rows(self.env, self.number, self.embedder.dimension)
             else:
                 columns, vectors = added.collected()
                 rows = Rows(columns)
@@ -173,10 +168,6 @@ class _GenerationBuilder:
         return BuildResult(
             self.env, generation, batches, rows, len(new), 0, self.left_out, self.seconds
         )
-
-    @property
-    def _base_contents(self) -> Contents | None:
-        return stored(self.store, self.env, self.base.number) if self.base else None
 
     def _resume(self, plans: Sequence[BatchPlan]) -> set[str]:
         """Return the ids of usable batches of an interrupted build; remove its other data."""
@@ -196,8 +187,7 @@ class _GenerationBuilder:
         failures = {t.id: self.options.warns(t) for p in plans for t in p.trajectories if failed(t)}
         if not failures:
             return set()
-        dimension = self.embedder.dimension
-        rows, _ = self.store.rows(self.env, self.number, dimension, self._base_contents)
+        rows, _ = self.store.rows(self.env, self.number, self.embedder.dimension)
         return {
             row.batch
             for row in rows.after(self.number - 1)
@@ -206,10 +196,7 @@ class _GenerationBuilder:
         }
 
     def _form(
-        self,
-        plans: Sequence[BatchPlan],
-        on_trajectory: Callable[[], None],
-        added: ColumnsBuilder,
+        self, plans: Sequence[BatchPlan], on_trajectory: Callable[[], None], added: ColumnsBuilder
     ) -> None:
         """Form the batches, concurrently if the reasoner can, and store them in order.
 
@@ -313,9 +300,3 @@ def _newest_generation(store: Store, env: str, embedder: str) -> Generation | No
     if store.embedder(env) != embedder:
         store.drop(env)
     return None
-
-
-def _begin_rebuild(store: Store, env: str) -> None:
-    """Drop the environment's complete memory, but keep an interrupted rebuild to resume."""
-    if store.generations(env):
-        store.drop(env)

@@ -85,9 +85,7 @@ def _is_unreachable(error: BaseException | None) -> bool:
     return False
 
 
-def with_store_errors(
-    method: Callable[Concatenate[Any, P], R],
-) -> Callable[Concatenate[Any, P], R]:
+def with_store_errors(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     """Wrap a repeatable method in `store_errors`, and retry it if a server does not answer.
 
     Its object has a `location`.

@@ -8,20 +8,18 @@ an episode's length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm import records
 from ldm.memory.index import BatchIndex, Generation
 from ldm.types import Outcome, stable_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Columns that hold numbers of texts. outcome: as JSON, "" if none was recorded.
 TEXTS = (
@@ -67,9 +65,9 @@ class Columns:
         return self.values[name]
 
     @property
-    def ids(self) -> IdSet:
+    def ids(self) -> frozenset[str]:
         """The tuples' ids."""
-        return IdSet(self["id"].tolist())
+        return frozenset(map(id_of, self["id"].tolist()))
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Columns:
         """Return the tuples selected by row numbers or by a mask."""
@@ -168,26 +166,6 @@ class Columns:
             of_trajectories = [i for i, text in known if text in frozenset(trajectories)]
             named |= np.isin(self["trajectory_id"], of_trajectories)
         return named
-
-
-class IdSet(Set[str]):
-    """A set of tuple ids, stored as numbers."""
-
-    def __init__(self, numbers: Iterable[int]) -> None:
-        self._numbers = frozenset(numbers)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and number_of(name) in self._numbers
-
-    def __iter__(self) -> Iterator[str]:
-        return map(id_of, self._numbers)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @classmethod
-    def _from_iterable(cls, names: Iterable[Any]) -> Any:  # used by `-` and `&`
-        return frozenset(names)
 
 
 def id_of(number: int) -> str:

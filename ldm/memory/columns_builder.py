@@ -3,16 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, IdSet, Vectors, outcome_text
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, Vectors, outcome_text
+from ldm.memory.index import IndexedTuple
 from ldm.types import Past, tuple_id
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+
+class Interned:
+    """Texts, and pasts as nodes (node before, observation, action), each once, by number."""
+
+    def __init__(self, texts: Iterable[str] = (), nodes: Iterable[Sequence[int]] = ()) -> None:
+        self.texts = {text: i for i, text in enumerate(texts)}
+        self.nodes = {tuple(node): i for i, node in enumerate(nodes)}
+        self._longest: tuple[Past, list[int]] = ((), [])
+
+    def text(self, text: str) -> int:
+        """Return the number of a text."""
+        return self.texts.setdefault(text, len(self.texts))
+
+    def node(self, parent: int, observation: str, action: str) -> int:
+        """Return the number of the node for a pair that follows node `parent`."""
+        node = parent, self.text(observation), self.text(action)
+        return self.nodes.setdefault(node, len(self.nodes))
+
+    def end_of(self, whole: Past) -> int:
+        """Return the number of the node at which a past ends.
+
+        It caches the nodes of the last long past, of which the next ones are mostly prefixes:
+        walking each past anew would take quadratic time in the length of an episode.
+        """
+        known, nodes = self._longest
+        if whole != known[: len(whole)]:
+            nodes = nodes if known == whole[: len(known)] else []
+            for pair in whole[len(nodes) :]:
+                nodes.append(self.node(nodes[-1] if nodes else NO_PAST, *pair))
+            self._longest = whole, nodes
+        return nodes[len(whole) - 1] if whole else NO_PAST
 
 
 class ColumnsBuilder:
@@ -25,25 +55,11 @@ class ColumnsBuilder:
         self._env = env
         self._dimension = dimension
         self._base = base
-        texts = base[0].texts if base else ()
-        nodes = base[0].pasts.tolist() if base else ()
-        self._texts = {text: i for i, text in enumerate(texts)}
-        self._pasts: dict[tuple[int, ...], int] = {tuple(node): i for i, node in enumerate(nodes)}
-        self._present = base[0].ids if base else IdSet(())
+        self.known = Interned(base[0].texts, base[0].pasts.tolist()) if base else Interned()
         self._first_vector = len(base[1].distinct) if base else 0
         self._vectors: dict[bytes, int] = {}
         self._values: dict[str, list[Any]] = {name: [] for name in (*TEXTS, *NUMBERS)}
-        self._ids: set[int] = set()
-        self._longest: tuple[Past, list[int]] = ((), [])
-
-    def text(self, text: str) -> int:
-        """Return the number of a text."""
-        return self._texts.setdefault(text, len(self._texts))
-
-    def past(self, parent: int, observation: str, action: str) -> int:
-        """Return the number of the node for a pair that follows node `parent`."""
-        node = parent, self.text(observation), self.text(action)
-        return self._pasts.setdefault(node, len(self._pasts))
+        self._ids: set[int] = set(base[0]["id"].tolist()) if base else set()
 
     def vector(self, vector: bytes) -> int:
         """Return the number of a vector, given as float32 bytes."""
@@ -55,35 +71,21 @@ class ColumnsBuilder:
         step = int(numbers["step"])
         name = tuple_id(self._env, texts["task_id"], texts["trajectory_id"], step, *origin)
         number = int(name, 16)
-        if number in self._ids or name in self._present:
+        if number in self._ids:
             return
         self._ids.add(number)
         self._values["id"].append(number)
         for column, text in texts.items():
-            self._values[column].append(self.text(text))
+            self._values[column].append(self.known.text(text))
         for column, value in numbers.items():
             self._values[column].append(value)
 
     def add_row(self, row: IndexedTuple, goal: bytes, observation: bytes) -> None:
         """Add a tuple with the bytes of its two vectors."""
-        past = self._past_of(row.tuple.history.past)
+        past = self.known.end_of(row.tuple.history.past)
         numbers = {"past": past, "goal_vector": self.vector(goal)}
         numbers["observation_vector"] = self.vector(observation)
         self.add(texts_of(row), {**numbers, **numbers_of(row)})
-
-    def _past_of(self, whole: Past) -> int:
-        """Return the number of the node at which a past ends.
-
-        It caches the nodes of the last long past, of which the next ones are mostly prefixes:
-        walking each past anew would take quadratic time in the length of an episode.
-        """
-        known, nodes = self._longest
-        if whole != known[: len(whole)]:
-            nodes = nodes if known == whole[: len(known)] else []
-            for pair in whole[len(nodes) :]:
-                nodes.append(self.past(nodes[-1] if nodes else NO_PAST, *pair))
-            self._longest = whole, nodes
-        return nodes[len(whole) - 1] if whole else NO_PAST
 
     def add_rows(
         self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]
@@ -104,12 +106,12 @@ class ColumnsBuilder:
         distinct = np.frombuffer(b"".join(self._vectors), np.float32).reshape(-1, self._dimension)
         if self._base:
             before, vectors = self._base
-            if not self._ids:
+            if not self._values["id"]:
                 return before, vectors
             values = {n: np.concatenate([before[n], column]) for n, column in values.items()}
             distinct = np.concatenate([vectors.distinct, distinct])
-        pasts = np.array(list(self._pasts), np.int32).reshape(-1, 3)
-        columns = Columns(self._env, tuple(self._texts), values, pasts)
+        pasts = np.array(list(self.known.nodes), np.int32).reshape(-1, 3)
+        columns = Columns(self._env, tuple(self.known.texts), values, pasts)
         columns = columns.take(columns.order())
         return columns, Vectors.of(distinct, columns)
 
@@ -143,10 +145,3 @@ def numbers_of(row: IndexedTuple) -> dict[str, int | float]:
         "observation_type": row.observation_type,
         "reach": row.reach,
     }
-
-
-def digest(rows: Sequence[IndexedTuple], of: Generation, batches: Iterable[BatchIndex]) -> str:
-    """Return the digest of tuples of one environment (`Columns.digest`)."""
-    builder = ColumnsBuilder(rows[0].tuple.env if rows else "", 1)
-    builder.add_rows(rows, np.zeros((len(rows), 2), np.float32))
-    return builder.collected()[0].digest(of, batches)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ldm.memory.columns import Columns, IdSet, Vectors
+from ldm.memory.columns import Columns, Vectors
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindWeights, trained
@@ -14,7 +14,7 @@ from ldm.memory.rows import Rows
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Contents:
     vectors: Vectors
     kinds: KindWeights | None = None
 
-    def recallable(self) -> IdSet:
+    def recallable(self) -> frozenset[str]:
         """Return the ids of the tuples that the generation does not hide."""
         columns = self.rows.columns
         return columns.take(~columns.named(self.generation.hidden)).ids
@@ -79,20 +79,11 @@ class Contents:
         return Contents(generation, batches, Rows(columns), of_rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """All generations of one environment's memory, oldest first, and the newest one's contents."""
-
-    contents: Contents
-    generations: tuple[Generation, ...]
-
-
 def kinds_of(columns: Columns, hidden: NDArray[np.bool_] | None) -> KindWeights:
     """Train the kind classifier on the tuples that are not hidden, or on all if all are hidden."""
     if hidden is not None and not hidden.all():
         columns = columns.take(~hidden)
-    goals, kinds = zip(*columns.pairs("goal", "kind"), strict=True)
-    return trained(goals, kinds)
+    return trained(frozenset(columns.pairs("goal", "kind")))
 
 
 def empty(generation: Generation) -> Contents:

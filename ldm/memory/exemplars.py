@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.memory.columns import Vectors
 from ldm.memory.ranking import DECIMALS
 from ldm.memory.rows import Rows
 from ldm.types import Outcome, Step, Task, Trajectory
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)

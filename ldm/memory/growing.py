@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
@@ -229,7 +230,7 @@ class GrowingMemory:
         with self._folding:
             pending = self._current().pending
             if pending:
-                self._form(additions.Full(pending, "kind"))
+                self._form(pending, "kind")
         newest = self._current().base
         return newest.record if newest else None
 
@@ -340,19 +341,19 @@ class GrowingMemory:
         try:
             with self._folding:
                 while full := additions.first_full(self._current().pending, self.batch_size):
-                    self._form(full)
+                    self._form(*full)
         except MemoryLocked:
             return  # another process is writing, perhaps this batch; the next addition retries
         except Exception as error:  # raised by the next call
             self._failure = error
 
-    def _form(self, full: additions.Full) -> None:
+    def _form(self, full: Sequence[Addition], batching: Literal["kind", "mixed"]) -> None:
         """Make a generation of additions and remove them from the log.
 
         It also prepares the next view, so that no other call has to wait for it.
         """
-        trajectories = [one.trajectory for one in full.additions]
-        vectors = vectors_of(full.additions)
+        trajectories = [one.trajectory for one in full]
+        vectors = vectors_of(full)
         self._forming = True
         try:
             built = build(
@@ -360,7 +361,7 @@ class GrowingMemory:
                 trajectories,
                 KnownVectors(self._embedder, vectors),
                 OfflineReasoner,
-                options=FormationOptions(self.batch_size, full.batching, failures="contrast"),
+                options=FormationOptions(self.batch_size, batching, failures="contrast"),
             )
             view = _View.of(Memory(load(self.location, self.env), self._embedder))
             if view.base is not None:

@@ -8,7 +8,6 @@ longer to load than a memory.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -36,16 +35,12 @@ class KindWeights:
     intercepts: tuple[float, ...] = ()
 
 
-def trained(goals: Sequence[str], kinds: Sequence[str]) -> KindWeights:
-    """Train on n ≥ 1 goals and their kinds, in any order.
+@lru_cache(CLASSIFIERS)
+def trained(goals: frozenset[tuple[str, str]]) -> KindWeights:
+    """Train on n ≥ 1 goals with their kinds.
 
     All kinds have the same weight, so that a kind with many goals does not attract those of others.
     """
-    return _trained(frozenset(zip(goals, kinds, strict=True)))
-
-
-@lru_cache(CLASSIFIERS)
-def _trained(goals: frozenset[tuple[str, str]]) -> KindWeights:
     examples = sorted(goals)
     names = sorted({kind for _, kind in examples})
     if len(names) == 1:

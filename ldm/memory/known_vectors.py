@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.embed import Embedder
 from ldm.memory.index import IndexedTuple
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Called with (stage, done, total) to report progress.
 OnProgress = Callable[[str, int, int], None]

@@ -22,9 +22,10 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar, get_args
+from typing import IO, Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
@@ -34,11 +35,11 @@ from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.opening import known_generations, load
-from ldm.memory.passages import OWN_NUMBERS, OWN_TEXTS, SHARED, add_passage, passages
+from ldm.memory.passages import add_passage, passages
 from ldm.memory.rows import Rows
 from ldm.memory.store import vector_id
-from ldm.text import Problem, check_file, parse_json, read_array
-from ldm.types import Origin, Outcome
+from ldm.text import check_file, read_array
+from ldm.types import Count, Origin, Outcome
 
 SUFFIX = ".ldmpack"
 MANIFEST, BATCHES, PASSAGES, VECTORS = MEMBERS = (
@@ -55,8 +56,6 @@ MAX_RATIO = 200
 MAX_LINE = 1 << 26
 #: The timestamp of every member, so that equal memories give equal bytes.
 TIME = (1980, 1, 1, 0, 0, 0)
-#: The bound on JSON values in a line: a passage has a dozen numbers per step.
-MOST_IN_A_LINE = 4 * MAX_LINE
 UNIT = 1e-3
 CHUNK = 1 << 20
 
@@ -108,11 +107,6 @@ def export_pack(location: str, env: str, path: Path, generation: int | None = No
     return len(contents.rows)
 
 
-def is_pack(path: Path) -> bool:
-    """Return whether a file is a zip archive, like packs."""
-    return path.is_file() and zipfile.is_zipfile(path)
-
-
 def import_pack(location: str, path: Path) -> Generation:
     """Import a pack into `location`, which must have no memory of its environment.
 
@@ -156,12 +150,9 @@ class _Refused(Exception):
 
 def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
     _check_members(pack)
-    head = parse_json(_bytes(pack, MANIFEST), MANIFEST)
-    if isinstance(head, Problem):
-        raise _Refused(f"its manifest is damaged: {head.message}")
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
+    manifest = records.loads(_bytes(pack, MANIFEST), Manifest, file=MANIFEST)
+    if manifest.format != FORMAT:
         raise _Refused(f"its manifest does not name format {FORMAT}")
-    manifest = records.loads(_bytes(pack, MANIFEST), Manifest)
     if not manifest.generations or {*manifest.files} != {*MEMBERS} - {MANIFEST}:
         raise _Refused("its manifest is incomplete")
     newest = manifest.generations[-1]
@@ -182,11 +173,12 @@ def _read(pack: zipfile.ZipFile) -> tuple[Contents, tuple[Generation, ...]]:
     }
     with pack.open(PASSAGES) as file:
         for number, line in enumerate(_limited(file), 1):
+            passage = records.loads(line, _Line, file=PASSAGES, line=number)
             try:
-                generation, content = _passage(line, newest, cells, vectors)
-            except (_Refused, ValueError, TypeError, KeyError) as error:
+                _check_line(passage, newest, cells, vectors)
+            except _Refused as error:
                 raise _Refused(f"{PASSAGES}, line {number}: {error}") from error
-            add_passage(builder, generation, content, vectors)
+            add_passage(builder, passage.generation, line, vectors)
     columns, of_rows = builder.collected()
     contents = Contents(newest, batches, Rows(columns), of_rows)
     for one in manifest.generations:
@@ -249,69 +241,57 @@ def _vectors(pack: zipfile.ZipFile, dimension: int) -> dict[str, bytes]:
     return {vector_id(one): one.tobytes() for one in array}
 
 
-def _passage(
-    line: bytes,
-    newest: Generation,
-    cells: Mapping[str, Sequence[int]],
-    vectors: Mapping[str, bytes],
-) -> tuple[int, str]:
-    """Return the generation and content of a line after checking it."""
-    passage = parse_json(line, PASSAGES, most=MOST_IN_A_LINE)
-    if isinstance(passage, Problem):
-        raise _Refused(passage.message)
-    if not isinstance(passage, dict) or {*passage} != {*SHARED, *_PARTS, "generation"}:
-        raise _Refused(f"its fields are not {', '.join((*SHARED, *_PARTS))}, generation")
-    generation = passage.pop("generation")
-    if not _whole(generation, newest.number + 1):
-        raise _Refused(f"there is no generation {generation!r}")
-    if not all(isinstance(passage[name], str) for name in SHARED):
-        raise _Refused("a shared field is no text")
-    if passage["origin"] not in get_args(Origin) or passage["batch"] not in cells:
-        raise _Refused("its origin or batch is unknown")
-    texts, steps, names, tuples = (passage[name] for name in _PARTS)
-    if not all(isinstance(part, list) for part in (texts, steps, names, tuples)):
-        raise _Refused("one of its parts is no list")
-    if not all(isinstance(text, str) for text in texts):
-        raise _Refused("one of its texts is no text")
-    if not all(isinstance(name, str) and name in vectors for name in names):
+_Share = Annotated[float, Field(ge=0, le=1)]
+#: OWN_TEXTS, OWN_NUMBERS, and the two vectors of a tuple in a line.
+_Values = tuple[Count, Count, Count, Count, Count, int, Count, Count, Count, _Share, Count, Count]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A passage (`ldm.memory.passages`) of a generation; the lists of its tuples are `_Values`."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    generation: Count
+    goal: str
+    kind: str
+    split: str
+    task_id: str
+    source: str
+    trajectory_id: str
+    origin: Origin
+    batch: str
+    texts: tuple[str, ...]
+    steps: tuple[tuple[int, int, int], ...]
+    vectors: tuple[str, ...]
+    tuples: tuple[_Values, ...]
+
+
+def _check_line(
+    one: _Line, newest: Generation, cells: Mapping[str, Sequence[int]], vectors: Mapping[str, bytes]
+) -> None:
+    """Raise _Refused if a line refers to something unknown."""
+    if one.generation > newest.number:
+        raise _Refused(f"there is no generation {one.generation}")
+    if one.batch not in cells:
+        raise _Refused(f"there is no batch {one.batch!r}")
+    if not vectors.keys() >= {*one.vectors}:
         raise _Refused("one of its vectors is missing")
-    for number, step in enumerate(steps):
-        before, *pair = step
-        sound = len(pair) == 2 and all(_whole(i, len(texts)) for i in pair)
-        if not (sound and (before == -1 or _whole(before, number))):
+    for number, (before, *pair) in enumerate(one.steps):
+        if not (-1 <= before < number and all(0 <= i < len(one.texts) for i in pair)):
             raise _Refused(f"its step {number} refers to an unknown text or step")
-    for values in tuples:
-        _check_tuple(values, passage, cells[passage["batch"]])
-    return generation, json.dumps(passage, ensure_ascii=False)
-
-
-_PARTS = ("texts", "steps", "vectors", "tuples")
-
-
-def _check_tuple(values: Any, passage: Mapping[str, Any], widths: Sequence[int]) -> None:
-    """Raise _Refused if a tuple's list is malformed or refers to something unknown."""
-    if not isinstance(values, list) or len(values) != len(OWN_TEXTS) + len(OWN_NUMBERS) + 2:
-        raise _Refused("a tuple has the wrong number of values")
-    texts = passage["texts"]
-    own, numbers = values[: len(OWN_TEXTS)], values[len(OWN_TEXTS) : -2]
-    if not all(_whole(i, len(texts)) for i in own):
-        raise _Refused("a tuple refers to an unknown text")
-    past, step, goal_type, observation_type, reach = numbers
-    if not (past == -1 or _whole(past, len(passage["steps"]))) or not _whole(step, 1 << 31):
-        raise _Refused("a tuple has an invalid past or step")
-    if not (_whole(goal_type, len(widths)) and _whole(observation_type, widths[goal_type])):
-        raise _Refused("a tuple is outside the cells of its batch")
-    if isinstance(reach, bool) or not isinstance(reach, (int, float)) or not 0 <= reach <= 1:
-        raise _Refused("a tuple's reach is not from 0 to 1")
-    if not all(_whole(i, len(passage["vectors"])) for i in values[-2:]):
-        raise _Refused("a tuple refers to an unknown vector")
-    if outcome := texts[own[OWN_TEXTS.index("outcome")]]:
-        records.loads(outcome, Outcome)
-
-
-def _whole(value: Any, stop: int) -> bool:
-    """Return whether a value is an integer in [0, stop)."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < stop
+    widths = cells[one.batch]
+    for *own, past, _, goal_type, observation_type, _, goal, observation in one.tuples:
+        if max(own) >= len(one.texts):
+            raise _Refused("a tuple refers to an unknown text")
+        if not -1 <= past < len(one.steps):
+            raise _Refused("a tuple has an invalid past")
+        if goal_type >= len(widths) or observation_type >= widths[goal_type]:
+            raise _Refused("a tuple is outside the cells of its batch")
+        if max(goal, observation) >= len(one.vectors):
+            raise _Refused("a tuple refers to an unknown vector")
+        if outcome := one.texts[own[-1]]:
+            records.loads(outcome, Outcome)
 
 
 def _lines(contents: Contents) -> Iterator[str]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.memory.columns import NO_PAST
-from ldm.memory.columns_builder import ColumnsBuilder, numbers_of, texts_of
+from ldm.memory.columns_builder import ColumnsBuilder, Interned, numbers_of, texts_of
 from ldm.memory.index import IndexedTuple
-from ldm.types import Past, stable_hash
+from ldm.types import stable_hash
 
 #: Fields that the tuples of a passage share.
 SHARED = ("goal", "kind", "split", "task_id", "source", "trajectory_id", "origin", "batch")
@@ -51,34 +51,20 @@ def _passage(
     shared: Mapping[str, str],
     members: Iterable[tuple[IndexedTuple, tuple[str, str]]],
 ) -> Passage:
-    texts: dict[str, int] = {}
-    nodes: dict[tuple[int, int, int], int] = {}
+    known = Interned()
     vectors: dict[str, int] = {}
     tuples, ids = [], []
-    longest: Past = ()
-    path: list[int] = []  # the nodes of the longest past so far, of which others are prefixes
     for row, pair in members:
-        whole = row.tuple.history.past
-        if longest[: len(whole)] != whole:
-            if whole[: len(longest)] != longest:
-                longest, path = (), []
-            past = path[-1] if path else NO_PAST
-            for observation, action in whole[len(longest) :]:
-                first = texts.setdefault(observation, len(texts))
-                node = past, first, texts.setdefault(action, len(texts))
-                past = nodes.setdefault(node, len(nodes))
-                path.append(past)
-            longest = whole
-        past = path[len(whole) - 1] if whole else NO_PAST
+        past = known.end_of(row.tuple.history.past)
         own, numbers = texts_of(row), {"past": past, **numbers_of(row)}
-        values: list[float] = [texts.setdefault(own[name], len(texts)) for name in OWN_TEXTS]
+        values: list[float] = [known.text(own[name]) for name in OWN_TEXTS]
         values += [numbers[name] for name in OWN_NUMBERS]
         tuples.append([*values, *(vectors.setdefault(one, len(vectors)) for one in pair)])
         ids.append(row.tuple.id)
     content = {
         **shared,
-        "texts": list(texts),
-        "steps": list(nodes),
+        "texts": list(known.texts),
+        "steps": list(known.nodes),
         "vectors": list(vectors),
         "tuples": tuples,
     }
@@ -94,7 +80,7 @@ def vectors_of(content: str) -> list[str]:
 
 
 def add_passage(
-    builder: ColumnsBuilder, generation: int, content: str, vectors: Mapping[str, bytes]
+    builder: ColumnsBuilder, generation: int, content: str | bytes, vectors: Mapping[str, bytes]
 ) -> None:
     """Add the tuples of a passage; raise KeyError if one of its vectors is missing."""
     passage = json.loads(content)
@@ -102,7 +88,7 @@ def add_passage(
     nodes: list[int] = []
     for before, text, action in passage["steps"]:
         parent = NO_PAST if before == NO_PAST else nodes[before]
-        nodes.append(builder.past(parent, texts[text], texts[action]))
+        nodes.append(builder.known.node(parent, texts[text], texts[action]))
     numbers = [builder.vector(vectors[name]) for name in passage["vectors"]]
     shared = {name: passage[name] for name in SHARED}
     for values in passage["tuples"]:

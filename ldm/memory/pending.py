@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.embed import Embedder
 from ldm.memory import Memory
@@ -16,9 +16,6 @@ from ldm.memory.formation import MIXED, FormationOptions, tuples_of
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.memory.known_vectors import KnownVectors
 from ldm.reason import Reasoner
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: The type, and a part of the name, of a batch that is not clustered yet.
 PENDING = "pending"

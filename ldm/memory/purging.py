@@ -8,11 +8,8 @@ after it are removed when the memory is next opened or purged.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -27,7 +24,7 @@ from ldm.memory.access import locked, open_store
 from ldm.memory.addresses import is_server
 from ldm.memory.chroma import store_errors
 from ldm.memory.columns_builder import ColumnsBuilder
-from ldm.memory.contents import Contents, Whole
+from ldm.memory.contents import Contents
 from ldm.memory.directory import CALLS, DATABASE, check_directory
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
 from ldm.memory.known_vectors import OnProgress
@@ -36,6 +33,8 @@ from ldm.memory.rows import Rows
 
 #: Folder inside a memory for the new database.
 NEW = ".purging"
+#: All of one environment: the contents of its newest generation, and all of these.
+_Part = tuple[Contents, tuple[Generation, ...]]
 
 
 def purge(
@@ -64,15 +63,19 @@ def purge(
         with store_errors(location):
             shutil.rmtree(new, ignore_errors=True)
         try:
+            with open_store(location) as store:
+                parts = [(store.load(name), held) for name, held in store.complete().items()]
             parts = [
-                _without(part, purged) if part.contents.generation.env == env else part
-                for part in _parts(location)
+                _without(contents, present, purged)
+                if present[-1].env == env
+                else (contents, present)
+                for contents, present in parts
             ]
-            complete = {part.contents.generation.env: part.generations for part in parts}
-            for part in parts:
-                snapshot.write(str(new), part.contents)
+            complete = {present[-1].env: present for _, present in parts}
+            for contents, _ in parts:
+                snapshot.write(str(new), contents)
             snapshot.publish(str(new), complete, ())
-            _write(location, new, on_progress)
+            _write(new, parts, on_progress)
             with store_errors(location):
                 _replace(place, new)
         finally:
@@ -82,57 +85,25 @@ def purge(
     additions.drop(location, env, {row.tuple.trajectory_id for row in rows})
 
 
-def _parts(location: str) -> list[Whole]:
-    with open_store(location) as store:
-        return [Whole(store.load(env), present) for env, present in store.complete().items()]
+def _write(new: Path, parts: Sequence[_Part], on_progress: OnProgress) -> None:
+    """Write the memories to the database in `new`; raise MemoryStoreError if it then differs.
 
-
-def _write(location: str, new: Path, on_progress: OnProgress) -> None:
-    """Have another process write and check the database of the snapshots in `new`.
-
-    Chroma writes uninitialised memory to its files, which in this process may hold purged texts.
+    What Chroma leaves uninitialised in its files is cleared when it is closed.
     """
-    code = (
-        "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-        "from ldm.memory.purging import main; main(sys.argv[2])"
-    )
-    command = [sys.executable, "-P", "-c", code, json.dumps(sys.path), str(new)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as child:  # noqa: S603
-        assert child.stdout is not None and child.stderr is not None  # noqa: S101, PT018 - pipes
-        for line in child.stdout:
-            done, total = map(int, line.split())
-            on_progress("rewrite", done, total)
-        complaint = child.stderr.read().strip()
-    if child.returncode:
-        reason = (complaint.splitlines() or ["no reason was given"])[-1]
-        raise MemoryStoreError(
-            f"The memory at {location} could not be rewritten: {reason}.",
-            "It is unchanged. Free disk space if it is full; otherwise report this.",
-        )
-
-
-def main(new: str) -> None:
-    """Write the database of the snapshots in a folder, printing the number of written tuples.
-
-    Raises MemoryStoreError if the database then differs from the snapshots.
-    """
-    catalog = snapshot.catalog(new)
-    assert catalog is not None  # noqa: S101 - `purge` wrote it
-    total = sum(present[-1].tuples for present in catalog.generations.values())
-    done = 0
-    for present in catalog.generations.values():
-        contents = snapshot.read(new, present)
-        assert contents is not None  # noqa: S101 - `purge` wrote it
-        with open_store(new) as store:
+    done, total = 0, sum(len(contents.rows) for contents, _ in parts)
+    for contents, present in parts:
+        with open_store(str(new)) as store:
             for written in store.add_memory(contents, present):
                 done += written
-                sys.stdout.write(f"{done} {total}\n")
-                sys.stdout.flush()
-        with open_store(new) as store:
+                on_progress("rewrite", done, total)
+        with open_store(str(new)) as store:
             again = store.load(contents.generation.env)
         if again.rows != contents.rows or not _same_vectors(again, contents):
-            raise MemoryStoreError("The new database differs from what was written to it.")
+            raise MemoryStoreError(
+                f"The memory at {new.parent} could not be rewritten: the new database differs from"
+                " what was written to it.",
+                "It is unchanged. Free disk space if it is full; otherwise report this.",
+            )
 
 
 def _same_vectors(one: Contents, other: Contents) -> bool:
@@ -173,9 +144,8 @@ def _is_segment(name: str) -> bool:
         return False
 
 
-def _without(part: Whole, purged: frozenset[str]) -> Whole:
+def _without(contents: Contents, present: Sequence[Generation], purged: frozenset[str]) -> _Part:
     """Return a memory as if it had never held these tuples."""
-    contents = part.contents
     columns = contents.rows.columns
     rest = np.flatnonzero(~columns.named(purged))
     if not len(rest):
@@ -208,14 +178,14 @@ def _without(part: Whole, purged: frozenset[str]) -> Whole:
     }
     generations: list[Generation] = []
     hidden: frozenset[str] = frozenset()
-    for generation in part.generations:
+    for generation in present:
         shrunk = _shrunk(left, generation, purged, tasks)
         if generation.origin == "forgotten" and purged & {*generation.hidden} - hidden:
             # Its settings may name them.
             shrunk = replace(shrunk, settings={"chosen": "tuples that were purged later"})
         hidden = frozenset(generation.hidden)
         generations.append(shrunk)
-    return Whole(left.at(generations[-1]), tuple(generations))
+    return left.at(generations[-1]), tuple(generations)
 
 
 def _shrunk(

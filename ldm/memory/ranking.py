@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 #: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
 DECIMALS = 6
@@ -16,21 +13,12 @@ DECIMALS = 6
 ROUNDING = 1e-5
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """The similarity of a tuple to a query: the weighted mean of two cosines.
+def score(goal: Any, observation: Any) -> NDArray[np.float64]:
+    """Return the similarities of tuples to a query: the means of the two cosines."""
+    goals, observations = (np.asarray(one, np.float64) for one in (goal, observation))
+    return np.round(0.5 * goals + 0.5 * observations, DECIMALS)
 
-    goal_weight: the weight of the goals' cosine, in [0, 1]; the observations' cosine has the rest.
-    """
 
-    goal_weight: float = 0.5
-
-    def score(self, goal: Any, observation: Any) -> NDArray[np.float64]:
-        """Return the scores of tuples whose goals and observations have these cosines."""
-        goals, observations = (np.asarray(one, np.float64) for one in (goal, observation))
-        mean = self.goal_weight * goals + (1 - self.goal_weight) * observations
-        return np.round(mean, DECIMALS)
-
-    def bound(self, goal: float) -> float:
-        """Return the highest score of a tuple whose goal has at most this cosine."""
-        return float(self.score(goal, 1 + ROUNDING))
+def bound(goal: float) -> float:
+    """Return the highest score of a tuple whose goal has at most this cosine."""
+    return float(score(goal, 1 + ROUNDING))

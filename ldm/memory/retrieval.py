@@ -14,20 +14,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, product, tee
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ldm.memory import ranking
 from ldm.memory.columns import Columns, Vectors, id_of
 from ldm.memory.index import BatchIndex
-from ldm.memory.ranking import DECIMALS, Score
+from ldm.memory.ranking import DECIMALS
 from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
 from ldm.types import Recall
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Rows compared in the first part; each further part is twice as large.
 FIRST_ROWS = 256
@@ -221,17 +220,10 @@ class _GoalView:
 class Retriever:
     """The search over the rows of one generation and their batches."""
 
-    def __init__(
-        self,
-        batches: Sequence[BatchIndex],
-        rows: Rows,
-        vectors: Vectors,
-        score: Score | None = None,
-    ) -> None:
-        """Take n rows, sorted by cell, and their vectors; score: None for the mean cosine."""
+    def __init__(self, batches: Sequence[BatchIndex], rows: Rows, vectors: Vectors) -> None:
+        """Take n rows, sorted by cell, and their vectors."""
         self._rows = rows
         self._vectors = vectors
-        self._score = score or Score()
         columns = rows.columns
         # Numbers instead of texts, because a widened search compares thousands of rows.
         self._ids = columns["id"]
@@ -251,11 +243,7 @@ class Retriever:
         return self._of_kinds.get(kind, self._of_kinds[""])
 
     def search(
-        self,
-        query: Query,
-        batches: Sequence[str],
-        k: int,
-        hidden: NDArray[np.bool_] | None = None,
+        self, query: Query, batches: Sequence[str], k: int, hidden: NDArray[np.bool_] | None = None
     ) -> list[Recall]:
         """Return the best `k` recalls over `batches`, the most similar first within each scope.
 
@@ -362,7 +350,7 @@ class Retriever:
             waiting, similar = np.concatenate([waiting, rows]), np.concatenate([similar, new])
             ready = np.ones(len(waiting), np.bool_)
             if start < total:
-                ready = similar > self._score.bound(float(candidates.cosines[start]))
+                ready = similar > ranking.bound(float(candidates.cosines[start]))
             yield from self._described(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
 
@@ -371,7 +359,7 @@ class Retriever:
     ) -> NDArray[np.float64]:
         numbers, place = np.unique(self._vectors.observations[rows], return_inverse=True)
         observations = np.vecdot(self._vectors.numbered(numbers), query.observation_vector)
-        return self._score.score(goals, observations[place])
+        return ranking.score(goals, observations[place])
 
     def _recalled(
         self,

@@ -122,10 +122,7 @@ def _read(place: Path, generation: Generation) -> Contents | None:
     try:
         for name in (MANIFEST, *TABLES, VECTORS, KINDS):
             check_file(place / name)
-        text, _, checksum = (place / MANIFEST).read_bytes().rpartition(b"\n")
-        if int(checksum) != zlib.crc32(text):
-            return None
-        manifest = records.loads(text, Manifest)
+        manifest = records.loads(_sealed(place / MANIFEST), Manifest)
         sums = {name: _checksum(place / name) for name in manifest.files}
         if (manifest.format, manifest.generation, manifest.files) != (FORMAT, generation, sums):
             return None
@@ -181,10 +178,7 @@ def catalog(location: str) -> Catalog | None:
     """Return the published catalog, or None if it is missing or damaged."""
     try:
         check_file(folder_of(location) / CATALOG)
-        text, _, checksum = (folder_of(location) / CATALOG).read_bytes().rpartition(b"\n")
-        if int(checksum) != zlib.crc32(text):
-            return None
-        known = records.loads(text, Catalog)
+        known = records.loads(_sealed(folder_of(location) / CATALOG), Catalog)
     except DAMAGE:
         return None
     return known if known.format == FORMAT else None
@@ -204,6 +198,14 @@ def publish(
             file.write(f"{text}\n{zlib.crc32(text.encode())}")
     for place in outdated(location, (present[-1] for present in generations.values())):
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _sealed(path: Path) -> bytes:
+    """Return a file without the checksum in its last line; raise ValueError if that is wrong."""
+    text, _, checksum = path.read_bytes().rpartition(b"\n")
+    if int(checksum) != zlib.crc32(text):
+        raise ValueError("its checksum is wrong")
+    return text
 
 
 def _place(location: str, generation: Generation) -> Path:

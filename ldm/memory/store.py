@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import MemoryStoreError, RecordError
@@ -27,9 +28,6 @@ from ldm.memory.index import FORMAT, BatchIndex, Generation, IndexedTuple
 from ldm.memory.passages import add_passage, passages, vectors_of
 from ldm.memory.rows import Rows
 from ldm.types import stable_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 T = TypeVar("T")
 #: Chroma refuses writes of more than 5,461 rows; smaller ones keep the progress bar moving.
@@ -68,25 +66,20 @@ class Store:
         return self.lock
 
     @with_store_errors
-    def environments(self) -> tuple[str, ...]:
-        """List the environments with at least one complete generation, sorted."""
-        names = set()
+    def complete(self) -> dict[str, tuple[Generation, ...]]:
+        """Return the complete generations by environment, sorted, oldest first."""
+        found = {}
         for collection in self._client.list_collections():
             metadata = collection.metadata or {}
-            if metadata.get("ldm") == "records" and self._generations(self._current(collection)):
-                names.add(str(metadata["env"]))
-        return tuple(sorted(names))
+            if metadata.get("ldm") == "records":
+                found[str(metadata["env"])] = self._generations(self._current(collection))
+        return {env: found[env] for env in sorted(found) if found[env]}
 
     @with_store_errors
     def generations(self, env: str) -> tuple[Generation, ...]:
         """List the complete generations of `env`, oldest first; empty if there is no memory."""
         collection = self._collection(env, "records")
         return self._generations(collection) if collection else ()
-
-    @with_store_errors
-    def complete(self) -> dict[str, tuple[Generation, ...]]:
-        """Return the complete generations by environment, oldest first."""
-        return {env: self.generations(env) for env in self.environments()}
 
     @with_store_errors
     def load(self, env: str, generation: int | None = None) -> Contents:
@@ -277,47 +270,27 @@ class Store:
                 self._client.delete_collection(_collection_name(env, content))
 
     @with_store_errors
-    def rows(
-        self, env: str, generation: int, dimension: int, base: Contents | None = None
-    ) -> tuple[Rows, Vectors]:
+    def rows(self, env: str, generation: int, dimension: int) -> tuple[Rows, Vectors]:
         """Read the n tuples up to `generation`, complete or not, and vectors (n, 2 · dimension).
-
-        base: the contents of an earlier generation, which are not read again.
 
         Both are ordered as in `Contents`. Raises KeyError if a vector is missing.
         """
-        after = base.generation.number if base else -1
-        builder = ColumnsBuilder(
-            env, dimension, (base.rows.columns, base.vectors) if base else None
-        )
-        stored = [v for v in self._passages(env, after) if v["generation"] <= generation]
-        vectors = self._vectors(env, None if base is None else stored)
+        builder = ColumnsBuilder(env, dimension)
+        stored = [v for v in self._passages(env) if v["generation"] <= generation]
+        vectors = self._vectors(env)
         for values in sorted(stored, key=lambda values: int(values["generation"])):
             add_passage(builder, values["generation"], values["content"], vectors)
         columns, of_rows = builder.collected()
         return Rows(columns), of_rows
 
-    def _passages(self, env: str, after: int = -1) -> Iterator[dict[str, Any]]:
-        collection = self._collection(env, "trajectories")
-        where = {"generation": {"$gt": after}} if after >= 0 else None
-        for page in self._pages(collection, PASSAGES, ["metadatas"], where):
+    def _passages(self, env: str) -> Iterator[dict[str, Any]]:
+        for page in self._pages(env, "trajectories", PASSAGES, "metadatas"):
             yield from page["metadatas"]
 
-    def _vectors(
-        self, env: str, needed: Iterable[Mapping[str, Any]] | None = None
-    ) -> dict[str, bytes]:
-        """Return vectors by id: all of them, or those of the passages `needed`."""
+    def _vectors(self, env: str) -> dict[str, bytes]:
+        """Return the vectors by id."""
         vectors: dict[str, bytes] = {}
-        collection = self._collection(env, "vectors")
-        if needed is None:
-            pages = self._pages(collection, READ_ROWS, ["embeddings"])
-        else:
-            ids = sorted({name for values in needed for name in vectors_of(values["content"])})
-            pages = (
-                collection.get(ids=ids[start : start + READ_ROWS], include=["embeddings"])
-                for start in range(0, len(ids), READ_ROWS)
-            )
-        for page in pages:
+        for page in self._pages(env, "vectors", READ_ROWS, "embeddings"):
             for name, vector in zip(page["ids"], page["embeddings"], strict=True):
                 held = np.asarray(vector, np.float32)
                 if vector_id(held) != name:
@@ -325,23 +298,10 @@ class Store:
                 vectors[name] = held.tobytes()
         return vectors
 
-    def _pages(
-        self,
-        collection: Any,
-        size: int,
-        include: list[str],
-        where: dict[str, Any] | None = None,
-    ) -> Iterator[Any]:
-        if collection is None:
-            return
-        if where is None:
+    def _pages(self, env: str, content: str, size: int, what: str) -> Iterator[Any]:
+        if collection := self._collection(env, content):
             for start in range(0, collection.count(), size):
-                yield collection.get(limit=size, offset=start, include=include)
-            return
-        # By ids: with a condition and an offset, Chroma evaluates the condition for each page.
-        ids = collection.get(where=where, include=[])["ids"]
-        for start in range(0, len(ids), size):
-            yield collection.get(ids=ids[start : start + size], include=include)
+                yield collection.get(limit=size, offset=start, include=[what])
 
     def _check_lock(self) -> None:
         if self.lock is not None:

@@ -8,15 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.reason import Clustering, TypeView
 from ldm.reason.entities import FUNCTION_WORDS, words
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Maximum number of types of a clustering.
 MOST_TYPES = 12

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ldm.reason.entities import FUNCTION_WORDS, Entity, words
@@ -67,7 +67,7 @@ def digest_of(goal: str, course: Past, observation: str, room: int) -> Digest:
     item_lines = _item_lines(goal, items)
     lines = tuple(
         f"{' '.join(name)}: {'; '.join(entries)}"
-        for name, entries in sorted(places.items(), key=_by_number)
+        for name, entries in sorted(places.items(), key=lambda pair: _natural(pair[0]))
     )
     unseen = tuple(" ".join(name) for name in sorted(named, key=_natural))
     whole = Digest(lines, unseen, tuple(item_lines.values()), frozenset(held | pages))
@@ -196,18 +196,13 @@ def _items(observations: Sequence[str], actions: Sequence[str]) -> tuple[list[_I
             name = _spelt(before, call.label)
             if labels_of(page) == labels_of(before):
                 chosen.append(name)
-            elif _forward(observations[:number], page):
+            elif page not in observations[:number]:  # going back is not reading
                 read.append(name)
         if opened is None:
             outside.add(page)
         else:
             opened.pages.append(text)
     return list(items.values()), lists
-
-
-def _forward(earlier: Iterable[str], page: str) -> bool:
-    """Return whether a page is new: going back is not reading."""
-    return page not in earlier
 
 
 def _listed(page: str) -> dict[str, str]:
@@ -246,7 +241,3 @@ def _numbered(text: str) -> list[Entity]:
 
 def _natural(name: Entity) -> tuple[str, int]:
     return name[0], int(name[1])
-
-
-def _by_number(pair: tuple[Entity, list[str]]) -> tuple[str, int]:
-    return _natural(pair[0])

@@ -389,34 +389,24 @@ def things_in(goal: Iterable[str], lexicon: Callable[[str], bool]) -> tuple[str,
     return tuple(word for word in goal if lexicon(word) or lexicon(_singular(word)))
 
 
-class _Recent:
-    """The latest situations read: several questions in a row are about the same one."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, Past, str], Situation] = OrderedDict()
-
-    def read(self, goal: str, past: Past, observation: str) -> Situation:
-        """Return the situation of a state; if the one before is known, read only the last step."""
-        key = goal, past, observation
-        situation = self._known.get(key)
-        if situation is None:
-            before = self._known.get((goal, past[:-1], past[-1][0])) if past else None
-            if before is None:
-                situation = Situation(goal, past, observation)
-            else:
-                situation = before.after(past[-1][1], observation)
-            self._known[key] = situation
-            while len(self._known) > KEPT_SITUATIONS:
-                self._known.popitem(last=False)
-        return situation
-
-
-_RECENT = _Recent()
+#: The latest situations read: several questions in a row are about the same one.
+_RECENT: OrderedDict[tuple[str, Past, str], Situation] = OrderedDict()
 
 
 def read_situation(goal: str, past: Past, observation: str) -> Situation:
-    """Return the situation of a state, cached together with its latest predecessors."""
-    return _RECENT.read(goal, past, observation)
+    """Return the situation of a state; if the one before is known, read only the last step."""
+    key = goal, past, observation
+    situation = _RECENT.get(key)
+    if situation is None:
+        before = _RECENT.get((goal, past[:-1], past[-1][0])) if past else None
+        if before is None:
+            situation = Situation(goal, past, observation)
+        else:
+            situation = before.after(past[-1][1], observation)
+        _RECENT[key] = situation
+        while len(_RECENT) > KEPT_SITUATIONS:
+            _RECENT.popitem(last=False)
+    return situation
 
 
 @lru_cache(maxsize=50_000)

@@ -62,6 +62,7 @@ class Weights:
     rarity: float = 4.0
 
 
+W = Weights()
 #: The frame of an action, the parts of its entities, and how often it was done before.
 Group = tuple[str, tuple[Part, ...], int]
 #: Number of a group → the similarity of its actions to a recalled one, exact and rounded.
@@ -83,8 +84,7 @@ class Precedent:
 class Comparisons:
     """The similarities of groups of actions, cached, as searches meet the same ones again."""
 
-    def __init__(self, weights: Weights) -> None:
-        self._weights = weights
+    def __init__(self) -> None:
         self._numbers: dict[Group, int] = {}
         self._next = count()  # no number is used twice, even after groups were forgotten
         self._rows: dict[Group, _Row] = {}
@@ -107,25 +107,22 @@ class Comparisons:
 
     def like(self, recalled: Group, candidate: Group) -> tuple[float, float]:
         """Return the similarity of two actions of one frame, in [0, 1], exact and rounded."""
-        (_, mine, done), (_, theirs, repeats), w = candidate, recalled, self._weights
+        (_, mine, done), (_, theirs, repeats) = candidate, recalled
         if len(mine) != len(theirs):
             return 0.0, 0.0
-        alike = math.prod(map(_likeness, mine, theirs, [w] * len(theirs)))
-        alike = float(alike * w.repeat ** max(0, done - repeats))
+        alike = math.prod(map(_likeness, mine, theirs))
+        alike = float(alike * W.repeat ** max(0, done - repeats))
         return alike, round(alike, 9)
 
 
 class Panel:
     """The precedents of one recall, and the parts of their votes that depend on them alone."""
 
-    def __init__(
-        self, precedents: Sequence[Precedent], similarities: Sequence[float], weights: Weights
-    ) -> None:
+    def __init__(self, precedents: Sequence[Precedent], similarities: Sequence[float]) -> None:
         """Assemble precedents with the similarities of their texts."""
         self.precedents = precedents
-        self.weights = weights
         nearest = max(similarities, default=0.0)
-        self.distances = [weights.text * (nearest - similar) for similar in similarities]
+        self.distances = [W.text * (nearest - similar) for similar in similarities]
         self.verbs = {p.command.verb for p in precedents}
         self.head_words = {head for p in precedents for head in p.command.heads}
         self.head_words.update(*(p.situation.head_words for p in precedents))
@@ -140,7 +137,7 @@ class Panel:
         for precedent in self.precedents:
             for frame, times in precedent.situation.frames.items():
                 uses[frame] = uses.get(frame, 0) + times
-        total, power = len(self.precedents), -self.weights.rarity
+        total, power = len(self.precedents), -W.rarity
         return {frame: float((1 + times / total) ** power) for frame, times in uses.items()}
 
     def hearing(self, lexicon: Callable[[str], bool]) -> _Hearing:
@@ -184,7 +181,7 @@ class _Hearing:
         return weights
 
     def _weighed(self, progress: Events, scene: Events) -> list[float]:
-        panel, w = self._panel, self._panel.weights
+        panel = self._panel
         done = {one: self._overlap(progress, one) for one in {v.progress for v in self.views}}
         overlaps = {one: self._overlap(scene, one) for one in {v.scene for v in self.views}}
         weights = []
@@ -193,8 +190,8 @@ class _Hearing:
         ):
             further = (
                 distance
-                + w.progress * (1 - done[view.progress])
-                + w.scene * (1 - overlaps[view.scene])
+                + W.progress * (1 - done[view.progress])
+                + W.scene * (1 - overlaps[view.scene])
             )
             weights.append(precedent.voice * math.exp(-further))
         return weights
@@ -278,26 +275,26 @@ def _compared(
     return Likeness(tuple(pairs), best, tuple(nearest))
 
 
-def _likeness(mine: Part, theirs: Part, w: Weights) -> float:
+def _likeness(mine: Part, theirs: Part) -> float:
     """Return the similarity of two parts, in (0, 1]; names count only for things without a role."""
     alike = 1.0
     if mine.role != theirs.role:
-        alike *= w.role
+        alike *= W.role
     if mine.in_view != theirs.in_view:
-        alike *= w.in_view
+        alike *= W.in_view
     if mine.at_hand != theirs.at_hand:
-        alike *= w.at_hand
+        alike *= W.at_hand
     if mine.used != theirs.used:
         # "Once or twice" is half the difference that "never or once" is.
-        alike *= w.used if 0 in (mine.used, theirs.used) else math.sqrt(w.used)
+        alike *= W.used if 0 in (mine.used, theirs.used) else math.sqrt(W.used)
     if mine.touched != theirs.touched:
-        alike *= w.touched
+        alike *= W.touched
     if mine.beside != theirs.beside:
-        alike *= w.beside
+        alike *= W.beside
     if mine.joined != theirs.joined:
-        alike *= w.joined
+        alike *= W.joined
     if not mine.role and mine.name != theirs.name:
-        alike *= w.name
+        alike *= W.name
     return alike
 
 
@@ -331,7 +328,7 @@ def _carried_over(present: Situation, view: View, panel: Panel, hearing: _Hearin
         for entity in command.entities:
             numbers = entity[-1].isdigit()
             recalled = theirs.part(entity)
-            alike = {e: _likeness(part, recalled, panel.weights) for e, part in mine.items()}
+            alike = {e: _likeness(part, recalled) for e, part in mine.items()}
             # "spoon 2" takes the place of "knife 1" rather than the goal's bare "spoon".
             ranked = sorted(mine, key=lambda e: (-alike[e], e[-1].isdigit() != numbers))
             options.append(ranked[:FILLERS])

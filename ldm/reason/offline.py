@@ -5,8 +5,9 @@ It is also the baseline of memory alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -28,14 +29,15 @@ from ldm.reason import (
 )
 from ldm.reason.clusters import cluster, nearest
 from ldm.reason.entities import Situation, read_situation
-from ldm.reason.entity_votes import Comparisons, Panel, Precedent, Weights
+from ldm.reason.entity_votes import Comparisons, Panel, Precedent
 from ldm.reason.page_votes import PagePrecedent, PageWeights
 from ldm.reason.pages import Page, has_lines_of_labels, labels_of, read_call
-from ldm.reason.quote_votes import QuotePrecedent, QuoteWeights
+from ldm.reason.quote_votes import QuoteWeights
 from ldm.reason.running import RunningNotes
 from ldm.reason.voting import NEARBY, Poll, voice_of, voters
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
+T = TypeVar("T")
 #: Recalled situations cached: a memory of 20,000 tuples fits.
 CACHE_SIZE = 30_000
 #: Recalls whose precedents are cached together.
@@ -52,17 +54,14 @@ class OfflineReasoner:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._weights = Weights()
-        self._precedents: dict[int, tuple[StateActionTuple, Precedent]] = {}
-        self._comparisons = Comparisons(self._weights)
+        self._precedent = _OncePerTuple(_read)
+        self._comparisons = Comparisons()
         self._panels: dict[int, tuple[Sequence[Recall], Panel]] = {}
-        self._pages: dict[int, tuple[StateActionTuple, PagePrecedent]] = {}
-        self._quotes: dict[int, tuple[StateActionTuple, QuotePrecedent]] = {}
-        self._latest_poll: tuple[State | None, Sequence[Recall], Poll] = (
-            None,
-            (),
-            Poll((), (), ()),
+        self._pages = _OncePerTuple(_page_precedent)
+        self._quotes = _OncePerTuple(
+            lambda source: quote_votes.read_precedent(source, voice_of(source.outcome))
         )
+        self._latest: tuple[State | None, Sequence[Recall], Poll] = (None, (), Poll((), (), ()))
 
     @property
     def searching(self) -> Reasoner:
@@ -104,11 +103,11 @@ class OfflineReasoner:
 
     def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
         """See `Reasoner.classify_goal`; the nearest centroid."""
-        return self._nearest(goal, types)
+        return nearest(self._embedder.embed([goal])[0], types)
 
     def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
         """See `Reasoner.classify_observation`; the nearest centroid."""
-        return self._nearest(observation, types)
+        return nearest(self._embedder.embed([observation])[0], types)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Return the action with most votes; its confidence is its share of all votes.
@@ -179,10 +178,10 @@ class OfflineReasoner:
 
     def _poll(self, state: State, recalls: Sequence[Recall]) -> Poll:
         """Let the recalls vote, once for all questions about a state."""
-        last_state, last_recalls, poll = self._latest_poll
+        last_state, last_recalls, poll = self._latest
         if last_state is not state or last_recalls is not recalls:
             poll = self._vote(state, self._voting(state, recalls))
-            self._latest_poll = (state, recalls, poll)
+            self._latest = state, recalls, poll
         return poll
 
     def _voting(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
@@ -194,7 +193,7 @@ class OfflineReasoner:
         """Let the recalls vote: on labels or free arguments of calls, otherwise on entities."""
         if _on_pages(recalls) and _quotes(state, recalls):
             reading = quote_votes.read(state.goal, state.history.past, state.observation)
-            quotes = [self._quote(recall) for recall in recalls]
+            quotes = [replace(self._quotes(r.tuple), similarity=r.similarity) for r in recalls]
             return quote_votes.poll(reading, quotes, QuoteWeights())
         if _on_pages(recalls):
             page = Page(state.goal, state.history.past, state.observation)
@@ -222,60 +221,53 @@ class OfflineReasoner:
             places = [i for i in places if self._page(recalls[i]).page.labels]
         return places
 
-    def _nearest(self, text: str, types: Sequence[TypeView]) -> int:
-        return nearest(self._embedder.embed([text])[0], types)
-
     def _panel(self, recalls: Sequence[Recall]) -> Panel:
         """Return the precedents of recalls, cached, as the same ones come often."""
         cached = self._panels.get(id(recalls))
         if cached is None or not isinstance(recalls, tuple):
             precedents = [self._precedent(recall.tuple) for recall in recalls]
             similarities = [recall.similarity for recall in recalls]
-            cached = recalls, Panel(precedents, similarities, self._weights)
+            cached = recalls, Panel(precedents, similarities)
             if len(self._panels) >= KEPT_PANELS:
                 self._panels.clear()
             if isinstance(recalls, tuple):  # which is immutable
                 self._panels[id(recalls)] = cached
         return cached[1]
 
-    def _precedent(self, source: StateActionTuple) -> Precedent:
-        """Return the recalled situation, read once per tuple: reading costs more than voting."""
+    def _page(self, recall: Recall) -> PagePrecedent:
+        """Return the recalled page."""
+        nearby = recall.reach >= NEARBY
+        return replace(self._pages(recall.tuple), similarity=recall.similarity, nearby=nearby)
+
+
+class _OncePerTuple(Generic[T]):
+    """A function of a tuple, called once for each: reading costs more than voting."""
+
+    def __init__(self, read: Callable[[StateActionTuple], T]) -> None:
+        self._read = read
         # Keyed by id() and kept alive for that: a key of texts would cost more than a vote.
-        cached = self._precedents.get(id(source))
+        self._known: dict[int, tuple[StateActionTuple, T]] = {}
+
+    def __call__(self, source: StateActionTuple) -> T:
+        cached = self._known.get(id(source))
         if cached is None:
-            voice = voice_of(source.outcome)
-            situation = Situation(source.goal, source.history.past, source.observation)
-            cached = source, Precedent(situation, situation.read(source.action), voice)
-            if len(self._precedents) >= CACHE_SIZE:
-                self._precedents.clear()
-            self._precedents[id(source)] = cached
+            cached = source, self._read(source)
+            if len(self._known) >= CACHE_SIZE:
+                self._known.clear()
+            self._known[id(source)] = cached
         return cached[1]
 
-    def _page(self, recall: Recall) -> PagePrecedent:
-        """Return the recalled page, read once per tuple."""
-        source = recall.tuple
-        cached = self._pages.get(id(source))
-        if cached is None:
-            call = read_call(source.action)
-            assert call is not None  # noqa: S101 - checked by `_vote`
-            page = Page(source.goal, source.history.past, source.observation)
-            cached = source, PagePrecedent(page, call, 0.0, voice_of(source.outcome))
-            if len(self._pages) >= CACHE_SIZE:
-                self._pages.clear()
-            self._pages[id(source)] = cached
-        nearby = recall.reach >= NEARBY
-        return replace(cached[1], similarity=recall.similarity, nearby=nearby)
 
-    def _quote(self, recall: Recall) -> QuotePrecedent:
-        """Return the recalled command with the places of its argument, read once per tuple."""
-        source = recall.tuple
-        cached = self._quotes.get(id(source))
-        if cached is None:
-            cached = source, quote_votes.read_precedent(source, voice_of(source.outcome))
-            if len(self._quotes) >= CACHE_SIZE:
-                self._quotes.clear()
-            self._quotes[id(source)] = cached
-        return replace(cached[1], similarity=recall.similarity)
+def _read(source: StateActionTuple) -> Precedent:
+    situation = Situation(source.goal, source.history.past, source.observation)
+    return Precedent(situation, situation.read(source.action), voice_of(source.outcome))
+
+
+def _page_precedent(source: StateActionTuple) -> PagePrecedent:
+    call = read_call(source.action)
+    assert call is not None  # noqa: S101 - checked by `_vote`
+    page = Page(source.goal, source.history.past, source.observation)
+    return PagePrecedent(page, call, 0.0, voice_of(source.outcome))
 
 
 def _running(goal: str, past: Past) -> RunningNotes:

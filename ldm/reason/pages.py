@@ -40,18 +40,19 @@ _BOUND = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A command verb[label]; the label in lower case."""
+    """A command verb[argument]. label: the argument in lower case."""
 
     text: str
     verb: str
     label: str
+    argument: str
 
 
 @lru_cache(maxsize=50_000)
 def read_call(action: str) -> Call | None:
     """Return an action as a call, or None if it does not have the form verb[label]."""
     match = _CALL.fullmatch(action)
-    return Call(action, match[1].lower(), _plain(match[2])) if match else None
+    return Call(action, match[1].lower(), _plain(match[2]), match[2]) if match else None
 
 
 def _plain(text: str) -> str:

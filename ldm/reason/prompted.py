@@ -14,17 +14,7 @@ from typing import Any
 
 from ldm.embed import Embedder
 from ldm.llm import LLM, Completion
-from ldm.parallel import map_concurrently
-from ldm.reason import (
-    Agreement,
-    Answer,
-    Clustering,
-    Notes,
-    Process,
-    Reasoner,
-    State,
-    TypeView,
-)
+from ldm.reason import Agreement, Answer, Clustering, Notes, Process, Reasoner, State, TypeView
 from ldm.reason.budget import OVERHEAD, Budget
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL
 from ldm.reason.excerpts import finding
@@ -141,17 +131,13 @@ class PromptedReasoner:
             return self._fallback.annotate(goal, steps)
         if "paper" not in (self._options.formation, self._options.histories):
             return self._writer.annotate(goal, steps)
-        pasts = [(steps[:number], observation) for number, (observation, _) in enumerate(steps)]
-        # One after the other: pieces of pieces in threads would be too many of them.
-        return tuple(map_concurrently(lambda past: self._history(goal, *past), pasts, 1))
+        return tuple(self._history(goal, steps[:n], text) for n, (text, _) in enumerate(steps))
 
     def _history(self, goal: str, past: Past, observation: str) -> Notes:
         """Return h_τ as in the paper: an assessment and, of a non-empty past, a summary."""
         if not past:
             return Notes(assessment_text("", goal))
-        asks = (self.assess, self.summarize)
-        written = map_concurrently(lambda ask: ask(goal, past, observation), asks, 1)
-        return Notes(written[0], written[1])
+        return Notes(self.assess(goal, past, observation), self.summarize(goal, past, observation))
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """Return the sub-goals of `goal`, each marked complete or not (App. A, Evaluation)."""

@@ -31,7 +31,6 @@ ONE_SIDE = 2
 EARLIER = 2
 
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*|[^\w\s]")
-_ARGUMENT = re.compile(r"\s*\w+\s*\[(.*)\]\s*", re.DOTALL)
 _START, _END, _NUMBER = "^", "$", "#"
 _STOPS = frozenset(".?!;")
 
@@ -117,10 +116,9 @@ def read_precedent(source: StateActionTuple, voice: float) -> QuotePrecedent:
     """Read a recalled tuple, whose action is a command verb[argument]; its similarity is 0."""
     reading = read(source.goal, source.history.past, source.observation)
     call = read_call(source.action)
-    match = _ARGUMENT.fullmatch(source.action)
-    assert call is not None and match is not None  # noqa: S101, PT018 - checked by the caller
-    quotations = tuple(_quotations(match[1], reading))
-    return QuotePrecedent(reading, call.verb, match[1], quotations, 0.0, voice)
+    assert call is not None  # noqa: S101 - checked by the caller
+    quotations = tuple(_quotations(call.argument, reading))
+    return QuotePrecedent(reading, call.verb, call.argument, quotations, 0.0, voice)
 
 
 def poll(present: Reading, precedents: Sequence[QuotePrecedent], weights: QuoteWeights) -> Poll:

@@ -286,13 +286,6 @@ class TestLooking:
         assert inspect(".ldm/memory", "toy").generation == newest
         assert run("memory", "verify").code == 0
 
-    def test_export_and_import_move_it(self, run: Run, place: Path) -> None:
-        assert "tuples → m.jsonl" in run("memory", "export", "m.jsonl").out
-        outcome = run("memory", "import", "m.jsonl", "--memory", "copy")
-        assert "of toy → copy" in outcome.out
-        run("memory", "export", "again.jsonl", "--memory", "copy")
-        assert (place / "again.jsonl").read_bytes() == (place / "m.jsonl").read_bytes()
-
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
@@ -303,7 +296,7 @@ class TestLooking:
             (("search", "a", "b", "--generation", "7"), "no generation 7"),
             (("export", "x.jsonl", "--env", "mars"), "holds no memory of mars"),
             (("import", "none.jsonl", "--memory", "copy"), "none.jsonl cannot be read"),
-            (("import", "data/toy/train.jsonl", "--memory", "copy"), "train.jsonl:1:"),
+            (("import", "data/toy/train.jsonl", "--memory", "copy"), "train.jsonl cannot be read"),
         ],
     )
     def test_what_does_not_fit_is_refused_and_leaves_nothing(

@@ -145,7 +145,7 @@ class TestVerify:
         )
         reply = run("memory", "verify", "--memory", place)
         assert reply.code == 1
-        assert "differs from Chroma in the column reach" in reply.out
+        assert "differs from Chroma in its tuples" in reply.out
 
     def test_what_is_left_over_is_named_and_removed(self, run: Run, place: str) -> None:
         (Path(place) / ".purging").mkdir()

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import sqlite3
-import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -21,7 +20,6 @@ from ldm.embed.disk import FILE, VectorFile
 from ldm.envs.cache import open_compiled, value_at
 from ldm.memory import generations, snapshot
 from ldm.memory.directory import additions_of
-from ldm.memory.exchange import export, import_memory
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.packs import export_pack, read_pack
 from ldm.text import Problem
@@ -35,19 +33,10 @@ from tests.toy import expert_trajectories
 def memories(folder: Path) -> list[Subject]:
     """Memories as files, and the files beside one that are read in place of its database."""
     memory = str(small_memory(folder))
-    export(memory, "toy", folder / "memory.jsonl")
     export_pack(memory, "toy", folder / "memory.ldmpack")
     whole = (folder / "memory.ldmpack").read_bytes()
     with zipfile.ZipFile(io.BytesIO(whole)) as pack:
         members = {name: pack.read(name) for name in pack.namelist()}
-
-    def imported(path: Path) -> Iterable[object]:
-        place = path.parent / "memory"
-        try:
-            return [import_memory(str(place), path, BagOfWords()).number]
-        finally:
-            if sys.exc_info()[0] and place.exists():
-                raise AssertionError("a memory is half-written")
 
     def packed(name: str) -> Callable[[bytes], bytes]:
         """Put a member into a pack whose manifest is true of it."""
@@ -71,9 +60,6 @@ def memories(folder: Path) -> list[Subject]:
 
     into = f"memory import FILE --memory {NEW}"
     return [
-        Subject(
-            "memory", "m.jsonl", (folder / "memory.jsonl").read_bytes(), imported, commands=(into,)
-        ),
         Subject("pack", "m.ldmpack", whole, lambda p: [read_pack(p)], commands=(into,)),
         *(
             Subject(

@@ -16,7 +16,6 @@ import pytest
 from ldm import records
 from ldm.memory import build, environments, generations, inspect
 from ldm.memory.directory import DATABASE
-from ldm.memory.exchange import export
 from ldm.memory.packs import export_pack, import_pack
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
@@ -65,7 +64,7 @@ def prepared(change: str, folder: Path) -> Path:
     for trajectories in (episodes[:6], episodes):
         build(str(place), trajectories, BagOfWords(), OfflineReasoner)
     if change == "import":
-        export(str(place), "toy", folder / "exported.jsonl")
+        export_pack(str(place), "toy", folder / "exported.ldmpack")
         shutil.rmtree(place)
     return place
 
@@ -96,7 +95,7 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
     base = prepared(change, folder)
     before = state(base)
     task = inspect(str(base), "toy").rows[0].tuple.task_id if before else ""
-    named = {"TASK": task, "FILE": str(folder / "exported.jsonl")}
+    named = {"TASK": task, "FILE": str(folder / "exported.ldmpack")}
 
     def command(place: Path) -> list[str]:
         return [*QUICK, *({**named, "PLACE": str(place)}.get(w, w) for w in CHANGES[change])]
@@ -217,7 +216,7 @@ def killed_on_server(change: str, servers: Servers, folder: Path, kills: int) ->
     task = "" if new else inspect(str(base), "toy").rows[0].tuple.task_id
     named = {
         "TASK": task,
-        "FILE": str(folder / "exported.jsonl"),
+        "FILE": str(folder / "exported.ldmpack"),
         "DATA": str(folder / "data.jsonl"),
     }
     environment = {**os.environ, "HOME": str(folder), "LDM_TEST_SILENCE": "0.2"}

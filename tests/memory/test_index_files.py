@@ -79,7 +79,7 @@ def test_nothing_of_the_process_is_left_in_them(code: str, copy: Path, tmp_path:
 def test_what_a_killed_process_left_is_cleared_by_the_next(copy: Path) -> None:
     assert spoil(copy)
     with reading(str(copy)) as store:
-        assert store.environments() == ("toy",)
+        assert [*store.complete()] == ["toy"]
     assert files(copy)
     assert not any(MARK in content for content in files(copy).values())
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldm.memory import retrieval
+from ldm.memory import ranking, retrieval
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
-from ldm.memory.ranking import Score
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows
 from ldm.types import History, Recall, StateActionTuple
@@ -47,28 +46,27 @@ def contents() -> Contents:
     return Contents(generation, (batch,), Rows(columns), vectors)
 
 
-def differing(contents: Contents, score: Score, monkeypatch: pytest.MonkeyPatch) -> int:
+def differing(contents: Contents, monkeypatch: pytest.MonkeyPatch) -> int:
     """For how many of 40 random queries the best K are not those of brute force."""
     monkeypatch.setattr(retrieval, "FIRST_ROWS", 8)
     monkeypatch.setattr(retrieval, "CELLS", 1)
-    retriever = Retriever(contents.batches, contents.rows, contents.vectors, score)
+    retriever = Retriever(contents.batches, contents.rows, contents.vectors)
     different = 0
     for query in unit(np.random.default_rng(1).standard_normal((40, 2, DIMENSION))):
-        expected = brute_force(contents, "", query, K, score.goal_weight)
+        expected = brute_force(contents, "", query, K)
         recalls: list[Recall] = retriever.search(Query("", "", *query), ["mixed-1"], K)
         different += [(r.id, r.similarity, r.fallback) for r in recalls] != expected
     return different
 
 
-@pytest.mark.parametrize("goal_weight", [0.3, 0.5, 0.7])
-def test_the_best_are_those_of_brute_force_whatever_the_weight(
-    goal_weight: float, contents: Contents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert not differing(contents, Score(goal_weight), monkeypatch)
-
-
-def test_a_bound_of_another_weight_would_be_noticed(
+def test_the_best_are_those_of_brute_force(
     contents: Contents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Score, "bound", lambda _, goal: (goal + 1) / 2)
-    assert differing(contents, Score(0.3), monkeypatch) > 10
+    assert not differing(contents, monkeypatch)
+
+
+def test_a_wrong_bound_would_be_noticed(
+    contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranking, "bound", lambda goal: goal)
+    assert differing(contents, monkeypatch) > 10

@@ -157,11 +157,11 @@ class TestNetwork:
         location, handler = proxy
         with writing(location) as opened:
             handler.dropped = chroma.REQUESTS - 1
-            assert opened.environments() == ("toy",)
+            assert [*opened.complete()] == ["toy"]
             assert handler.dropped == 0
             handler.dropped = 1_000
             with pytest.raises(MemoryStoreError, match="does not answer"):
-                opened.environments()
+                opened.complete()
             assert handler.dropped == 1_000 - chroma.REQUESTS
             handler.dropped = 0
         assert inspect(location, "toy").rows == inspect(fresh, "toy").rows

@@ -114,7 +114,7 @@ def test_the_classifier_of_kinds_is_scikit_learns() -> None:
         model = make_pipeline(counter, regression)
         pairs = sorted({*zip(goals, of_goals, strict=True)})
         model.fit([goal for goal, _ in pairs], [kind for _, kind in pairs])
-        classify = KindClassifier(trained(goals, of_goals))
+        classify = KindClassifier(trained(frozenset(zip(goals, of_goals, strict=True))))
         queries = [" ".join(generator.sample([*words, "unseen"], 3)) for _ in range(200)]
         assert [classify(goal) for goal in queries] == model.predict(queries).tolist()
 
@@ -124,7 +124,7 @@ def test_kinds_with_many_goals_do_not_draw_those_of_others_to_them() -> None:
     goals = {f"put some {thing} in {place}.": "pick" for thing in things for place in places}
     goals |= {f"put a hot {thing} in {place}.": "heat" for thing in things for place in places}
     goals |= {"put a clean spoon in drawer.": "clean", "clean some lid and put it in box.": "clean"}
-    classify = KindClassifier(trained([*goals], [*goals.values()]))
+    classify = KindClassifier(trained(frozenset(goals.items())))
     queries = [f"clean some {thing} and put it in {place}." for thing in things for place in places]
     assert {classify(goal) for goal in queries} == {"clean"}
 

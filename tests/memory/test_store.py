@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import chromadb
+import numpy as np
 import pytest
 from chromadb.config import Settings
 from chromadb.errors import InternalError
@@ -31,7 +32,7 @@ from ldm.memory import (
     store,
 )
 from ldm.memory.access import open_store, reading, writing
-from ldm.memory.columns_builder import digest
+from ldm.memory.contents import empty
 from ldm.memory.directory import DATABASE
 from ldm.memory.exchange import export
 from ldm.memory.index import FORMAT
@@ -268,7 +269,11 @@ def test_outcome_and_reach_are_stored_and_digested(at: Places) -> None:
         replace(row, tuple=replace(failed, outcome=None)),
         replace(row, reach=0.0),
     )
-    assert len({digest([one], generation, ()) for one in (row, *others)}) == 4
+    digests = set()
+    for one in (row, *others):
+        contents = empty(generation).extended([one], np.zeros((1, 2 * generation.dimension)))
+        digests.add(contents.rows.columns.digest(generation))
+    assert len(digests) == 4
 
 
 def test_verifying_notices_what_is_missing_in_chroma(at: Places) -> None:
