@@ -33,28 +33,13 @@ if TYPE_CHECKING:
     from ldm.memory import Memory
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.recalls import Recalls
-    from ldm.run.building import (
-        build_memory,
-        read_trajectories,
-        write_trajectories,
-    )
-    from ldm.run.crediting import (
-        Credited,
-        Pruned,
-        credit_tuples,
-        prune_memory,
-    )
+    from ldm.run.building import build_memory, read_trajectories, write_trajectories
+    from ldm.run.crediting import Credited, Pruned, credit_tuples, prune_memory
     from ldm.run.evaluate import Comparison, compare, evaluate, evaluate_all
     from ldm.run.grid import Grid
     from ldm.run.judged import JudgedRun
     from ldm.run.judging import judge_run
-    from ldm.run.plan import (
-        OptimisedPlan,
-        OptimisedPlans,
-        PlanGrid,
-        optimize_plan,
-        optimize_plans,
-    )
+    from ldm.run.plan import OptimisedPlan, OptimisedPlans, PlanGrid, optimize_plan, optimize_plans
     from ldm.run.plan_figures import PlanEvaluation, PlanScores
     from ldm.run.presets import Preset, list_presets, preset
     from ldm.run.refine import Refined, refine

@@ -222,9 +222,7 @@ class Evaluate(Spec):
         str, Option("Split; each environment has a default.", TASKS, complete="splits")
     ] = ""
     agent: Annotated[
-        SectionField,
-        AGENT_SECTION,
-        Option("Agent, or several: A,B.", AGENT, complete="agents"),
+        SectionField, AGENT_SECTION, Option("Agent, or several: A,B.", AGENT, complete="agents")
     ] = LDM
     kinds: Annotated[
         tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
@@ -243,8 +241,7 @@ class Evaluate(Spec):
     memory_digest: str = ""
     seed: Annotated[int, Option("Random seed.", TASKS)] = 0
     without_tuples: Annotated[
-        tuple[str, ...],
-        Option("Never recall these tuples: ID,ID.", MEMORY, rare=True),
+        tuple[str, ...], Option("Never recall these tuples: ID,ID.", MEMORY, rare=True)
     ] = ()
     without_trajectories: Annotated[
         tuple[str, ...],
@@ -345,8 +342,7 @@ class OptimisePlan(Spec):
     ] = NO_OPTIONS
     split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
     kind: Annotated[
-        str,
-        Option("Task kinds a,b; each: a plan a kind; all: one plan.", TASKS, complete="kinds"),
+        str, Option("Task kinds a,b; each: a plan a kind; all: one plan.", TASKS, complete="kinds")
     ] = ""
     out: Annotated[str, Option("Folder for the plan files.", PLAN)] = "plans"
     pool: tuple[str, ...] = field(default=(), repr=False)
@@ -497,11 +493,7 @@ def merge(spec: type[Any], *layers: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in layer.items():
             if name in sections and name in result:
                 before, now = Section.read(result[name]), Section.read(value)
-                value = {
-                    "name": now.name or before.name,
-                    **before.options,
-                    **now.options,
-                }
+                value = {"name": now.name or before.name, **before.options, **now.options}
             result[name] = value
     return result
 

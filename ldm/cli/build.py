@@ -183,10 +183,7 @@ def import_files(**values: Any) -> None:
 
 
 def _show_imported(
-    selection: Selection,
-    imported: list[Trajectory],
-    counts: tuple[int, int],
-    folders: list[str],
+    selection: Selection, imported: list[Trajectory], counts: tuple[int, int], folders: list[str]
 ) -> None:
     """Print what was imported.
 

@@ -38,8 +38,7 @@ def envs(
     name: Annotated[
         str,
         typer.Argument(
-            help="Only this one: a name or module:Class.",
-            autocompletion=completing.environments,
+            help="Only this one: a name or module:Class.", autocompletion=completing.environments
         ),
     ] = "",
     as_json: AsJson = False,

@@ -38,10 +38,7 @@ def runtime(
     cache = cache_folder()
     cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
     speaking = Runtime(
-        message=output.say,
-        progress=output.progress,
-        stages=output.stages,
-        episodes=live.episodes,
+        message=output.say, progress=output.progress, stages=output.stages, episodes=live.episodes
     )
     return replace(
         Runtime() if quiet else speaking,

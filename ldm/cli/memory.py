@@ -368,8 +368,7 @@ def import_(
     memory: MemoryAt = DEFAULT_MEMORY,
     embedder: EmbedderName = None,
     as_new: Annotated[
-        bool,
-        typer.Option("--as-new", help="Accept an edited JSONL file, as one generation."),
+        bool, typer.Option("--as-new", help="Accept an edited JSONL file, as one generation.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:

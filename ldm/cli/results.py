@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def show_reports(
-    groups: Sequence[Sequence[Report]],
-    presets: Sequence[Sequence[PresetRecord]],
-    as_json: bool,
+    groups: Sequence[Sequence[Report]], presets: Sequence[Sequence[PresetRecord]], as_json: bool
 ) -> None:
     """Print the reports of each evaluation, on standard output or as JSON.
 

@@ -76,10 +76,7 @@ def write_trajectories(
 
 
 def build_each(
-    data: Iterable[str | Path | Trajectory] | None,
-    memory: str,
-    options: Build,
-    runtime: Runtime,
+    data: Iterable[str | Path | Trajectory] | None, memory: str, options: Build, runtime: Runtime
 ) -> Iterator[BuildResult]:
     """As `build_memory`, yielding each environment's memory as soon as it is there."""
     from ldm.memory import build
@@ -235,10 +232,7 @@ def formation_options(env: str, options: Build) -> FormationOptions:
     size = options.batch_size or batch_size(env)
     try:
         return FormationOptions(
-            size,
-            seed=options.seed,
-            min_reward=options.min_reward,
-            failures=options.failures,
+            size, seed=options.seed, min_reward=options.min_reward, failures=options.failures
         )
     except ValueError as error:
         raise LdmError(f"These options do not fit: {error}.", "Change the option.") from error

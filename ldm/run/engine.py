@@ -421,11 +421,7 @@ class Experiment(Generic[S, Outcome, Result]):
                 build = build.carrying()
             session = stack.enter_context(
                 working(
-                    member.run,
-                    build,
-                    workers=workers,
-                    backend=backend,
-                    resume=self.resume_command,
+                    member.run, build, workers=workers, backend=backend, resume=self.resume_command
                 )
             )
             if models is not None:

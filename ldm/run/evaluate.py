@@ -347,9 +347,7 @@ def _distinct(checked: Iterable[Member[Evaluate]]) -> list[Member[Evaluate]]:
 
 
 def started(
-    checked: Sequence[Member[Evaluate]],
-    runtime: Runtime,
-    presets: Sequence[PresetRecord] = (),
+    checked: Sequence[Member[Evaluate]], runtime: Runtime, presets: Sequence[PresetRecord] = ()
 ) -> Evaluation:
     """Write the runs of checked evaluations. presets: the preset that each is from."""
     from ldm import records

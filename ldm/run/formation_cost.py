@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 def estimate(
-    data: Iterable[str | Path | Trajectory] | None,
-    memory: str,
-    options: Build,
-    runtime: Runtime,
+    data: Iterable[str | Path | Trajectory] | None, memory: str, options: Build, runtime: Runtime
 ) -> Iterator[str]:
     """Form a few trajectories, each by itself, and yield lines on what all of them will cost.
 
@@ -81,11 +78,7 @@ def _held(memory: str) -> set[str]:
 
 
 def _cost(
-    trajectory: Trajectory,
-    llm: LLM,
-    known_as: str,
-    embedder: Embedder,
-    options: PromptedOptions,
+    trajectory: Trajectory, llm: LLM, known_as: str, embedder: Embedder, options: PromptedOptions
 ) -> Usage:
     """Form a batch of one trajectory; return what its calls cost. known_as: its environment."""
     from ldm.llm import ScopedLLM

@@ -228,10 +228,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
 
 
 def prepare(
-    spec: OptimisePlan,
-    grid: PlanGrid,
-    evaluation: PlanEvaluation | None,
-    runtime: Runtime,
+    spec: OptimisePlan, grid: PlanGrid, evaluation: PlanEvaluation | None, runtime: Runtime
 ) -> Optimisation:
     """Choose the pools and write new runs, or nothing if something does not fit.
 

@@ -44,10 +44,7 @@ def check(
     with closing(build_environment(first.env, runtime.cache)) as env:
         tasks = select(env.tasks(split), kinds=_kinds(specs), limit=evaluation.limit)
     check_leakage(
-        sources,
-        tasks,
-        what="the plans, which are made from them",
-        remedy="Evaluate another split.",
+        sources, tasks, what="the plans, which are made from them", remedy="Evaluate another split."
     )
     return replace(evaluation, split=split, tasks=len(tasks))
 
@@ -63,10 +60,7 @@ def recorded_evaluation(run: Run) -> PlanEvaluation | None:
 
 
 def evaluate_plans(
-    evaluation: PlanEvaluation,
-    specs: Sequence[OptimisePlan],
-    run: Run,
-    runtime: Runtime,
+    evaluation: PlanEvaluation, specs: Sequence[OptimisePlan], run: Run, runtime: Runtime
 ) -> PlanScores:
     """Evaluate the plans of finished optimisations, now or as recorded.
 

@@ -307,10 +307,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
 
 
 def _extended(
-    member: Member[Refine],
-    explored: Sequence[ExploredGoal],
-    verdict: Verdict,
-    runtime: Runtime,
+    member: Member[Refine], explored: Sequence[ExploredGoal], verdict: Verdict, runtime: Runtime
 ) -> Generation:
     """Add the verdict's tuples to the memory, as its next generation."""
     from ldm.explore.report import gate_settings, totals

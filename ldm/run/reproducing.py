@@ -15,14 +15,7 @@ from ldm.config import Evaluate, Section, Value, load, merge, written
 from ldm.errors import LdmError
 from ldm.run.builders import agent_needs, agent_of, agent_options, models_of, option_names
 from ldm.run.engine import Member, discard
-from ldm.run.evaluate import (
-    Evaluation,
-    check,
-    check_models,
-    resolve,
-    settled,
-    started,
-)
+from ldm.run.evaluate import Evaluation, check, check_models, resolve, settled, started
 from ldm.run.grid import Grid, fitting, label, with_options
 from ldm.run.presets import Formed, Preset, Row, list_presets, preset
 from ldm.run.published import PresetRecord, beside, remarks

@@ -101,8 +101,7 @@ class Runtime:
         object.__setattr__(self, "runs", Path(self.runs))
         if self.workers is not None and self.workers < 1:
             raise LdmError(
-                f"{self.workers} workers cannot play any task.",
-                "Use 1 or more, or leave it out.",
+                f"{self.workers} workers cannot play any task.", "Use 1 or more, or leave it out."
             )
 
     def once(self, line: str) -> None:
