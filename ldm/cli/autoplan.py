@@ -13,7 +13,7 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.run.plan import Optimisation, OptimisedPlan, OptimisedPlans
-    from ldm.run.plan_figures import PlanEvaluation, PlanScores
+    from ldm.run.plan_scores import PlanEvaluation, PlanScores
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Repetition:
 
     def evaluation(self) -> PlanEvaluation | None:
         """Return on what plans are evaluated. Raises LdmError for options that do not fit."""
-        from ldm.run.plan_figures import PlanEvaluation
+        from ldm.run.plan_scores import PlanEvaluation
 
         if self.evaluate is None:
             if self.curve or self.limit is not None:

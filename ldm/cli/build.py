@@ -69,7 +69,7 @@ def build_memory(**values: Any) -> None:
         asked = merge(Build, stage_preset(forming.preset, asked.get("env", ""), "build"), asked)
     spec, runtime = load(Build, asked), command_runtime(quiet=shown.quiet)
     if forming.estimate:
-        from ldm.run.formation_cost import estimate as cost_of
+        from ldm.run.building import estimate as cost_of
 
         output.say_all(cost_of(forming.data, forming.memory, spec, runtime))
         return

@@ -8,6 +8,7 @@ else, as the nested values that `ldm.config.load` reads.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -397,3 +398,21 @@ Trust = Annotated[
     bool, typer.Option("--trust", help="Import modules named in recorded runs; runs their code.")
 ]
 LlmName = Annotated[str | None, typer.Option("--llm", envvar="LDM_LLM", help="Language model.")]
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal whether to go on.
+
+    yes: do not ask. Raises LdmError where nobody can be asked, typer.Exit where the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise LdmError(
+            f"{question} There is no terminal to answer in.", "Add --yes if you are sure."
+        )
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)

@@ -10,8 +10,7 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.completing import agents, commands, environments, runs_below
-from ldm.cli.confirming import Yes, confirm
-from ldm.cli.options import AsJson, RunsAt
+from ldm.cli.options import AsJson, RunsAt, Yes, confirm
 from ldm.cli.plugins import PluggedGroup
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
@@ -49,9 +48,6 @@ def list_runs(
         Literal["finished", "stopped", "running"] | None,
         typer.Option(help="Only runs in this state."),
     ] = None,
-    since: Annotated[
-        str, typer.Option(metavar="DATE", help="Only runs since a date, or 7d, 12h, 30m ago.")
-    ] = "",
     runs: RunsAt = DEFAULT_RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -63,7 +59,7 @@ def list_runs(
     \b
     Examples:
       ldm runs list
-      ldm runs list --env alfworld --agent react --since 7d
+      ldm runs list --env alfworld --agent react
       ldm runs list --state stopped --json
     """
     from ldm.run.listing import RunFilter, entries
@@ -71,7 +67,7 @@ def list_runs(
     def unreadable(error: LdmError) -> None:
         output.say(f"Skipping: {error.message}")
 
-    criteria = RunFilter(command, env, agent, state or "", since)
+    criteria = RunFilter(command, env, agent, state or "")
     listed = entries(runs, criteria, unreadable)
     if as_json:
         output.print_json({"runs": [asdict(one) for one in listed]})
@@ -155,9 +151,6 @@ def show(
     trial: Annotated[
         int | None, typer.Option(min=1, help="Which trial; by default the one that counts.")
     ] = None,
-    tuples: Annotated[
-        bool, typer.Option("--tuples", help="List recalled tuples with their outcomes.")
-    ] = False,
     tree: Annotated[
         bool, typer.Option("--tree", help="How an agent divided or searched the task.")
     ] = False,
@@ -174,7 +167,6 @@ def show(
     Examples:
       ldm runs show RUN
       ldm runs show RUN pick_heat_then_place
-      ldm runs show RUN --tuples
     """
     from ldm.run.reading import read_run
     from ldm.runs import open_run
@@ -190,29 +182,10 @@ def show(
     episodes = run.episodes()
     if not episodes:
         raise LdmError(f"{opened.directory} has no episodes.", "`ldm report` shows its plans.")
-    chosen = [_of_task(episodes, task, lambda one: one.result.task.id)] if task else episodes
-    if tuples:
-        _print_tuples(run, chosen, display)
-    elif task:
-        _print_episode(run, chosen[0], display)
+    if task:
+        _print_episode(run, _of_task(episodes, task, lambda one: one.result.task.id), display)
     else:
         _print_list(run, episodes, display)
-
-
-def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
-    from ldm.run.episode_text import TUPLE_COLUMNS, tuple_uses
-    from ldm.run.reading import tuples_of
-
-    uses = tuple_uses(episodes, tuples_of(run, episodes))
-    if display.as_json:
-        output.print_json({"tuples": [one.as_data() for one in uses]})
-        return
-    if not uses:
-        output.say("Nothing was recalled.", error=False)
-        return
-    listed = uses if display.full else uses[:LISTED]
-    output.print_table("Recalled tuples", TUPLE_COLUMNS, [one.as_row() for one in listed])
-    _say_rest(len(uses) - len(listed))
 
 
 def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:

@@ -24,7 +24,6 @@ from ldm.run.builders import (
     roles,
 )
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
-from ldm.run.data import evaluation_split, with_data
 from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
 from ldm.run.grid import Grid, label, labelled, labels, repeated, say_limits, subject
 from ldm.run.runner import (
@@ -39,6 +38,7 @@ from ldm.run.runner import (
     write_summary,
 )
 from ldm.run.runtime import Playing, Runtime
+from ldm.run.selection import evaluation_split, with_data
 from ldm.runs import differences
 from ldm.text import short
 

@@ -25,12 +25,18 @@ from ldm.run.builders import (
     plan_settings,
     roles,
 )
-from ldm.run.data import training_split, with_data
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.grid import check_repeats, say_limits, sweep_values
-from ldm.run.plan_figures import PlanEvaluation, PlanScores
-from ldm.run.plan_runs import check, episodes, evaluate_plans, recorded_evaluation
+from ldm.run.plan_scores import (
+    PlanEvaluation,
+    PlanScores,
+    check,
+    episodes,
+    evaluate_plans,
+    recorded_evaluation,
+)
 from ldm.run.runtime import Playing, Runtime
+from ldm.run.selection import training_split, with_data
 from ldm.runs import writing
 from ldm.text import short
 

@@ -15,10 +15,11 @@ from ldm.errors import LdmError
 from ldm.reason import TYPES_BY_FALLBACK
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL, REASONS
 from ldm.reporting import Findings, Measure, Reporting
-from ldm.run.columns import COLUMNS, Column
 from ldm.run.conditions import Conditions
 from ldm.run.runner import TRAJECTORIES
 from ldm.run.statistics import (
+    COLUMNS,
+    Column,
     Difference,
     Group,
     Interval,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
-from ldm.run.columns import with_measures
 from ldm.run.results import Report
+from ldm.run.statistics import with_measures
 from ldm.text import redacted
 
 if TYPE_CHECKING:
