@@ -41,6 +41,15 @@ HEADINGS = (
     *("kind", "episodes", "success", "95 % interval"),
     *(column.table for column in COLUMNS if column.table),
 )
+#: What became of some replies, by the name of their count.
+REPLIES = {
+    "loose": "understood although not in the requested form",
+    "dropped": "further actions in the same reply were dropped",
+    TYPES_BY_FALLBACK: "named no usable types: made offline instead",
+    "misplaced": "notes spoke of another step and were left out",
+    "unseen": "notes named what only later steps show: left out",
+    "asked again": "named the last action, not possible now: asked again",
+}
 #: Tuples that are named, of those recalled only after refinement.
 NAMED = 5
 
@@ -310,20 +319,7 @@ def describe_replies(counts: Mapping[str, int]) -> str:
     if not replies:
         return ""
     parts = [f"Malformed replies: {malformed} of {replies} ({100 * malformed / replies:.1f} %)"]
-    if counts.get("loose"):
-        parts.append(f"{counts['loose']} understood although not in the requested form")
-    if counts.get("dropped"):
-        parts.append(f"{counts['dropped']} further actions in the same reply were dropped")
-    if counts.get(TYPES_BY_FALLBACK):
-        parts.append(f"{counts[TYPES_BY_FALLBACK]} named no usable types: made offline instead")
-    if counts.get("misplaced"):
-        parts.append(f"{counts['misplaced']} notes spoke of another step and were left out")
-    if counts.get("unseen"):
-        parts.append(f"{counts['unseen']} notes named what only later steps show: left out")
-    if counts.get("asked again"):
-        parts.append(
-            f"{counts['asked again']} named the last action, not possible now: asked again"
-        )
+    parts += (f"{counts[name]} {words}" for name, words in REPLIES.items() if counts.get(name))
     matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
     if matched:
         how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())

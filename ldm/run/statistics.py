@@ -257,9 +257,7 @@ def summarize(
     )
 
 
-def difference(
-    first: Sequence[EpisodeResult], second: Sequence[EpisodeResult], *, seed: int = 0
-) -> Difference:
+def difference(first: Sequence[EpisodeResult], second: Sequence[EpisodeResult]) -> Difference:
     """Return the paired difference in success, with its bootstrap interval over tasks.
 
     Raises LdmError where no task was played by both.
@@ -274,7 +272,7 @@ def difference(
     repeated = counts != {1}
     return Difference(
         mean=float(gains.mean()),
-        interval=bootstrap(gains, seed=seed) if np.ptp(gains) else None,
+        interval=bootstrap(gains) if np.ptp(gains) else None,
         tasks=len(gains),
         only_first=first_only,
         only_second=second_only,
