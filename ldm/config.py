@@ -124,10 +124,6 @@ class Section:
         """Return the section with further options; given ones are replaced."""
         return Section.read({"name": self.name, **self.options, **values})
 
-    def without(self, *names: str) -> Section:
-        """Return the section without these options."""
-        return Section(self.name, tuple(one for one in self.given if one[0] not in names))
-
     def only(self, known: Sequence[str] | set[str]) -> Section:
         """Return the section with those of its options that are `known`."""
         return Section(self.name, tuple(one for one in self.given if one[0] in known))
@@ -167,6 +163,15 @@ SEARCH_SECTION = Of("ldm.explore.refine:RefineOptions")
 GATE_SECTION = Of("ldm.explore.gate:GateOptions")
 PLAN_SECTION = Of("ldm.agents.autoplan.settings:AutoPlanSettings")
 MODELS_SECTION = Of("ldm.llm.models:ModelOptions")
+
+#: Options of several experiments.
+ENV = Option("Environment: a name or package.module:Class.", TASKS, complete="environments")
+TRAINING = Option("Training split.", TASKS, complete="splits")
+KINDS = Option("Only these task kinds: a,b.", TASKS, complete="kinds")
+TASK_IDS = Option("Task ids: a,b or a file with one a line.", TASKS, rare=True)
+PLACE = Option("Directory, or http://host:port of a server.", MEMORY)
+EMBEDDER = Option("Embedder; default: the memory's.", MEMORY, rare=True)
+SEED = Option("Random seed.", TASKS)
 
 GoalsBy = Literal["even", "failed", "long"]
 
@@ -213,33 +218,21 @@ class Evaluate(Spec):
     #: Names of the prompts that it may use begin with one of these.
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
-    env: Annotated[
-        SectionField,
-        ENV_SECTION,
-        Option("Environment: a name or package.module:Class.", TASKS, complete="environments"),
-    ] = NO_OPTIONS
+    env: Annotated[SectionField, ENV_SECTION, ENV] = NO_OPTIONS
     split: Annotated[
         str, Option("Split; each environment has a default.", TASKS, complete="splits")
     ] = ""
     agent: Annotated[
         SectionField, AGENT_SECTION, Option("Agent, or several: A,B.", AGENT, complete="agents")
     ] = LDM
-    kinds: Annotated[
-        tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
-    ] = ()
+    kinds: Annotated[tuple[str, ...], KINDS] = ()
     limit: Annotated[int | None, Option("Number of tasks, balanced over kinds.", TASKS)] = None
-    tasks: Annotated[
-        tuple[str, ...], Option("Task ids: a,b or a file with one a line.", TASKS, rare=True)
-    ] = ()
-    memory: Annotated[str, Option("Directory, or http://host:port of a server.", MEMORY)] = (
-        DEFAULT_MEMORY
-    )
+    tasks: Annotated[tuple[str, ...], TASK_IDS] = ()
+    memory: Annotated[str, PLACE] = DEFAULT_MEMORY
     generation: int | None = None
-    embedder: Annotated[
-        str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)
-    ] = None
+    embedder: Annotated[str | None, EMBEDDER] = None
     memory_digest: str = ""
-    seed: Annotated[int, Option("Random seed.", TASKS)] = 0
+    seed: Annotated[int, SEED] = 0
     without_tuples: Annotated[
         tuple[str, ...], Option("Never recall these tuples: ID,ID.", MEMORY, rare=True)
     ] = ()
@@ -267,17 +260,13 @@ class Refine(Spec):
         ENV_SECTION,
         Option("Environment; default: the memory's only one.", TASKS, complete="environments"),
     ] = NO_OPTIONS
-    split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
-    kinds: Annotated[
-        tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
-    ] = ()
+    split: Annotated[str, TRAINING] = ""
+    kinds: Annotated[tuple[str, ...], KINDS] = ()
     limit: Annotated[
         int | None,
         Option(f"Number of new goals, balanced over kinds; default {DEFAULT_GOALS}.", TASKS),
     ] = None
-    tasks: Annotated[
-        tuple[str, ...], Option("Task ids: a,b or a file with one a line.", TASKS, rare=True)
-    ] = field(default=(), repr=False)
+    tasks: Annotated[tuple[str, ...], TASK_IDS] = field(default=(), repr=False)
     goals: Annotated[
         GoalsBy,
         Option(
@@ -289,22 +278,18 @@ class Refine(Spec):
     reuse_goals: Annotated[
         bool, Option("Also explore goals that the memory knows.", TASKS, rare=True)
     ] = False
-    memory: Annotated[str, Option("Directory, or http://host:port of a server.", MEMORY)] = (
-        DEFAULT_MEMORY
-    )
+    memory: Annotated[str, PLACE] = DEFAULT_MEMORY
     generation: Annotated[
         int | None, Option("Memory generation; not the newest: --dry-run only.", MEMORY, rare=True)
     ] = None
-    embedder: Annotated[
-        str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)
-    ] = None
+    embedder: Annotated[str | None, EMBEDDER] = None
     memory_digest: str = ""
     policy: Annotated[SectionField, POLICY_SECTION] = NO_OPTIONS
     search: Annotated[SectionField, SEARCH_SECTION] = NO_OPTIONS
     gate: Annotated[SectionField, GATE_SECTION] = NO_OPTIONS
     rounds: Annotated[int, Option("Rounds, each with the memory of the one before.", SEARCH)] = 1
     round: int = 1
-    seed: Annotated[int, Option("Random seed.", TASKS)] = 0
+    seed: Annotated[int, SEED] = 0
     models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
 
     def __post_init__(self) -> None:
@@ -335,19 +320,15 @@ class OptimisePlan(Spec):
     generation: ClassVar[int | None] = None
     memory_digest: ClassVar[str] = ""
 
-    env: Annotated[
-        SectionField,
-        ENV_SECTION,
-        Option("Environment: a name or package.module:Class.", TASKS, complete="environments"),
-    ] = NO_OPTIONS
-    split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
+    env: Annotated[SectionField, ENV_SECTION, ENV] = NO_OPTIONS
+    split: Annotated[str, TRAINING] = ""
     kind: Annotated[
         str, Option("Task kinds a,b; each: a plan a kind; all: one plan.", TASKS, complete="kinds")
     ] = ""
     out: Annotated[str, Option("Folder for the plan files.", PLAN)] = "plans"
     pool: tuple[str, ...] = field(default=(), repr=False)
     plan: Annotated[SectionField, PLAN_SECTION] = NO_OPTIONS
-    seed: Annotated[int, Option("Random seed.", TASKS)] = 0
+    seed: Annotated[int, SEED] = 0
     variant: str = ""
     repeat: int = 1
     models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS

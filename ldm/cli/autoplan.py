@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
-from ldm.cli.options import Given, Models, Recording, listed_names, offers
-from ldm.config import LIMITS, PLAN, TASKS, OptimisePlan, Option, load
+from ldm.cli.options import DATA, Given, Models, Recording, listed_names, offers
+from ldm.config import LIMITS, PLAN, OptimisePlan, Option, load
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 class Repetition:
     """How often plans are optimised, with which settings, and on what they are evaluated."""
 
-    data: Annotated[
-        Path | None,
-        Option("Data folder of the environment; default: its variable.", TASKS, path="env.data"),
-    ] = None
+    data: Annotated[Path | None, DATA] = None
     iterations: Annotated[
         str | None, Option("Iterations (I); default 3.", PLAN, path="plan.iterations")
     ] = None

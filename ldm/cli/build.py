@@ -11,7 +11,7 @@ from ldm.cli import output
 from ldm.cli.environment import data_of_format
 from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import Given, Models, Output, offers
-from ldm.config import DEFAULT_MEMORY, LIMITS, MEMORY, TRAJECTORIES, Build, Option, load, merge
+from ldm.config import DEFAULT_MEMORY, LIMITS, PLACE, TRAJECTORIES, Build, Option, load, merge
 from ldm.errors import LdmError
 from ldm.text import counted
 
@@ -31,9 +31,7 @@ class Forming:
     preset: Annotated[
         str | None, Option("Settings of a paper: ldm2, or your own file.", TRAJECTORIES)
     ] = None
-    memory: Annotated[str, Option("Directory, or http://host:port of a server.", MEMORY)] = (
-        DEFAULT_MEMORY
-    )
+    memory: Annotated[str, PLACE] = DEFAULT_MEMORY
     estimate: Annotated[
         bool, Option("Form a small sample, print what all will cost, and stop.", LIMITS)
     ] = False
@@ -277,14 +275,8 @@ def _show(built: BuildResult, memory: str, spec: Build) -> None:
         )
         count = len(batch.trajectories), tuples, len(sizes), observations
         rows.append((batch.id, *map(str, count), names))
-    columns = (
-        "batch",
-        "trajectories",
-        "tuples",
-        "goal types",
-        "observation types",
-        "goal type names",
-    )
+    counts = ("trajectories", "tuples", "goal types", "observation types")
+    columns = ("batch", *counts, "goal type names")
     output.print_table(f"Memory of {built.env}", columns, rows)
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in built.seconds.items())
     output.say(

@@ -11,7 +11,7 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.completing import runs_below
-from ldm.cli.options import Given, Models, Recording, listed_names, offers
+from ldm.cli.options import DATA, Given, Models, Recording, listed_names, offers
 from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, Section
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
@@ -31,10 +31,7 @@ class Variations:
     preset: Annotated[
         str | None, Option("Published table, or your own file; see `ldm presets`.", TASKS)
     ] = None
-    data: Annotated[
-        Path | None,
-        Option("Data folder of the environment; default: its variable.", TASKS, path="env.data"),
-    ] = None
+    data: Annotated[Path | None, DATA] = None
     k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="agent.k", metavar="N")] = None
     generations: Annotated[
         str | None,

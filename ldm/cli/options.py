@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -24,9 +24,8 @@ from ldm.cli.environment import model_names, runtime
 from ldm.config import (
     GENERAL,
     HEADINGS,
-    LIMITS,
-    MODEL,
     RUNNING,
+    TASKS,
     Evaluate,
     Field,
     Option,
@@ -39,6 +38,7 @@ from ldm.config import (
     written,
 )
 from ldm.errors import LdmError
+from ldm.llm.models import ModelOptions
 from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
 
 C = TypeVar("C", bound=Callable[..., None])
@@ -53,28 +53,17 @@ RARE = " (rare)"
 CONTEXT, SECTIONS = "context", "sections"
 
 
-@dataclass(frozen=True)
-class Models:
-    """Short forms of the model options that are used most; the others are --models.NAME."""
-
-    llm: Annotated[
-        str | None, Option("Language model.", MODEL, path="models.llm", metavar="NAME")
-    ] = None
-    planner_llm: Annotated[
-        str | None,
-        Option("Model for planning; default: --llm.", MODEL, rare=True, path="models.planner_llm"),
-    ] = None
-    reasoner_llm: Annotated[
-        str | None,
-        Option("Model for LDM²'s reasoner; default: --llm.", MODEL, True, "models.reasoner_llm"),
-    ] = None
-    replay: Annotated[
-        Path | None,
-        Option("Answer from this recording or run alone.", MODEL, True, "models.replay"),
-    ] = None
-    max_usd: Annotated[
-        float | None, Option("Stop before the run costs more USD.", LIMITS, path="models.max_usd")
-    ] = None
+#: Short forms of the model options that are used most; the others are --models.NAME.
+Models = make_dataclass(
+    "Models",
+    [
+        (name, Annotated[one.hint, replace(one.option or Option(""), path=f"models.{name}")], None)
+        for name, one in hints(ModelOptions).items()
+        if name in ("llm", "planner_llm", "reasoner_llm", "replay", "max_usd")
+    ],
+)
+#: The data folder of an environment, short for --env.data.
+DATA = Option("Data folder of the environment; default: its variable.", TASKS, path="env.data")
 
 
 @dataclass(frozen=True)
@@ -156,7 +145,7 @@ class Given:
         Options of models are accepted: a run may go on with higher limits.
         """
         for owner in owners:
-            sections = self._sections(owner) if _has_sections(owner) else {}
+            sections = self._sections(owner) if issubclass(owner, Spec) else {}
             paths = [
                 f"{name}.{next(iter(one))}".removesuffix(".name")
                 for name, one in sections.items()
@@ -304,10 +293,6 @@ def _is_given(one: Field, value: Any) -> bool:
     """Return whether the command line gave an option of its own, not one short for another."""
     own = one.option is not None and not one.option.path
     return own and value is not None and not (one.hint is bool and value is False)
-
-
-def _has_sections(owner: type[Any]) -> bool:
-    return issubclass(owner, Spec)
 
 
 def _dashed(name: str) -> str:

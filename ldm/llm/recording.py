@@ -131,15 +131,10 @@ def _reading(path: Path) -> Iterator[None]:
 def _append(path: Path | None, call: Call) -> None:
     if path is None:
         return
-    try:
+    with records.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8", newline="\n") as file:
             records.append(file, call)
-    except OSError as error:
-        raise LdmError(
-            f"{path} cannot be written: {error.strerror or error}.",
-            "Check permissions and free space, or name another place.",
-        ) from error
 
 
 def read_calls(path: Path) -> list[Call]:

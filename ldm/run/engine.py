@@ -29,9 +29,10 @@ from ldm.parallel import (
     one_thread,
     sigterm_as_interrupt,
 )
+from ldm.records import writing
 from ldm.run.builders import Builder, build_environment, models_of, roles
 from ldm.run.runtime import Runtime
-from ldm.runs import Manifest, Run, create, differences, open_run, writing
+from ldm.runs import Manifest, Run, create, differences, open_run
 
 if TYPE_CHECKING:
     from ldm.episode import Environment

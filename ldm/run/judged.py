@@ -16,12 +16,13 @@ from ldm import records
 from ldm.config import Evaluate, Section
 from ldm.errors import LdmError
 from ldm.llm.models import ModelOptions, listed
+from ldm.records import writing
 from ldm.run.builders import Builder, build_environment
 from ldm.run.engine import Experiment, Member, Session, recorded_spec
 from ldm.run.runner import results, trials
 from ldm.run.runtime import Runtime
 from ldm.run.statistics import Interval, rate_interval
-from ldm.runs import Run, writing
+from ldm.runs import Run
 from ldm.types import Answer
 
 if TYPE_CHECKING:

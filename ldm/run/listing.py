@@ -153,7 +153,7 @@ def delete(run: Run) -> None:
 
     Raises LdmError if a process works on the run, or if the directory cannot be removed.
     """
-    from ldm.runs import writing
+    from ldm.records import writing
 
     gone = run.directory.with_name(f".{run.directory.name}.deleted")
     with run.lock(), writing(run.directory):

@@ -16,6 +16,7 @@ from ldm.config import OptimisePlan, Section, written
 from ldm.errors import LdmError
 from ldm.llm.estimate import cost_lines
 from ldm.llm.models import listed
+from ldm.records import writing
 from ldm.run import engine
 from ldm.run.builders import (
     AttemptBuilder,
@@ -37,7 +38,6 @@ from ldm.run.plan_scores import (
 )
 from ldm.run.runtime import Playing, Runtime
 from ldm.run.selection import training_split, with_data
-from ldm.runs import writing
 from ldm.text import short
 
 if TYPE_CHECKING:

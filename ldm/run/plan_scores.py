@@ -247,7 +247,7 @@ def evaluate_plans(
 def _begin(specs: Sequence[Evaluate], run: Run, runtime: Runtime) -> evaluations.Evaluation:
     """Start the evaluations, and remember the first of their runs."""
     from ldm import records
-    from ldm.runs import writing
+    from ldm.records import writing
 
     resolved = [evaluations.resolve(spec, runtime) for spec in specs]
     begun = evaluations.prepare(resolved, runtime)

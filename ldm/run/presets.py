@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -71,21 +71,6 @@ class Row:
     def player(self) -> Section:
         """Return the agent as a section; without a name if there is none."""
         return Section.read(self.agent)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the row as JSON values."""
-        return {
-            "name": self.name,
-            "agent": self.player.name or None,
-            "agent_options": self.player.options,
-            "env_options": dict(self.env),
-            "models": dict(self.models),
-            "generation": self.generation,
-            "success_percent": self.published.all,
-            "score_percent": self.published.score,
-            "by_kind_percent": dict(self.published.kinds),
-            "note": self.note,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,33 +159,11 @@ class Preset:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the preset as JSON values."""
-        own = self.content
-        shared = self.evaluation
+        """Return what its file holds as JSON values, and what follows from it."""
         return {
-            "name": self.name,
-            "title": own.title,
-            "paper": own.paper,
-            "table": own.table,
-            "model": own.model,
-            "tasks": own.tasks,
-            "second_hand": own.second_hand,
-            "env": shared.env.name,
-            "split": shared.split,
-            "kinds": list(shared.kinds),
-            "limit": shared.limit,
-            "chosen_tasks": len(shared.tasks),
-            "env_options": shared.env.options,
-            "agent_options": shared.agent.options,
-            "agents": list(self.agents),
-            "needs": self.needs(),
-            "build": own.build or None,
-            "refine": own.refine or None,
-            "prepare": list(own.prepare),
-            "rows": [row.as_json() for row in own.rows],
-            "notes": list(own.notes),
-            "file": str(self.file),
-            "digest": self.digest,
+            **asdict(self.content),
+            **{"name": self.name, "env": self.env, "agents": list(self.agents)},
+            **{"needs": self.needs(), "file": str(self.file), "digest": self.digest},
         }
 
     def needs(self) -> list[str]:

@@ -181,11 +181,11 @@ def _measured(report: Report, kinds: Sequence[str], *, scored: bool) -> tuple[st
 
 def _published(row: PublishedRow, kinds: Sequence[str], *, scored: bool) -> tuple[str, ...]:
     figures = row.published
-    score = () if not scored else (_figure(figures.score),)
-    rates = (_figure(figures.kinds.get(kind), " %") for kind in kinds)
-    return (row.name, ELSEWHERE, _figure(figures.all, " %"), "–", *rates, *score)
+    score = () if not scored else (figure(figures.score),)
+    rates = (figure(figures.kinds.get(kind), " %") for kind in kinds)
+    return (row.name, ELSEWHERE, figure(figures.all, " %"), "–", *rates, *score)
 
 
-def _figure(value: float | None, unit: str = "") -> str:
+def figure(value: float | None, unit: str = "") -> str:
     """Return a figure as the paper has it."""
     return "–" if value is None else f"{value}{unit}"

@@ -58,8 +58,7 @@ def write_table(reports: Sequence[Report], path: Path) -> int:
 
     Raises LdmError where its ending names no format, or where it cannot be written.
     """
-    from ldm.records import replaced
-    from ldm.runs import writing
+    from ldm.records import replaced, writing
 
     check_table(path)
     table = episodes(reports)
