@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path, PurePath
 from types import NoneType
@@ -28,7 +27,7 @@ from typing import (
     get_type_hints,
 )
 
-from ldm.errors import LdmError
+from ldm.errors import LdmError, did_you_mean
 
 Value = None | bool | int | float | str | tuple["Value", ...]
 T = TypeVar("T")
@@ -559,9 +558,7 @@ def at_least(minimum: float, **values: float | None) -> None:
 
 def unknown(name: str, known: Sequence[str], what: str) -> LdmError:
     """Return the error for an unknown name, with a suggestion. what: the message."""
-    close = get_close_matches(name, known, n=1)
-    hint = f"Did you mean {close[0]!r}? " if close else ""
-    return LdmError(what, f"{hint}Known: {', '.join(known) or 'none'}.")
+    return LdmError(what, f"{did_you_mean(name, known)}Known: {', '.join(known) or 'none'}.")
 
 
 def _check_known(name: str, known: Mapping[str, Any], owner: str) -> None:

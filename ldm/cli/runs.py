@@ -269,9 +269,9 @@ def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
 def _print_divided(run: Run, task: str) -> None:
     """Print how an agent divided or searched its tasks: all in a table, or one task's tree."""
     from ldm.agents import reporting_named
-    from ldm.run.runner import agent_of, results
+    from ldm.run.runner import results
 
-    tree_of = reporting_named(agent_of(run)).tree
+    tree_of = reporting_named(run.named("agent")).tree
     trees = [(result, tree) for result in results(run) if (tree := tree_of(result)) is not None]
     if not trees:
         raise LdmError(

@@ -166,8 +166,11 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
 
         Raises RecordError if run.json holds something else.
         """
+        from ldm.run.published import PresetRecord
+
         firsts = (self.members[group[0]].run for group in self._groups)
-        return tuple(record for run in firsts if (record := preset_record(run)) is not None)
+        recorded = (run.argument("preset", PresetRecord) for run in firsts)
+        return tuple(record for record in recorded if record is not None)
 
     @property
     def _groups(self) -> list[list[int]]:
@@ -433,16 +436,6 @@ def settled(spec: Evaluate) -> Evaluate:
         options |= agent.with_model(options)
     section = spec.agent.with_options(**options)
     return replace(spec, agent=section.settled(agent.Options, f"agent {spec.agent.name}"))
-
-
-def preset_record(run: Run) -> PresetRecord | None:
-    """Return the preset that a run is from, or None if it is from none.
-
-    Raises RecordError if run.json holds something else.
-    """
-    from ldm.run.published import PresetRecord
-
-    return run.argument("preset", PresetRecord)
 
 
 def check_models(spec: Evaluate, runtime: Runtime) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ from ldm.run.builders import (
     AttemptBuilder,
     build_environment,
     models_of,
-    opener,
     plan_settings,
     roles,
 )
@@ -321,7 +321,9 @@ def _with_pools(
 
     messages: dict[str, None] = {}
     first = specs[0]
-    used = evaluated_leak_keys(runtime.runs, first.env.name, env, opener(runtime.cache))
+    used = evaluated_leak_keys(
+        runtime.runs, first.env.name, env, partial(build_environment, cache=runtime.cache)
+    )
     checked = []
     for spec in specs:
         tasks, remarks = _pool(spec, env, used)

@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_type_hints
@@ -29,8 +28,9 @@ from ldm.config import (
     load,
     merge,
     typed,
+    unknown,
 )
-from ldm.errors import LdmError
+from ldm.errors import LdmError, did_you_mean
 from ldm.run.published import Figures, PublishedRow, PublishedTable
 from ldm.text import read_bytes
 from ldm.types import stable_hash
@@ -244,12 +244,8 @@ def list_presets(name: str = "") -> tuple[Preset, ...]:
         one for one in known if not name or one.startswith(f"{name}-")
     ]
     if not chosen:
-        close = get_close_matches(name, known, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
-        raise LdmError(
-            f"There is no preset {name!r}.",
-            f"{hint}Known: {', '.join(known)}; or name a file of your own, FILE{SUFFIX}.",
-        )
+        others = f"Known: {', '.join(known)}; or name a file of your own, FILE{SUFFIX}."
+        raise LdmError(f"There is no preset {name!r}.", did_you_mean(name, known) + others)
     return tuple(read(known[one]) for one in chosen)
 
 
@@ -327,10 +323,7 @@ def _content(data: Mapping[str, Any], file: str) -> Content:
     where = [str(part) for part in detail["loc"]]
     place = f"{file}:{'.'.join(where)}"
     if detail["type"] == "unexpected_keyword_argument":
-        known = list(_known(where[:-1]))
-        close = get_close_matches(where[-1], known, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
-        raise LdmError(f"{place}: there is no such field.", f"{hint}Known: {', '.join(known)}.")
+        raise unknown(where[-1], _known(where[:-1]), f"{place}: there is no such field.")
     fault = "it is missing" if detail["type"] in ("missing", "missing_argument") else detail["msg"]
     raise LdmError(f"{place}: {fault}.", f"Correct it there. {GUIDE}")
 

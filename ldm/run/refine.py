@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
@@ -19,7 +20,6 @@ from ldm.run.builders import (
     models_of,
     only_environment,
     open_embedder,
-    opener,
     policy_options,
     remembered_class,
     search_options,
@@ -420,7 +420,9 @@ def choose(
     from ldm.run.selection import select
 
     tasks = env.tasks(spec.split)
-    evaluated = evaluated_leak_keys(runtime.runs, spec.env.name, env, opener(runtime.cache))
+    evaluated = evaluated_leak_keys(
+        runtime.runs, spec.env.name, env, partial(build_environment, cache=runtime.cache)
+    )
     before = [
         generation
         for generation in generations(spec.memory, env.card.name)

@@ -61,11 +61,6 @@ class Player:
         self._env.close()
 
 
-def agent_of(run: Run) -> str:
-    """Return the agent that an evaluation names: registered, or module:Class; "" if it does not."""
-    return str(run.manifest.spec.get("agent", ""))
-
-
 def results(run: Run) -> list[EpisodeResult]:
     """Return the results of a finished run. Raises LdmError if it is unfinished."""
     if not finished(run):
@@ -115,7 +110,7 @@ def reopen(run: Run) -> None:
 
 def write_summary(run: Run, results: Sequence[EpisodeResult]) -> None:
     """Write summary.json, which is derived from the results."""
-    seed, agent = run.manifest.seeds.get("seed", 0), agent_of(run)
+    seed, agent = run.manifest.seeds.get("seed", 0), run.named("agent")
     reporting = reporting_named(agent) if agent else None
     summary = summarize(results, seed=seed, reporting=reporting)
     path = run.directory / SUMMARY

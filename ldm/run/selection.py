@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from ldm.agents import Agent, check_files
 from ldm.config import Section
-from ldm.errors import LdmError, LeakageError
+from ldm.errors import LdmError, LeakageError, did_you_mean
 from ldm.run.runtime import Runtime
 from ldm.types import Task, stable_hash
 
@@ -119,11 +118,10 @@ def even(items: Sequence[tuple[str, str]], limit: int, seed: int | None = None) 
 def _known(what: str, names: Sequence[str], known: set[str]) -> None:
     for name in names:
         if name not in known:
-            close = get_close_matches(name, sorted(known), n=1)
-            hint = f"Did you mean {close[0]!r}? " if close else ""
             some = sorted(known)
             examples = ", ".join(some[:8]) + (", …" if len(some) > 8 else "")
-            raise LdmError(f"The split has no {what} {name!r}.", f"{hint}It has: {examples}.")
+            remedy = f"{did_you_mean(name, some)}It has: {examples}."
+            raise LdmError(f"The split has no {what} {name!r}.", remedy)
 
 
 def check_leakage(
