@@ -401,18 +401,13 @@ class Field:
     description: str = ""
 
 
-#: Dataclass → its fields, see `hints`.
-_DECLARED: dict[Any, dict[str, Field]] = {}
-
-
-def hints(owner: type[Any]) -> dict[str, Field]:
+def hints(owner: Any) -> dict[str, Field]:
     """Return the fields of a dataclass by name, as declared by `Annotated`."""
-    if owner not in _DECLARED:
-        _DECLARED[owner] = _declared(owner)
-    return _DECLARED[owner]
+    return _declared(owner)
 
 
-def _declared(owner: type[Any]) -> dict[str, Field]:
+@cache
+def _declared(owner: Any) -> dict[str, Field]:
     result = {}
     declared = get_type_hints(owner, include_extras=True)
     for one in fields(owner):
@@ -505,7 +500,7 @@ def typed(options: type[T], values: Mapping[str, Any], owner: str) -> T:
 
 def parsed(hint: Any, value: Any) -> Any:
     """Return a value, or the text of one, as its type. Raises ValueError if it does not fit."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     text = isinstance(value, str)
     if text and value.lower() == "none" and NoneType in get_args(hint):
@@ -513,14 +508,16 @@ def parsed(hint: Any, value: Any) -> Any:
     if text and get_origin(hint) in (tuple, list, frozenset):
         value = tuple(part.strip() for part in value.split(",") if part.strip())
     try:
-        return _adapter(TypeAdapter, hint).validate_python(value)
+        return _adapter(hint).validate_python(value)
     except ValidationError as error:
         raise ValueError(error.errors(include_url=False)[0]["msg"]) from error
 
 
 @cache
-def _adapter(adapter: type[Any], hint: Any) -> Any:
-    return adapter(hint)
+def _adapter(hint: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(hint)
 
 
 def takes(hint: Any) -> str:

@@ -118,7 +118,7 @@ def _print_version(requested: bool) -> None:
     if requested:
         from ldm.version import __version__
 
-        output.say(f"ldm {__version__}", error=False)
+        output.show(f"ldm {__version__}")
         raise typer.Exit
 
 

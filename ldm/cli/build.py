@@ -254,13 +254,12 @@ def _show(built: BuildResult, memory: str, spec: Build) -> None:
 
     if built.left_out:
         of = built.trajectories + built.skipped + built.left_out
-        output.say(f"{built.left_out} of {of} trajectories skipped: {_why(spec)}.", error=False)
+        output.show(f"{built.left_out} of {of} trajectories skipped: {_why(spec)}.")
     if not built.trajectories:
         authors = sorted({batch.reasoner or "an unknown reasoner" for batch in built.batches})
-        output.say(
+        output.show(
             f"{built.env}: nothing new; {memory} holds all {built.skipped} trajectories already,"
-            f" formed by {' and '.join(authors)} (--rebuild forms them again).",
-            error=False,
+            f" formed by {' and '.join(authors)} (--rebuild forms them again)."
         )
         return
     rows = []
@@ -279,10 +278,9 @@ def _show(built: BuildResult, memory: str, spec: Build) -> None:
     columns = ("batch", *counts, "goal type names")
     output.print_table(f"Memory of {built.env}", columns, rows)
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in built.seconds.items())
-    output.say(
+    output.show(
         f"{built.trajectories} trajectories added as generation {built.generation.number}:"
-        f" {built.generation.tuples} tuples in {len(built.batches)} batches ({spent}) → {memory}",
-        error=False,
+        f" {built.generation.tuples} tuples in {len(built.batches)} batches ({spent}) → {memory}"
     )
     if built.skipped:
-        output.say(f"{counted(built.skipped, 'duplicate')} skipped.", error=False)
+        output.show(f"{counted(built.skipped, 'duplicate')} skipped.")

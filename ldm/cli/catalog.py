@@ -91,22 +91,22 @@ def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
         output.print_json(entries)
         return
     for name, entry in entries.items():
-        output.say(name + (f": {entry['is']}" if entry.get("is") else ""), error=False)
+        output.show(name + (f": {entry['is']}" if entry.get("is") else ""))
         for key, value in entry.items():
             if key in ("is", "descriptions"):
                 continue
             if key == "options" and value:
                 _print_options(value, entry["descriptions"])
             elif key == "needs" or value not in ({}, [], ""):
-                output.say(f"  {key.replace('_', ' ')}: {_worded(value)}", error=False)
+                output.show(f"  {key.replace('_', ' ')}: {_worded(value)}")
 
 
 def _print_options(defaults: Mapping[str, Any], meanings: Mapping[str, str]) -> None:
     """Print a line an option: its default and what it does."""
-    output.say("  options:", error=False)
+    output.show("  options:")
     for name, value in defaults.items():
         meaning = f": {meanings[name]}" if name in meanings else ""
-        output.say(f"    {name}={value}{meaning}", error=False)
+        output.show(f"    {name}={value}{meaning}")
 
 
 def _worded(value: Any) -> str:

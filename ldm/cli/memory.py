@@ -225,7 +225,7 @@ def credit(
     title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
     output.print_table(title, COLUMNS, [one.as_row() for one in listed])
     if len(listed) < len(credited.tuples):
-        output.say(f"… and {len(credited.tuples) - len(listed)} more (--json).", error=False)
+        output.show(f"… and {len(credited.tuples) - len(listed)} more (--json).")
 
 
 def _show_pruned(pruned: Pruned, *, as_json: bool) -> None:
@@ -244,7 +244,7 @@ def _show_pruned(pruned: Pruned, *, as_json: bool) -> None:
     else:
         line = f"{number} dropped: generation {added.number} recalls {added.recallable}. "
         line += f"Go back with `ldm memory rollback {added.number - 1}`."
-    output.say(line, error=False)
+    output.show(line)
 
 
 @memory_app.command("rollback")
@@ -279,7 +279,7 @@ def rollback(
     else:
         undo = f"`ldm memory rollback {newest.number}`, before you write to it"
         line = f"{name} is back at generation {generation}. Undo it with {undo}."
-    output.say(line, error=False)
+    output.show(line)
 
 
 @memory_app.command("search")
@@ -336,10 +336,9 @@ def search(
             row.append(_outcome(recall.tuple))
     output.print_table(f"Kind: {kind}", columns, rows)
     if any(recall.fallback for recall in recalls):
-        output.say(
+        output.show(
             "Scope: types, the same goal and observation types as yours; the goal type or batch if "
-            f"these hold fewer than {k} tuples.",
-            error=False,
+            f"these hold fewer than {k} tuples."
         )
 
 
@@ -402,7 +401,7 @@ def import_(
         model = with_disk_cache(load_embedder(embedder), runtime().embeddings)
         with output.stages(quiet=quiet) as on_progress:
             newest = import_memory(memory, file, model, on_progress, as_new=as_new)
-    output.say(f"{newest.tuples} tuples of {newest.env} → {memory}", error=False)
+    output.show(f"{newest.tuples} tuples of {newest.env} → {memory}")
 
 
 def _outcome(source: StateActionTuple) -> str:
@@ -527,7 +526,7 @@ def forget(
     if as_json:
         output.print_json({"generation": newest.number, "forgotten": ids})
     else:
-        output.say(done, error=False)
+        output.show(done)
 
 
 def _sources(
@@ -582,6 +581,6 @@ def fold(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
         return
     for env, one in folded.items():
         number = counted(one["trajectories"] or 0, "trajectory")
-        output.say(f"{env}: {number} → generation {one['generation']}.", error=False)
+        output.show(f"{env}: {number} → generation {one['generation']}.")
     if not folded:
-        output.say(f"{memory} has no pending additions.", error=False)
+        output.show(f"{memory} has no pending additions.")

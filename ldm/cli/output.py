@@ -48,6 +48,11 @@ def say(line: str, *, error: bool = True) -> None:
     print(safe(line), file=sys.stderr if error else sys.stdout, flush=True)
 
 
+def show(line: str) -> None:
+    """Print a line of a result, on standard output."""
+    say(line, error=False)
+
+
 def say_all(lines: Iterable[str], *, error: bool = False) -> None:
     """Print the lines of a result; to standard error where something else is the result."""
     for line in lines:

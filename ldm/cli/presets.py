@@ -61,7 +61,7 @@ def _print(preset: Preset) -> None:
     from ldm.run.published import figure
 
     own, shared = preset.content, preset.evaluation
-    output.say(f"{preset.name}: {preset}", error=False)
+    output.show(f"{preset.name}: {preset}")
     measured = ", ".join(filter(None, (own.model, f"{own.tasks} tasks" if own.tasks else "")))
     chosen = [shared.split, *shared.kinds]
     chosen += [f"limit {shared.limit}"] if shared.limit else []
@@ -78,10 +78,10 @@ def _print(preset: Preset) -> None:
     }
     for name, value in facts.items():
         if value:
-            output.say(f"  {name}: {value}", error=False)
+            output.show(f"  {name}: {value}")
     for heading, lines in (("prepare with", own.prepare), ("differs", own.notes)):
         for line in lines:
-            output.say(f"  {heading}: {line}", error=False)
+            output.show(f"  {heading}: {line}")
     kinds = list(dict.fromkeys(kind for row in own.rows for kind in row.published.kinds))
     scored = any(row.published.score is not None for row in own.rows)
     columns = ("row", "agent", "options", "all", *kinds, *(("score",) if scored else ()))
@@ -96,7 +96,7 @@ def _print(preset: Preset) -> None:
     output.print_table("Rows, with their published figures in per cent", columns, rows)
     for row in own.rows:
         if row.note:
-            output.say(f"{row.name}: {row.note}", error=False)
+            output.show(f"{row.name}: {row.note}")
 
 
 def _options(options: Mapping[str, Any]) -> str:

@@ -130,7 +130,7 @@ def delete(
     confirm(f"Delete {counted(len(opened), 'run')} for good?", yes=yes)
     for run in opened.values():
         remove(run)
-        output.say(f"Deleted {run.directory}.", error=False)
+        output.show(f"Deleted {run.directory}.")
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Disp
 
 def _say_rest(count: int) -> None:
     if count > 0:
-        output.say(f"… and {count} more (--full).", error=False)
+        output.show(f"… and {count} more (--full).")
 
 
 def _print_episode(run: ReadRun, episode: RecordedEpisode, display: Display) -> None:
@@ -243,14 +243,14 @@ def _print_explored(run: Run, task: str, *, full: bool) -> None:
 
 def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
     """Print the trees of a goal: one, or one a batch memory."""
-    output.say(f"{one.task.id}\ngoal: {one.task.goal}", error=False)
+    output.show(f"{one.task.id}\ngoal: {one.task.goal}")
     if one.error:
-        output.say(one.error, error=False)
+        output.show(one.error)
     for explored_tree in one.trees:
         if len(one.trees) > 1:
-            output.say(f"\nbatch {', '.join(explored_tree.batches)}", error=False)
+            output.show(f"\nbatch {', '.join(explored_tree.batches)}")
         for line in _tree_lines(explored_tree, observations=observations):
-            output.say(line, error=False)
+            output.show(line)
 
 
 def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
@@ -294,9 +294,9 @@ def _print_divided(run: Run, task: str) -> None:
     result = _of_task([result for result, _ in trees], task, lambda one: one.task.id)
     divided = next(tree for one, tree in trees if one is result)
     solved = "solved" if result.success else f"not solved, score {result.score:.2f}"
-    output.say(f"{result.task.id}\n{solved}, {divided.headline}", error=False)
+    output.show(f"{result.task.id}\n{solved}, {divided.headline}")
     for line in divided.lines():
-        output.say(line, error=False)
+        output.show(line)
 
 
 def _list_goals(explored: list[ExploredGoal]) -> None:

@@ -142,17 +142,13 @@ def read_calls(path: Path) -> list[Call]:
 
     Raises RecordError at the first bad line.
     """
-    return records.read(_file_of(path), Call, torn_tail=True)
-
-
-def _file_of(path: Path) -> Path:
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise LdmError(
             f"There is no recording at {path}.",
             f"Name a {FILE}, or the directory of a run that called a model.",
         )
-    return file
+    return records.read(file, Call, torn_tail=True)
 
 
 def _cut_torn_line(path: Path) -> None:

@@ -43,7 +43,7 @@ def report(
     from ldm.report.writing import write_report
 
     path = write_report(names, out, folder=runs, trust=trust)
-    output.say(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)", error=False)
+    output.show(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)")
     if opens and not webbrowser.open(path.resolve().as_uri()):
         output.say("No browser could be opened: open that file in one.")
 
@@ -140,7 +140,7 @@ def export(
         from ldm.report import exporting
 
         count = exporting.export(run, Path(out), form)
-        output.say(f"{counted(count, 'episode')} → {out}", error=False)
+        output.show(f"{counted(count, 'episode')} → {out}")
         return
     from ldm.report.telemetry import export_spans, otlp_exporter
 
@@ -148,4 +148,4 @@ def export(
         raise LdmError(f"{out} is not a collector's URL.", "Name it with --out http://HOST:4317.")
     content = os.environ.get(CONTENT, "").lower() == "true"
     spans = export_spans(run, otlp_exporter(out), content=content)
-    output.say(f"{counted(spans, 'span')} → {out}", error=False)
+    output.show(f"{counted(spans, 'span')} → {out}")

@@ -113,9 +113,7 @@ class Session:
                 one = _Recording(self.setup, worker, self.run.parts)
                 with closing(one), sigterm_as_interrupt(), one_thread():
                     for item in items:
-                        record = one.work(item)
-                        one.keep(record)
-                        take(record)
+                        take(one(item))
             elif items:
                 self._spread(worker, items, take)
         self._counting = None
@@ -238,12 +236,9 @@ class _Recording(Generic[T, R]):
 
     def __call__(self, item: T) -> R:
         record = self.work(item)
-        self.keep(record)
-        return record
-
-    def keep(self, record: R) -> None:
         if self._part is not None:
             self._part.append(record)
+        return record
 
     def close(self) -> None:
         self.work.close()

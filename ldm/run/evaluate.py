@@ -281,8 +281,14 @@ def _playable(memory: str, runtime: Runtime) -> list[str]:
     Raises LdmError if none can be loaded.
     """
     from ldm.envs import load_env
+    from ldm.memory import environments
 
-    names, playable = remembered(memory), []
+    names, playable = environments(memory), []
+    if not names:
+        raise LdmError(
+            f"There is no memory at {memory}, so there is nothing to evaluate.",
+            "Build one with `ldm build-memory`, or name an environment with --env.",
+        )
     for name in names:
         loaded_by = remembered_class(memory, name)
         try:
@@ -304,19 +310,6 @@ def _playable(memory: str, runtime: Runtime) -> list[str]:
             "Name the class of one with --env module:Class.",
         )
     return playable
-
-
-def remembered(memory: str) -> tuple[str, ...]:
-    """Return the environments with a memory at a place. Raises LdmError if there is none."""
-    from ldm.memory import environments
-
-    names = environments(memory)
-    if not names:
-        raise LdmError(
-            f"There is no memory at {memory}, so there is nothing to evaluate.",
-            "Build one with `ldm build-memory`, or name an environment with --env.",
-        )
-    return names
 
 
 def resolve(spec: Evaluate, runtime: Runtime) -> Evaluate:
