@@ -33,29 +33,13 @@ if TYPE_CHECKING:
     from ldm.memory import Memory
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.recalls import Recalls
-    from ldm.run.building import (
-        build_memory,
-        read_trajectories,
-        write_trajectories,
-    )
-    from ldm.run.crediting import (
-        Credited,
-        Pruned,
-        credit_tuples,
-        prune_memory,
-    )
+    from ldm.run.building import build_memory, read_trajectories, write_trajectories
+    from ldm.run.credit import Credited, Pruned, credit_tuples, prune_memory
     from ldm.run.evaluate import Comparison, compare, evaluate, evaluate_all
     from ldm.run.grid import Grid
-    from ldm.run.judged import JudgedRun
-    from ldm.run.judging import judge_run
-    from ldm.run.plan import (
-        OptimisedPlan,
-        OptimisedPlans,
-        PlanGrid,
-        optimize_plan,
-        optimize_plans,
-    )
-    from ldm.run.plan_figures import PlanEvaluation, PlanScores
+    from ldm.run.judged import JudgedRun, judge_run
+    from ldm.run.plan import OptimisedPlan, OptimisedPlans, PlanGrid, optimize_plan, optimize_plans
+    from ldm.run.plan_scores import PlanEvaluation, PlanScores
     from ldm.run.presets import Preset, list_presets, preset
     from ldm.run.refine import Refined, refine
     from ldm.run.reproducing import Reproduction, evaluate_preset
@@ -124,63 +108,39 @@ __all__ = [
 
 #: Where the public names are defined. They are loaded when first used, so that `import ldm` and
 #: `ldm --help` answer at once.
-_MODULES = {
-    "Agent": "ldm.episode",
-    "Assumed": "ldm.envs.formats",
-    "Build": "ldm.config",
-    "Card": "ldm.types",
-    "Comparison": "ldm.run.evaluate",
-    "Connection": "ldm.llm.service",
-    "Credited": "ldm.run.crediting",
-    "Environment": "ldm.episode",
-    "EnvironmentBase": "ldm.episode",
-    "Episode": "ldm.episode",
-    "Evaluate": "ldm.config",
-    "Grid": "ldm.run.grid",
-    "GrowingMemory": "ldm.memory.growing",
-    "JudgedRun": "ldm.run.judged",
-    "LdmError": "ldm.errors",
-    "Memory": "ldm.memory",
-    "ModelOptions": "ldm.llm.models",
-    "OptimisePlan": "ldm.config",
-    "OptimisedPlan": "ldm.run.plan",
-    "OptimisedPlans": "ldm.run.plan",
-    "PlanEvaluation": "ldm.run.plan_figures",
-    "PlanGrid": "ldm.run.plan",
-    "PlanScores": "ldm.run.plan_figures",
-    "Preset": "ldm.run.presets",
-    "Pruned": "ldm.run.crediting",
-    "Recall": "ldm.types",
-    "Recalls": "ldm.memory.recalls",
-    "Refine": "ldm.config",
-    "Refined": "ldm.run.refine",
-    "Report": "ldm.run.results",
-    "Reproduction": "ldm.run.reproducing",
-    "Resources": "ldm.agents",
-    "Runtime": "ldm.run.runtime",
-    "Section": "ldm.config",
-    "StateActionTuple": "ldm.types",
-    "Step": "ldm.types",
-    "Task": "ldm.types",
-    "TimeStep": "ldm.types",
-    "Trajectory": "ldm.types",
-    "build_memory": "ldm.run.building",
-    "compare": "ldm.run.evaluate",
-    "credit_tuples": "ldm.run.crediting",
-    "evaluate": "ldm.run.evaluate",
-    "evaluate_all": "ldm.run.evaluate",
-    "evaluate_preset": "ldm.run.reproducing",
-    "judge_run": "ldm.run.judging",
-    "list_presets": "ldm.run.presets",
-    "optimize_plan": "ldm.run.plan",
-    "optimize_plans": "ldm.run.plan",
-    "preset": "ldm.run.presets",
-    "prune_memory": "ldm.run.crediting",
-    "read_trajectories": "ldm.run.building",
-    "refine": "ldm.run.refine",
-    "resume": "ldm.run.resuming",
-    "write_trajectories": "ldm.run.building",
+_NAMES = {
+    "ldm.agents": ("Resources",),
+    "ldm.config": ("Build", "Evaluate", "OptimisePlan", "Refine", "Section"),
+    "ldm.envs.formats": ("Assumed",),
+    "ldm.episode": ("Agent", "Environment", "EnvironmentBase", "Episode"),
+    "ldm.errors": ("LdmError",),
+    "ldm.llm.models": ("ModelOptions",),
+    "ldm.llm.service": ("Connection",),
+    "ldm.memory": ("Memory",),
+    "ldm.memory.growing": ("GrowingMemory",),
+    "ldm.memory.recalls": ("Recalls",),
+    "ldm.run.building": ("build_memory", "read_trajectories", "write_trajectories"),
+    "ldm.run.credit": ("Credited", "Pruned", "credit_tuples", "prune_memory"),
+    "ldm.run.evaluate": ("Comparison", "compare", "evaluate", "evaluate_all"),
+    "ldm.run.grid": ("Grid",),
+    "ldm.run.judged": ("JudgedRun", "judge_run"),
+    "ldm.run.plan": (
+        "OptimisedPlan",
+        "OptimisedPlans",
+        "PlanGrid",
+        "optimize_plan",
+        "optimize_plans",
+    ),
+    "ldm.run.plan_scores": ("PlanEvaluation", "PlanScores"),
+    "ldm.run.presets": ("Preset", "list_presets", "preset"),
+    "ldm.run.refine": ("Refined", "refine"),
+    "ldm.run.reproducing": ("Reproduction", "evaluate_preset"),
+    "ldm.run.results": ("Report",),
+    "ldm.run.resuming": ("resume",),
+    "ldm.run.runtime": ("Runtime",),
+    "ldm.types": ("Card", "Recall", "StateActionTuple", "Step", "Task", "TimeStep", "Trajectory"),
 }
+_MODULES = dict(sorted((name, module) for module, names in _NAMES.items() for name in names))
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path, PurePath
 from types import NoneType
@@ -28,7 +27,7 @@ from typing import (
     get_type_hints,
 )
 
-from ldm.errors import LdmError
+from ldm.errors import LdmError, did_you_mean
 
 Value = None | bool | int | float | str | tuple["Value", ...]
 T = TypeVar("T")
@@ -124,10 +123,6 @@ class Section:
         """Return the section with further options; given ones are replaced."""
         return Section.read({"name": self.name, **self.options, **values})
 
-    def without(self, *names: str) -> Section:
-        """Return the section without these options."""
-        return Section(self.name, tuple(one for one in self.given if one[0] not in names))
-
     def only(self, known: Sequence[str] | set[str]) -> Section:
         """Return the section with those of its options that are `known`."""
         return Section(self.name, tuple(one for one in self.given if one[0] in known))
@@ -167,6 +162,15 @@ SEARCH_SECTION = Of("ldm.explore.refine:RefineOptions")
 GATE_SECTION = Of("ldm.explore.gate:GateOptions")
 PLAN_SECTION = Of("ldm.agents.autoplan.settings:AutoPlanSettings")
 MODELS_SECTION = Of("ldm.llm.models:ModelOptions")
+
+#: Options of several experiments.
+ENV = Option("Environment: a name or package.module:Class.", TASKS, complete="environments")
+TRAINING = Option("Training split.", TASKS, complete="splits")
+KINDS = Option("Only these task kinds: a,b.", TASKS, complete="kinds")
+TASK_IDS = Option("Task ids: a,b or a file with one a line.", TASKS, rare=True)
+PLACE = Option("Directory, or http://host:port of a server.", MEMORY)
+EMBEDDER = Option("Embedder; default: the memory's.", MEMORY, rare=True)
+SEED = Option("Random seed.", TASKS)
 
 GoalsBy = Literal["even", "failed", "long"]
 
@@ -213,38 +217,23 @@ class Evaluate(Spec):
     #: Names of the prompts that it may use begin with one of these.
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
-    env: Annotated[
-        SectionField,
-        ENV_SECTION,
-        Option("Environment: a name or package.module:Class.", TASKS, complete="environments"),
-    ] = NO_OPTIONS
+    env: Annotated[SectionField, ENV_SECTION, ENV] = NO_OPTIONS
     split: Annotated[
         str, Option("Split; each environment has a default.", TASKS, complete="splits")
     ] = ""
     agent: Annotated[
-        SectionField,
-        AGENT_SECTION,
-        Option("Agent, or several: A,B.", AGENT, complete="agents"),
+        SectionField, AGENT_SECTION, Option("Agent, or several: A,B.", AGENT, complete="agents")
     ] = LDM
-    kinds: Annotated[
-        tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
-    ] = ()
+    kinds: Annotated[tuple[str, ...], KINDS] = ()
     limit: Annotated[int | None, Option("Number of tasks, balanced over kinds.", TASKS)] = None
-    tasks: Annotated[
-        tuple[str, ...], Option("Task ids: a,b or a file with one a line.", TASKS, rare=True)
-    ] = ()
-    memory: Annotated[str, Option("Directory, or http://host:port of a server.", MEMORY)] = (
-        DEFAULT_MEMORY
-    )
+    tasks: Annotated[tuple[str, ...], TASK_IDS] = ()
+    memory: Annotated[str, PLACE] = DEFAULT_MEMORY
     generation: int | None = None
-    embedder: Annotated[
-        str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)
-    ] = None
+    embedder: Annotated[str | None, EMBEDDER] = None
     memory_digest: str = ""
-    seed: Annotated[int, Option("Random seed.", TASKS)] = 0
+    seed: Annotated[int, SEED] = 0
     without_tuples: Annotated[
-        tuple[str, ...],
-        Option("Never recall these tuples: ID,ID.", MEMORY, rare=True),
+        tuple[str, ...], Option("Never recall these tuples: ID,ID.", MEMORY, rare=True)
     ] = ()
     without_trajectories: Annotated[
         tuple[str, ...],
@@ -270,17 +259,13 @@ class Refine(Spec):
         ENV_SECTION,
         Option("Environment; default: the memory's only one.", TASKS, complete="environments"),
     ] = NO_OPTIONS
-    split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
-    kinds: Annotated[
-        tuple[str, ...], Option("Only these task kinds: a,b.", TASKS, complete="kinds")
-    ] = ()
+    split: Annotated[str, TRAINING] = ""
+    kinds: Annotated[tuple[str, ...], KINDS] = ()
     limit: Annotated[
         int | None,
         Option(f"Number of new goals, balanced over kinds; default {DEFAULT_GOALS}.", TASKS),
     ] = None
-    tasks: Annotated[
-        tuple[str, ...], Option("Task ids: a,b or a file with one a line.", TASKS, rare=True)
-    ] = field(default=(), repr=False)
+    tasks: Annotated[tuple[str, ...], TASK_IDS] = field(default=(), repr=False)
     goals: Annotated[
         GoalsBy,
         Option(
@@ -292,22 +277,18 @@ class Refine(Spec):
     reuse_goals: Annotated[
         bool, Option("Also explore goals that the memory knows.", TASKS, rare=True)
     ] = False
-    memory: Annotated[str, Option("Directory, or http://host:port of a server.", MEMORY)] = (
-        DEFAULT_MEMORY
-    )
+    memory: Annotated[str, PLACE] = DEFAULT_MEMORY
     generation: Annotated[
         int | None, Option("Memory generation; not the newest: --dry-run only.", MEMORY, rare=True)
     ] = None
-    embedder: Annotated[
-        str | None, Option("Embedder; default: the memory's.", MEMORY, rare=True)
-    ] = None
+    embedder: Annotated[str | None, EMBEDDER] = None
     memory_digest: str = ""
     policy: Annotated[SectionField, POLICY_SECTION] = NO_OPTIONS
     search: Annotated[SectionField, SEARCH_SECTION] = NO_OPTIONS
     gate: Annotated[SectionField, GATE_SECTION] = NO_OPTIONS
     rounds: Annotated[int, Option("Rounds, each with the memory of the one before.", SEARCH)] = 1
     round: int = 1
-    seed: Annotated[int, Option("Random seed.", TASKS)] = 0
+    seed: Annotated[int, SEED] = 0
     models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
 
     def __post_init__(self) -> None:
@@ -338,20 +319,15 @@ class OptimisePlan(Spec):
     generation: ClassVar[int | None] = None
     memory_digest: ClassVar[str] = ""
 
-    env: Annotated[
-        SectionField,
-        ENV_SECTION,
-        Option("Environment: a name or package.module:Class.", TASKS, complete="environments"),
-    ] = NO_OPTIONS
-    split: Annotated[str, Option("Training split.", TASKS, complete="splits")] = ""
+    env: Annotated[SectionField, ENV_SECTION, ENV] = NO_OPTIONS
+    split: Annotated[str, TRAINING] = ""
     kind: Annotated[
-        str,
-        Option("Task kinds a,b; each: a plan a kind; all: one plan.", TASKS, complete="kinds"),
+        str, Option("Task kinds a,b; each: a plan a kind; all: one plan.", TASKS, complete="kinds")
     ] = ""
     out: Annotated[str, Option("Folder for the plan files.", PLAN)] = "plans"
     pool: tuple[str, ...] = field(default=(), repr=False)
     plan: Annotated[SectionField, PLAN_SECTION] = NO_OPTIONS
-    seed: Annotated[int, Option("Random seed.", TASKS)] = 0
+    seed: Annotated[int, SEED] = 0
     variant: str = ""
     repeat: int = 1
     models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
@@ -425,18 +401,13 @@ class Field:
     description: str = ""
 
 
-#: Dataclass → its fields, see `hints`.
-_DECLARED: dict[Any, dict[str, Field]] = {}
-
-
-def hints(owner: type[Any]) -> dict[str, Field]:
+def hints(owner: Any) -> dict[str, Field]:
     """Return the fields of a dataclass by name, as declared by `Annotated`."""
-    if owner not in _DECLARED:
-        _DECLARED[owner] = _declared(owner)
-    return _DECLARED[owner]
+    return _declared(owner)
 
 
-def _declared(owner: type[Any]) -> dict[str, Field]:
+@cache
+def _declared(owner: Any) -> dict[str, Field]:
     result = {}
     declared = get_type_hints(owner, include_extras=True)
     for one in fields(owner):
@@ -497,11 +468,7 @@ def merge(spec: type[Any], *layers: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in layer.items():
             if name in sections and name in result:
                 before, now = Section.read(result[name]), Section.read(value)
-                value = {
-                    "name": now.name or before.name,
-                    **before.options,
-                    **now.options,
-                }
+                value = {"name": now.name or before.name, **before.options, **now.options}
             result[name] = value
     return result
 
@@ -536,7 +503,7 @@ def parsed(hint: Any, value: Any) -> Any:
 
     Raises ValueError if it does not fit.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     text = isinstance(value, str)
     if text and value.lower() == "none" and NoneType in get_args(hint):
@@ -544,15 +511,17 @@ def parsed(hint: Any, value: Any) -> Any:
     if text and get_origin(hint) in (tuple, list, frozenset):
         value = tuple(part.strip() for part in value.split(",") if part.strip())
     try:
-        result = _adapter(TypeAdapter, hint).validate_python(value)
+        result = _adapter(hint).validate_python(value)
     except ValidationError as error:
         raise ValueError(error.errors(include_url=False)[0]["msg"]) from error
     return result.expanduser().absolute() if isinstance(result, Path) else result
 
 
 @cache
-def _adapter(adapter: type[Any], hint: Any) -> Any:
-    return adapter(hint)
+def _adapter(hint: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(hint)
 
 
 def takes(hint: Any) -> str:
@@ -590,9 +559,7 @@ def at_least(minimum: float, **values: float | None) -> None:
 
 def unknown(name: str, known: Sequence[str], what: str) -> LdmError:
     """Return the error for an unknown name, with a suggestion. what: the message."""
-    close = get_close_matches(name, known, n=1)
-    hint = f"Did you mean {close[0]!r}? " if close else ""
-    return LdmError(what, f"{hint}Known: {', '.join(known) or 'none'}.")
+    return LdmError(what, f"{did_you_mean(name, known)}Known: {', '.join(known) or 'none'}.")
 
 
 def _check_known(name: str, known: Mapping[str, Any], owner: str) -> None:

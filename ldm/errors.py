@@ -5,7 +5,14 @@ Bad model output is never an error: it is data, an invalid action that is counte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question after the known name that a misspelt one resembles, "" for none."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"Did you mean {close[0]!r}? " if close else ""
 
 
 class LdmError(Exception):

@@ -134,11 +134,7 @@ def iterate_concurrently(
 
 
 def map_in_processes(
-    build: WorkerFactory[T, R],
-    items: Sequence[T],
-    *,
-    workers: int,
-    on_result: Callable[[R], None],
+    build: WorkerFactory[T, R], items: Sequence[T], *, workers: int, on_result: Callable[[R], None]
 ) -> None:
     """Let `workers` processes process `items`, each one at a time, in no particular order.
 
@@ -180,11 +176,7 @@ def map_in_processes(
 
 
 def map_in_threads(
-    build: WorkerFactory[T, R],
-    items: Sequence[T],
-    *,
-    workers: int,
-    on_result: Callable[[R], None],
+    build: WorkerFactory[T, R], items: Sequence[T], *, workers: int, on_result: Callable[[R], None]
 ) -> None:
     """Let `workers` threads process `items`, as `map_in_processes` does.
 

@@ -13,13 +13,7 @@ from typing import Annotated, Any, Literal
 from ldm.memory import Memory
 from ldm.reason import Answer, Notes, Reasoner, State, shortened
 from ldm.reason.consulting import CERTAINTY, NEAR, SHARE, Consult, Consulting
-from ldm.reason.prompting import (
-    LEAST_TOKENS,
-    PROMPT_RECALLS,
-    Histories,
-    PromptedOptions,
-    Thought,
-)
+from ldm.reason.prompting import LEAST_TOKENS, PROMPT_RECALLS, Histories, PromptedOptions, Thought
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
 
 #: A single recall cannot agree with others.
@@ -47,8 +41,7 @@ class PolicyOptions:
     batches: Annotated[int, "Batch memories of the goal's kind searched; 0: all"] = 0
     control: Annotated[Control, "Recall random tuples or none, to measure the memory's value"] = ""
     index: Annotated[
-        Literal["embedding", "llm"],
-        "Classify states (Eq. 3) by the nearest centroid or the model",
+        Literal["embedding", "llm"], "Classify states (Eq. 3) by the nearest centroid or the model"
     ] = "embedding"
     outcomes: Annotated[bool, "Let the outcomes of recalled tuples count"] = True
     max_recall_share: Annotated[
@@ -214,11 +207,7 @@ class Policy:
         return replace(decision, proposals=(first, *others))
 
     def branch(
-        self,
-        now: Observed,
-        batches: Sequence[str],
-        z: int,
-        concentration: float,
+        self, now: Observed, batches: Sequence[str], z: int, concentration: float
     ) -> Decision:
         """Propose the actions that a tree explorer tries (§3.3).
 

@@ -281,6 +281,18 @@ def _remove_abandoned(path: Path) -> None:
             temporary.unlink()
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failure to write `path` into an LdmError: read-only, full disk, a file in the way."""
+    try:
+        yield
+    except OSError as error:
+        raise LdmError(
+            f"{path} cannot be written: {error.strerror or error}.",
+            "Check permissions and free space, or name another place.",
+        ) from error
+
+
 def append(file: IO[str], record: object) -> None:
     """Write one line and flush it, so that a killed process loses at most that line."""
     file.write(dumps(record) + "\n")

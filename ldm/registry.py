@@ -13,11 +13,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Any
 
-from ldm.errors import LdmError
+from ldm.errors import LdmError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +80,10 @@ def load(
     target = name if ":" in name else builtin.get(name) or names(builtin, group).get(name)
     if target is None:
         known = names(builtin, group)
-        close = get_close_matches(name, known, n=1)
-        suggestion = f"Did you mean {close[0]!r}? " if close else ""
         raise LdmError(
             f"There is no {what} {name!r}.",
-            f"{suggestion}Known: {', '.join(known)}; or name your own as package.module:Class.",
+            f"{did_you_mean(name, known)}Known: {', '.join(known)}; or name your own as "
+            "package.module:Class.",
         )
     try:
         if ":" not in name:

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, TypeVar
 from ldm import config, records
 from ldm.errors import LdmError
 from ldm.parallel import Record
+from ldm.records import writing
 from ldm.text import read_bytes, read_json
 from ldm.types import stable_hash
 from ldm.version import __version__
@@ -105,16 +106,15 @@ class Run:
         Raises RecordError where it is something else.
         """
         value = self.manifest.arguments.get(name)
-        return None if value is None else self._read(value, record_type)
+        if value is None:
+            return None
+        return records.loads(json.dumps(value), record_type, file=str(self.directory / MANIFEST))
 
     @property
     def companion(self) -> Path | None:
         """Return the directory of the run that was started with this one and follows it, if any."""
         name = self.manifest.arguments.get("companion")
         return self.directory.parent / str(name) if name else None
-
-    def _read(self, value: Any, record_type: type[T]) -> T:
-        return records.loads(json.dumps(value), record_type, file=str(self.directory / MANIFEST))
 
     def recorded(self, record_type: type[R]) -> dict[int, R]:
         """Return the records in the part files by index, without torn last lines.
@@ -258,18 +258,6 @@ def list_runs(runs: Path, unreadable: Callable[[LdmError], None] = lambda error:
         except LdmError as error:
             unreadable(error)
     return sorted(readable, key=lambda run: (run.manifest.started, run.manifest.id))
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn a failure to write `path` into an LdmError: read-only, full disk, a file in the way."""
-    try:
-        yield
-    except OSError as error:
-        raise LdmError(
-            f"{path} cannot be written: {error.strerror or error}.",
-            "Check permissions and free space, or name another place.",
-        ) from error
 
 
 def fingerprint(protocol: Mapping[str, Any]) -> str:

@@ -321,15 +321,12 @@ def short(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun: "1 goal", "2 goals", "1,200 goals".
-
-    plural: default: the noun with an s, or with "ies" for a final consonant and y.
-    """
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 goal", "2 goals", "1,200 replies"."""
     if number == 1:
         return f"1 {noun}"
     ends_in_y = noun.endswith("y") and noun[-2:-1] not in "aeiou"
-    return f"{number:,} {plural or (noun[:-1] + 'ies' if ends_in_y else noun + 's')}"
+    return f"{number:,} {noun[:-1] + 'ies' if ends_in_y else noun + 's'}"
 
 
 # Secrets: servers echo keys in unforeseen places, so that everything written is redacted.

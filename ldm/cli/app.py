@@ -28,7 +28,7 @@ COMMANDS = {
     "demo": ("ldm.cli.demo:demo", "Build, refine and evaluate on what ships with ldm."),
     "build-memory": ("ldm.cli.build:build_memory", "Form a memory from trajectories."),
     "import": ("ldm.cli.build:import_files", "Convert trajectories from and to other formats."),
-    "memory": ("ldm.cli.upkeep:memory_app", "Inspect, search, change and move a memory."),
+    "memory": ("ldm.cli.memory:memory_app", "Inspect, search, change and move a memory."),
     "refine": ("ldm.cli.refine:refine", "Explore training goals and add improvements."),
     "autoplan": ("ldm.cli.autoplan:autoplan", "Optimise a plan for a kind of task."),
     "eval": ("ldm.cli.evaluate:evaluate", "Evaluate an agent on the tasks of a split."),
@@ -118,7 +118,7 @@ def _print_version(requested: bool) -> None:
     if requested:
         from ldm.version import __version__
 
-        output.say(f"ldm {__version__}", error=False)
+        output.show(f"ldm {__version__}")
         raise typer.Exit
 
 

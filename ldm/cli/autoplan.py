@@ -7,23 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
-from ldm.cli.options import Given, Models, Recording, listed_names, offers
-from ldm.config import LIMITS, PLAN, TASKS, OptimisePlan, Option, load
+from ldm.cli.options import DATA, Given, Models, Recording, listed_names, offers
+from ldm.config import LIMITS, PLAN, OptimisePlan, Option, load
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.run.plan import Optimisation, OptimisedPlan, OptimisedPlans
-    from ldm.run.plan_figures import PlanEvaluation, PlanScores
+    from ldm.run.plan_scores import PlanEvaluation, PlanScores
 
 
 @dataclass(frozen=True)
 class Repetition:
     """How often plans are optimised, with which settings, and on what they are evaluated."""
 
-    data: Annotated[
-        Path | None,
-        Option("Data folder of the environment; default: its variable.", TASKS, path="env.data"),
-    ] = None
+    data: Annotated[Path | None, DATA] = None
     iterations: Annotated[
         str | None, Option("Iterations (I); default 3.", PLAN, path="plan.iterations")
     ] = None
@@ -53,7 +50,7 @@ class Repetition:
 
     def evaluation(self) -> PlanEvaluation | None:
         """Return on what plans are evaluated. Raises LdmError for options that do not fit."""
-        from ldm.run.plan_figures import PlanEvaluation
+        from ldm.run.plan_scores import PlanEvaluation
 
         if self.evaluate is None:
             if self.curve or self.limit is not None:

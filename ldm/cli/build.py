@@ -11,7 +11,7 @@ from ldm.cli import output
 from ldm.cli.environment import data_of_format
 from ldm.cli.environment import runtime as command_runtime
 from ldm.cli.options import Given, Models, Output, offers
-from ldm.config import DEFAULT_MEMORY, LIMITS, MEMORY, TRAJECTORIES, Build, Option, load, merge
+from ldm.config import DEFAULT_MEMORY, LIMITS, PLACE, TRAJECTORIES, Build, Option, load, merge
 from ldm.errors import LdmError
 from ldm.text import counted
 
@@ -31,9 +31,7 @@ class Forming:
     preset: Annotated[
         str | None, Option("Settings of a paper: ldm2, or your own file.", TRAJECTORIES)
     ] = None
-    memory: Annotated[str, Option("Directory, or http://host:port of a server.", MEMORY)] = (
-        DEFAULT_MEMORY
-    )
+    memory: Annotated[str, PLACE] = DEFAULT_MEMORY
     estimate: Annotated[
         bool, Option("Form a small sample, print what all will cost, and stop.", LIMITS)
     ] = False
@@ -69,7 +67,7 @@ def build_memory(**values: Any) -> None:
         asked = merge(Build, stage_preset(forming.preset, asked.get("env", ""), "build"), asked)
     spec, runtime = load(Build, asked), command_runtime(quiet=shown.quiet)
     if forming.estimate:
-        from ldm.run.formation_cost import estimate as cost_of
+        from ldm.run.building import estimate as cost_of
 
         output.say_all(cost_of(forming.data, forming.memory, spec, runtime))
         return
@@ -187,10 +185,7 @@ def import_files(**values: Any) -> None:
 
 
 def _show_imported(
-    selection: Selection,
-    imported: list[Trajectory],
-    counts: tuple[int, int],
-    folders: list[str],
+    selection: Selection, imported: list[Trajectory], counts: tuple[int, int], folders: list[str]
 ) -> None:
     """Print what was imported.
 
@@ -263,13 +258,12 @@ def _show(built: BuildResult, memory: str, spec: Build) -> None:
 
     if built.left_out:
         of = built.trajectories + built.skipped + built.left_out
-        output.say(f"{built.left_out} of {of} trajectories skipped: {_why(spec)}.", error=False)
+        output.show(f"{built.left_out} of {of} trajectories skipped: {_why(spec)}.")
     if not built.trajectories:
         authors = sorted({batch.reasoner or "an unknown reasoner" for batch in built.batches})
-        output.say(
+        output.show(
             f"{built.env}: nothing new; {memory} holds all {built.skipped} trajectories already,"
-            f" formed by {' and '.join(authors)} (--rebuild forms them again).",
-            error=False,
+            f" formed by {' and '.join(authors)} (--rebuild forms them again)."
         )
         return
     rows = []
@@ -284,20 +278,13 @@ def _show(built: BuildResult, memory: str, spec: Build) -> None:
         )
         count = len(batch.trajectories), tuples, len(sizes), observations
         rows.append((batch.id, *map(str, count), names))
-    columns = (
-        "batch",
-        "trajectories",
-        "tuples",
-        "goal types",
-        "observation types",
-        "goal type names",
-    )
+    counts = ("trajectories", "tuples", "goal types", "observation types")
+    columns = ("batch", *counts, "goal type names")
     output.print_table(f"Memory of {built.env}", columns, rows)
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in built.seconds.items())
-    output.say(
+    output.show(
         f"{built.trajectories} trajectories added as generation {built.generation.number}:"
-        f" {built.generation.tuples} tuples in {len(built.batches)} batches ({spent}) → {memory}",
-        error=False,
+        f" {built.generation.tuples} tuples in {len(built.batches)} batches ({spent}) → {memory}"
     )
     if built.skipped:
-        output.say(f"{counted(built.skipped, 'duplicate')} skipped.", error=False)
+        output.show(f"{counted(built.skipped, 'duplicate')} skipped.")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
 from typing import Annotated, Any
 
 import typer
 
-from ldm import catalogue
+from ldm import registry
 from ldm.cli import completing, output
 from ldm.cli.options import AsJson
+from ldm.config import hints
+from ldm.errors import LdmError
+from ldm.types import Card
 
 
 def agents(
@@ -31,15 +35,28 @@ def agents(
       ldm agents
       ldm agents react
     """
-    _print(catalogue.agents(name), as_json)
+    from ldm.agents import AGENTS, GROUP, load_agent
+    from ldm.envs.metadata import card_of, registered
+
+    environments, _ = registered()
+    cards = {name: card for name, env in environments.items() if (card := card_of(env))}
+
+    def describe(agent: Any) -> dict[str, Any]:
+        return {
+            "paper": agent.paper,
+            "needs": list(agent.needs),
+            "sees_reward": agent.sees_reward,
+            **_published(agent, cards),
+        }
+
+    _print(_entries(registry.names(AGENTS, GROUP), load_agent, describe, name), as_json)
 
 
 def envs(
     name: Annotated[
         str,
         typer.Argument(
-            help="Only this one: a name or module:Class.",
-            autocompletion=completing.environments,
+            help="Only this one: a name or module:Class.", autocompletion=completing.environments
         ),
     ] = "",
     as_json: AsJson = False,
@@ -53,7 +70,20 @@ def envs(
       ldm envs
       ldm envs alfworld
     """
-    _print(catalogue.envs(name), as_json)
+    from ldm.envs import ENVS, GROUP, load_env
+    from ldm.envs.metadata import metadata_of
+
+    def describe(env: Any) -> dict[str, Any]:
+        data = metadata_of(env).data
+        return {
+            "paper": env.paper,
+            "needs": env.needs,
+            "default_split": env.default_split,
+            "data": data.place if data else "",
+            "data_sizes": dict(data.sizes) if data else {},
+        }
+
+    _print(_entries(registry.names(ENVS, GROUP), load_env, describe, name), as_json)
 
 
 def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
@@ -61,22 +91,22 @@ def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
         output.print_json(entries)
         return
     for name, entry in entries.items():
-        output.say(name + (f": {entry['is']}" if entry.get("is") else ""), error=False)
+        output.show(name + (f": {entry['is']}" if entry.get("is") else ""))
         for key, value in entry.items():
             if key in ("is", "descriptions"):
                 continue
             if key == "options" and value:
                 _print_options(value, entry["descriptions"])
             elif key == "needs" or value not in ({}, [], ""):
-                output.say(f"  {key.replace('_', ' ')}: {_worded(value)}", error=False)
+                output.show(f"  {key.replace('_', ' ')}: {_worded(value)}")
 
 
 def _print_options(defaults: Mapping[str, Any], meanings: Mapping[str, str]) -> None:
     """Print a line an option: its default and what it does."""
-    output.say("  options:", error=False)
+    output.show("  options:")
     for name, value in defaults.items():
         meaning = f": {meanings[name]}" if name in meanings else ""
-        output.say(f"    {name}={value}{meaning}", error=False)
+        output.show(f"    {name}={value}{meaning}")
 
 
 def _worded(value: Any) -> str:
@@ -88,3 +118,61 @@ def _worded(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
     return str(value)
+
+
+def _entries(
+    known: Mapping[str, str],
+    load: Callable[[str], Any],
+    describe: Callable[[Any], dict[str, Any]],
+    only: str,
+) -> dict[str, dict[str, Any]]:
+    """Return name → description; a class that cannot be loaded says why and hides no other.
+
+    known: name → class. only: the one that is described, which has to be loaded; "" for all.
+    """
+    entries: dict[str, dict[str, Any]] = {}
+    if only:
+        load(only)
+        known = {only: known.get(only, only)}
+    for name, target in known.items():
+        try:
+            loaded = load(name)
+            entries[name] = {
+                "is": (loaded.__doc__ or "").strip().partition("\n")[0],
+                **describe(loaded),
+                "options": _defaults(loaded.Options),
+                "descriptions": {
+                    name: one.description
+                    for name, one in hints(loaded.Options).items()
+                    if one.description
+                },
+                "class": target,
+            }
+        except (LdmError, AttributeError) as error:
+            entries[name] = {"unusable": str(error), "class": target}
+    return entries
+
+
+def _published(agent: Any, cards: Mapping[str, Card]) -> dict[str, dict[str, Any]]:
+    """Return what options that are None stand for, as it differs between environments."""
+    options = [option.name for option in fields(agent.Options)]
+    values = {
+        option: {
+            name: card.published[agent.name][option]
+            for name, card in cards.items()
+            if option in card.published.get(agent.name, {})
+        }
+        for option in options
+    }
+    return {f"published {option}": by_env for option, by_env in values.items() if by_env}
+
+
+def _defaults(options: type[Any]) -> dict[str, Any]:
+    """Return option → default as a JSON value; as text where JSON has no such value."""
+    defaults = {}
+    for field in fields(options):
+        value = field.default
+        if field.default_factory is not MISSING:
+            value = field.default_factory()
+        defaults[field.name] = value if isinstance(value, str | int | float | None) else str(value)
+    return defaults

@@ -65,7 +65,7 @@ def data(
     else:
         _print_report(report)
         if to is not None and source.variable and not os.environ.get(source.variable):
-            output.say(f"Use them with: export {source.variable}={to}", error=False)
+            output.show(f"Use them with: export {source.variable}={to}")
     if report.problems:
         raise typer.Exit(1)
 
@@ -110,11 +110,9 @@ def _folder_of_variable(env: str, source: DataSource) -> Path | None:
 
 def _print_report(report: DataReport) -> None:
     for line in report.lines():
-        output.say(line, error=False)
+        output.show(line)
     for problem in report.problems[:SHOWN]:
-        output.say(f"  problem: {problem}", error=False)
+        output.show(f"  problem: {problem}")
     if len(report.problems) > SHOWN:
-        output.say(
-            f"  … and {len(report.problems) - SHOWN} more: see them all with --json", error=False
-        )
-    output.say(counted(len(report.problems), "problem"), error=False)
+        output.show(f"  … and {len(report.problems) - SHOWN} more: see them all with --json")
+    output.show(counted(len(report.problems), "problem"))

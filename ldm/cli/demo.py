@@ -53,18 +53,8 @@ def _commands(env: str, folder: Path, per_kind: int, limit: int) -> Iterator[lis
     places = [*memory, "--runs", str(folder / "runs")]
     drawn = ["--per-kind", str(per_kind), "--rebuild"]
     yield ["build-memory", "--env", env, *drawn, *memory]
-    yield [
-        "refine",
-        "--env",
-        env,
-        "--split",
-        explore,
-        "--limit",
-        str(limit * 5 // 3),
-        "--rounds",
-        "2",
-        *places,
-    ]
+    goals = ["--limit", str(limit * 5 // 3), "--rounds", "2"]
+    yield ["refine", "--env", env, "--split", explore, *goals, *places]
     made = ",".join(str(one.number) for one in generations(str(folder / "memory"), env))
     evaluated = ["--split", test, "--limit", str(limit), "--agent", "ldm", "--generation", made]
     yield ["eval", "--env", env, *evaluated, *places]

@@ -59,7 +59,7 @@ def _print(checks: list[Check]) -> None:
     for check in checks:
         if check.section != section:
             section = check.section
-            output.say(section, error=False)
-        output.say(f"  {check.status:8}{check.name:{width}}  {check.detail}", error=False)
+            output.show(section)
+        output.show(f"  {check.status:8}{check.name:{width}}  {check.detail}")
         if check.status != "ok" and check.remedy:
-            output.say(f"          → {check.remedy}", error=False)
+            output.show(f"          → {check.remedy}")

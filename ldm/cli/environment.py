@@ -28,27 +28,22 @@ def runtime(
     trust: bool = False,
     quiet: bool = False,
     backend: BackendName | None = None,
-    ray_address: str | None = None,
 ) -> Runtime:
     """Return the runtime of a command: variables, and progress on standard error.
 
     quiet: show neither progress nor messages; results and errors remain.
     """
-    address = ray_address or os.environ.get("RAY_ADDRESS", "").strip() or "local"
     cache = cache_folder()
     cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
     speaking = Runtime(
-        message=output.say,
-        progress=output.progress,
-        stages=output.stages,
-        episodes=live.episodes,
+        message=output.say, progress=output.progress, stages=output.stages, episodes=live.episodes
     )
     return replace(
         Runtime() if quiet else speaking,
         runs=runs,
         workers=workers,
         backend=backend,
-        ray_address=address,
+        ray_address=os.environ.get("RAY_ADDRESS", "").strip() or "local",
         server=connection,
         data=data_folder,
         cache=cache,

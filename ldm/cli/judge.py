@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
 from ldm.cli.options import Given, Models, Recording, offers
-from ldm.config import LIMITS, MODELS_SECTION, NO_OPTIONS, Option, SectionField, Spec
+from ldm.config import MODELS_SECTION, NO_OPTIONS, Option, SectionField, Spec
 
 if TYPE_CHECKING:
     from ldm.run.judged import JudgedRun
@@ -22,7 +22,6 @@ class Judging(Spec):
         Option("Directory or id of a finished evaluation.", argument="RUN", complete="runs_below"),
     ] = ""
     models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
-    estimate: Annotated[bool, Option("Print the maximum cost, and stop.", LIMITS)] = False
 
 
 @offers(Judging, Models, Recording)
@@ -36,17 +35,14 @@ def judge(**values: Any) -> None:
     \b
     Examples:
       ldm judge runs/hotpotqa-dev_hard-react-20261121-101530-ab12 --llm MODEL
-      ldm judge RUN --llm MODEL --estimate
+      ldm judge RUN --llm MODEL --max-usd 1
     """
-    from ldm.run import judging as experiment
+    from ldm.run.judged import judge_run
 
     given = Given(judge, values)
     judging, recording = given.group(Judging), given.group(Recording)
-    models, runtime = given.models(), recording.runtime()
-    if judging.estimate:
-        output.say_all(experiment.estimate(judging.name, models, runtime))
-        return
-    _show(experiment.judge_run(judging.name, models, runtime=runtime), recording.as_json)
+    judged = judge_run(judging.name, given.models(), runtime=recording.runtime())
+    _show(judged, recording.as_json)
 
 
 def _show(judged: JudgedRun, as_json: bool) -> None:

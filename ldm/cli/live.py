@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ldm.cli import output
-from ldm.cli.heartbeat import Heartbeat
-from ldm.run.runtime import Playing
+from ldm.cli.output import Heartbeat
+from ldm.run.runtime import OnEpisode, Playing
 from ldm.text import counted
 from ldm.types import EpisodeResult
-
-OnEpisode = Callable[[EpisodeResult], None]
 
 
 @dataclass

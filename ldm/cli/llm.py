@@ -61,5 +61,5 @@ def ask(
         value = {"model": model.name, "text": reply.text, "usage": asdict(reply.usage)}
         output.print_json(value)
     else:
-        output.say(reply.text, error=False)
+        output.show(reply.text)
     output.say_all(account_lines(models.accounts()), error=True)

@@ -8,9 +8,10 @@ else, as the nested values that `ldm.config.load` reads.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -23,9 +24,8 @@ from ldm.cli.environment import model_names, runtime
 from ldm.config import (
     GENERAL,
     HEADINGS,
-    LIMITS,
-    MODEL,
     RUNNING,
+    TASKS,
     Evaluate,
     Field,
     Option,
@@ -38,6 +38,7 @@ from ldm.config import (
     written,
 )
 from ldm.errors import LdmError
+from ldm.llm.models import ModelOptions
 from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
 
 C = TypeVar("C", bound=Callable[..., None])
@@ -52,28 +53,17 @@ RARE = " (rare)"
 CONTEXT, SECTIONS = "context", "sections"
 
 
-@dataclass(frozen=True)
-class Models:
-    """Short forms of the model options that are used most; the others are --models.NAME."""
-
-    llm: Annotated[
-        str | None, Option("Language model.", MODEL, path="models.llm", metavar="NAME")
-    ] = None
-    planner_llm: Annotated[
-        str | None,
-        Option("Model for planning; default: --llm.", MODEL, rare=True, path="models.planner_llm"),
-    ] = None
-    reasoner_llm: Annotated[
-        str | None,
-        Option("Model for LDM²'s reasoner; default: --llm.", MODEL, True, "models.reasoner_llm"),
-    ] = None
-    replay: Annotated[
-        Path | None,
-        Option("Answer from this recording or run alone.", MODEL, True, "models.replay"),
-    ] = None
-    max_usd: Annotated[
-        float | None, Option("Stop before the run costs more USD.", LIMITS, path="models.max_usd")
-    ] = None
+#: Short forms of the model options that are used most; the others are --models.NAME.
+Models = make_dataclass(
+    "Models",
+    [
+        (name, Annotated[one.hint, replace(one.option or Option(""), path=f"models.{name}")], None)
+        for name, one in hints(ModelOptions).items()
+        if name in ("llm", "planner_llm", "reasoner_llm", "replay", "max_usd")
+    ],
+)
+#: The data folder of an environment, short for --env.data.
+DATA = Option("Data folder of the environment; default: its variable.", TASKS, path="env.data")
 
 
 @dataclass(frozen=True)
@@ -159,7 +149,7 @@ class Given:
         Options of models are accepted: a run may go on with higher limits.
         """
         for owner in owners:
-            sections = self._sections(owner) if _has_sections(owner) else {}
+            sections = self._sections(owner) if issubclass(owner, Spec) else {}
             paths = [
                 f"{name}.{next(iter(one))}".removesuffix(".name")
                 for name, one in sections.items()
@@ -315,10 +305,6 @@ def _is_given(one: Field, value: Any) -> bool:
     return own and value is not None and not (one.hint is bool and value is False)
 
 
-def _has_sections(owner: type[Any]) -> bool:
-    return issubclass(owner, Spec)
-
-
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
@@ -413,3 +399,21 @@ Trust = Annotated[
     bool, typer.Option("--trust", help="Import modules named in recorded runs; runs their code.")
 ]
 LlmName = Annotated[str | None, typer.Option("--llm", envvar="LDM_LLM", help="Language model.")]
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal whether to go on.
+
+    yes: do not ask. Raises LdmError where nobody can be asked, typer.Exit where the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise LdmError(
+            f"{question} There is no terminal to answer in.", "Add --yes if you are sure."
+        )
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)

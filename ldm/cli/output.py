@@ -7,18 +7,20 @@ an observation or a reply holds for a terminal to act on is made visible (`ldm.t
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ldm.cli.heartbeat import Heartbeat
 from ldm.text import printable, printable_json, redacted, redacted_json
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.progress import TaskID
+
+    from ldm.run.runtime import Advance
 
 #: Wide enough for every table where the output is no terminal: nothing is cut off in a file.
 FILE_WIDTH = 160
@@ -30,10 +32,10 @@ BETWEEN_EDGES, BETWEEN_COLUMNS = 2, 3
 BETWEEN = 10.0
 
 
-class Advance(Protocol):
-    """Moves a progress bar on by one, with a short word on how it goes."""
+class Report(Protocol):
+    """Show how far a stage is, with a short word on how it goes."""
 
-    def __call__(self, note: str = "") -> None: ...
+    def __call__(self, stage: str, done: int, total: int, note: str = "") -> None: ...
 
 
 def safe(text: str) -> str:
@@ -44,6 +46,11 @@ def safe(text: str) -> str:
 def say(line: str, *, error: bool = True) -> None:
     """Print a line; to standard error unless `error` is False."""
     print(safe(line), file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def show(line: str) -> None:
+    """Print a line of a result, on standard output."""
+    say(line, error=False)
 
 
 def say_all(lines: Iterable[str], *, error: bool = False) -> None:
@@ -129,7 +136,7 @@ class _Lines:
         self._started = time.monotonic()
         self.heart = Heartbeat(self._line, say, BETWEEN)
 
-    def __call__(self, stage: str, done: int, total: int) -> None:
+    def __call__(self, stage: str, done: int, total: int, note: str = "") -> None:
         self._state = f"{stage}: {done} of {total}" if total else stage
         self.heart.beat(time.monotonic())
 
@@ -139,41 +146,15 @@ class _Lines:
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
-    """Show a progress bar on standard error; where that is no terminal, a line now and then."""
-    if not on_terminal():
-        line, done = _Lines(), 0
-        line(label, done, total)
-
-        def advanced(note: str = "") -> None:
-            nonlocal done
-            done += 1
-            line(label, done, total)
-
-        with line.heart.beating():
-            yield advanced
-        return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console(error=True)) as bar:
-        task = bar.add_task(safe(label), total=total, note="")
+    """Show on standard error how many of `total` are done: a bar, or a line now and then."""
+    done = 0
+    with stages() as report:
+        report(label, done, total)
 
         def advance(note: str = "") -> None:
-            bar.update(task, advance=1, note=safe(note))
+            nonlocal done
+            done += 1
+            report(label, done, total, note)
 
         yield advance
 
@@ -232,8 +213,8 @@ def console(*, error: bool) -> Console:
 
 
 @contextmanager
-def stages(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """Show progress bars on standard error, one a stage; yields what takes (stage, done, total).
+def stages(*, quiet: bool = False) -> Iterator[Report]:
+    """Show progress bars on standard error, one a stage; yields what reports them.
 
     quiet: show nothing.
     """
@@ -245,15 +226,67 @@ def stages(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
         with lines.heart.beating():
             yield lines
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich import progress as bar
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console(error=True)) as bars:
+    columns = (
+        *(bar.TextColumn("{task.description}", markup=False), bar.BarColumn()),
+        *(bar.MofNCompleteColumn(), bar.TextColumn("{task.fields[note]}", markup=False)),
+        *(bar.TimeElapsedColumn(), bar.TimeRemainingColumn()),
+    )
+    with bar.Progress(*columns, console=console(error=True)) as bars:
         tasks: dict[str, TaskID] = {}
 
-        def report(stage: str, done: int, total: int) -> None:
+        def show(stage: str, done: int, total: int, note: str = "") -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(safe(stage), total=total or None)
-            bars.update(tasks[stage], completed=done, total=total or None)
+                tasks[stage] = bars.add_task(safe(stage), total=total or None, note="")
+            bars.update(tasks[stage], completed=done, total=total or None, note=safe(note))
 
-        yield report
+        yield show
+
+
+#: Seconds of silence after which a line says that the work goes on.
+SILENCE = 10.0
+#: Seconds between two looks at the time.
+LOOK = 1.0
+
+
+class Heartbeat:
+    """Says again and again how far the work is, where nothing else has been said for a while."""
+
+    def __init__(
+        self, line: Callable[[float], str], say: Callable[[str], None], silence: float = SILENCE
+    ) -> None:
+        """Take what to say at a time ("" for nothing), what prints it, and after how long."""
+        self._line, self._say, self._silence = line, say, silence
+        self._lock = threading.Lock()
+        self._last = time.monotonic()
+        self._ended = threading.Event()
+
+    def say(self, line: str) -> None:
+        """Print a line, which breaks the silence."""
+        with self._lock:
+            self._last = time.monotonic()
+            self._say(line)
+
+    def beat(self, now: float) -> None:
+        """Say how far the work is, if it has been silent."""
+        with self._lock:
+            if now - self._last >= self._silence and (line := self._line(now)):
+                self._last = now
+                self._say(line)
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Look at the time while the work goes on."""
+
+        def work() -> None:
+            while not self._ended.wait(LOOK):
+                self.beat(time.monotonic())
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from ldm.cli import output
 from ldm.cli.options import AsJson, Trust
 
 if TYPE_CHECKING:
-    from ldm.run.presets import Preset
+    from ldm.run.presets import Preset, Row
 
 
 def presets(
@@ -36,91 +37,84 @@ def presets(
     chosen = list_presets(name)
     for preset in chosen if name else ():
         preset.check(trust=trust)
-    entries = [preset.as_json() for preset in chosen]
     if as_json:
+        entries = [preset.as_json() for preset in chosen]
         output.print_json(entries[0] if name and len(entries) == 1 else {"presets": entries})
     elif name:
         for preset in chosen:
             _print(preset)
     else:
-        _list(entries)
+        _list(chosen)
 
 
-def _list(entries: list[dict[str, Any]]) -> None:
+def _list(presets: Sequence[Preset]) -> None:
     columns = ("preset", "table", "environment", "split", "tasks", "agents", "needs")
     rows = []
-    for one in entries:
-        table = f"{one['paper'].partition(',')[0]}, {one['table']}"
-        lists = (", ".join(one[name]) for name in ("agents", "needs"))
-        rows.append((one["name"], table, one["env"], one["split"], one["tasks"] or "–", *lists))
+    for one in presets:
+        own, lists = one.content, (", ".join(one.agents), ", ".join(one.needs()))
+        table = f"{own.paper.partition(',')[0]}, {own.table}"
+        rows.append((one.name, table, one.env, one.evaluation.split, own.tasks or "–", *lists))
     output.print_table("Presets", columns, rows)
 
 
 def _print(preset: Preset) -> None:
-    entry = preset.as_json()
-    output.say(f"{preset.name}: {preset}", error=False)
-    measured = ", ".join(
-        filter(None, (entry["model"], f"{entry['tasks']} tasks" if entry["tasks"] else ""))
-    )
-    chosen = [entry["split"], *entry["kinds"]]
-    chosen += [f"limit {entry['limit']}"] if entry["limit"] else []
-    chosen += [f"{entry['chosen_tasks']} tasks by id"] if entry["chosen_tasks"] else []
+    from ldm.run.published import figure
+
+    own, shared = preset.content, preset.evaluation
+    output.show(f"{preset.name}: {preset}")
+    measured = ", ".join(filter(None, (own.model, f"{own.tasks} tasks" if own.tasks else "")))
+    chosen = [shared.split, *shared.kinds]
+    chosen += [f"limit {shared.limit}"] if shared.limit else []
+    chosen += [f"{len(shared.tasks)} tasks by id"] if shared.tasks else []
     facts = {
-        "published": measured + (" (second-hand)" if entry["second_hand"] else ""),
-        "environment": f"{entry['env']}: {', '.join(chosen)}",
-        "environment options": _options(entry["env_options"]),
-        "options of all agents": _options(entry["agent_options"]),
-        "memory built with": _options(_flat(entry["build"] or {})),
-        "memory refined with": _options(_flat(entry["refine"] or {})),
-        "needs": ", ".join(entry["needs"]),
-        "file": entry["file"],
+        "published": measured + (" (second-hand)" if own.second_hand else ""),
+        "environment": f"{preset.env}: {', '.join(chosen)}",
+        "environment options": _options(shared.env.options),
+        "options of all agents": _options(shared.agent.options),
+        "memory built with": _options(_flat(own.build)),
+        "memory refined with": _options(_flat(own.refine)),
+        "needs": ", ".join(preset.needs()),
+        "file": preset.file,
     }
     for name, value in facts.items():
         if value:
-            output.say(f"  {name}: {value}", error=False)
-    for heading, lines in (("prepare with", entry["prepare"]), ("differs", entry["notes"])):
+            output.show(f"  {name}: {value}")
+    for heading, lines in (("prepare with", own.prepare), ("differs", own.notes)):
         for line in lines:
-            output.say(f"  {heading}: {line}", error=False)
-    kinds = list(dict.fromkeys(kind for row in entry["rows"] for kind in row["by_kind_percent"]))
-    scored = any(row["score_percent"] is not None for row in entry["rows"])
+            output.show(f"  {heading}: {line}")
+    kinds = list(dict.fromkeys(kind for row in own.rows for kind in row.published.kinds))
+    scored = any(row.published.score is not None for row in own.rows)
     columns = ("row", "agent", "options", "all", *kinds, *(("score",) if scored else ()))
     rows = [
         (
-            row["name"],
-            row["agent"] or "–",
-            _row_options(row),
-            _figure(row["success_percent"]),
-            *(_figure(row["by_kind_percent"].get(kind)) for kind in kinds),
-            *((_figure(row["score_percent"]),) if scored else ()),
+            *(row.name, row.player.name or "–", _row_options(row), figure(row.published.all)),
+            *(figure(row.published.kinds.get(kind)) for kind in kinds),
+            *((figure(row.published.score),) if scored else ()),
         )
-        for row in entry["rows"]
+        for row in own.rows
     ]
     output.print_table("Rows, with their published figures in per cent", columns, rows)
-    for row in entry["rows"]:
-        if row["note"]:
-            output.say(f"{row['name']}: {row['note']}", error=False)
+    for row in own.rows:
+        if row.note:
+            output.show(f"{row.name}: {row.note}")
 
 
-def _options(options: dict[str, Any]) -> str:
+def _options(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items())
 
 
-def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings and those of their groups in one, without what is left as it is."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, dict):
-            prefix = "env." if name in ("env", "env_options") else ""
+            prefix = "env." if name == "env" else ""
             flat |= {f"{prefix}{option}": one for option, one in value.items()}
         elif value not in (None, ""):
             flat[name] = value
     return flat
 
 
-def _row_options(row: dict[str, Any]) -> str:
-    names = ("agent_options", "generation", "env_options", "models")
-    return _options(_flat({name: row[name] for name in names})) or "–"
-
-
-def _figure(value: float | None) -> str:
-    return "–" if value is None else str(value)
+def _row_options(row: Row) -> str:
+    settings = {"agent": row.player.options, "generation": row.generation}
+    return _options(_flat({**settings, "env": row.env, "models": row.models})) or "–"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
-from ldm.cli.options import Given, Models, Recording, offers
+from ldm.cli.options import DATA, Given, Models, Recording, offers
 from ldm.config import AGENT, RUNNING, SEARCH, TASKS, Option, Refine, load, merge
 from ldm.errors import LdmError
 from ldm.text import counted
@@ -24,10 +24,7 @@ class Exploration:
     preset: Annotated[str | None, Option("Settings of a paper: ldm2, or your own file.", TASKS)] = (
         None
     )
-    data: Annotated[
-        Path | None,
-        Option("Data folder of the environment; default: its variable.", TASKS, path="env.data"),
-    ] = None
+    data: Annotated[Path | None, DATA] = None
     k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="policy.k")] = None
     explorer: Annotated[
         str | None, Option("best-first, or the paper's tree.", SEARCH, path="search.explorer")

@@ -10,8 +10,7 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.completing import agents, commands, environments, runs_below
-from ldm.cli.confirming import Yes, confirm
-from ldm.cli.options import AsJson, RunsAt
+from ldm.cli.options import AsJson, RunsAt, Yes, confirm
 from ldm.cli.plugins import PluggedGroup
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
@@ -52,9 +51,6 @@ def list_runs(
         Literal["finished", "stopped", "running"] | None,
         typer.Option(help="Only runs in this state."),
     ] = None,
-    since: Annotated[
-        str, typer.Option(metavar="DATE", help="Only runs since a date, or 7d, 12h, 30m ago.")
-    ] = "",
     runs: RunsAt = DEFAULT_RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -66,7 +62,7 @@ def list_runs(
     \b
     Examples:
       ldm runs list
-      ldm runs list --env alfworld --agent react --since 7d
+      ldm runs list --env alfworld --agent react
       ldm runs list --state stopped --json
     """
     from ldm.run.listing import RunFilter, entries
@@ -74,7 +70,7 @@ def list_runs(
     def unreadable(error: LdmError) -> None:
         output.say(f"Skipping: {error.message}")
 
-    criteria = RunFilter(command, env, agent, state or "", since)
+    criteria = RunFilter(command, env, agent, state or "")
     listed = entries(runs, criteria, unreadable)
     if as_json:
         output.print_json({"runs": [asdict(one) for one in listed]})
@@ -137,7 +133,7 @@ def delete(
     confirm(f"Delete {counted(len(opened), 'run')} for good?", yes=yes)
     for run in opened.values():
         remove(run)
-        output.say(f"Deleted {run.directory}.", error=False)
+        output.show(f"Deleted {run.directory}.")
 
 
 @dataclass(frozen=True)
@@ -158,9 +154,6 @@ def show(
     trial: Annotated[
         int | None, typer.Option(min=1, help="Which trial; by default the one that counts.")
     ] = None,
-    tuples: Annotated[
-        bool, typer.Option("--tuples", help="List recalled tuples with their outcomes.")
-    ] = False,
     tree: Annotated[
         bool, typer.Option("--tree", help="How an agent divided or searched the task.")
     ] = False,
@@ -177,7 +170,6 @@ def show(
     Examples:
       ldm runs show RUN
       ldm runs show RUN pick_heat_then_place
-      ldm runs show RUN --tuples
     """
     from ldm.run.reading import read_run
     from ldm.runs import open_run
@@ -193,29 +185,10 @@ def show(
     episodes = run.episodes()
     if not episodes:
         raise LdmError(f"{opened.directory} has no episodes.", "`ldm report` shows its plans.")
-    chosen = [_of_task(episodes, task, lambda one: one.result.task.id)] if task else episodes
-    if tuples:
-        _print_tuples(run, chosen, display)
-    elif task:
-        _print_episode(run, chosen[0], display)
+    if task:
+        _print_episode(run, _of_task(episodes, task, lambda one: one.result.task.id), display)
     else:
         _print_list(run, episodes, display)
-
-
-def _print_tuples(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
-    from ldm.run.episode_text import TUPLE_COLUMNS, tuple_uses
-    from ldm.run.reading import tuples_of
-
-    uses = tuple_uses(episodes, tuples_of(run, episodes))
-    if display.as_json:
-        output.print_json({"tuples": [one.as_data() for one in uses]})
-        return
-    if not uses:
-        output.say("Nothing was recalled.", error=False)
-        return
-    listed = uses if display.full else uses[:LISTED]
-    output.print_table("Recalled tuples", TUPLE_COLUMNS, [one.as_row() for one in listed])
-    _say_rest(len(uses) - len(listed))
 
 
 def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
@@ -237,7 +210,7 @@ def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Disp
 
 def _say_rest(count: int) -> None:
     if count > 0:
-        output.say(f"… and {count} more (--full).", error=False)
+        output.show(f"… and {count} more (--full).")
 
 
 def _print_episode(run: ReadRun, episode: RecordedEpisode, display: Display) -> None:
@@ -273,14 +246,14 @@ def _print_explored(run: Run, task: str, *, full: bool) -> None:
 
 def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
     """Print the trees of a goal: one, or one a batch memory."""
-    output.say(f"{one.task.id}\ngoal: {one.task.goal}", error=False)
+    output.show(f"{one.task.id}\ngoal: {one.task.goal}")
     if one.error:
-        output.say(one.error, error=False)
+        output.show(one.error)
     for explored_tree in one.trees:
         if len(one.trees) > 1:
-            output.say(f"\nbatch {', '.join(explored_tree.batches)}", error=False)
+            output.show(f"\nbatch {', '.join(explored_tree.batches)}")
         for line in _tree_lines(explored_tree, observations=observations):
-            output.say(line, error=False)
+            output.show(line)
 
 
 def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
@@ -324,9 +297,9 @@ def _print_divided(run: Run, task: str) -> None:
     result = _of_task([result for result, _ in trees], task, lambda one: one.task.id)
     divided = next(tree for one, tree in trees if one is result)
     solved = "solved" if result.success else f"not solved, score {result.score:.2f}"
-    output.say(f"{result.task.id}\n{solved}, {divided.headline}", error=False)
+    output.show(f"{result.task.id}\n{solved}, {divided.headline}")
     for line in divided.lines():
-        output.say(line, error=False)
+        output.show(line)
 
 
 def _list_goals(explored: list[ExploredGoal]) -> None:

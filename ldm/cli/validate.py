@@ -50,10 +50,10 @@ def validate(
     else:
         for report in reports:
             for problem in report["problems"]:
-                output.say(problem["text"], error=False)
+                output.show(problem["text"])
             if not report["problems"]:
                 counted = f"{report['records']} {report['type']} records"
-                output.say(f"{report['file']}: {counted}, ok", error=False)
+                output.show(f"{report['file']}: {counted}, ok")
     if failed:
         raise typer.Exit(1)
 

@@ -140,17 +140,3 @@ class ScopedLLM:
         self._on_usage(completion.usage)
         self._on_calls(completion.keys)
         return completion
-
-
-__all__ = [
-    "GREEDY",
-    "LLM",
-    "CallOptions",
-    "Completion",
-    "KnowsContext",
-    "Message",
-    "Role",
-    "Sampling",
-    "ScopedLLM",
-    "context_of",
-]

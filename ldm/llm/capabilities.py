@@ -22,14 +22,7 @@ FILE = "capabilities.json"
 MODES: tuple[Mode, ...] = ("json_schema", "json_object", "prompt")
 BOUNDS = ("max_tokens", "max_completion_tokens", "")
 #: Keywords that some servers refuse in a schema: lengths and ranges. Replies are validated anyway.
-CONSTRAINTS = (
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "minimum",
-    "maximum",
-)
+CONSTRAINTS = ("minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum")
 OUT_OF_RANGE = re.compile(r"too (large|big|high|small|low)|at (most|least)|less than|greater than")
 
 

@@ -15,7 +15,6 @@ class ConcurrencyLimiter:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.peak = 0
         self._width = float(limit)
         self._in_flight = 0
         self._closed_until = 0.0
@@ -42,7 +41,6 @@ class ConcurrencyLimiter:
                     break
                 self._changed.wait(wait if wait > 0 else None)
             self._in_flight += 1
-            self.peak = max(self.peak, self._in_flight)
             return time.monotonic()
 
     def shut(self) -> None:

@@ -7,20 +7,16 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ldm.llm.models import ModelOptions, listed
 
 if TYPE_CHECKING:
-    from ldm.llm import Message
-    from ldm.llm.calls import Request
     from ldm.llm.prices import Price
     from ldm.types import Usage
 
 #: The number of items measured.
 SAMPLE = 6
-#: Maximum bytes of the complaint about a reply, generously.
-REPAIR_MESSAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,41 +67,6 @@ def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items
         interval = f"95 % prediction interval {estimate.low:,.{digits}f} to {high}"
         lines.append(f"  {estimate.expected:,.{digits}f} {unit} ({interval})")
     return lines if prices else [*lines, _unknown_price(options)]
-
-
-def bound_lines(requests: Sequence[Request], options: ModelOptions) -> list[str]:
-    """Return lines on the maximum cost of these requests, each with a bounded reply."""
-    from ldm.llm.meter import prompt_bound
-    from ldm.types import Usage
-
-    prices = _prices(options)
-    bound = Usage()
-    for request in requests:
-        bound += Usage(1, prompt_bound(request), 0, request.max_tokens or 0)
-    line = (
-        f"At most {bound.calls} model call{'s' if bound.calls > 1 else ''}, {bound.prompt_tokens} "
-        f"prompt tokens and {bound.completion_tokens} completion tokens"
-    )
-    if not prices:
-        return [f"{line}; nothing was sent.", _unknown_price(options)]
-    return [f"{line}, {max(price.most(bound) for price in prices):.4f} USD; nothing was sent."]
-
-
-def reply_requests(
-    llm: str, messages: Sequence[Message], schema: type[Any] | None, length: int
-) -> list[Request]:
-    """Return the requests for one reply: with a schema there may be a second one, to repair it."""
-    from ldm.llm.calls import Request
-    from ldm.llm.structured import REPAIR_EXCERPT, form_of, repair_messages, with_json_instruction
-
-    if schema is None:
-        return [Request(llm, tuple(messages), max_tokens=length)]
-    form = form_of(schema)
-    worded = with_json_instruction(messages, form.schema)
-    # The bound takes bytes as tokens.
-    reply, message = "x" * min(length, REPAIR_EXCERPT), "x" * REPAIR_MESSAGE
-    again = repair_messages(worded, reply, message)
-    return [Request(llm, words, form.schema, max_tokens=length) for words in (worded, again)]
 
 
 def _prices(options: ModelOptions) -> list[Price]:

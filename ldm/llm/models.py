@@ -232,10 +232,6 @@ def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
 
 
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
 def listed(roles: Mapping[str, str]) -> str:
     """Return the models of roles, for messages."""
     if len(set(roles.values())) == 1:

@@ -131,15 +131,10 @@ def _reading(path: Path) -> Iterator[None]:
 def _append(path: Path | None, call: Call) -> None:
     if path is None:
         return
-    try:
+    with records.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8", newline="\n") as file:
             records.append(file, call)
-    except OSError as error:
-        raise LdmError(
-            f"{path} cannot be written: {error.strerror or error}.",
-            "Check permissions and free space, or name another place.",
-        ) from error
 
 
 def read_calls(path: Path) -> list[Call]:
@@ -147,17 +142,13 @@ def read_calls(path: Path) -> list[Call]:
 
     Raises RecordError at the first bad line.
     """
-    return records.read(_file_of(path), Call, torn_tail=True)
-
-
-def _file_of(path: Path) -> Path:
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise LdmError(
             f"There is no recording at {path}.",
             f"Name a {FILE}, or the directory of a run that called a model.",
         )
-    return file
+    return records.read(file, Call, torn_tail=True)
 
 
 def _cut_torn_line(path: Path) -> None:

@@ -39,7 +39,7 @@ def report(
     from ldm.report.writing import write_report
 
     path = write_report(names, out, folder=runs, trust=trust)
-    output.say(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)", error=False)
+    output.show(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)")
     if opens and not webbrowser.open(path.resolve().as_uri()):
         output.say("No browser could be opened: open that file in one.")
 
@@ -127,4 +127,4 @@ def export(
     from ldm.run.reading import read_run
 
     count = exporting.export(read_run(name, runs), out, form)
-    output.say(f"{counted(count, 'episode')} → {out}", error=False)
+    output.show(f"{counted(count, 'episode')} → {out}")

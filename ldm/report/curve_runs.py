@@ -13,7 +13,7 @@ from ldm.report.curves import Curve, Measure, point
 from ldm.run.conditions import conditions_of
 from ldm.run.engine import recorded_spec, together
 from ldm.run.grid import options_of
-from ldm.run.plan_runs import evaluated_plans
+from ldm.run.plan_scores import evaluated_plans
 from ldm.text import short
 
 if TYPE_CHECKING:

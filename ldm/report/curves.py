@@ -89,8 +89,7 @@ class Curve:
 
         Raise LdmError if it names none, or if the file cannot be written.
         """
-        from ldm.records import replacing
-        from ldm.runs import writing
+        from ldm.records import replacing, writing
 
         check_curve(path)
         if path.suffix == SVG:

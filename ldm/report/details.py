@@ -15,8 +15,8 @@ from ldm.episode import CALLS
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.consulting import REASONS
 from ldm.reporting import Branch, Reporting
-from ldm.run.columns import COLUMNS
 from ldm.run.reading import RecordedEpisode
+from ldm.run.statistics import COLUMNS
 from ldm.types import StateActionTuple, Step, Trajectory
 
 if TYPE_CHECKING:

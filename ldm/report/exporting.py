@@ -31,7 +31,7 @@ def export(run: ReadRun, path: Path, form: Format) -> int:
     Episodes that failed before the first step are written for Inspect only.
     Raise LdmError if the run has no episodes, or the file cannot be written.
     """
-    from ldm.runs import writing
+    from ldm.records import writing
 
     episodes = run.episodes()
     if not episodes:

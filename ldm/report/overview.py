@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ldm.config import Evaluate, OptimisePlan, Refine, written
 from ldm.errors import LdmError
 from ldm.reporting import Reporting
-from ldm.run.columns import COLUMNS
 from ldm.run.reading import ReadRun, RecordedEpisode
+from ldm.run.statistics import COLUMNS
 from ldm.types import EpisodeResult
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ def write_report(
     unfinished ones. path: the file, which is replaced. trust: as for `ldm.compare`.
     Raise LdmError if a run cannot be read or the file cannot be written.
     """
-    from ldm.records import replacing
-    from ldm.runs import writing
+    from ldm.records import replacing, writing
 
     if not runs:
         raise LdmError("No run is named.", "Name recorded runs; `ldm runs list` lists them.")

@@ -91,10 +91,7 @@ class Builder(Generic[S]):
 
     def embedder(self) -> Embedder:
         """Return the embedder, one for all threads."""
-        from ldm.embed import load_embedder
-
-        with _BUILDING:
-            return _opened_embedder(load_embedder, self.spec.embedder, self.embeddings)
+        return open_embedder(self.spec.embedder, self.embeddings)
 
     def knowledge(self, env: str) -> Knowledge:
         """Return the knowledge about the environment `env`, loaded once in a process."""
@@ -329,17 +326,17 @@ def card_of(env: str) -> Card:
 
 
 def open_embedder(name: str | None, folder: Path | None) -> Embedder:
-    """Return the embedder called `name`, its vectors kept in `folder` if there is one."""
-    from ldm.embed import load_embedder, with_disk_cache
+    """Return the embedder called `name`, one for all threads; its vectors are kept in `folder`."""
+    from ldm.embed import load_embedder
 
-    return with_disk_cache(load_embedder(name), folder)
+    with _BUILDING:
+        return _opened(load_embedder, name, folder)
 
 
 @lru_cache(maxsize=2)
-def _opened_embedder(
+def _opened(
     load: Callable[[str | None], Embedder], name: str | None, folder: Path | None
 ) -> Embedder:
-    """Return the embedder that `load` gives, the same one at each call."""
     from ldm.embed import with_disk_cache
 
     return with_disk_cache(load(name), folder)
@@ -348,10 +345,7 @@ def _opened_embedder(
 def load_knowledge(
     embedder: Embedder, memory: Contents | str | None, env: str, generation: int | None
 ) -> Knowledge:
-    """Load the offline reasoner, and the memory of `env` at a generation if a place is named.
-
-    memory: a place, or its contents.
-    """
+    """Load the offline reasoner, and a memory of `env`: its contents, or a place's generation."""
     from ldm.memory import Memory
     from ldm.reason.offline import OfflineReasoner
 
@@ -361,8 +355,3 @@ def load_knowledge(
     elif memory is not None:
         opened = Memory(memory, embedder)
     return Knowledge(embedder, OfflineReasoner(embedder), opened)
-
-
-def opener(cache: Path | None) -> Callable[[Section], Environment]:
-    """Return a function that builds an environment."""
-    return lambda env: build_environment(env, cache)

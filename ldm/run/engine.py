@@ -29,9 +29,10 @@ from ldm.parallel import (
     one_thread,
     sigterm_as_interrupt,
 )
+from ldm.records import writing
 from ldm.run.builders import Builder, build_environment, models_of, roles
 from ldm.run.runtime import Runtime
-from ldm.runs import Manifest, Run, create, differences, open_run, writing
+from ldm.runs import Manifest, Run, create, differences, open_run
 
 if TYPE_CHECKING:
     from ldm.episode import Environment
@@ -112,9 +113,7 @@ class Session:
                 one = _Recording(self.setup, worker, self.run.parts)
                 with closing(one), sigterm_as_interrupt(), one_thread():
                     for item in items:
-                        record = one.work(item)
-                        one.keep(record)
-                        take(record)
+                        take(one(item))
             elif items:
                 self._spread(worker, items, take)
         self._counting = None
@@ -237,12 +236,9 @@ class _Recording(Generic[T, R]):
 
     def __call__(self, item: T) -> R:
         record = self.work(item)
-        self.keep(record)
-        return record
-
-    def keep(self, record: R) -> None:
         if self._part is not None:
             self._part.append(record)
+        return record
 
     def close(self) -> None:
         self.work.close()
@@ -421,11 +417,7 @@ class Experiment(Generic[S, Outcome, Result]):
                 build = build.carrying()
             session = stack.enter_context(
                 working(
-                    member.run,
-                    build,
-                    workers=workers,
-                    backend=backend,
-                    resume=self.resume_command,
+                    member.run, build, workers=workers, backend=backend, resume=self.resume_command
                 )
             )
             if models is not None:

@@ -5,19 +5,14 @@ Everything is bounded: a record may hold megabytes.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ldm.reason.consulting import REASONS
 from ldm.run.reading import RecordedEpisode, Votes
 from ldm.types import StateActionTuple, Step, Trajectory
 
 EPISODE_COLUMNS = ("task", "goal", "outcome", "score", "steps", "invalid", "calls")
-TUPLE_COLUMNS = (
-    *("recalled", "in", "followed", "in", "solved", "followed, solved", "tuple", "action", "goal"),
-)
 Tuples = Mapping[str, StateActionTuple | None]
 
 
@@ -147,89 +142,3 @@ def _tuple_line(tuple_id: str, one: StateActionTuple | None) -> str:
         f"{short(one.goal, 60)} | {short(one.observation, 60)} → {short(one.action, 60)} "
         f"({one.origin}{outcome}{generation})"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class TupleUse:
-    """The uses of a tuple in a run, and the outcomes of those episodes.
-
-    recalled, followed: steps. recalled_in, followed_in: episodes; solved, followed_solved: those of
-    them that were solved.
-    """
-
-    tuple_id: str
-    source: StateActionTuple | None
-    recalled: int
-    recalled_in: int
-    solved: int
-    followed: int
-    followed_in: int
-    followed_solved: int
-
-    def as_row(self) -> tuple[str, ...]:
-        """Return the cells of a table with TUPLE_COLUMNS."""
-        action, goal = (
-            ("", "no longer in the memory")
-            if self.source is None
-            else (short(self.source.action, 50), short(self.source.goal, 60))
-        )
-        counts = (self.recalled, self.recalled_in, self.followed, self.followed_in)
-        rates = (
-            _rate(self.solved, self.recalled_in),
-            _rate(self.followed_solved, self.followed_in),
-        )
-        return (*map(str, counts), *rates, self.tuple_id, action, goal)
-
-    def as_data(self) -> dict[str, Any]:
-        """Return JSON values."""
-        source = self.source
-        return {
-            "tuple": self.tuple_id,
-            "recalled": self.recalled,
-            "recalled_in": self.recalled_in,
-            "solved": self.solved,
-            "followed": self.followed,
-            "followed_in": self.followed_in,
-            "followed_solved": self.followed_solved,
-            "goal": source and source.goal,
-            "observation": source and source.observation,
-            "action": source and source.action,
-        }
-
-
-def _rate(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "–"
-
-
-def tuple_uses(episodes: Sequence[RecordedEpisode], tuples: Tuples) -> list[TupleUse]:
-    """Return the uses of each tuple, the most recalled first, without episodes with errors."""
-    counts = {name: Counter[str]() for name in ("recalled", "followed")}
-    within = {name: Counter[str]() for name in counts}
-    solved = {name: Counter[str]() for name in counts}
-    for episode in episodes:
-        if episode.outcome == "error":
-            continue
-        mine = {name: Counter[str]() for name in counts}
-        for step in (step for trial in episode.trials for step in trial.steps):
-            ids = [tuple_id for tuple_id, _ in step.recalls]
-            mine["recalled"].update(ids)
-            mine["followed"].update(ids[i] for i in step.followed or () if i < len(ids))
-        for name, uses in mine.items():
-            counts[name] += uses
-            within[name].update(uses.keys())
-            if episode.outcome == "solved":
-                solved[name].update(uses.keys())
-    ranked = sorted(counts["recalled"], key=lambda one: (-counts["recalled"][one], one))
-    return [
-        TupleUse(
-            one,
-            tuples.get(one),
-            counts["recalled"][one],
-            within["recalled"][one],
-            solved["recalled"][one],
-            counts["followed"][one],
-            within["followed"][one],
-            solved["followed"][one],
-        )
-        for one in ranked
-    ]

@@ -24,7 +24,6 @@ from ldm.run.builders import (
     roles,
 )
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
-from ldm.run.data import evaluation_split, with_data
 from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
 from ldm.run.grid import Grid, label, labelled, labels, repeated, say_limits, subject
 from ldm.run.runner import (
@@ -39,6 +38,7 @@ from ldm.run.runner import (
     write_summary,
 )
 from ldm.run.runtime import Playing, Runtime
+from ldm.run.selection import evaluation_split, with_data
 from ldm.runs import differences
 from ldm.text import short
 
@@ -166,8 +166,11 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
 
         Raises RecordError if run.json holds something else.
         """
+        from ldm.run.published import PresetRecord
+
         firsts = (self.members[group[0]].run for group in self._groups)
-        return tuple(record for run in firsts if (record := preset_record(run)) is not None)
+        recorded = (run.argument("preset", PresetRecord) for run in firsts)
+        return tuple(record for record in recorded if record is not None)
 
     @property
     def _groups(self) -> list[list[int]]:
@@ -278,8 +281,14 @@ def _playable(memory: str, runtime: Runtime) -> list[str]:
     Raises LdmError if none can be loaded.
     """
     from ldm.envs import load_env
+    from ldm.memory import environments
 
-    names, playable = remembered(memory), []
+    names, playable = environments(memory), []
+    if not names:
+        raise LdmError(
+            f"There is no memory at {memory}, so there is nothing to evaluate.",
+            "Build one with `ldm build-memory`, or name an environment with --env.",
+        )
     for name in names:
         loaded_by = remembered_class(memory, name)
         try:
@@ -301,19 +310,6 @@ def _playable(memory: str, runtime: Runtime) -> list[str]:
             "Name the class of one with --env module:Class.",
         )
     return playable
-
-
-def remembered(memory: str) -> tuple[str, ...]:
-    """Return the environments with a memory at a place. Raises LdmError if there is none."""
-    from ldm.memory import environments
-
-    names = environments(memory)
-    if not names:
-        raise LdmError(
-            f"There is no memory at {memory}, so there is nothing to evaluate.",
-            "Build one with `ldm build-memory`, or name an environment with --env.",
-        )
-    return names
 
 
 def resolve(spec: Evaluate, runtime: Runtime) -> Evaluate:
@@ -347,9 +343,7 @@ def _distinct(checked: Iterable[Member[Evaluate]]) -> list[Member[Evaluate]]:
 
 
 def started(
-    checked: Sequence[Member[Evaluate]],
-    runtime: Runtime,
-    presets: Sequence[PresetRecord] = (),
+    checked: Sequence[Member[Evaluate]], runtime: Runtime, presets: Sequence[PresetRecord] = ()
 ) -> Evaluation:
     """Write the runs of checked evaluations. presets: the preset that each is from."""
     from ldm import records
@@ -435,16 +429,6 @@ def settled(spec: Evaluate) -> Evaluate:
         options |= agent.with_model(options)
     section = spec.agent.with_options(**options)
     return replace(spec, agent=section.settled(agent.Options, f"agent {spec.agent.name}"))
-
-
-def preset_record(run: Run) -> PresetRecord | None:
-    """Return the preset that a run is from, or None if it is from none.
-
-    Raises RecordError if run.json holds something else.
-    """
-    from ldm.run.published import PresetRecord
-
-    return run.argument("preset", PresetRecord)
 
 
 def check_models(spec: Evaluate, runtime: Runtime) -> None:

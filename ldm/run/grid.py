@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -68,7 +68,7 @@ class Grid:
             if alone or "memory" in agent_needs(spec):
                 result += (replace(spec, generation=g, memory_digest="") for g in self.generations)
             if self.control is not None and spec in controllable:
-                result.append(with_agent_option(spec, "control", self.control))
+                result.append(_varied(spec, "agent", "control", self.control))
         if self.control is not None and not controllable:
             name = f"The agent {specs[0].agent.name} recalls" if alone else "These agents recall"
             raise LdmError(
@@ -83,9 +83,9 @@ def check_repeats(repeats: int) -> None:
         raise LdmError(f"--repeat must be at least 1, not {repeats}.", "Leave it out for 1.")
 
 
-def with_agent_option(spec: Evaluate, name: str, value: object) -> Evaluate:
-    """Return the spec with one more agent option."""
-    return replace(spec, agent=spec.agent.with_options(**{name: value}))
+def _varied(spec: Evaluate, section: str, name: str, value: object) -> Evaluate:
+    """Return the spec with one more option of a section."""
+    return replace(spec, **{section: getattr(spec, section).with_options(**{name: value})})
 
 
 def say_limits(specs: Sequence[Evaluate | OptimisePlan], runtime: Runtime) -> None:
@@ -229,38 +229,24 @@ def _swept(specs: Sequence[Evaluate], sweep: str | None) -> list[Evaluate]:
         return list(specs)
     path, values = sweep_values(sweep)
     section, _, name = path.rpartition(".")
-    if section == "env":
-        return [
-            replace(spec, env=spec.env.with_options(**{name: value}))
-            for spec in specs
-            for value in values
-        ]
-    if section == "models" or (not section and name in MODELS):
-        _check_swept(name, MODELS, "models")
-        return [
-            replace(spec, models=spec.models.with_options(**{name: value}))
-            for spec in specs
-            for value in values
-        ]
-    if section not in ("", "agent"):
+    section = section or ("models" if name in MODELS else "agent")
+    if section not in ("agent", "env", "models"):
         raise LdmError(
             f"--sweep {sweep} names no option of an evaluation.",
             "Sweep agent.NAME, env.NAME or models.NAME.",
         )
-    agents = ", ".join(dict.fromkeys(spec.agent.name for spec in specs))
-    _check_swept(name, {one for spec in specs for one in option_names(spec)}, agents)
+    if section == "agent":
+        owner = ", ".join(dict.fromkeys(spec.agent.name for spec in specs))
+        varying = [spec for spec in specs if name in option_names(spec)]
+    else:
+        owner, varying = section, list(specs) if section == "env" or name in MODELS else []
+    if not varying:
+        raise LdmError(f"{owner} has no option {name!r} to sweep.", "See: ldm agents.")
     result: list[Evaluate] = []
     for spec in specs:
-        if name in option_names(spec):
-            result += (with_agent_option(spec, name, value) for value in values)
-        else:
-            result.append(spec)
+        swept = [_varied(spec, section, name, value) for value in values]
+        result += swept if spec in varying else [spec]
     return result
-
-
-def _check_swept(name: str, known: Collection[str], owner: str) -> None:
-    if name not in known:
-        raise LdmError(f"{owner} has no option {name!r} to sweep.", "See: ldm agents.")
 
 
 def sweep_values(sweep: str) -> tuple[str, list[str]]:

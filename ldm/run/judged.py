@@ -1,15 +1,35 @@
-"""Verdicts of a model judge on a run: what they say beside its scores."""
+"""The model judge: a language model says whether answers have the meaning of the right ones.
+
+Its verdicts stand beside the scores of a finished evaluation. They are no reward, no agent sees
+them, they are not part of the protocol, and not the human judgement that papers report.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ldm import records
+from ldm.config import Evaluate, Section
+from ldm.errors import LdmError
+from ldm.llm.models import ModelOptions, listed
+from ldm.records import writing
+from ldm.run.builders import Builder, build_environment
+from ldm.run.engine import Experiment, Member, Session, recorded_spec
+from ldm.run.runner import results, trials
+from ldm.run.runtime import Runtime
 from ldm.run.statistics import Interval, rate_interval
 from ldm.runs import Run
 from ldm.types import Answer
+
+if TYPE_CHECKING:
+    from ldm.llm import LLM, Message
+    from ldm.llm.models import Models
+    from ldm.runs import Run
+    from ldm.types import EpisodeResult
 
 #: In the directory of the run that is judged: the verdicts.
 JUDGED = "judged.jsonl"
@@ -103,3 +123,180 @@ class JudgedRun:
             "agreement": self.agreement,
             "by": dict(self.counts()),
         }
+
+
+#: In the directory of the run that is judged: the folder of the model's calls.
+CALLS = "judge"
+#: Tokens of a verdict at most.
+LENGTH = 60
+
+#: An episode's result, and its answer if it gave one.
+Pair = tuple["EpisodeResult", "Answer | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Describe the reply."""
+
+    same: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Hold the model's verdict on an answer. usable: whether its reply was one."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    index: int
+    same: bool
+    usable: bool
+
+
+class JudgeBuilder(Builder[Evaluate]):
+    """Build the model that judges; there is no environment."""
+
+    def __call__(self, models: Models | None = None) -> LLM:
+        assert models is not None  # noqa: S101 - a judgement always calls one
+        return models.get("llm")
+
+
+class Judge:
+    """Ask the model about answers; the worker of a judgement."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+
+    def __call__(self, item: tuple[int, Answer]) -> Verdict:
+        index, answer = item
+        reply = self._llm.complete(_messages(answer), schema=Same, max_tokens=LENGTH)
+        usable = not reply.malformed
+        return Verdict(index, usable and reply.value.same, usable)
+
+    def close(self) -> None:
+        """Do nothing: the engine closes the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement(Experiment[Evaluate, JudgedRun, JudgedRun]):
+    """Judge an evaluation; the calls are recorded in a folder of its own directory.
+
+    judged: the evaluation. pairs: its episodes. model: the judge's name.
+    """
+
+    judged: Run
+    pairs: tuple[Pair, ...]
+    model: str
+
+    builder = JudgeBuilder
+    worker = Judge
+    record = Verdict
+    file = JUDGED
+    costs = " for judging"
+
+    def roles(self, member: Member[Evaluate]) -> tuple[str, ...]:
+        return ("llm",)
+
+    def finished(self, run: Run) -> None:
+        """Return None: an evaluation may be judged again, which costs nothing twice."""
+
+    def items(self, member: Member[Evaluate], session: Session) -> list[tuple[int, Answer]]:
+        """Return the answers to ask about."""
+        return list(enumerate(_to_ask(self.pairs)))
+
+    def keep(self, member: Member[Evaluate], items: Any, known: Sequence[Verdict]) -> None:
+        judged, verdicts = [], iter(known)
+        for result, answer in self.pairs:
+            by: By = "success" if result.success else "no answer"
+            same = result.success
+            if answer is not None and not result.success:
+                verdict = next(verdicts)
+                by, same = "model judge" if verdict.usable else "unusable reply", verdict.same
+            judged.append(Judged(result.task.id, answer, result.success, same, by, self.model))
+        path = self.judged.directory / JUDGED
+        with writing(path):
+            records.write(path, judged)
+
+    def finish(
+        self, member: Member[Evaluate], session: Session, known: Sequence[Verdict]
+    ) -> JudgedRun:
+        verdicts = records.read(self.judged.directory / JUDGED, Judged)
+        return JudgedRun(self.judged, self.model, tuple(verdicts))
+
+    def result(self, outcomes: Sequence[JudgedRun]) -> JudgedRun:
+        return outcomes[0]
+
+
+def judge_run(
+    name: str, models: Section | Mapping[str, Any] | str, *, runtime: Runtime | None = None
+) -> JudgedRun:
+    """Let a model judge the answers of a finished evaluation, by directory or id.
+
+    models: options of `ModelOptions`, such as {"llm": "gpt-4o-mini", "max_usd": 1}.
+    The verdicts go into the run's directory, and the model's calls into a folder there: an answer
+    is paid for once. Raises LdmError if the run is not finished or not of answers, or if no
+    model is named, and RunStopped, after which the same call goes on.
+    """
+    runtime, section = runtime or Runtime(), Section.read(models)
+    options = section.typed(ModelOptions, "models")
+    model = _model(options)
+    run, spec, pairs = _answers(name, runtime)
+    if not options.replay:
+        runtime.message(
+            f"Model judge at {runtime.connection().display_url}: {listed({'llm': model})}."
+        )
+    calls = replace(run, directory=run.directory / CALLS)
+    with writing(calls.directory):
+        calls.directory.mkdir(exist_ok=True)
+    member = Member(replace(spec, models=section), (), started=calls)
+    return Judgement(
+        members=(member,),
+        runtime=runtime,
+        resume_with=f"ldm judge {run.directory}",
+        judged=run,
+        pairs=tuple(pairs),
+        model=model,
+    ).play()
+
+
+def _model(models: ModelOptions) -> str:
+    """Return the judge's name. Raises LdmError if none is named."""
+    from ldm.agents import NO_MODEL
+
+    if not models.configured:
+        raise LdmError("A model judge needs an LLM, and none is configured.", NO_MODEL)
+    return models.of(("llm",))["llm"]
+
+
+def _answers(name: str, runtime: Runtime) -> tuple[Run, Evaluate, list[Pair]]:
+    """Return a finished evaluation, its spec, and its episodes with their answers.
+
+    Raises LdmError if there is no such run, or if its environment asks no questions.
+    """
+    from ldm.episode import EnvironmentBase
+
+    run, spec = recorded_spec(name, Evaluate, runtime.runs, trust=runtime.trust)
+    episodes, known = results(run), trials(run)
+    with closing(build_environment(spec.env, runtime.cache)) as env:
+        if type(env).answer is EnvironmentBase.answer:
+            raise LdmError(
+                f"{run.directory} has no answers to judge: {spec.env.name} asks no questions.",
+                "A model judge is for environments with a method answer(trajectory).",
+            )
+        env.tasks(spec.split)
+        pairs: list[Pair] = []
+        for episode in episodes:
+            own = known.get(episode.task.id, [])
+            given = 0 <= episode.submitted < len(own)
+            pairs.append((episode, env.answer(own[episode.submitted]) if given else None))
+        return run, spec, pairs
+
+
+def _to_ask(pairs: Sequence[Pair]) -> list[Answer]:
+    """Return the answers of episodes without success."""
+    return [answer for result, answer in pairs if answer is not None and not result.success]
+
+
+def _messages(answer: Answer) -> Sequence[Message]:
+    from ldm.prompts import render
+
+    return render("judge", **asdict(answer))

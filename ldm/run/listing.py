@@ -6,11 +6,10 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ldm.config import Evaluate, OptimisePlan, Refine
+from ldm.config import Evaluate
 from ldm.errors import LdmError
 from ldm.text import counted, read_json
 
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
 State = Literal["finished", "stopped", "running"]
 #: The place of a task in a line of a part file.
 _INDEX = re.compile(rb'^\{"index": ?(\d+)')
-_AGO = re.compile(r"(\d+)([dhm])")
-_UNITS = {"d": "days", "h": "hours", "m": "minutes"}
-#: Memories and files that a warning names.
-NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +45,24 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Select the runs that fit all that is given; "" is anything.
-
-    since: a date (2026-11-24), a time, or how long ago: 7d, 12h, 30m.
-    """
+    """Select the runs that fit all that is given; "" is anything."""
 
     command: str = ""
     env: str = ""
     agent: str = ""
     state: str = ""
-    since: str = ""
 
     def fits(self, entry: RunEntry) -> bool:
-        """Return whether a run is listed. Raises LdmError if `since` is not a date."""
-        for criterion, value in (
-            (self.command, entry.command),
-            (self.env, entry.env),
-            (self.agent, entry.agent),
-            (self.state, entry.state),
-        ):
-            if criterion and criterion not in (value, value.rpartition(":")[2]):
-                return False
-        return not self.since or datetime.fromisoformat(entry.started) >= _moment(self.since)
-
-
-def _moment(text: str) -> datetime:
-    now = datetime.now().astimezone()
-    if ago := _AGO.fullmatch(text):
-        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise LdmError(
-            f"--since {text} is not a date.", "Use a date such as 2026-11-24, or 7d, 12h, 30m."
-        ) from error
-    return moment if moment.tzinfo else moment.astimezone()
+        """Return whether a run is listed."""
+        return all(
+            criterion in ("", value, value.rpartition(":")[2])
+            for criterion, value in (
+                (self.command, entry.command),
+                (self.env, entry.env),
+                (self.agent, entry.agent),
+                (self.state, entry.state),
+            )
+        )
 
 
 def entry_of(run: Run) -> RunEntry:
@@ -154,58 +132,20 @@ def _score(run: Run) -> float | None:
 
 def dependents(run: Run) -> Iterator[str]:
     """Yield a sentence on each consequence of deleting a run."""
-    manifest = run.manifest
-    yield from _companions(run)
+    from ldm.runs import list_runs
+
+    manifest, runs = run.manifest, run.directory.parent
     if manifest.command == Evaluate.command:
         yield (
-            f"`ldm refine` with --runs {run.directory.parent} may then explore its "
+            f"`ldm refine` with --runs {runs} may then explore its "
             f"{counted(len(manifest.protocol.get('tasks', ())), 'task')}, which it leaves out now "
             "because they were evaluated."
         )
-    elif manifest.command == Refine.command:
-        yield from _generations(run)
-    elif manifest.command == OptimisePlan.command:
-        folder = Path(run.spec(OptimisePlan).out)
-        files = [path for path in sorted(folder.glob("*.json")) if _names(path, manifest.id)]
-        if files:
-            listed = ", ".join(map(str, files[:NAMED])) + (", …" if len(files) > NAMED else "")
-            yield f"The plans in {listed} name it as where they come from."
-
-
-def _companions(run: Run) -> Iterator[str]:
-    from ldm.runs import list_runs
-
     if run.companion:
         yield f"It was started together with {run.companion.name}, which is resumed through it."
-    for other in list_runs(run.directory.parent):
+    for other in list_runs(runs):
         if other.companion == run.directory:
             yield f"{other.directory} names it as its companion: that run can no longer be resumed."
-
-
-def _generations(run: Run) -> Iterator[str]:
-    """Yield a sentence on the generation that a refinement made, if it still exists."""
-    from ldm.memory import environments, generations
-
-    spec = run.spec(Refine)
-    memory = spec.memory
-    try:
-        made = [g for env in environments(memory) for g in generations(memory, env)]
-    except LdmError:
-        return
-    for one in made:
-        after = one.number == (spec.generation or 0) + 1
-        if one.origin == "refined" and after and one.tasks and {*one.tasks} <= {*spec.tasks}:
-            yield (
-                f"Generation {one.number} of {one.env} in {memory} comes from it: its trees and "
-                "judgements are here alone. The memory itself stays as it is."
-            )
-
-
-def _names(path: Path, run: str) -> bool:
-    try:
-        return run.encode() in path.read_bytes()
-    except OSError:
-        return False
 
 
 def delete(run: Run) -> None:
@@ -213,7 +153,7 @@ def delete(run: Run) -> None:
 
     Raises LdmError if a process works on the run, or if the directory cannot be removed.
     """
-    from ldm.runs import writing
+    from ldm.records import writing
 
     gone = run.directory.with_name(f".{run.directory.name}.deleted")
     with run.lock(), writing(run.directory):

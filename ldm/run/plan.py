@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,22 +17,27 @@ from ldm.config import OptimisePlan, Section, written
 from ldm.errors import LdmError
 from ldm.llm.estimate import cost_lines
 from ldm.llm.models import listed
+from ldm.records import writing
 from ldm.run import engine
 from ldm.run.builders import (
     AttemptBuilder,
     build_environment,
     models_of,
-    opener,
     plan_settings,
     roles,
 )
-from ldm.run.data import training_split, with_data
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.grid import check_repeats, say_limits, sweep_values
-from ldm.run.plan_figures import PlanEvaluation, PlanScores
-from ldm.run.plan_runs import check, episodes, evaluate_plans, recorded_evaluation
+from ldm.run.plan_scores import (
+    PlanEvaluation,
+    PlanScores,
+    check,
+    episodes,
+    evaluate_plans,
+    recorded_evaluation,
+)
 from ldm.run.runtime import Playing, Runtime
-from ldm.runs import writing
+from ldm.run.selection import training_split, with_data
 from ldm.text import short
 
 if TYPE_CHECKING:
@@ -228,10 +234,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
 
 
 def prepare(
-    spec: OptimisePlan,
-    grid: PlanGrid,
-    evaluation: PlanEvaluation | None,
-    runtime: Runtime,
+    spec: OptimisePlan, grid: PlanGrid, evaluation: PlanEvaluation | None, runtime: Runtime
 ) -> Optimisation:
     """Choose the pools and write new runs, or nothing if something does not fit.
 
@@ -318,7 +321,9 @@ def _with_pools(
 
     messages: dict[str, None] = {}
     first = specs[0]
-    used = evaluated_leak_keys(runtime.runs, first.env.name, env, opener(runtime.cache))
+    used = evaluated_leak_keys(
+        runtime.runs, first.env.name, env, partial(build_environment, cache=runtime.cache)
+    )
     checked = []
     for spec in specs:
         tasks, remarks = _pool(spec, env, used)

@@ -11,8 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
-from difflib import get_close_matches
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_type_hints
@@ -29,8 +28,9 @@ from ldm.config import (
     load,
     merge,
     typed,
+    unknown,
 )
-from ldm.errors import LdmError
+from ldm.errors import LdmError, did_you_mean
 from ldm.run.published import Figures, PublishedRow, PublishedTable
 from ldm.text import read_bytes
 from ldm.types import stable_hash
@@ -71,21 +71,6 @@ class Row:
     def player(self) -> Section:
         """Return the agent as a section; without a name if there is none."""
         return Section.read(self.agent)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the row as JSON values."""
-        return {
-            "name": self.name,
-            "agent": self.player.name or None,
-            "agent_options": self.player.options,
-            "env_options": dict(self.env),
-            "models": dict(self.models),
-            "generation": self.generation,
-            "success_percent": self.published.all,
-            "score_percent": self.published.score,
-            "by_kind_percent": dict(self.published.kinds),
-            "note": self.note,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,33 +159,11 @@ class Preset:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the preset as JSON values."""
-        own = self.content
-        shared = self.evaluation
+        """Return what its file holds as JSON values, and what follows from it."""
         return {
-            "name": self.name,
-            "title": own.title,
-            "paper": own.paper,
-            "table": own.table,
-            "model": own.model,
-            "tasks": own.tasks,
-            "second_hand": own.second_hand,
-            "env": shared.env.name,
-            "split": shared.split,
-            "kinds": list(shared.kinds),
-            "limit": shared.limit,
-            "chosen_tasks": len(shared.tasks),
-            "env_options": shared.env.options,
-            "agent_options": shared.agent.options,
-            "agents": list(self.agents),
-            "needs": self.needs(),
-            "build": own.build or None,
-            "refine": own.refine or None,
-            "prepare": list(own.prepare),
-            "rows": [row.as_json() for row in own.rows],
-            "notes": list(own.notes),
-            "file": str(self.file),
-            "digest": self.digest,
+            **asdict(self.content),
+            **{"name": self.name, "env": self.env, "agents": list(self.agents)},
+            **{"needs": self.needs(), "file": str(self.file), "digest": self.digest},
         }
 
     def needs(self) -> list[str]:
@@ -281,12 +244,8 @@ def list_presets(name: str = "") -> tuple[Preset, ...]:
         one for one in known if not name or one.startswith(f"{name}-")
     ]
     if not chosen:
-        close = get_close_matches(name, known, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
-        raise LdmError(
-            f"There is no preset {name!r}.",
-            f"{hint}Known: {', '.join(known)}; or name a file of your own, FILE{SUFFIX}.",
-        )
+        others = f"Known: {', '.join(known)}; or name a file of your own, FILE{SUFFIX}."
+        raise LdmError(f"There is no preset {name!r}.", did_you_mean(name, known) + others)
     return tuple(read(known[one]) for one in chosen)
 
 
@@ -364,10 +323,7 @@ def _content(data: Mapping[str, Any], file: str) -> Content:
     where = [str(part) for part in detail["loc"]]
     place = f"{file}:{'.'.join(where)}"
     if detail["type"] == "unexpected_keyword_argument":
-        known = list(_known(where[:-1]))
-        close = get_close_matches(where[-1], known, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
-        raise LdmError(f"{place}: there is no such field.", f"{hint}Known: {', '.join(known)}.")
+        raise unknown(where[-1], _known(where[:-1]), f"{place}: there is no such field.")
     fault = "it is missing" if detail["type"] in ("missing", "missing_argument") else detail["msg"]
     raise LdmError(f"{place}: {fault}.", f"Correct it there. {GUIDE}")
 

@@ -7,7 +7,7 @@ interval, no difference and no ranking.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -140,22 +140,16 @@ def as_json(reports: Sequence[Report], records: Sequence[PresetRecord]) -> dict[
     "beside" names the agent that has a row's settings, None where none has.
     """
     first = records[0]
-    table = first.published
+    table = asdict(first.published)
+    del table["rows"]
     agents = {
         name: report.label
         for report, record in reversed(list(zip(reports, records, strict=True)))
         for name in record.counterparts
     }
     return {
-        "name": first.name,
-        "digest": first.digest,
-        "paper": table.paper,
-        "table": table.table,
-        "model": table.model,
-        "tasks": table.tasks,
-        "second_hand": table.second_hand,
-        "overridden": list(first.overridden),
-        "notes": list(table.notes),
+        **table,
+        **{"name": first.name, "digest": first.digest, "overridden": list(first.overridden)},
         "published": [
             {
                 "row": row.name,
@@ -165,7 +159,7 @@ def as_json(reports: Sequence[Report], records: Sequence[PresetRecord]) -> dict[
                 "by_kind_percent": dict(row.published.kinds),
                 "note": row.note,
             }
-            for row in table.rows
+            for row in first.published.rows
             if row.published
         ],
     }
@@ -181,11 +175,11 @@ def _measured(report: Report, kinds: Sequence[str], *, scored: bool) -> tuple[st
 
 def _published(row: PublishedRow, kinds: Sequence[str], *, scored: bool) -> tuple[str, ...]:
     figures = row.published
-    score = () if not scored else (_figure(figures.score),)
-    rates = (_figure(figures.kinds.get(kind), " %") for kind in kinds)
-    return (row.name, ELSEWHERE, _figure(figures.all, " %"), "–", *rates, *score)
+    score = () if not scored else (figure(figures.score),)
+    rates = (figure(figures.kinds.get(kind), " %") for kind in kinds)
+    return (row.name, ELSEWHERE, figure(figures.all, " %"), "–", *rates, *score)
 
 
-def _figure(value: float | None, unit: str = "") -> str:
+def figure(value: float | None, unit: str = "") -> str:
     """Return a figure as the paper has it."""
     return "–" if value is None else f"{value}{unit}"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
@@ -23,18 +24,18 @@ from ldm.run.builders import (
     remembered_class,
     search_options,
 )
-from ldm.run.data import training_split, with_data
 from ldm.run.engine import Experiment, Member, Session, check_backend, checked_again, protocol
-from ldm.run.goal_choice import choose
 from ldm.run.runtime import Runtime
+from ldm.run.selection import training_split, with_data
 from ldm.runs import list_runs
 from ldm.text import counted, short
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ldm.episode import Environment
     from ldm.explore import Verdict
-    from ldm.memory import Generation
+    from ldm.memory import Contents, Generation
     from ldm.runs import Run
     from ldm.types import Task
 
@@ -307,10 +308,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
 
 
 def _extended(
-    member: Member[Refine],
-    explored: Sequence[ExploredGoal],
-    verdict: Verdict,
-    runtime: Runtime,
+    member: Member[Refine], explored: Sequence[ExploredGoal], verdict: Verdict, runtime: Runtime
 ) -> Generation:
     """Add the verdict's tuples to the memory, as its next generation."""
     from ldm.explore.report import gate_settings, totals
@@ -402,3 +400,56 @@ def _check_newest(memory: str, base: Generation) -> None:
             f"it: the newest is {newest.number}.",
             f"Use --dry-run, or go back with `ldm memory rollback {base.number}`.",
         )
+
+
+#: Goals played for each one that is taken by how hard it is.
+POOL = 4
+
+
+def choose(
+    spec: Refine, env: Environment, contents: Contents, runtime: Runtime
+) -> tuple[Task, ...]:
+    """Return the goals to explore: those named, or new ones, kinds evenly.
+
+    By how hard they are, POOL times as many are returned, of which `hardest` takes some later.
+    Raises LdmError if a named goal may not be explored, or if none is left.
+    """
+    from ldm.errors import LeakageError
+    from ldm.explore import evaluated_leak_keys, new_goals, rejected_goal
+    from ldm.memory import generations
+    from ldm.run.selection import select
+
+    tasks = env.tasks(spec.split)
+    evaluated = evaluated_leak_keys(
+        runtime.runs, spec.env.name, env, partial(build_environment, cache=runtime.cache)
+    )
+    before = [
+        generation
+        for generation in generations(spec.memory, env.card.name)
+        if generation.number <= contents.generation.number
+    ]
+    new = new_goals(
+        tasks,
+        evaluated=evaluated,
+        remembered=contents.sources(),
+        explored=frozenset(task for generation in before for task in generation.tasks),
+        reuse=spec.reuse_goals,
+    )
+    if spec.tasks:
+        chosen = select(tasks, ids=spec.tasks, kinds=spec.kinds)
+        if refused := rejected_goal(chosen, new, evaluated):
+            task, why = refused
+            if task.leak_key in evaluated:
+                raise LeakageError([task.leak_key], "Explore other goals; this one was evaluated.")
+            raise LdmError(f"The goal {task.id} {why}.", "Explore others, or use --reuse-goals.")
+        return chosen
+    if left_out := sum(task.leak_key in evaluated for task in tasks):
+        goals_of = f"{counted(left_out, 'goal')} of {spec.split}"
+        runtime.message(f"Skipping {goals_of}, evaluated before.")
+    if not new:
+        raise LdmError(
+            f"All {len(tasks)} goals of {spec.split} are known to the memory already.",
+            "Explore another split, or use --reuse-goals.",
+        )
+    limit = (spec.limit or DEFAULT_GOALS) * (1 if spec.goals == "even" else POOL)
+    return select(new, kinds=spec.kinds, limit=limit, seed=spec.seed)

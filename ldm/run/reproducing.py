@@ -6,7 +6,7 @@ shown: these belong to another protocol then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,7 @@ from ldm.config import Evaluate, Section, Value, load, merge, written
 from ldm.errors import LdmError
 from ldm.run.builders import agent_needs, agent_of, agent_options, models_of, option_names
 from ldm.run.engine import Member, discard
-from ldm.run.evaluate import (
-    Evaluation,
-    check,
-    check_models,
-    resolve,
-    settled,
-    started,
-)
+from ldm.run.evaluate import Evaluation, check, check_models, resolve, settled, started
 from ldm.run.grid import Grid, fitting, label, with_options
 from ldm.run.presets import Formed, Preset, Row, list_presets, preset
 from ldm.run.published import PresetRecord, beside, remarks
@@ -96,7 +89,11 @@ def plan(chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtim
     """
     chosen.check(trust=runtime.trust)
     request = _Request(chosen, dict(changes), grid)
-    request.check_env()
+    if request.env.name not in ("", chosen.env):
+        raise LdmError(
+            f"The preset {chosen.name} is of {chosen.env}, not of {request.env.name}.",
+            "Leave out --env, or choose another preset: `ldm presets`.",
+        )
     common = resolve(request.common(), runtime)
     rows = request.rows()
     specs = [request.of_row(common, row) for row in rows]
@@ -143,7 +140,7 @@ def prepare_preset(planned: Planned, runtime: Runtime) -> Evaluation:
     runtime.message(f"{chosen}.")
     if overridden:
         runtime.message(f"Overridden settings: {'; '.join(overridden)}.")
-    checked = _checked(planned, replace(runtime, message=_once(runtime.message)))
+    checked = _checked(planned, replace(runtime, message=runtime.once))
     departures = _departures(chosen, checked)
     table = replace(chosen.published, notes=(*chosen.published.notes, *departures))
     records = [
@@ -174,14 +171,6 @@ class _Request:
     def agents(self) -> tuple[str, ...]:
         named = (self.agent.name,) if self.agent.name else ()
         return self.grid.agents or named or self.preset.agents
-
-    def check_env(self) -> None:
-        """Raise LdmError for another environment than the preset's."""
-        if self.env.name not in ("", self.preset.env):
-            raise LdmError(
-                f"The preset {self.preset.name} is of {self.preset.env}, not of {self.env.name}.",
-                "Leave out --env, or choose another preset: `ldm presets`.",
-            )
 
     def common(self) -> Evaluate:
         """Return what all rows have in common: the preset's settings, and the changes to them."""
@@ -293,18 +282,6 @@ def _instead(what: str, now: object, before: object) -> str:
         return str(value)
 
     return f"{what} {worded(now)} (preset: {worded(before)})"
-
-
-def _once(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that says each line only once, as several agents have the same to say."""
-    lines: set[str] = set()
-
-    def say_new(line: str) -> None:
-        if line not in lines:
-            lines.add(line)
-            say(line)
-
-    return say_new
 
 
 def _checked(planned: Planned, runtime: Runtime) -> list[Member[Evaluate]]:

@@ -15,10 +15,11 @@ from ldm.errors import LdmError
 from ldm.reason import TYPES_BY_FALLBACK
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL, REASONS
 from ldm.reporting import Findings, Measure, Reporting
-from ldm.run.columns import COLUMNS, Column
 from ldm.run.conditions import Conditions
 from ldm.run.runner import TRAJECTORIES
 from ldm.run.statistics import (
+    COLUMNS,
+    Column,
     Difference,
     Group,
     Interval,
@@ -40,6 +41,15 @@ HEADINGS = (
     *("kind", "episodes", "success", "95 % interval"),
     *(column.table for column in COLUMNS if column.table),
 )
+#: What became of some replies, by the name of their count.
+REPLIES = {
+    "loose": "understood although not in the requested form",
+    "dropped": "further actions in the same reply were dropped",
+    TYPES_BY_FALLBACK: "named no usable types: made offline instead",
+    "misplaced": "notes spoke of another step and were left out",
+    "unseen": "notes named what only later steps show: left out",
+    "asked again": "named the last action, not possible now: asked again",
+}
 #: Tuples that are named, of those recalled only after refinement.
 NAMED = 5
 
@@ -309,20 +319,7 @@ def describe_replies(counts: Mapping[str, int]) -> str:
     if not replies:
         return ""
     parts = [f"Malformed replies: {malformed} of {replies} ({100 * malformed / replies:.1f} %)"]
-    if counts.get("loose"):
-        parts.append(f"{counts['loose']} understood although not in the requested form")
-    if counts.get("dropped"):
-        parts.append(f"{counts['dropped']} further actions in the same reply were dropped")
-    if counts.get(TYPES_BY_FALLBACK):
-        parts.append(f"{counts[TYPES_BY_FALLBACK]} named no usable types: made offline instead")
-    if counts.get("misplaced"):
-        parts.append(f"{counts['misplaced']} notes spoke of another step and were left out")
-    if counts.get("unseen"):
-        parts.append(f"{counts['unseen']} notes named what only later steps show: left out")
-    if counts.get("asked again"):
-        parts.append(
-            f"{counts['asked again']} named the last action, not possible now: asked again"
-        )
+    parts += (f"{counts[name]} {words}" for name, words in REPLIES.items() if counts.get(name))
     matched = {name: n for name, n in counts.items() if name.startswith("matched ")}
     if matched:
         how = ", ".join(f"{name.removeprefix('matched ')} {n}" for name, n in matched.items())
@@ -384,36 +381,6 @@ def _data(pair: Difference | None) -> dict[str, Any] | None:
     return None if pair is None else asdict(pair)
 
 
-@dataclass(frozen=True, slots=True)
-class RefinedRecalls:
-    """How often certain tuples were recalled in a run.
-
-    counts: (tuple id, steps that recalled it), the most recalled first. steps: those that recalled
-    any of them, of all_steps, in so many tasks.
-    """
-
-    counts: tuple[tuple[str, int], ...]
-    steps: int
-    all_steps: int
-    tasks: int
-
-
-def refined_recalls(run: Run, tuples: frozenset[str]) -> RefinedRecalls:
-    """Return how often the tuples with these ids were recalled in a finished run."""
-    counts: Counter[str] = Counter()
-    steps, all_steps, tasks = 0, 0, set()
-    for trajectory in records.read(run.directory / TRAJECTORIES, Trajectory):
-        for step in trajectory.steps:
-            recalled = [tuple_id for tuple_id, _ in step.recalls if tuple_id in tuples]
-            all_steps += 1
-            if recalled:
-                counts.update(recalled)
-                steps += 1
-                tasks.add(trajectory.task.id)
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return RefinedRecalls(tuple(ranked), steps, all_steps, len(tasks))
-
-
 def refined_lines(
     run: Run, memory: str, env: str, generation: int | None, oldest: int
 ) -> list[str]:
@@ -424,12 +391,19 @@ def refined_lines(
     added = {row.tuple.id: row.tuple for row in rows.after(oldest)}
     if not added:  # the generations between hide tuples, or learnt what they are worth
         return []
-    recalls = refined_recalls(run, frozenset(added))
+    counts: Counter[str] = Counter()
+    recalling, steps = list[str](), 0  # the tasks of the steps that recalled any; all steps
+    for trajectory in records.read(run.directory / TRAJECTORIES, Trajectory):
+        steps += len(trajectory.steps)
+        for step in trajectory.steps:
+            if recalled := [tuple_id for tuple_id, _ in step.recalls if tuple_id in added]:
+                counts.update(recalled)
+                recalling.append(trajectory.task.id)
     lines = [
-        f"Of the {len(added)} tuples that came after generation {oldest}, {len(recalls.counts)} "
-        f"were recalled, in {recalls.steps} of {recalls.all_steps} steps of {recalls.tasks} tasks."
+        f"Of the {len(added)} tuples that came after generation {oldest}, {len(counts)} were "
+        f"recalled, in {len(recalling)} of {steps} steps of {len(set(recalling))} tasks."
     ]
-    for tuple_id, count in recalls.counts[:NAMED]:
+    for tuple_id, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:NAMED]:
         row = added[tuple_id]
         observation = " ".join(row.observation.split())[:100]
         lines.append(f"  {count:>4} times: {row.goal} | {observation} -> {row.action}")

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 
 def resume(
-    run: str | Path,
-    *,
-    models: Mapping[str, Any] | None = None,
-    runtime: Runtime | None = None,
+    run: str | Path, *, models: Mapping[str, Any] | None = None, runtime: Runtime | None = None
 ) -> tuple[Report, ...] | Refined | OptimisedPlan | OptimisedPlans:
     """Go on with a recorded experiment, and return the result of the function that started it.
 

@@ -11,8 +11,9 @@ from ldm import records
 from ldm.agents import reporting_named
 from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
+from ldm.records import writing
 from ldm.run.statistics import summarize
-from ldm.runs import Run, writing
+from ldm.runs import Run
 from ldm.text import redacted_json
 from ldm.types import EpisodeResult, Task, Trajectory
 

@@ -7,7 +7,7 @@ Nothing here changes a result, so nothing here is recorded with it. The command 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -52,16 +52,6 @@ class Playing:
 OnEpisode = Callable[["EpisodeResult"], None]
 
 
-@contextmanager
-def _no_progress(label: str, total: int) -> Iterator[Advance]:
-    yield lambda note="": None
-
-
-@contextmanager
-def _no_stages() -> Iterator[OnProgress]:
-    yield lambda stage, done, total: None
-
-
 @dataclass(frozen=True)
 class Runtime:
     """Where and how an experiment runs.
@@ -92,8 +82,12 @@ class Runtime:
     embeddings: Path | None = None
     trust: bool = False
     message: Callable[[str], None] = lambda line: None
-    progress: Callable[[str, int], AbstractContextManager[Advance]] = _no_progress
-    stages: Callable[[], AbstractContextManager[OnProgress]] = _no_stages
+    progress: Callable[[str, int], AbstractContextManager[Advance]] = lambda label, total: (
+        nullcontext(lambda note="": None)
+    )
+    stages: Callable[[], AbstractContextManager[OnProgress]] = lambda: nullcontext(
+        lambda stage, done, total: None
+    )
     episodes: Callable[[Playing], AbstractContextManager[OnEpisode]] | None = None
     notices: set[str] = field(default_factory=set, repr=False, compare=False)
 
@@ -101,8 +95,7 @@ class Runtime:
         object.__setattr__(self, "runs", Path(self.runs))
         if self.workers is not None and self.workers < 1:
             raise LdmError(
-                f"{self.workers} workers cannot play any task.",
-                "Use 1 or more, or leave it out.",
+                f"{self.workers} workers cannot play any task.", "Use 1 or more, or leave it out."
             )
 
     def once(self, line: str) -> None:
@@ -157,11 +150,8 @@ class Runtime:
             return self.workers
         if self.backend == "ray":
             return 0
-        return in_flight if in_flight is not None else _cores()
+        if in_flight is not None:
+            return in_flight
+        import joblib
 
-
-def _cores() -> int:
-    """Return the number of processor cores that this process may use."""
-    import joblib
-
-    return int(joblib.cpu_count())
+        return int(joblib.cpu_count())

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
-from ldm.run.columns import with_measures
 from ldm.run.results import Report
+from ldm.run.statistics import with_measures
 from ldm.text import redacted
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def write_table(reports: Sequence[Report], path: Path) -> int:
 
     Raises LdmError where its ending names no format, or where it cannot be written.
     """
-    from ldm.records import replaced
-    from ldm.runs import writing
+    from ldm.records import replaced, writing
 
     check_table(path)
     table = episodes(reports)

@@ -154,14 +154,6 @@ def test_it_goes_on_where_a_limit_stopped_it(run: Run, server: FakeServer, evalu
     assert len(judging(server)) == sorts[1] + sorts[2] >= requests
 
 
-def test_it_says_what_it_costs_at_most(run: Run, server: FakeServer, evaluated: Path) -> None:
-    before = len(server.bodies)
-    outcome = run("judge", evaluated, "--llm", "gpt-4o", "--estimate")
-    assert "At most" in outcome.out
-    assert "USD; nothing was sent." in outcome.out
-    assert len(server.bodies) == before
-
-
 def test_runs_without_answers_are_refused(run: Run, place: Path, server: FakeServer) -> None:
     assert run("eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--limit", "1").code == 0
     (directory,) = (place / "runs").iterdir()

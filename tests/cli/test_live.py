@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from ldm.cli import live, output
-from ldm.cli.heartbeat import Heartbeat
+from ldm.cli.output import Heartbeat
 from ldm.run.runtime import Playing
 from ldm.types import EpisodeResult, Usage
 from tests.cli.conftest import Run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -49,27 +48,6 @@ class TestShow:
         recalls = len(first.steps[0].recalls)
         assert short.count(" | ") < full.count(" | ")
         assert full.count(" | ") >= recalls
-
-    def test_tuples_are_listed_with_how_episodes_ended(self, run: Run, recorded: Recorded) -> None:
-        outcome = run("runs", "show", recorded.earlier, "--tuples", "--json")
-        uses = json.loads(outcome.out)["tuples"]
-        results = records.read(recorded.earlier / "episodes.jsonl", EpisodeResult)
-        ended = {result.task.id: result.success for result in results}
-        for one in uses:
-            mine = [
-                (trial.task.id, sum(one["tuple"] in dict(step.recalls) for step in trial.steps))
-                for trial in trials(recorded.earlier)
-            ]
-            used = [(task, count) for task, count in mine if count]
-            assert one["recalled"] == sum(count for _, count in used)
-            assert one["recalled_in"] == len(used)
-            assert one["solved"] == sum(ended[task] for task, _ in used)
-        counts = [one["recalled"] for one in uses]
-        assert counts == sorted(counts, reverse=True)
-        assert "Recalled tuples" in run("runs", "show", recorded.earlier, "--tuples").out
-
-    def test_a_run_without_recalls_says_so(self, run: Run, recorded: Recorded) -> None:
-        assert run("runs", "show", recorded.control, "--tuples").out == "Nothing was recalled.\n"
 
     def test_calls_of_a_model_are_counted(self, run: Run, recorded: Recorded) -> None:
         task = trials(recorded.divided)[0].task.id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ldm.run.episode_text import Bounds, episode_lines, tuple_uses
+from ldm.run.episode_text import Bounds, episode_lines
 from ldm.run.reading import RecordedEpisode
 from ldm.types import EpisodeResult, Note, Step, Task, Trajectory, Usage
 
@@ -79,16 +79,6 @@ def test_the_trial_that_counts_is_shown_unless_another_is_named() -> None:
     first = lines(episode(2), trial=0)
     assert "trial 1 of 2" in first
     assert "    the vote decided: go to sink 75.0 %, look 25.0 %" in first
-
-
-def test_tuples_of_episodes_that_ended_in_an_error_are_not_counted() -> None:
-    (b, a) = sorted(
-        tuple_uses([episode(), episode(), episode(error="x")], {}), key=lambda u: -u.followed
-    )
-    assert (b.tuple_id, b.recalled, b.recalled_in, b.solved) == ("b", 2, 2, 2)
-    assert (b.followed, b.followed_in, b.followed_solved) == (2, 2, 2)
-    assert (a.tuple_id, a.followed, a.followed_in) == ("a", 0, 0)
-    assert a.as_row()[4:6] == ("100 %", "–")
 
 
 def test_notes_of_other_agents_under_the_same_names_are_passed_over() -> None:

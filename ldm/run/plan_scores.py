@@ -1,4 +1,8 @@
-"""The evaluation of optimised plans: which of them, on which tasks, and its runs."""
+"""How good optimised plans are: success by iteration, over repeats, and between settings.
+
+AutoPlan, arXiv 2305.15064: Table 3 (each kind's last plan), Figure 3 (each iteration's, over five
+runs) and Table 5 (batch sizes).
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,151 @@ import json
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ldm.config import Evaluate, OptimisePlan, Section
 from ldm.errors import LdmError
 from ldm.run import evaluate as evaluations
 from ldm.run.builders import build_environment, plan_settings
-from ldm.run.data import evaluation_split
 from ldm.run.engine import recorded_spec, together
-from ldm.run.plan_figures import PlanEvaluation, PlanScore, PlanScores
+from ldm.run.repeats import Spread, spread
+from ldm.run.results import Report
 from ldm.run.runtime import Runtime
+from ldm.run.selection import evaluation_split
 
 if TYPE_CHECKING:
     from ldm.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEvaluation:
+    """On which tasks optimised plans are evaluated.
+
+    split: "" is the environment's. limit: at most so many tasks, kinds evenly. curve: whether each
+    iteration's plan is evaluated, X_0 included (Fig. 3), or the last alone (Table 3).
+    tasks: how many there are; `check` fills it in.
+    """
+
+    split: str = ""
+    limit: int | None = None
+    curve: bool = False
+    tasks: int = 0
+
+    def iterations(self, last: int) -> Sequence[int]:
+        """Return the numbers i of the plans X_i that are evaluated, of those up to the last."""
+        return range(last + 1) if self.curve else (last,)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanScore:
+    """What the plans X_i of one run with one setting came to."""
+
+    variant: str
+    repeat: int
+    iteration: int
+    report: Report
+
+    def rate(self, kind: str = "") -> float | None:
+        """Return the success rate, of all tasks or of a kind; None where none was played."""
+        summary = self.report.summary
+        group = summary.by_kind.get(kind) if kind else summary.overall
+        return None if group is None else group.success_rate
+
+
+@dataclass(frozen=True, slots=True)
+class PlanScores:
+    """How plans did, by setting, iteration and repeat."""
+
+    evaluation: PlanEvaluation
+    scores: tuple[PlanScore, ...]
+
+    @property
+    def variants(self) -> list[str]:
+        return list(dict.fromkeys(score.variant for score in self.scores))
+
+    @property
+    def iterations(self) -> list[int]:
+        return sorted({score.iteration for score in self.scores})
+
+    @property
+    def kinds(self) -> list[str]:
+        return sorted({kind for one in self.scores for kind in one.report.summary.by_kind})
+
+    def spread(self, variant: str, iteration: int, kind: str = "") -> Spread | None:
+        """Return the success rates of all repeats; None where nothing was played."""
+        rates = [
+            rate
+            for one in self.scores
+            if (one.variant, one.iteration) == (variant, iteration)
+            and (rate := one.rate(kind)) is not None
+        ]
+        return spread(rates) if rates else None
+
+    def rows(self) -> tuple[list[str], list[tuple[str, ...]]]:
+        """Return columns and rows of success by iteration, a row a setting (Fig. 3)."""
+        columns = ["plans", *(f"iteration {number}" for number in self.iterations)]
+        return columns, [
+            (variant or "–", *(_words(self.spread(variant, i)) for i in self.iterations))
+            for variant in self.variants
+        ]
+
+    def rows_by_kind(self) -> tuple[list[str], list[tuple[str, ...]]]:
+        """Return columns and rows of the last plans' success by kind (Table 3)."""
+        columns = ["plans", *self.kinds, "all"]
+        rows = []
+        for variant in self.variants:
+            last = max(one.iteration for one in self.scores if one.variant == variant)
+            cells = (_words(self.spread(variant, last, kind)) for kind in (*self.kinds, ""))
+            rows.append((variant or "–", *cells))
+        return columns, rows
+
+    def lines(self) -> Iterator[str]:
+        """Yield what to know beside the tables."""
+        repeats = max(one.repeat for one in self.scores)
+        if repeats > 1:
+            yield (
+                f"Mean ± standard deviation (n - 1) of {repeats} runs, each with a seed of its own."
+            )
+        for directory in dict.fromkeys(str(one.report.directory) for one in self.scores):
+            yield f"Files: {directory}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON values; rates in [0, 1]."""
+        return {
+            "split": self.scores[0].report.split,
+            "tasks": self.evaluation.tasks,
+            "success": [
+                {
+                    "variant": variant,
+                    "iteration": iteration,
+                    **_data(self.spread(variant, iteration)),
+                    "by_kind": {k: _data(self.spread(variant, iteration, k)) for k in self.kinds},
+                    "runs": [
+                        str(one.report.directory)
+                        for one in self.scores
+                        if (one.variant, one.iteration) == (variant, iteration)
+                    ],
+                }
+                for variant, iteration in product(self.variants, self.iterations)
+                if self.spread(variant, iteration) is not None
+            ],
+        }
+
+
+def _words(figures: Spread | None) -> str:
+    if figures is None:
+        return "–"
+    if figures.deviation is None:
+        return f"{100 * figures.mean:.1f} %"
+    return f"{100 * figures.mean:.1f} ± {100 * figures.deviation:.1f} %"
+
+
+def _data(figures: Spread | None) -> dict[str, Any]:
+    return {} if figures is None else asdict(figures)
+
 
 #: Beside the first run of an optimisation: the id of the first evaluation of its plans.
 EVALUATED = "evaluated.json"
@@ -44,10 +178,7 @@ def check(
     with closing(build_environment(first.env, runtime.cache)) as env:
         tasks = select(env.tasks(split), kinds=_kinds(specs), limit=evaluation.limit)
     check_leakage(
-        sources,
-        tasks,
-        what="the plans, which are made from them",
-        remedy="Evaluate another split.",
+        sources, tasks, what="the plans, which are made from them", remedy="Evaluate another split."
     )
     return replace(evaluation, split=split, tasks=len(tasks))
 
@@ -63,10 +194,7 @@ def recorded_evaluation(run: Run) -> PlanEvaluation | None:
 
 
 def evaluate_plans(
-    evaluation: PlanEvaluation,
-    specs: Sequence[OptimisePlan],
-    run: Run,
-    runtime: Runtime,
+    evaluation: PlanEvaluation, specs: Sequence[OptimisePlan], run: Run, runtime: Runtime
 ) -> PlanScores:
     """Evaluate the plans of finished optimisations, now or as recorded.
 
@@ -85,7 +213,7 @@ def evaluate_plans(
 def _begin(specs: Sequence[Evaluate], run: Run, runtime: Runtime) -> evaluations.Evaluation:
     """Start the evaluations, and remember the first of their runs."""
     from ldm import records
-    from ldm.runs import writing
+    from ldm.records import writing
 
     resolved = [evaluations.resolve(spec, runtime) for spec in specs]
     begun = evaluations.prepare(resolved, runtime)
