@@ -1,7 +1,7 @@
 """How good optimised plans are: success by iteration, over repeats, and between settings.
 
 AutoPlan, arXiv 2305.15064: Table 3 (each kind's last plan), Figure 3 (each iteration's, over five
-runs) and Table 5 (batch sizes).
+runs) and Table 5 (t-tests between batch sizes).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ldm.errors import LdmError
 from ldm.run import evaluate as evaluations
 from ldm.run.builders import build_environment, plan_settings
 from ldm.run.engine import recorded_spec, together
-from ldm.run.repeats import Spread, spread
+from ldm.run.repeats import Spread, TTest, spread, t_test
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 from ldm.run.selection import evaluation_split
@@ -65,6 +65,16 @@ class PlanScore:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """The t-test between two settings at an iteration; None where t is not defined."""
+
+    first: str
+    second: str
+    iteration: int
+    test: TTest | None
+
+
+@dataclass(frozen=True, slots=True)
 class PlanScores:
     """How plans did, by setting, iteration and repeat."""
 
@@ -93,6 +103,20 @@ class PlanScores:
         ]
         return spread(rates) if rates else None
 
+    def comparisons(self) -> list[Comparison]:
+        """Return the t-tests between the first setting and each other (Table 5).
+
+        X_0, the empty plan, is the same for all and left out.
+        """
+        result = []
+        first, *others = self.variants
+        for second, iteration in product(others, self.iterations):
+            pair = [self.spread(variant, iteration) for variant in (first, second)]
+            if iteration and all(pair):
+                test = t_test(*(one for one in pair if one is not None))
+                result.append(Comparison(first, second, iteration, test))
+        return result
+
     def rows(self) -> tuple[list[str], list[tuple[str, ...]]]:
         """Return columns and rows of success by iteration, a row a setting (Fig. 3)."""
         columns = ["plans", *(f"iteration {number}" for number in self.iterations)]
@@ -118,6 +142,15 @@ class PlanScores:
             yield (
                 f"Mean ± standard deviation (n - 1) of {repeats} runs, each with a seed of its own."
             )
+        for one in self.comparisons():
+            who = f"{one.first} and {one.second}, iteration {one.iteration}"
+            if one.test is None:
+                yield f"{who}: no t-test, as there are fewer than two runs or neither varies."
+            else:
+                yield (
+                    f"{who}: t = {one.test.statistic:.2f}, p = {one.test.p_value:.3f} "
+                    f"(t-test, two-sided; Welch's p = {one.test.welch_p_value:.3f})."
+                )
         for directory in dict.fromkeys(str(one.report.directory) for one in self.scores):
             yield f"Files: {directory}"
 
@@ -141,6 +174,7 @@ class PlanScores:
                 for variant, iteration in product(self.variants, self.iterations)
                 if self.spread(variant, iteration) is not None
             ],
+            "t_tests": [asdict(one) for one in self.comparisons()],
         }
 
 

@@ -1,4 +1,4 @@
-"""Figures over repeated runs: mean, standard deviation, pass@k."""
+"""Figures over repeated runs: mean, standard deviation, pass@k, the t-test between two settings."""
 
 from __future__ import annotations
 
@@ -22,6 +22,19 @@ class Spread:
     rates: tuple[float, ...]
     mean: float
     deviation: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TTest:
+    """Unpaired two-sided t-test between the rates of two settings.
+
+    statistic, p_value: Student's, which takes both to vary alike. welch_p_value: without that
+    assumption.
+    """
+
+    statistic: float
+    p_value: float
+    welch_p_value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +71,23 @@ def spread(rates: Sequence[float]) -> Spread:
     values = np.asarray(rates, dtype=np.float64)
     deviation = float(values.std(ddof=1)) if len(values) > 1 else None
     return Spread(tuple(float(value) for value in values), float(values.mean()), deviation)
+
+
+def t_test(first: Spread, second: Spread) -> TTest | None:
+    """Return the t-test between two settings.
+
+    None where one has fewer than two runs, or where neither varies: then t is not defined.
+    """
+    if first.deviation is None or second.deviation is None:
+        return None
+    if not (first.deviation or second.deviation):
+        return None
+    from scipy.stats import ttest_ind_from_stats
+
+    figures = (
+        *(first.mean, first.deviation, len(first.rates)),
+        *(second.mean, second.deviation, len(second.rates)),
+    )
+    student = ttest_ind_from_stats(*figures)
+    welch = ttest_ind_from_stats(*figures, equal_var=False)
+    return TTest(float(student.statistic), float(student.pvalue), float(welch.pvalue))

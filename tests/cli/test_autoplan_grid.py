@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ldm.agents.autoplan.plans import read
+from ldm.run.repeats import spread, t_test
 from tests.agents.washer import IDLE, PLAN, reply
 from tests.cli.conftest import Run
 from tests.llm.server import FakeServer
@@ -124,7 +126,9 @@ class TestRepeats:
     SWEEP = (*FOUR, "--sweep", "plan.batch=1,2")
 
     @pytest.mark.slow
-    def test_tell_settings_apart(self, run: Run, place: Path, server: FakeServer) -> None:
+    def test_tell_settings_apart_by_the_papers_t_test(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
         outcome = printed(run, *AUTOPLAN, *self.SWEEP, "--eval", "test", "--curve")
         plans = outcome["plans"]
         assert [(one["variant"], one["repeat"]) for one in plans] == [
@@ -144,12 +148,19 @@ class TestRepeats:
         assert rates["batch=2", 1]["rates"] == [1, 1, 1, 1]
         assert rates["batch=2", 1]["deviation"] == 0
         assert rates["batch=1", 1]["by_kind"]["wash"]["rates"] == lucky
+        (test,) = outcome["evaluation"]["t_tests"]  # none on the empty plan
+        assert (test["first"], test["second"], test["iteration"]) == ("batch=1", "batch=2", 1)
+        expected = t_test(spread(lucky), spread([1, 1, 1, 1]))
+        assert expected is not None
+        assert test["test"] == asdict(expected)
+        assert test["test"]["statistic"] < 0
 
     @pytest.mark.slow
     def test_print_mean_and_deviation(self, run: Run, place: Path, server: FakeServer) -> None:
         outcome = run(*AUTOPLAN, *self.SWEEP, "--eval", "test")
         assert "Mean ± standard deviation (n - 1) of 4 runs" in outcome.out
         assert "100.0 ± 0.0 %" in outcome.out
+        assert "batch=1 and batch=2, iteration 1: t = " in outcome.out
 
     def test_are_runs_with_the_seeds_that_follow(
         self, run: Run, place: Path, server: FakeServer

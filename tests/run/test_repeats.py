@@ -1,4 +1,4 @@
-"""Mean and deviation over repeated runs."""
+"""Mean, deviation and t-test over repeated runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
-from ldm.run.repeats import pass_at, spread
+from ldm.run.repeats import pass_at, spread, t_test
 from ldm.types import EpisodeResult
 from tests.run.test_statistics import result
 
@@ -23,6 +24,34 @@ def test_a_spread_has_the_deviation_of_a_sample() -> None:
     assert figures.deviation == pytest.approx(0.2)
     assert figures.rates == (0.2, 0.4, 0.6)
     assert spread([0.7]).deviation is None
+
+
+def test_the_t_test_is_scipys_on_the_rates() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(50):
+        first, second = rng.random(5).tolist(), rng.random(4).tolist()
+        test = t_test(spread(first), spread(second))
+        assert test is not None
+        student = ttest_ind(first, second)
+        assert test.statistic == pytest.approx(student.statistic)
+        assert test.p_value == pytest.approx(student.pvalue)
+        welch = ttest_ind(first, second, equal_var=False)
+        assert test.welch_p_value == pytest.approx(welch.pvalue)
+
+
+def test_one_setting_may_be_the_same_in_all_runs() -> None:
+    test = t_test(spread([0.0, 0.5, 0.5, 0.0]), spread([1.0] * 4))
+    assert test is not None
+    # t = (0.25 - 1) / (s * sqrt(2 / 4)), with s the root of the mean of both variances.
+    assert test.statistic == pytest.approx(-0.75 / (np.sqrt((1 / 12 + 0) / 2) * np.sqrt(0.5)))
+    assert test.p_value < 0.01
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [([0.5], [0.1, 0.2]), ([0.1, 0.2], [0.5]), ([1.0, 1.0], [0.0, 0.0])]
+)
+def test_there_is_none_where_t_is_not_defined(first: list[float], second: list[float]) -> None:
+    assert t_test(spread(first), spread(second)) is None
 
 
 class TestPassAtK:
