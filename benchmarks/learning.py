@@ -34,6 +34,8 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm import records
 from ldm.agents import Resources
 from ldm.agents.ldm import LdmAgent, LdmOptions
@@ -43,12 +45,12 @@ from ldm.episode import Environment, run_episode
 from ldm.explore import ExploredGoal, read_explored_goals
 from ldm.memory import Memory
 from ldm.reason.offline import OfflineReasoner
-from ldm.report.drawing import svg
 from ldm.run.building import read_trajectories
 from ldm.run.runner import results
 from ldm.run.statistics import Difference, bootstrap, difference, summarize
 from ldm.runs import Run, open_run
 from ldm.types import EpisodeResult, Task, TimeStep, Trajectory, stable_seed
+from tools.drawing import svg
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`ldm report`, `ldm curve` and `ldm runs export`: entry points of the group `ldm.commands`."""
+"""`ldm report` and `ldm runs export`: entry points of the group `ldm.commands`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.options import AsJson, RunsAt, Trust
+from ldm.cli.options import RunsAt, Trust
 from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
 
@@ -42,66 +42,6 @@ def report(
     output.show(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)")
     if opens and not webbrowser.open(path.resolve().as_uri()):
         output.say("No browser could be opened: open that file in one.")
-
-
-def curve(
-    names: Names,
-    *,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also write it to this .svg, .csv or .json.")
-    ] = None,
-    over: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="An agent option, env.NAME, episodes, batches or generation of the memory. "
-            "Default: what differs between the runs.",
-        ),
-    ] = "",
-    measure: Annotated[
-        Literal["success", "score"], typer.Option(help="Success rate, or mean score.")
-    ] = "success",
-    runs: RunsAt = DEFAULT_RUNS,
-    trust: Trust = False,
-    as_json: AsJson = False,
-) -> None:
-    """Plot success against a number in which runs differ.
-
-    Points have 95 % intervals; repeats are one point, and runs that differ in anything else are
-    separate lines. The first of several runs that one command started stands for all of them, and a
-    run of `ldm autoplan --eval SPLIT --curve` for the evaluations of its plans.
-
-    \b
-    Examples:
-      ldm curve RUN --out depth.svg
-      ldm curve RUN OTHER THIRD --over episodes -o learning.csv
-    """
-    from ldm.report import curve_runs
-    from ldm.report.curves import check_curve
-    from ldm.run.results import number, percent, span
-
-    if out is not None:
-        check_curve(out)
-    drawn = curve_runs.curve(names, over=over, measure=measure, folder=runs, trust=trust)
-    columns = ("line", drawn.over, drawn.measure, "95 % interval", "± of runs", "runs", "tasks")
-    rows = [
-        (
-            point.series,
-            f"{point.at:g}",
-            percent(point.rate),
-            span(point.interval),
-            number(None if point.deviation is None else 100 * point.deviation),
-            point.runs,
-            point.tasks,
-        )
-        for point in drawn.points
-    ]
-    output.print_table(drawn.title, columns, rows, error=as_json)
-    if as_json:
-        output.print_json(drawn.as_json())
-    if out is not None:
-        drawn.write(out)
-        output.say(f"Curve: {out}")
 
 
 def export(

@@ -110,10 +110,12 @@ class Session:
                 take(known[index])
             self._counting = record_type, len({*done, *turn})
             if isinstance(self._backend, str) and min(self.workers, len(items)) == 1:
-                one = _Recording(self.setup, worker, self.run.parts)
-                with closing(one), sigterm_as_interrupt(), one_thread():
+                work, part = worker(self.setup()), _Part(self.run.parts)
+                with closing(work), sigterm_as_interrupt(), one_thread():
                     for item in items:
-                        take(one(item))
+                        record = work(item)
+                        part.append(record)
+                        take(record)
             elif items:
                 self._spread(worker, items, take)
         self._counting = None

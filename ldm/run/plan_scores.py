@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.config import Evaluate, OptimisePlan, Section
-from ldm.errors import LdmError
 from ldm.run import evaluate as evaluations
 from ldm.run.builders import build_environment, plan_settings
-from ldm.run.engine import recorded_spec, together
 from ldm.run.repeats import Spread, TTest, spread, t_test
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
@@ -267,30 +265,6 @@ def _begun(run: Run, models: Section, runtime: Runtime) -> evaluations.Evaluatio
     if not name or not directory.is_dir():  # it was removed without results
         return None
     return evaluations.resume(str(directory), models, runtime)
-
-
-def evaluated_plans(
-    name: str, folder: Path, *, trust: bool = False
-) -> Iterator[tuple[str, Run, Evaluate]]:
-    """Yield (setting, run, spec) of the evaluations of optimised plans, by setting and iteration.
-
-    name: the first of the optimisations. The empty plan's evaluation is of every setting.
-    Raises LdmError if the plans were not evaluated.
-    """
-    run, spec = recorded_spec(name, OptimisePlan, folder, trust=trust)
-    evaluation, path = recorded_evaluation(run), run.directory / EVALUATED
-    if evaluation is None or not path.is_file():
-        raise LdmError(
-            f"The plans of {run.directory} were not evaluated.",
-            "Optimise with --eval SPLIT --curve, and name the first of its runs.",
-        )
-    optimised = together(run, spec, folder, trust=trust)
-    first = recorded_spec(
-        str(run.directory.parent / _first_run(path)), Evaluate, folder, trust=trust
-    )
-    played = {_plan(one): (member, one) for member, one in together(*first, folder, trust=trust)}
-    for (variant, _, _), planned in _planned(evaluation, [one for _, one in optimised]).items():
-        yield variant, *played[_plan(planned)]
 
 
 def _plan(spec: Evaluate) -> tuple[str, str]:

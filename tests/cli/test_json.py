@@ -39,9 +39,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "data": ("textcraft",),
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
-ELSEWHERE = {
-    *("autoplan", "curve", "judge", "llm ask"),
-}
+ELSEWHERE = {"autoplan", "judge", "llm ask"}
 
 
 def commands() -> set[str]:

@@ -16,7 +16,7 @@ from ldm import records
 from ldm.envs import ENVS
 from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
-from ldm.run.columns import COLUMNS
+from ldm.run.statistics import COLUMNS
 from ldm.types import EpisodeResult
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
