@@ -71,9 +71,7 @@ def test_the_budget_counts_thoughts_and_actions_and_ends_the_trial() -> None:
                 reached.append(episode.steps_left)
 
     result, (trajectory,) = play(script, steps=5)
-    assert result.end == "budget"
-    assert len(trajectory.steps) == 5
-    assert result.env_steps == 2
+    assert (result.end, len(trajectory.steps), result.env_steps) == ("budget", 5, 2)
 
 
 def test_a_budget_of_nothing_is_refused() -> None:
@@ -111,15 +109,9 @@ def test_after_the_task_has_ended_nothing_more_happens() -> None:
 
 @pytest.mark.parametrize(
     ("trials", "error"),
-    [
-        ("", ""),
-        ("begun", ""),
-        ("nested", "already running"),
-        ("outside", "running trial"),
-        ("submit -1", "IndexError"),
-        ("submit 1", "IndexError"),
-    ],
-)
+    [("", ""), ("begun", ""), ("nested", "already running"), ("outside", "running trial"),
+     ("submit -1", "IndexError"), ("submit 1", "IndexError")],
+)  # fmt: skip
 def test_an_agent_that_leaves_early_gave_up_and_one_that_breaks_the_rules_erred(
     trials: str, error: str
 ) -> None:
@@ -169,10 +161,9 @@ def test_the_last_trial_stands_unless_another_is_submitted() -> None:
         with episode.trial():
             pass
 
-    assert play(first_of_two)[0].success
-    assert play(first_of_two)[0].submitted == 0
-    assert not play(last_of_two)[0].success
-    assert play(last_of_two)[0].end == "gave_up"
+    first, last = play(first_of_two)[0], play(last_of_two)[0]
+    assert (first.success, first.submitted) == (True, 0)
+    assert (last.success, last.end) == (False, "gave_up")
 
 
 def test_the_past_pairs_what_was_seen_with_what_was_done() -> None:

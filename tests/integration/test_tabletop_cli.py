@@ -52,31 +52,10 @@ def test_scenes_of_the_memory_are_not_evaluated(run: Run, place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_refinement_explores_scenes_that_the_memory_does_not_know(run: Run, place: Path) -> None:
-    remember(run, place, 10)
-    options = ("--tasks", "2", "--depth", "2", "--width", "2", "--workers", "1", "--json")
-    done = run("refine", "--env", "tabletop", *options)
-    assert done.code == 0, done.err
-    report = json.loads(done.out)
-    assert (report["split"], report["goals"]) == ("train", 2)
-    assert (report["errors"], report["replayed"]) == (0, 0)
-
-
-@pytest.mark.slow
 def test_pictures_are_no_part_of_the_protocol(run: Run, place: Path) -> None:
-    options = (
-        "--agent",
-        "random",
-        "--limit",
-        "1",
-        "--workers",
-        "1",
-        "--agent.budget",
-        "1",
-        "--json",
-    )
+    options = ("--agent", "random", "--limit", "1", "--workers", "1", "--agent.budget", "1")
     plain = run("eval", "--env", "tabletop", *options)
-    drawn = run("eval", "--env", "tabletop", *options, "--env.render", "pictures")
+    drawn = run("eval", "--env", "tabletop", *options, "--env.render", "pictures", "--json")
     assert plain.code == 0, plain.err
     if drawn.code or json.loads(drawn.out)["errors"]:
         pytest.skip("there is no OpenGL here")

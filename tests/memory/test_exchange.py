@@ -75,27 +75,23 @@ def without(kind: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
     return spoil
 
 
+def rewrite(file: Path, lines: list[dict[str, Any]]) -> None:
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+
+
 def reworded(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     lines[-1]["tuple"]["tuple"]["action"] = "open the safe"
     return lines
 
 
-def misspelt(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    lines[-1]["tuple"]["tuple"]["acton"] = lines[-1]["tuple"]["tuple"].pop("action")
-    return lines
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
-    [
-        (without("tuple"), "incomplete or was changed"),
-        (without("batch"), "incomplete or was changed"),
-        (without("generation"), "not an exported memory"),
-        (reworded, "incomplete or was changed"),
-        (lambda _: [], "not an exported memory"),
-    ],
+    [(without("tuple"), "incomplete or was changed"),
+     (without("batch"), "incomplete or was changed"),
+     (without("generation"), "not an exported memory"), (reworded, "incomplete or was changed"),
+     (lambda _: [], "not an exported memory")],
     ids=["a tuple less", "a batch less", "no generation", "another action", "empty"],
-)
+)  # fmt: skip
 def test_a_file_that_was_changed_is_refused(
     spoil: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
     message: str,
@@ -103,7 +99,7 @@ def test_a_file_that_was_changed_is_refused(
     tmp_path: Path,
 ) -> None:
     lines = [json.loads(line) for line in exported.read_text().splitlines()]
-    exported.write_text("".join(json.dumps(line) + "\n" for line in spoil(lines)))
+    rewrite(exported, spoil(lines))
     with pytest.raises(MemoryStoreError, match=message) as refused:
         import_memory(str(tmp_path / "copy"), exported, BagOfWords())
     assert refused.value.remedy
@@ -114,7 +110,7 @@ def test_an_edited_file_becomes_a_memory_of_one_generation(exported: Path, tmp_p
     lines = [json.loads(line) for line in exported.read_text("utf-8").splitlines()]
     tuples = [line["tuple"]["tuple"] for line in lines if line.get("tuple")]
     tuples[0]["action"] = "wait for the fig"
-    exported.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    rewrite(exported, lines)
     place = str(tmp_path / "new")
     with pytest.raises(MemoryStoreError, match="was changed") as refused:
         import_memory(place, exported, BagOfWords())
@@ -124,15 +120,15 @@ def test_an_edited_file_becomes_a_memory_of_one_generation(exported: Path, tmp_p
     actions = {row.tuple.action for row in inspect(place, "toy").rows}
     assert "wait for the fig" in actions
     assert verify(place, "toy", BagOfWords(), 100) == []
-    emptied = [line for line in lines if not line.get("tuple")]
-    exported.write_text("".join(json.dumps(line) + "\n" for line in emptied), "utf-8")
+    rewrite(exported, [line for line in lines if not line.get("tuple")])
     with pytest.raises(MemoryStoreError, match="cell"):
         import_memory(str(tmp_path / "other"), exported, BagOfWords(), as_new=True)
 
 
 def test_a_bad_line_is_named(exported: Path, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in exported.read_text().splitlines()]
-    exported.write_text("".join(json.dumps(line) + "\n" for line in misspelt(lines)))
+    lines[-1]["tuple"]["tuple"]["acton"] = lines[-1]["tuple"]["tuple"].pop("action")
+    rewrite(exported, lines)
     with pytest.raises(RecordError, match=rf"memory\.jsonl:{len(lines)}:"):
         import_memory(str(tmp_path / "copy"), exported, BagOfWords())
 

@@ -217,10 +217,8 @@ def test_reopening_takes_the_embedder_and_batch_size_that_were_taken_before(
     monkeypatch.setattr("ldm.memory.growing.load_embedder", lambda name: BagOfWords(name or "none"))
     opened(place, batch_size=2).add(episode(1))
     memory = GrowingMemory.open(str(place), "desk", create=True)
-    assert (memory.recall("question", "asked")[0].tuple.action, memory.batch_size) == (
-        "say 1 0",
-        50,  # no generation says otherwise
-    )
+    assert memory.recall("question", "asked")[0].tuple.action == "say 1 0"
+    assert memory.batch_size == 50  # no generation says otherwise
     memory.batch_size = 2
     memory.add(episode(2))
     memory.close()

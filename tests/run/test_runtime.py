@@ -142,18 +142,6 @@ class TestCallbacks:
         ldm.evaluate(spec, runtime=recorder.runtime())
         assert "using the bundled split demo_test" in recorder.messages[0]
 
-    def test_a_folder_with_data_is_the_runtime_s(self, place: Path) -> None:
-        names: list[str] = []
-
-        def data(env: str) -> str | None:
-            names.append(env)
-            return str(place / "nothing")
-
-        spec = ldm.Evaluate("alfworld", agent="random", limit=1)
-        with pytest.raises(LdmError, match=str(place / "nothing")):
-            ldm.evaluate(spec, runtime=Runtime(data=data))
-        assert names == ["alfworld"]
-
 
 @pytest.mark.parametrize(
     ("workers", "in_flight", "expected"), [(3, None, 3), (3, 16, 3), (None, 16, 16)]
