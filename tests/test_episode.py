@@ -182,27 +182,19 @@ def test_the_past_pairs_what_was_seen_with_what_was_done() -> None:
     assert pasts == [True]
 
 
-def test_an_invalid_action_is_counted_and_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    ("action", "recorded"), [("fly", "fly"), ("", NO_ACTION), ("  \n", NO_ACTION)]
+)
+def test_an_invalid_action_is_counted_and_changes_nothing(action: str, recorded: str) -> None:
     def script(episode: Episode) -> None:
         with episode.trial() as before:
-            after = episode.act("fly")
+            after = episode.act(action)
             assert not after.valid
             assert after.admissible == before.admissible
 
     result, (trajectory,) = play(script)
     assert (result.invalid, result.env_steps) == (1, 1)
-    assert not trajectory.steps[0].valid
-
-
-@pytest.mark.parametrize("action", ["", "  \n"])
-def test_an_empty_action_is_an_invalid_action_and_no_thought(action: str) -> None:
-    def script(episode: Episode) -> None:
-        with episode.trial():
-            episode.act(action)
-
-    result, (trajectory,) = play(script)
-    assert (result.invalid, result.env_steps) == (1, 1)
-    assert trajectory.steps[0].action == NO_ACTION
+    assert (trajectory.steps[0].action, trajectory.steps[0].valid) == (recorded, False)
 
 
 class TestRewards:

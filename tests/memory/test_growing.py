@@ -17,7 +17,6 @@ import pytest
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import (
     FormationOptions,
-    Memory,
     additions,
     build,
     generations,
@@ -449,14 +448,6 @@ def test_places_that_are_no_memory_are_refused(place: Path, tmp_path: Path) -> N
     opened(place).add(episode(1))
     with pytest.raises(MemoryStoreError, match="embedder 'bag-of-words', not with 'other'"):
         GrowingMemory.open(str(place), "desk", embedder=BagOfWords("other"))
-
-
-def test_readers_are_told_how_to_get_a_generation(place: Path) -> None:
-    opened(place).add(episode(1))
-    for env in ("desk", "other"):
-        with pytest.raises(MemoryStoreError, match="holds only pending additions") as caught:
-            Memory.open(str(place), env, embedder=BagOfWords())
-        assert "`ldm memory fold`" in caught.value.remedy
 
 
 def test_a_rebuild_and_a_purge_reach_what_was_added(

@@ -24,12 +24,8 @@ __all__ = ["serve"]
 
 #: What would be noticed if it were read.
 GARBAGE = {
-    "OPENAI_BASE_URL": "gopher://nowhere",
-    "OPENAI_API_KEY": "two words",
-    "LDM_LLM": "no-such-model",
-    "ALFWORLD_DATA": "/no/such/folder",
-    "WEBSHOP_DATA": "/no/such/folder",
-    "TEXTCRAFT_DATA": "/no/such/folder",
+    **{"OPENAI_BASE_URL": "gopher://nowhere", "OPENAI_API_KEY": "two words", "LDM_LLM": "none"},
+    **{f"{env}_DATA": "/no/such/folder" for env in ("ALFWORLD", "WEBSHOP", "TEXTCRAFT")},
 }
 
 
