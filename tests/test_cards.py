@@ -21,13 +21,9 @@ def test_a_free_argument_is_offered_as_such() -> None:
 
 @pytest.mark.parametrize(
     ("action", "meant"),
-    [
-        ("search[your own keywords]", "search[all of it]"),
-        ("search[keywords]", "search[keywords]"),
-        ("click[Next]", "click[Next]"),
-        ("", ""),
-    ],
-)
+    [("search[your own keywords]", "search[all of it]"), ("search[keywords]", "search[keywords]"),
+     ("click[Next]", "click[Next]"), ("", "")],
+)  # fmt: skip
 def test_a_copied_form_means_the_action_that_is_listed(action: str, meant: str) -> None:
     assert SHOP is not None
     assert SHOP.listed(action, ["click[Next]", "search[all of it]"]) == meant
@@ -47,15 +43,12 @@ def test_what_is_listed_in_an_order_of_its_own_stays_in_it() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "action", "how"),
-    [
-        ("search[red shirt]", "search[red shirt]", "free"),
-        ("Action: Search[red  shirt] ", "search[red shirt]", "free"),
-        ("search[your own keywords]", "search[all of it]", "normalised"),
-        ("search[]", "search[all of it]", "normalised"),
-        ("search[all of it]", "search[all of it]", "exact"),
-        ("click[Next]", "click[Next]", "exact"),
-    ],
-)
+    [("search[red shirt]", "search[red shirt]", "free"),
+     ("Action: Search[red  shirt] ", "search[red shirt]", "free"),
+     ("search[your own keywords]", "search[all of it]", "normalised"),
+     ("search[]", "search[all of it]", "normalised"),
+     ("search[all of it]", "search[all of it]", "exact"), ("click[Next]", "click[Next]", "exact")],
+)  # fmt: skip
 def test_a_free_argument_is_taken_as_it_is(answer: str, action: str, how: str) -> None:
     admissible, free = ["search[all of it]", "click[Next]"], {"search": "your own keywords"}
     assert match_action(answer, admissible, free) == (action, how)

@@ -102,14 +102,11 @@ class TestValues:
 
     @pytest.mark.parametrize(
         ("name", "text", "message"),
-        [
-            ("k", "many", "k of agent x takes an integer, not 'many'."),
-            ("k", "0", "k must be at least 1"),
-            ("decision", "both", "takes one of pooled, per-batch"),
-            ("rank", "perhaps", "rank of agent x takes true or false"),
-            ("dicision", "pooled", "Did you mean 'decision'?"),
-        ],
-    )
+        [("k", "many", "k of agent x takes an integer, not 'many'."),
+         ("k", "0", "k must be at least 1"), ("decision", "both", "takes one of pooled, per-batch"),
+         ("rank", "perhaps", "rank of agent x takes true or false"),
+         ("dicision", "pooled", "Did you mean 'decision'?")],
+    )  # fmt: skip
     def test_that_do_not_fit_are_named(self, name: str, text: str, message: str) -> None:
         with pytest.raises(LdmError) as caught:
             typed(Options, {name: text}, "agent x")

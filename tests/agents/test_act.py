@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ldm.agents import load_agent
 from ldm.agents.replies import THINK
-from ldm.envs import load_env
 from ldm.episode import run_episode
 from ldm.types import EpisodeResult, Trajectory
-from tests.agents.loop_contract import make_agent
+from tests.agents.loop_contract import make_agent, open_env
 from tests.agents.scripted import Scripted, in_turn
 
 REPLIES = (
@@ -19,12 +18,9 @@ REPLIES = (
 
 
 def play(agent: str) -> tuple[Scripted, EpisodeResult, Trajectory]:
-    env_class = load_env("alfworld")
-    env = env_class(env_class.Options())
-    llm = in_turn(REPLIES)
-    result, (trial,) = run_episode(
-        env, make_agent(agent, llm, budget=4, shots=1), env.tasks("demo_test")[0]
-    )
+    env, llm = open_env("alfworld"), in_turn(REPLIES)
+    acting = make_agent(agent, llm, budget=4, shots=1)
+    result, (trial,) = run_episode(env, acting, env.tasks("demo_test")[0])
     env.close()
     assert result.error == ""
     return llm, result, trial

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from ldm.agents import Resources
 from ldm.agents.cot import NOTE, CotAgent, CotOptions, counted, folded, read
 from ldm.episode import run_episode
 from ldm.errors import LdmError
-from ldm.llm import Message, Sampling
 from ldm.testing import AgentContract
 from ldm.types import Card, EpisodeResult, Trajectory
 from ldm.worlds.hotpotqa import HotpotQA
@@ -60,17 +58,6 @@ class TestChainOfThought:
         (step,) = trial.steps
         assert (step.thought, step.action) == ("The one names the other.", f"finish[{right()}]")
         assert (result.success, result.end, result.env_steps) == (True, "done", 1)
-
-    def test_its_examples_are_the_trajectories_without_actions_and_observations(self) -> None:
-        llm = always("Answer: x")
-        play(llm)
-        prompt = llm.prompts[0]
-        assert prompt.count("<example>") == 6
-        assert prompt.count("\nThink: ") == prompt.count("\nAnswer: ") == 6
-        for word in ("Act:", "Observation:", "search[", "lookup[", "finish["):
-            assert word not in prompt
-        assert "First I need the author of the book Stolen Anchor" in prompt
-        assert "So the answer is Trelburgh.\nAnswer: Trelburgh\n" in prompt
 
     def test_zero_shot_shows_none(self) -> None:
         llm = always("Answer: x")
@@ -194,19 +181,3 @@ def test_another_form_of_answering_is_taken_from_the_card() -> None:
     card = Card("quiz", "", ("say ANSWER aloud",), answer="say ANSWER aloud")
     assert read("Answer: Say Rome aloud", card, thinking=False).answer == "Rome"
     assert read("Answer: Rome aloud", card, thinking=False).answer == "Rome aloud"
-
-
-def test_a_scripted_model_that_knows_answers_all_questions_of_a_split() -> None:
-    answers = {}
-    for task in ENV.tasks("demo_test"):
-        ENV.reset(task)
-        assert ENV._question is not None
-        answers[task.goal] = ENV._question.answer
-
-    def knowing(messages: Sequence[Message], sampling: Sampling) -> str:
-        goal = messages[-1].content.rpartition("<task>\n")[2].partition("\n</task>")[0]
-        return f"Think: I know it.\nAnswer: {answers[goal]}"
-
-    agent = CotAgent(CotOptions(samples=3), Resources(llm=Scripted(knowing)))
-    results = [run_episode(ENV, agent, task)[0] for task in ENV.tasks("demo_test")]
-    assert all(result.success for result in results)

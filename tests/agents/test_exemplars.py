@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from ldm.agents.exemplars import ExemplarOptions
 from ldm.agents.transcript import example_texts
 from ldm.episode import run_episode
 from ldm.errors import LdmError
-from ldm.llm import Message, Sampling
 from ldm.memory import Memory, build
 from ldm.reason.offline import OfflineReasoner
 from ldm.run.runner import EPISODES
@@ -24,7 +22,7 @@ from tests.agents.scripted import Scripted, always
 from tests.cli.conftest import Run, run
 from tests.embedder import BagOfWords
 from tests.llm.conftest import Serve, serve
-from tests.toy import ToyEnv, expert, expert_trajectories
+from tests.toy import ToyEnv, expert_trajectories
 
 __all__ = ["run", "serve"]
 
@@ -126,16 +124,6 @@ class TestTheBudgetOfTokens:
 def test_exemplars_do_not_go_with_demonstrations_of_skills() -> None:
     with pytest.raises(ValueError, match="exemplars are whole tasks"):
         ExemplarOptions(exemplars=1, strength="skills")
-
-
-def test_what_is_done_in_exemplars_can_be_copied(memory: Memory) -> None:
-    """A model that does what the nearest exemplar did for the same goal in the same place."""
-
-    def reply(messages: Sequence[Message], sampling: Sampling) -> str:
-        step = messages[-1].content.rpartition("<so-far>")[2].count("\nAct:")
-        return f"Act: {expert(TASK)[step]}"
-
-    assert played("act", memory, Scripted(reply), budget=8).success
 
 
 class TestTheCommand:

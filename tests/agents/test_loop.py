@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ldm.agents import Resources
-from ldm.agents.loop import NARROWEST, Hint, Loop, LoopOptions, Outcome, View, Work
+from ldm.agents.loop import NARROWEST, Loop, LoopOptions, Outcome, View, Work
 from ldm.agents.react import ReactAgent
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
@@ -146,13 +146,6 @@ class TestAPartOfATask:
         assert "shelf 1\n" not in llm.prompts[2].partition("<so-far>")[2].split("Observation:")[0]
         assert "<task>\nsecond" in llm.prompts[2]
 
-    def test_it_is_shown_what_is_handed_on(self) -> None:
-        hints = (Hint("What you hold", "inventory", "a plum"),)
-        llm = always("Act: go to sink")
-        play(llm, Work("wash it", hints=hints, opening="You are here.", steps=1))
-        assert "What you hold:\n<inventory>\na plum\n</inventory>" in llm.prompts[0]
-        assert "Observation: You are here." in llm.prompts[0]
-
 
 class TestPrompts:
     def test_each_begins_as_the_one_before_it(self) -> None:
@@ -161,13 +154,6 @@ class TestPrompts:
         play(llm, Work("find it", demonstrations=tuple(expert_trajectories()[:2])), budget=4)
         for earlier, later in zip(llm.prompts, llm.prompts[1:], strict=False):
             assert later.startswith(earlier.rpartition("\n</so-far>")[0])
-
-    def test_they_show_admissible_actions_only_where_asked_to(self) -> None:
-        hidden, visible = always("Act: go to sink"), always("Act: go to sink")
-        play(hidden, Work("x", steps=1))
-        play(visible, Work("x", steps=1), admissible=True)
-        assert "possible now" not in hidden.prompts[0]
-        assert "<possible>\n- go to shelf 1\n" in visible.prompts[0]
 
     def test_what_is_seen_cannot_pose_as_a_step_or_end_its_fence(self) -> None:
         episode = expert_trajectories()[0]

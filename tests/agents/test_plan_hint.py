@@ -50,16 +50,6 @@ def test_the_executor_is_shown_the_steps_alone(reply: str, plan_text: str) -> No
     assert result.notes[0].data == {"text": reply}
 
 
-def test_the_planner_is_asked_once_and_sees_goal_room_and_skills() -> None:
-    planner = always(PLAN)
-    result, _ = play(planner, always("Act: go to sink"))
-    assert result.end == "budget"
-    (prompt,) = planner.prompts
-    assert TASK.goal in prompt
-    assert "You are in a shed." in prompt
-    assert "AND" in planner.requests[0][0][0].content
-
-
 def test_without_a_plan_the_executor_works_alone() -> None:
     llm = always("Act: go to sink")
     result, _ = play(always("  \n"), llm)

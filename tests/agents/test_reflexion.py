@@ -50,18 +50,6 @@ def test_the_second_trial_succeeds_by_what_the_first_one_taught() -> None:
     assert f"<lessons>\n- {LESSON}\n</lessons>" in llm.prompts[-1]
 
 
-def test_a_reflection_is_made_of_the_failed_trial() -> None:
-    llm = learner()
-    result, _ = play(llm)
-    (reflection_prompt,) = [
-        messages for messages, _ in llm.requests if "failed attempt" in messages[0].content
-    ]
-    assert reflection_prompt[-1].content.count("\nAct: go to sink") == 8
-    assert TASK.goal in reflection_prompt[-1].content
-    assert "0.00 of 1" in reflection_prompt[-1].content
-    assert result.usage.calls == len(llm.requests)
-
-
 def test_a_trial_that_succeeds_at_once_is_not_reflected_upon() -> None:
     result, trials = play(learner(learns_from=0))
     assert len(trials) == 1

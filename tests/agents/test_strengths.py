@@ -15,12 +15,12 @@ from ldm import records
 from ldm.agents import Resources, demonstrations, load_agent
 from ldm.agents.executor import Strength
 from ldm.agents.transcript import example_texts
-from ldm.envs import load_env
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
 from ldm.envs.webshop.card import CARD as WEBSHOP
 from ldm.episode import Environment, run_episode
 from ldm.types import Task, Trajectory
+from tests.agents.loop_contract import open_env
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert, expert_trajectories
 
@@ -33,12 +33,6 @@ ENVS = [
     pytest.param("textcraft", "test", marks=RECIPES),
     pytest.param("webshop", "demo_test"),
 ]
-
-
-def environment(name: str) -> Environment:
-    env_class: Any = load_env(name)
-    made: Environment = env_class(env_class.Options())
-    return made
 
 
 def prompted(agent: str, env: Environment, task: Task, llm: Scripted, **options: Any) -> Scripted:
@@ -73,7 +67,7 @@ class TestHybrid:
     """The standard executor, of Table 2: atomic skills, and heat and look (§4.1)."""
 
     def test_is_shown_the_same_for_tasks_of_all_kinds(self) -> None:
-        env = environment("alfworld")
+        env = open_env("alfworld")
         tasks = of_each_kind(env, "demo_test")
         assert len(tasks) == 6
         prompts = {examples(first_prompt("adapt", env, task)) for task in tasks}
@@ -82,7 +76,7 @@ class TestHybrid:
     @RECIPES
     def test_is_shown_one_whole_craft(self) -> None:
         """App. A: one full gold trajectory for TextCraft."""
-        env = environment("textcraft")
+        env = open_env("textcraft")
         for task in of_each_kind(env, "test"):
             prompt = examples(first_prompt("adapt", env, task))
             goals = [goal for goal in re.findall(r"Task: (.*)", prompt) if goal.endswith(".")]
@@ -109,7 +103,7 @@ class TestHybrid:
 class TestSkills:
     @pytest.mark.parametrize(("name", "split"), ENVS)
     def test_are_all_demonstrated_and_nothing_else(self, name: str, split: str) -> None:
-        env = environment(name)
+        env = open_env(name)
         prompt = first_prompt("adapt", env, env.tasks(split)[0], strength="skills")
         skills = [s for s in demonstrations.skills(name) if s.task.kind not in env.card.judged]
         texts = texts_of(skills)
@@ -143,7 +137,7 @@ class TestSkills:
 class TestTask:
     def test_is_shown_whole_tasks_of_its_own_kind(self) -> None:
         """App. C and Table 8: the executor of ReAct's own prompts."""
-        env = environment("alfworld")
+        env = open_env("alfworld")
         for task in of_each_kind(env, "demo_test"):
             prompt = first_prompt("adapt", env, task, strength="task")
             own = demonstrations.chosen(demonstrations.load("alfworld"), task.kind, 2)
@@ -156,7 +150,7 @@ class TestBaselines:
     @pytest.mark.parametrize(("name", "split"), ENVS)
     @pytest.mark.parametrize("strength", STRENGTHS)
     def test_share_the_executor(self, strength: Strength, name: str, split: str) -> None:
-        env = environment(name)
+        env = open_env(name)
         task = env.tasks(split)[0]
         own = first_prompt("adapt", env, task, strength=strength)
         for agent in TRYING:
@@ -164,7 +158,7 @@ class TestBaselines:
 
     @pytest.mark.parametrize("strength", STRENGTHS)
     def test_plan_execute_gives_it_the_sub_tasks(self, strength: Strength) -> None:
-        env = environment("alfworld")
+        env = open_env("alfworld")
         task = env.tasks("demo_test")[0]
         planned = "Step 1: find a cellphone and take it\nExecution Order: Step 1"
         failed = "Act: task failed"
@@ -195,7 +189,7 @@ class TestBaselines:
     @pytest.mark.parametrize("agent", ["react", "standard", "reflexion", "try_again", "plan_hint"])
     def test_are_as_in_their_own_papers_unless_told_otherwise(self, agent: str) -> None:
         """Whole tasks of the kind, and no word of a judgement."""
-        env = environment("alfworld")
+        env = open_env("alfworld")
         task = env.tasks("demo_test")[0]
         llm = prompted(agent, env, task, always("Act: look"), budget=1, trials=1)
         messages, _ = llm.requests[-1]
@@ -226,7 +220,7 @@ class TestEndings:
     def test_a_demonstration_ends_by_a_judgement_where_executors_judge(
         self, name: str, split: str
     ) -> None:
-        env = environment(name)
+        env = open_env(name)
         task = env.tasks(split)[0]
         for strength in STRENGTHS:
             prompt = examples(first_prompt("react", env, task, strength=strength))

@@ -211,7 +211,7 @@ class TestPractice:
         assert any(one.learnt == "practice" and one.chosen for one in verdict.comparisons)
         copy = str(shutil.copytree(place, tmp_path / "m"))
         (base,) = generations(copy, "toy")
-        new = {"batches": verdict.batches, "tasks": (), "settings": {}}
+        new: dict[str, Any] = {"batches": verdict.batches, "tasks": (), "settings": {}}
         extend(copy, base, verdict.rows, BagOfWords(), **new)
         before, after = (
             Memory.open(copy, "toy", embedder=BagOfWords(), generation=number) for number in (0, 1)

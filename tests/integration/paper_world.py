@@ -56,10 +56,8 @@ class Kitchen(Scene[tuple[str, str]]):
         name="kitchen",
         rules="You are in a kitchen.",
         actions=(
-            "go to PLACE",
-            "take OBJECT from PLACE",
-            "cool OBJECT with PLACE",
-            "put OBJECT in/on PLACE",
+            *("go to PLACE", "take OBJECT from PLACE"),
+            *("cool OBJECT with PLACE", "put OBJECT in/on PLACE"),
         ),
     )
 

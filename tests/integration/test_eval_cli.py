@@ -53,11 +53,6 @@ class TestTheReport:
             assert word in outcome.out
         assert f"Files: runs/{only_run(Path() / '.').name}" in outcome.out
 
-    def test_says_what_the_agent_sees_and_how_often_it_tries(self, run: Run) -> None:
-        assert "1 attempt per task; reward hidden from the agent" in run("eval", *ADEPT).out
-        seeing = (*ADEPT[:-1], "tests.integration.agents:Seeing", "--agent.trials", "2")
-        assert "2.0 attempts per task: compare" in run("eval", *seeing).out
-
     def test_json_is_one_object_on_standard_output(self, run: Run, place: Path) -> None:
         outcome = run("eval", *ADEPT, "--json")
         report = json.loads(outcome.out)
@@ -106,18 +101,11 @@ class TestChoosingTasks:
         ("options", "message"),
         [
             (("--kinds", "wahs"), "Did you mean 'wash'?"),
-            (("--tasks", "test/wash-99"), "has no task 'test/wash-99'"),
-            (("--limit", "0"), "limit of 0"),
-            (("--split", "tset"), "no split 'tset'"),
-            (("--agent", "rnadom"), "Did you mean 'random'?"),
             (("--env", "tests.toy:Toy"), "cannot be imported"),
             (("--agent.budgt", "3"), "Did you mean 'budget'?"),
-            (("--agent.budget", "many"), "takes an integer, not 'many'"),
             (("--agent.budget", "0"), "at least 1 step, not 0"),
-            (("--env.tasks", "x"), "tasks of environment tests.toy:ToyEnv takes an integer"),
             (("--workers", "0"), "0 workers cannot play any task"),
             (("--data", "somewhere"), "has no option 'data'"),
-            (("--control", "random"), "recalls no tuples"),
         ],
     )
     def test_what_does_not_fit_is_refused_and_leaves_nothing(
@@ -129,26 +117,8 @@ class TestChoosingTasks:
         assert "Traceback" not in outcome.err
         assert not list(place.glob("runs/*"))
 
-    def test_a_place_that_cannot_be_written_is_named(self, run: Run, place: Path) -> None:
-        (place / "runs").write_text("a file")
-        outcome = run("eval", *TOY)
-        assert outcome.code == 1
-        assert "cannot be written" in outcome.err
-
-    def test_a_read_only_place_is_named(self, run: Run, place: Path) -> None:
-        if os.geteuid() == 0:
-            pytest.skip("the superuser may write everywhere")
-        (place / "runs").mkdir(mode=0o500)
-        outcome = run("eval", *TOY)
-        assert "Permission denied" in outcome.err
-
 
 class TestDefaults:
-    def test_without_data_alfworld_is_evaluated_on_the_shipped_split(self, run: Run) -> None:
-        outcome = run("eval", "--env", "alfworld", "--agent", "rnadom")
-        assert "No alfworld data configured (--data or $ALFWORLD_DATA)" in outcome.err
-        assert "split demo_test" in outcome.err
-
     def test_data_named_by_the_environment_are_used(
         self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -173,18 +143,11 @@ class TestResuming:
         by_id = run("eval", "--resume", only_run(place).name, "--workers", "2", "--json")
         assert json.loads(by_id.out) == first
 
-    def test_refuses_what_is_not_a_run(self, run: Run) -> None:
-        assert "is not a run" in run("eval", "--resume", "nothing").err
-
     @pytest.mark.parametrize(
         ("option", "value"),
         [
-            ("--seed", "8"),
-            ("--seed", "7"),
-            ("--agent", "ldm"),
-            ("--agent.budget", "21"),
-            ("--env.tasks", "3"),
-            ("--control", "none"),
+            *(("--seed", "7"), ("--agent", "ldm"), ("--agent.budget", "21")),
+            *(("--env.tasks", "3"), ("--control", "none")),
         ],
     )
     def test_refuses_an_option_that_is_recorded(
@@ -194,21 +157,6 @@ class TestResuming:
         outcome = run("eval", "--resume", str(only_run(place)), option, value)
         assert outcome.code == 1
         assert option in outcome.err
-
-    def test_refuses_where_the_tasks_have_changed(self, run: Run, place: Path) -> None:
-        run("eval", *TOY)
-        path = only_run(place) / "run.json"
-        path.write_text(path.read_text().replace('"dialect": "plain"', '"dialect": "old"'))
-        outcome = run("eval", "--resume", str(only_run(place)))
-        assert outcome.code == 1
-        assert "something has changed: dialect: 'old' and 'plain'" in outcome.err
-
-    def test_refuses_a_run_of_another_command(self, run: Run, place: Path) -> None:
-        run("eval", *TOY)
-        path = only_run(place) / "run.json"
-        path.write_text(path.read_text().replace('"command": "eval"', '"command": "refine"'))
-        outcome = run("eval", "--resume", str(only_run(place)))
-        assert "ldm refine --resume" in outcome.err
 
     @pytest.mark.parametrize(
         ("workers", "stop"),
@@ -280,23 +228,8 @@ class TestComparing:
         assert "on the same 12 tasks" in outcome.out
         comparison = json.loads(run("compare", first, second, "--json").out)
         assert [list(one) for one in comparison["runs"]] == [KEYS, KEYS]
-
-    def test_runs_with_another_protocol_are_refused_and_the_difference_named(
-        self, run: Run
-    ) -> None:
-        first = json.loads(run("eval", *TOY, "--json").out)["run"]
-        options = ("--env.dialect", "old", "--limit", "11")
-        second = json.loads(run("eval", *TOY, *options, "--json").out)["run"]
-        outcome = run("compare", first, second)
-        assert outcome.code == 1
-        assert "dialect: 'plain' and 'old'" in outcome.err
-        assert "tasks: 1 only in the first" in outcome.err
-
-    def test_an_unfinished_run_is_refused(self, run: Run) -> None:
-        first = json.loads(run("eval", *TOY, "--json").out)["run"]
-        (Path(first) / "episodes.jsonl").unlink()
-        outcome = run("compare", first, first)
-        assert f"ldm eval --resume {first}" in outcome.err
+        (Path(second) / "episodes.jsonl").unlink()
+        assert f"ldm eval --resume {second}" in run("compare", first, second).err
 
     def test_an_unfinished_run_is_named_before_protocols_are_compared(self, run: Run) -> None:
         first = json.loads(run("eval", *TOY, "--json").out)["run"]
@@ -306,53 +239,20 @@ class TestComparing:
         assert f"{other} is unfinished" in outcome.err
         assert "protocols" not in outcome.err
 
-    def test_one_run_is_not_enough(self, run: Run) -> None:
-        assert "needs two runs" in run("compare", "runs/x").err
-
 
 class TestMemories:
     MINDFUL = (*ADEPT[:-1], "tests.integration.agents:Mindful")
-    MEMORY = ".ldm/memory"
 
     @pytest.fixture(autouse=True)
     def remembering(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("ldm.embed.load_embedder", lambda _=None: BagOfWords())
-        self.build("train")
-
-    def build(self, split: str) -> None:
-        build(self.MEMORY, expert_trajectories(split), BagOfWords(), OfflineReasoner)
+        build(".ldm/memory", expert_trajectories(), BagOfWords(), OfflineReasoner)
 
     def test_the_generation_that_was_evaluated_is_recorded(self, run: Run, place: Path) -> None:
         assert run("eval", *self.MINDFUL).code == 0
         values = json.loads((only_run(place) / "run.json").read_text())
         assert values["spec"]["generation"] == 0
         assert values["models"] == {"embedder": "bag-of-words"}
-
-    def test_a_source_of_the_memory_cannot_be_evaluated(self, run: Run, place: Path) -> None:
-        self.build("test")
-        outcome = run("eval", *self.MINDFUL)
-        assert outcome.code == 1
-        assert "test/" in outcome.err
-        assert not list(place.glob("runs/*"))
-
-    def test_a_run_is_not_resumed_with_another_memory(self, run: Run, place: Path) -> None:
-        assert run("eval", *self.MINDFUL).code == 0
-        build(
-            self.MEMORY,
-            expert_trajectories("train")[1:],
-            BagOfWords(),
-            OfflineReasoner,
-            rebuild=True,
-        )
-        outcome = run("eval", "--resume", str(only_run(place)))
-        assert outcome.code == 1
-        assert "holds other tuples" in outcome.err
-
-    def test_a_memory_of_another_embedder_is_refused(self, run: Run, place: Path) -> None:
-        outcome = run("eval", *self.MINDFUL, "--embedder", "other")
-        assert outcome.code == 1
-        assert "'bag-of-words', not 'other'" in outcome.err
-        assert not list(place.glob("runs/*"))
 
     def test_without_an_environment_every_one_with_a_memory_is_evaluated(
         self, run: Run, monkeypatch: pytest.MonkeyPatch

@@ -69,12 +69,8 @@ class Language:
             replace(s, action=self.say(s.action), observation=self.say(s.observation))
             for s in trajectory.steps
         )
-        return replace(
-            trajectory,
-            task=self.task(trajectory.task),
-            opening=self.say(trajectory.opening),
-            steps=steps,
-        )
+        task, opening = self.task(trajectory.task), self.say(trajectory.opening)
+        return replace(trajectory, task=task, opening=opening, steps=steps)
 
 
 def _swapped(text: str, words: Mapping[str, str]) -> str:

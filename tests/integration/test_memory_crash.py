@@ -8,8 +8,10 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,37 +85,39 @@ def state(place: Path | str) -> tuple[str, ...]:
     return tuple(digests)
 
 
-def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tuple[int, int]:
-    """Kill the change `kills` times, each at a random moment.
+def killed_often(
+    location: Path | str,
+    fresh: Callable[[], None],
+    command: Sequence[str],
+    kills: int,
+    *,
+    seed: str,
+    repeated: int | None,
+    real: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int, int]:
+    """Kill a change of a memory `kills` times, each at a random moment.
 
     What a reader sees afterwards is the memory before or after, and the command then completes it.
+    fresh: puts the memory as it was before at the location.
+    repeated: the exit status of the command where it was done already, None not to repeat it.
     real: go on until so many were killed before they had ended.
 
     Returns how often the command had not ended when it was killed, and how often it was done.
     """
-    folder.mkdir(parents=True)
-    base = prepared(change, folder)
-    before = state(base)
-    task = inspect(str(base), "toy").rows[0].tuple.task_id if before else ""
-    named = {"TASK": task, "FILE": str(folder / "exported.ldmpack")}
-
-    def command(place: Path) -> list[str]:
-        return [*QUICK, *({**named, "PLACE": str(place)}.get(w, w) for w in CHANGES[change])]
-
-    def copy(name: str) -> Path:
-        return Path(shutil.copytree(base, folder / name)) if before else folder / name
-
-    whole = copy("whole")
+    fresh()
+    before = state(location)
     began = time.monotonic()
-    forks.run(command(whole))
+    forks.run(command, environment)
     duration = time.monotonic() - began
-    after, done, running = state(whole), 0, 0
-    generator = random.Random(change)
+    after, done, running = state(location), 0, 0
+    assert after != before
+    generator = random.Random(seed)
     for number in range(kills * (ATTEMPTS if real else 1)):
         if real and running == kills:
             break
-        place = copy(f"kill-{number}")
-        with forks.started(command(place)) as process:
+        fresh()
+        with forks.started(command, environment) as process:
             moment = generator.uniform(0.3, 1.0) * duration
             time.sleep(moment)
             if process.poll() is None:
@@ -122,17 +126,37 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
                 duration = min(duration, moment)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        current = state(place)
-        assert current in (before, after), (change, number)
-        done += current == after != before
-        again = forks.run(command(place), check=False)
-        repeated = change == "import" and current == after  # it is refused if there is a memory
-        assert again.returncode == int(repeated or (change == "purge" and current == after)), again
-        assert state(place) == after, (change, number)
-        problems = verify(str(place), "toy")
-        assert all(problem.startswith("left over") for problem in problems), (change, problems)
-        shutil.rmtree(place)
+        current = state(location)
+        assert current in (before, after), (seed, number)
+        done += current == after
+        if environment:
+            time.sleep(0.3)  # a server's lock is silent then
+        if current == before or repeated is not None:
+            again = forks.run(command, environment, check=False)
+            assert again.returncode == (repeated if current == after else 0), again
+        assert state(location) == after, (seed, number)
+        problems = verify(str(location), "toy")
+        left_over = [problem for problem in problems if problem.startswith("left over")]
+        assert problems == ([] if environment else left_over), (seed, problems)
     return running, done
+
+
+def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tuple[int, int]:
+    """Kill a change of a memory in a directory as `killed_often` does."""
+    folder.mkdir(parents=True)
+    base, place = prepared(change, folder), folder / "place"
+    before = state(base)
+    task = inspect(str(base), "toy").rows[0].tuple.task_id if before else ""
+    named = {"TASK": task, "FILE": str(folder / "exported.jsonl"), "PLACE": str(place)}
+
+    def fresh() -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        if before:
+            shutil.copytree(base, place)
+
+    command = [*QUICK, *(named.get(word, word) for word in CHANGES[change])]
+    more: Any = {"repeated": int(change in ("import", "purge")), "real": real}
+    return killed_often(place, fresh, command, kills, seed=change, **more)
 
 
 def killed_prune(folder: Path, kills: int) -> int:
@@ -148,18 +172,8 @@ def killed_prune(folder: Path, kills: int) -> int:
     tasks = [f"train/{('fetch', 'wash')[number % 2]}-{number}" for number in range(4, 10)]
     playing = (
         *("eval", *toy, "--split", "train", "--tasks", ",".join(tasks), "--agent.budget", "12"),
-        *(
-            "--set",
-            "control=random",
-            "--agent",
-            "ldm",
-            "--workers",
-            "1",
-            "--memory",
-            memory,
-            "--runs",
-            runs,
-        ),
+        *("--agent.control", "random", "--agent", "ldm", "--workers", "1"),
+        *("--memory", memory, "--runs", runs),
     )
     for words in (building, playing):
         forks.run([*QUICK, *words])
@@ -167,29 +181,12 @@ def killed_prune(folder: Path, kills: int) -> int:
     limits = ("--min-followed", "1", "--max-score", "0.9")
     command = [*QUICK, "memory", "credit", run.name, "--prune", "--runs", runs, *limits, "--trust"]
     shutil.copytree(place, saved)
-    before = state(Path(memory))
-    began = time.monotonic()
-    forks.run(command)
-    duration = time.monotonic() - began
-    after, done = state(Path(memory)), 0
-    assert after != before
-    generator = random.Random("prune")
-    for number in range(kills):
+
+    def fresh() -> None:
         shutil.rmtree(place)
         shutil.copytree(saved, place)
-        with forks.started(command) as process:
-            time.sleep(generator.uniform(0.3, 1.0) * duration)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        current = state(Path(memory))
-        assert current in (before, after), number
-        done += current == after
-        if current == before:
-            forks.run(command)
-        assert state(Path(memory)) == after, number
-        problems = verify(memory, "toy")
-        assert all(problem.startswith("left over") for problem in problems), problems
-    return done
+
+    return killed_often(Path(memory), fresh, command, kills, seed="prune", repeated=None)[1]
 
 
 @pytest.mark.process
@@ -214,43 +211,19 @@ def killed_on_server(change: str, servers: Servers, folder: Path, kills: int) ->
     if not new:
         export_pack(str(base), "toy", folder / "base.ldmpack")
     task = "" if new else inspect(str(base), "toy").rows[0].tuple.task_id
-    named = {
-        "TASK": task,
-        "FILE": str(folder / "exported.ldmpack"),
-        "DATA": str(folder / "data.jsonl"),
-    }
+    address = servers.address("0")
+    named = {"TASK": task, "FILE": str(folder / "exported.ldmpack"), "PLACE": address}
+    named["DATA"] = str(folder / "data.jsonl")
     environment = {**os.environ, "HOME": str(folder), "LDM_TEST_SILENCE": "0.2"}
 
-    def fresh() -> list[str]:
-        address = servers.empty("0")
+    def fresh() -> None:
+        servers.empty("0")
         if not new:
             import_pack(address, folder / "base.ldmpack")
-        return [*QUICK, *({**named, "PLACE": address}.get(w, w) for w in ON_SERVER[change])]
 
-    command, address = fresh(), servers.address("0")
-    before = state(address)
-    began = time.monotonic()
-    forks.run(command, environment)
-    duration = time.monotonic() - began
-    after, done = state(address), 0
-    generator = random.Random(change)
-    for number in range(kills):
-        fresh()
-        with forks.started(command, environment) as process:
-            time.sleep(generator.uniform(0.3, 1.0) * duration)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        current = state(address)
-        assert current in (before, after), (change, number)
-        done += current == after
-        time.sleep(0.3)  # its lock is silent then
-        again = forks.run(command, environment, check=False)
-        repeated = change == "import" and current == after
-        assert again.returncode == int(repeated), again
-        assert state(address) == after, (change, number)
-        problems = verify(address, "toy")
-        assert not problems, (change, problems)
-    return done
+    command = [*QUICK, *(named.get(word, word) for word in ON_SERVER[change])]
+    more: Any = {"repeated": int(change == "import"), "environment": environment}
+    return killed_often(address, fresh, command, kills, seed=change, **more)[1]
 
 
 @pytest.mark.process

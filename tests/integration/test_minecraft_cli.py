@@ -47,11 +47,3 @@ def test_the_gate_refuses_a_memory_of_the_same_items_on_test(run: Run) -> None:
     assert refused.code == 1
     assert "stick" in refused.err
     assert run(*play, "--split", "test_worlds", "--tasks", "test_worlds/stick/0").code == 0
-
-
-def test_a_memory_is_refined_on_new_goals(run: Run) -> None:
-    episodes = list(records.read(SHIPPED, Trajectory))
-    remember(run, [one for one in episodes if one.task.kind == "MT1"][:4])
-    done = run("refine", "--env", "minecraft", "--kinds", "MT1", "--limit", "2",
-               "--search.budget", "30", "--workers", "1")  # fmt: skip
-    assert done.code == 0, done.err

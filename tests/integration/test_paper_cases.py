@@ -87,13 +87,8 @@ class TestSubwoofer:
         method = Method("ldm2-table1", shop, shopper, 8)
         memory, _ = method.form(str(tmp_path / "m"), people(shop, [self.ONWARDS]), 5)
         result, actions = play(method, memory, "test/1")
-        assert actions == [
-            "search[high power sound column subwoofer]",
-            "click[RRQ]",
-            "click[< Prev]",
-            "click[TS6]",
-            "click[Buy Now]",
-        ]
+        assert actions[:2] == ["search[high power sound column subwoofer]", "click[RRQ]"]
+        assert actions[2:] == ["click[< Prev]", "click[TS6]", "click[Buy Now]"]
         assert result.score == 1.0
 
     def test_it_is_bought_as_people_bought_theirs(self, tmp_path: Path) -> None:
@@ -117,12 +112,8 @@ def test_a_product_with_all_options_is_found_by_refinement(tmp_path: Path) -> No
     ]
     initial, _ = method.form(place, people(shop, ways), 5)
     result, actions = play(method, initial, "test/1")
-    assert actions[1:] == [
-        "click[LJH]",
-        "click[khaki]",
-        "click[10.5 women | 9 men]",
-        "click[Buy Now]",
-    ]
+    first = ["click[LJH]", "click[khaki]", "click[10.5 women | 9 men]", "click[Buy Now]"]
+    assert actions[1:] == first
     assert result.score == 0.75
     refined, refinement = method.refine(place, initial, "train/1")
     (tree,) = refinement.trees
@@ -154,9 +145,8 @@ def test_two_soapbars_are_looked_for_where_people_looked(tmp_path: Path) -> None
         )
         return ["go to cabinet 1", "open cabinet 1", *(action for part in rest for action in part)]
 
-    memory, _ = method.form(
-        str(tmp_path / "m"), [played(room, f"human/{thing}", way(thing)) for thing in things], 5
-    )
+    episodes = [played(room, f"human/{thing}", way(thing)) for thing in things]
+    memory, _ = method.form(str(tmp_path / "m"), episodes, 5)
     result, actions = play(method, memory, "test/1")
     assert result.success
     assert actions == way("soapbar")

@@ -92,13 +92,9 @@ class TestBuilding:
     ) -> None:
         outcome = run("build-memory", "data", *MODEL)
         assert outcome.code == 0, outcome.err
-        assert "scripted at http" in outcome.err
         assert "Usage: reasoner (scripted)" in outcome.err
         assert "Malformed replies: 0 of" in outcome.err
-        assert "one (" in outcome.out
-        assert "--record" not in outcome.err
-        exported = run("memory", "export", "out.jsonl")
-        assert exported.code == 0
+        assert run("memory", "export", "out.jsonl").code == 0
         text = Path("out.jsonl").read_text()
         assert "looked around" in text
         assert "to do: find it; put it there" in text
@@ -115,32 +111,23 @@ class TestBuilding:
         steps = sum(len(t.steps) - 1 for t in expert_trajectories(options=ToyOptions(4, 8)))
         assert counts == [steps, steps, 0, 0]
 
-    def test_says_who_formed_what_is_there_already(
-        self, run: Run, place: Path, server: FakeServer
-    ) -> None:
-        assert run("build-memory", "data").code == 0
-        outcome = run("build-memory", "data", *MODEL)
-        assert "formed by offline (--rebuild forms them again)" in " ".join(outcome.out.split())
-        assert server.outcomes["answered"] == 0
-
     def test_again_from_its_recording_is_the_same_without_a_server(
         self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert run("build-memory", "data", *MODEL).code == 0
         run("memory", "export", "first.jsonl")
         no_server(monkeypatch)
-        replayed = ("build-memory", "data", "--memory", "other", "--replay", ".ldm/memory/calls")
-        outcome = run(*replayed)
+        other = ("--memory", "other")
+        outcome = run("build-memory", "data", *other, "--replay", ".ldm/memory/calls")
         assert outcome.code == 0, outcome.err
-        run("memory", "export", "second.jsonl", "--memory", "other")
+        run("memory", "export", "second.jsonl", *other)
         assert Path("first.jsonl").read_bytes() == Path("second.jsonl").read_bytes()
 
     def test_with_the_limit_reached_goes_on_later_and_pays_nothing_twice(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
-        outcome = run(
-            "build-memory", "data", *MODEL, "--models.max-calls", "5", "--models.concurrency", "1"
-        )
+        limit = ("--models.max-calls", "5", "--models.concurrency", "1")
+        outcome = run("build-memory", "data", *MODEL, *limit)
         assert outcome.code != 0
         assert "max-calls" in outcome.err
         before = len(records.read(Path(".ldm/memory/calls/llm.jsonl"), Call))
@@ -188,16 +175,12 @@ def files(directory: str) -> tuple[list[dict[str, Any]], str]:
 
 
 class TestEvaluating:
+    @pytest.mark.usefixtures("place")
     @pytest.mark.parametrize(
         "more", [(), ("--agent.decision", "per-batch"), ("--agent.index", "llm")]
     )
     def test_replayed_gives_the_same_bytes_without_a_server(
-        self,
-        more: tuple[str, ...],
-        run: Run,
-        place: Path,
-        server: FakeServer,
-        monkeypatch: pytest.MonkeyPatch,
+        self, more: tuple[str, ...], run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert run("build-memory", "data", "--batch-size", "2").code == 0
         first = evaluated(run, *ALWAYS, *more)
@@ -217,36 +200,17 @@ class TestEvaluating:
         ]
         assert any("number of its type" in question for question in questions) == ("llm" in more)
 
-    def test_says_who_decides(self, run: Run, place: Path, server: FakeServer) -> None:
-        assert run("build-memory", "data").code == 0
-        offline = run("eval", *ENV, "--limit", "1")
-        assert "using the offline reasoner" in offline.err
-        outcome = run("eval", *ENV, "--limit", "1", "--agent.budget", "2", *ALWAYS)
-        assert "Models at http" in outcome.err
-        assert "scripted" in outcome.err
-        assert "Malformed replies" in outcome.out
-
     def test_asks_where_memory_is_unsure_by_default(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
         for more, options in [
-            (MODEL, {"consult": "unsure"}),
-            (ALWAYS, {"consult": "always"}),
+            *((MODEL, {"consult": "unsure"}), (("--workers", "1"), {})),
             ((*MODEL, "--agent.histories", "paper"), {"histories": "paper"}),
-            (("--workers", "1"), {}),
         ]:
             manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
             recorded = manifest["spec"]["agent"]
             assert recorded == {"name": "ldm", "budget": 6, **options}
-
-    def test_hides_the_admissible_actions_where_that_is_wanted(
-        self, run: Run, place: Path, server: FakeServer
-    ) -> None:
-        assert run("build-memory", "data").code == 0
-        outcome = run("eval", *ENV, "--limit", "1", *MODEL, "--env.admissible", "false")
-        assert outcome.code == 1  # the toy environment has no such option, and says so
-        assert "admissible" in outcome.err
 
 
 class TestRefining:
@@ -258,28 +222,12 @@ class TestRefining:
         assert run("build-memory", "data").code == 0
         outcome = run(*self.REFINE, "--dry-run", *MODEL, "--models.concurrency", "2")
         assert outcome.code == 0, outcome.err
-        assert "scripted at http" in outcome.err
-        assert "Malformed replies:" in outcome.err
         (first,) = (place / "runs").glob("refine-*")
         no_server(monkeypatch)
         again = run(*self.REFINE, "--dry-run", "--replay", first, "--runs", "again")
         assert again.code == 0, again.err
         (second,) = (place / "again").glob("refine-*")
         assert explored(first) == explored(second)
-
-    def test_records_when_the_model_is_asked_and_which_search_that_goes_with(
-        self, run: Run, place: Path, server: FakeServer
-    ) -> None:
-        assert run("build-memory", "data").code == 0
-        for number, (more, consult, explorer) in enumerate(
-            [(MODEL, "unsure", "best-first"), (POLICY, "always", "tree")]
-        ):
-            runs = f"runs{number}"
-            assert run(*self.REFINE, "--dry-run", *more, "--runs", runs).code == 0
-            (first,) = (place / runs).glob("refine-*")
-            plan = json.loads((first / "run.json").read_text())["spec"]
-            assert plan["policy"]["consult"] == consult
-            assert plan["search"]["explorer"] == explorer
 
     def test_is_resumed_with_the_model_it_was_begun_with(
         self, run: Run, place: Path, server: FakeServer
@@ -301,15 +249,8 @@ class TestRefining:
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         assert run("build-memory", "data").code == 0
-        stopped = run(
-            *self.REFINE,
-            "--dry-run",
-            *POLICY,
-            "--models.concurrency",
-            "1",
-            "--models.max-calls",
-            "3",
-        )
+        limit = ("--models.concurrency", "1", "--models.max-calls", "3")
+        stopped = run(*self.REFINE, "--dry-run", *POLICY, *limit)
         assert stopped.code != 0
         (first,) = (place / "runs").glob("refine-*")
         paid = len(records.read(first / "llm.jsonl", Call))

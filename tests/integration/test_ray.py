@@ -37,9 +37,7 @@ def command(place: Path, *options: str) -> list[str]:
 
 def played(place: Path, options: Sequence[str], variables: dict[str, str]) -> str:
     """Return the outcome of the evaluation, without times."""
-    subprocess.run(
-        command(place, *options), check=True, cwd=ROOT, env=variables, capture_output=True
-    )
+    subprocess.check_output(command(place, *options), cwd=ROOT, env=variables)
     return evaluation().digest(place)
 
 
@@ -83,13 +81,8 @@ def test_two_nodes_record_what_this_machine_records_and_a_killed_one_loses_no_ep
     assert set(begun(tmp_path / "whole").values()) == {1}
 
     place = tmp_path / "killed"
-    process = subprocess.Popen(
-        command(place, *where),
-        cwd=ROOT,
-        env=surroundings,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
+    streams: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command(place, *where), cwd=ROOT, env=surroundings, **streams)
     while process.poll() is None and len(noted(place)) < 6:
         time.sleep(0.01)
     nodes.kill_one()
@@ -106,22 +99,12 @@ def test_a_ray_that_the_map_starts_listens_on_loopback_alone_and_brings_back_wha
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.integration.ray_nodes", "local"],
-        cwd=ROOT,
-        env=environment(home),
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    outcome: dict[str, Any] = json.loads(result.stdout)  # and Ray prints nothing
+    command = [sys.executable, "-m", "tests.integration.ray_nodes", "local"]
+    printed = subprocess.check_output(command, cwd=ROOT, env=environment(home))
+    outcome: dict[str, Any] = json.loads(printed)  # and Ray prints nothing
     assert outcome["values"] == [(index + 10) ** 2 for index in range(12)]
     assert outcome["elsewhere"]
-    assert outcome["makers"] in (
-        1,
-        2,
-    )  # one a slot; a quick one may be done before the other begins
+    assert outcome["makers"] in (1, 2)  # a quick one may be done before the other begins
     assert outcome["listening"]
     assert {*outcome["listening"]} <= {*LOOPBACK}
     assert not list(home.rglob("*token*"))

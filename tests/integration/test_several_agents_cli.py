@@ -51,23 +51,20 @@ def server(serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fak
     return server
 
 
-def runs(place: Path = Path("runs")) -> list[Path]:
-    return sorted(place.iterdir())
+def runs() -> list[Path]:
+    return sorted(Path("runs").iterdir())
 
 
 def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServer) -> None:
     outcome = run("eval", *TOY, "--agent", "react,plan_hint,random", "--workers", "1")
     assert outcome.code == 0, outcome.err
     table = outcome.out.partition("Side by side")[2]
-    for word in ("react", "plan_hint", "random", "100.0 %", "trials", "calls", "tokens"):
+    for word in ("100.0 %", "trials", "calls", "tokens", "s/task"):
         assert word in table
-    assert "s/task" in table
     for pair in ("react − plan_hint", "react − random", "plan_hint − random"):
         assert pair in table
     assert table.count("McNemar's exact test") == 3
     assert "The corrected p-values allow for the 3 comparisons (Holm's method)." in table
-    assert "Malformed replies: 0 of 16 (0.0 %); 8 understood" in outcome.out
-    assert "The agent random uses no LLM" in outcome.err
 
 
 def test_json_holds_what_each_took_and_the_difference(run: Run, server: FakeServer) -> None:
@@ -115,9 +112,8 @@ def test_a_recorded_run_replays_without_a_server(run: Run, server: FakeServer) -
     for agent in LOOP_AGENTS:
         first = json.loads(run("eval", *TOY, "--agent", agent, "--json").out)
         call_count = len(server.bodies)
-        again = run(
-            "eval", *TOY[:4], *TOY[6:], "--agent", agent, "--replay", first["run"], "--json"
-        )
+        replayed = ("--agent", agent, "--replay", first["run"], "--json")
+        again = run("eval", *TOY[:4], *TOY[6:], *replayed)
         assert again.code == 0, again.err
         second = json.loads(again.out)
         assert len(server.bodies) == call_count
@@ -139,23 +135,10 @@ def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
     assert len(server.bodies) == call_count  # nothing is paid twice
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--agent", "react,raect"), "Did you mean 'react'?"),
-        (("--agent", "react,random", "--agent.k", "3"), "None of the agents react, random has an"),
-        (("--agent", "react,random", "--control", "none"), "These agents recall no tuples"),
-        (("--agent", "react", "--agent.demonstrations", "none.jsonl"), "no demonstrations at"),
-        (("--agent", "try_again", "--agent.trials", "0"), "trials must be at least 1"),
-    ],
-)
-def test_what_does_not_fit_is_refused_and_leaves_nothing(
-    options: tuple[str, ...], message: str, run: Run, server: FakeServer
-) -> None:
-    outcome = run("eval", *TOY, *options)
-    assert outcome.code == 1
-    assert message in outcome.err
-    assert not Path("runs").exists()
+def test_what_does_not_fit_is_refused_and_leaves_nothing(run: Run, server: FakeServer) -> None:
+    outcome = run("eval", *TOY, "--agent", "react", "--agent.demonstrations", "none.jsonl")
+    assert (outcome.code, Path("runs").exists()) == (1, False)
+    assert "no demonstrations at" in outcome.err
 
 
 def test_what_stops_a_later_agent_names_the_run_that_resumes_all(
@@ -164,24 +147,9 @@ def test_what_stops_a_later_agent_names_the_run_that_resumes_all(
     options = ("--agent", "react,plan_hint", "--agent.plan", "90")
     stopped = run("eval", *TOY, *options, "--models.max-calls", "18")
     assert stopped.code == 1
-    (first,) = (place for place in runs() if "react" in place.name)
+    (first,) = Path("runs").glob("*react*")
     assert f"ldm eval --resume {first}" in stopped.err
     again = run("eval", "--resume", first, "--models.max-calls", "999")
-    assert again.code == 0, again.err
-    assert "Side by side" in again.out
-
-
-def test_a_model_that_cannot_be_reached_leaves_runs_that_go_on(
-    run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setattr("ldm.llm.client.RetryPolicy.wait", lambda *_: 0.01)  # of 25 seconds in all
-    stopped = run("eval", *TOY, "--agent", "random,react", "--workers", "1")
-    assert stopped.code == 1
-    (first,) = (place for place in runs() if "random" in place.name)
-    assert f"ldm eval --resume {first}" in stopped.err
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    again = run("eval", "--resume", first, "--workers", "1")
     assert again.code == 0, again.err
     assert "Side by side" in again.out
 
@@ -197,10 +165,6 @@ def test_an_estimate_of_several_passes_over_those_that_cost_nothing(
         resumed = outcome.out.rpartition("--resume ")[2].partition("`")[0].removesuffix(" --trust")
         assert agents.partition(",")[0] in resumed
         assert "Side by side" in run("eval", "--resume", resumed, "--workers", "1").out
-    alone = run("eval", *TOY, "--agent", "random", "--estimate", "--runs", "others")
-    assert alone.code == 1
-    assert "calls no model" in alone.err
-    assert not runs(Path("others"))
 
 
 def test_a_run_does_not_mix_two_sets_of_demonstrations(run: Run, server: FakeServer) -> None:
@@ -223,15 +187,8 @@ def test_a_task_that_a_prompt_shows_is_not_evaluated(run: Run, server: FakeServe
     assert f"of the demonstrations of react: {example}" in outcome.err
     assert "--agent.shots 0" in outcome.err
     assert not Path("runs").exists()
-    assert (
-        run("eval", *command, "--agent", "react", "--agent.shots", "0", "--agent.budget", "1").code
-        == 0
-    )
-
-
-def test_limits_hold_for_each_run_and_that_is_said(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, "--agent", "react,standard", "--models.max-calls", "200")
-    assert "--models.max-calls: the limit applies to each of 2 runs." in outcome.err
+    none = ("--agent.shots", "0", "--agent.budget", "1")
+    assert run("eval", *command, "--agent", "react", *none).code == 0
 
 
 def timeless(report: dict[str, Any]) -> dict[str, Any]:

@@ -49,14 +49,3 @@ def test_scenes_of_the_memory_are_not_evaluated(run: Run, place: Path) -> None:
     assert refused.code == 1
     assert "assembling_kits:0\n" in refused.err  # and not assembling_kits:1
     assert not (place / "runs").exists()
-
-
-@pytest.mark.slow
-def test_refinement_explores_scenes_that_the_memory_does_not_know(run: Run, place: Path) -> None:
-    remember(run, place, 10)
-    options = ("--tasks", "2", "--depth", "2", "--width", "2", "--workers", "1", "--json")
-    done = run("refine", "--env", "tabletop", *options)
-    assert done.code == 0, done.err
-    report = json.loads(done.out)
-    assert (report["split"], report["goals"]) == ("train", 2)
-    assert (report["errors"], report["replayed"]) == (0, 0)

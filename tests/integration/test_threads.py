@@ -44,11 +44,8 @@ class Scripted(Agent):
         with episode.trial() as now:
             opening = now.observation
             while True:
-                query = {
-                    "game": f"{opening}\n{episode.goal}",
-                    "step": len(episode.past),
-                    "seen": now.observation,
-                }
+                game, step = f"{opening}\n{episode.goal}", len(episode.past)
+                query = {"game": game, "step": step, "seen": now.observation}
                 reply = llm.complete([Message("user", json.dumps(query))], schema=Move)
                 assert isinstance(reply.value, Move)
                 now = episode.act(reply.value.action, thought=reply.value.thought)
@@ -81,12 +78,8 @@ def test_alfworld_in_threads_gives_what_one_after_the_other_gives(
         if "Greet me" in content:
             return json.dumps({"greeting": "hello", "language": "English"})
         question = json.loads(content)
-        return json.dumps(
-            {
-                "thought": question["seen"][:20],
-                "action": scripts[question["game"]][question["step"]],
-            }
-        )
+        action = scripts[question["game"]][question["step"]]
+        return json.dumps({"thought": question["seen"][:20], "action": action})
 
     server = serve(answer=answer, latency=0.02)
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -104,12 +97,8 @@ def test_alfworld_in_threads_gives_what_one_after_the_other_gives(
         assert (report["episodes"], report["success_rate"], report["errors"]) == (GAMES, 1.0, 0)
         directory = Path(report["run"])
         episodes = records.read(directory / EPISODES, EpisodeResult)
-        outcomes.append(
-            (
-                [{**asdict(episode), "seconds": 0} for episode in episodes],
-                (directory / TRAJECTORIES).read_text(),
-            )
-        )
+        timeless = [{**asdict(episode), "seconds": 0} for episode in episodes]
+        outcomes.append((timeless, (directory / TRAJECTORIES).read_text()))
         for episode in episodes:
             assert episode.usage.calls == episode.env_steps > 0
     assert outcomes[0] == outcomes[1]

@@ -33,11 +33,8 @@ def brute_force(
         (row, vector[:dimension], vector[dimension:])
         for row, vector in zip(contents.rows, contents.vectors[:], strict=True)
     ]
-    scopes: dict[str, list[tuple[IndexedTuple, Vector, Vector]]] = {
-        "": [],
-        "goal type": [],
-        "batch": [],
-    }
+    names = ("", "goal type", "batch")
+    scopes: dict[str, list[tuple[IndexedTuple, Vector, Vector]]] = {name: [] for name in names}
     for batch in contents.batches:
         if batch.kind not in (kind, ""):
             continue
@@ -57,17 +54,11 @@ def brute_force(
     recalls, trajectories, texts = [], set(), set()
     for spread in (True, False):
         for fallback, candidates in scopes.items():
-            scored = [
-                (
-                    -round(
-                        goal_weight * float(np.vecdot(g, goal))
-                        + (1 - goal_weight) * float(np.vecdot(o, observation)),
-                        DECIMALS,
-                    ),
-                    r,
-                )
-                for r, g, o in candidates
-            ]
+            scored = []
+            for r, g, o in candidates:
+                of_goal, of_sight = float(np.vecdot(g, goal)), float(np.vecdot(o, observation))
+                similarity = goal_weight * of_goal + (1 - goal_weight) * of_sight
+                scored.append((-round(similarity, DECIMALS), r))
             for similar, row in sorted(scored, key=lambda one: (one[0], one[1].tuple.id)):
                 one = row.tuple
                 text = one.goal, one.observation, one.action

@@ -220,9 +220,6 @@ def stopped_at(moment: int) -> Iterator[Callable[[], int]]:
         patch.undo()
 
 
-NEVER = -1
-
-
 def at_every_write(prepared: Path | None, work: Callable[[Path], BuildResult], place: Path) -> None:
     """Stop `work` before each of its writes; resumed, it ends in the same memory each time.
 
@@ -234,7 +231,7 @@ def at_every_write(prepared: Path | None, work: Callable[[Path], BuildResult], p
         return place / name if prepared is None else shutil.copytree(prepared, place / name)
 
     whole = fresh("whole")
-    with stopped_at(NEVER) as writes:
+    with stopped_at(-1) as writes:
         work(whole)
     expected = exported(whole)
     whole_ones = {expected, exported(prepared) if prepared else b""}
@@ -243,40 +240,27 @@ def at_every_write(prepared: Path | None, work: Callable[[Path], BuildResult], p
         stopped = fresh(f"stopped-{moment}")
         with pytest.raises(Stopped), stopped_at(moment):
             work(stopped)
-        if generations_of(stopped):
+        if (stopped / "chroma.sqlite3").exists() and generations(str(stopped), "toy"):
             assert exported(stopped) in whole_ones, moment
         work(stopped)
         assert exported(stopped) == expected, moment
 
 
-def generations_of(place: Path) -> list[int]:
-    if not (place / "chroma.sqlite3").exists():
-        return []
-    return [generation.number for generation in generations(str(place), "toy")]
-
-
 SMALL = FormationOptions(batch_size=4)
-EIGHT = TWELVE[:8]
 
 
 class TestAnInterruptedBuild:
     @pytest.mark.slow
-    def test_goes_on_from_every_write_to_the_same_memory(self, tmp_path: Path) -> None:
-        at_every_write(None, lambda place: make(place, EIGHT, options=SMALL), tmp_path)
-
-    @pytest.mark.slow
-    def test_that_adds_a_generation_does_so_too(self, tmp_path: Path) -> None:
-        make(tmp_path / "before", EIGHT[:4], options=SMALL)
-        at_every_write(
-            tmp_path / "before", lambda place: make(place, EIGHT, options=SMALL), tmp_path
-        )
-
-    @pytest.mark.slow
-    def test_that_rebuilds_does_so_too(self, tmp_path: Path) -> None:
-        # With fewer episodes than before, so that leftovers would show.
-        make(tmp_path / "before", EIGHT)
-        rebuild = partial(make, trajectories=EIGHT[:4], options=SMALL, rebuild=True)
-        at_every_write(tmp_path / "before", rebuild, tmp_path)
+    @pytest.mark.parametrize(
+        ("before", "after", "rebuild"), [(0, 8, False), (4, 8, False), (8, 4, True)]
+    )
+    def test_goes_on_from_every_write_to_the_same_memory(
+        self, before: int, after: int, rebuild: bool, tmp_path: Path
+    ) -> None:
+        if before:
+            make(tmp_path / "before", TWELVE[:before], options=SMALL)
+        work = partial(make, trajectories=TWELVE[:after], options=SMALL, rebuild=rebuild)
+        at_every_write(tmp_path / "before" if before else None, work, tmp_path)
 
     def test_is_invisible(self, at: Places) -> None:
         self.leave_a_batch(at())
@@ -348,14 +332,9 @@ class TestFailures:
 
     @pytest.mark.parametrize(
         ("options", "left_out", "warned"),
-        [
-            ({}, 1, []),
-            ({"min_reward": 0.6}, 2, []),
-            ({"failures": "keep"}, 0, []),
-            ({"failures": "contrast"}, 0, [2]),
-            ({"failures": "contrast", "min_reward": 0.6}, 1, [2]),
-        ],
-    )
+        [({}, 1, []), ({"min_reward": 0.6}, 2, []), ({"failures": "keep"}, 0, []),
+         ({"failures": "contrast"}, 0, [2]), ({"failures": "contrast", "min_reward": 0.6}, 1, [2])],
+    )  # fmt: skip
     def test_are_remembered_as_the_options_say(
         self, options: dict[str, Any], left_out: int, warned: list[int], tmp_path: Path
     ) -> None:

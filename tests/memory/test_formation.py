@@ -155,15 +155,10 @@ class TestForming:
 
     @pytest.mark.parametrize(
         "clustering",
-        [
-            Clustering(("a",), (0,)),
-            Clustering(("a",), (0, 0, 0)),
-            Clustering(("a",), (0, 1)),
-            Clustering(("a", "b"), (0, -1)),
-            Clustering(("a", "a"), (0, 1)),
-        ],
+        [Clustering(("a",), (0,)), Clustering(("a",), (0, 0, 0)), Clustering(("a",), (0, 1)),
+         Clustering(("a", "b"), (0, -1)), Clustering(("a", "a"), (0, 1))],
         ids=["left out", "one too many", "no such type", "negative", "equal names"],
-    )
+    )  # fmt: skip
     def test_clusters_that_are_no_partition_are_refused(self, clustering: Clustering) -> None:
         (plan,) = plan_batches([trajectory()], FormationOptions())
         with pytest.raises(LdmError, match="reasoner"):

@@ -51,6 +51,9 @@ RECALLS = (
     ),
 )  # fmt: skip
 PLACES = ("go to box 1", "go to box 2", "go to box 3", "go to table 1")
+AT_3: Past = ((START, "go to box 3"),)
+SEEN_AT_3 = "In box 3 you see a cup 1 and a spoon 2."
+TAKING = (*PLACES, "take cup 1 from box 3", "take spoon 2 from box 3")
 
 
 def decide(past: Past, observation: str, admissible: tuple[str, ...] | None) -> str:
@@ -60,25 +63,11 @@ def decide(past: Past, observation: str, admissible: tuple[str, ...] | None) -> 
 class TestFollowing:
     """Which recalls an action follows: those whose own action comes to it here."""
 
-    def follows(
-        self, past: Past, observation: str, admissible: tuple[str, ...] | None
-    ) -> tuple[str, tuple[int, ...]]:
-        state = State(SPOON, History(past=past), observation, admissible)
-        answer = REASONER.act(state, RECALLS)
-        assert answer.followed == REASONER.followed(state, RECALLS, answer.action)
-        return answer.action, answer.followed or ()
-
     def test_an_action_follows_those_who_did_the_same_with_another_thing(self) -> None:
-        past: Past = ((START, "go to box 3"),)
-        actions = (*PLACES, "take cup 1 from box 3", "take spoon 2 from box 3")
-        observation = "In box 3 you see a cup 1 and a spoon 2."
-        assert self.follows(past, observation, actions) == ("take spoon 2 from box 3", (2, 3))
-
-    def test_another_action_follows_others(self) -> None:
-        past: Past = ((START, "go to box 3"),)
-        observation = "In box 3 you see a cup 1 and a spoon 2."
-        state = State(SPOON, History(past=past), observation, (*PLACES, "take spoon 2 from box 3"))
-        assert set(REASONER.followed(state, RECALLS, "take spoon 2 from box 3")) == {2, 3}
+        state = State(SPOON, History(past=AT_3), SEEN_AT_3, TAKING)
+        answer = REASONER.act(state, RECALLS)
+        assert (answer.action, answer.followed) == ("take spoon 2 from box 3", (2, 3))
+        assert REASONER.followed(state, RECALLS, answer.action) == answer.followed
         assert not {2, 3} & set(REASONER.followed(state, RECALLS, "go to box 1"))
 
     def test_an_action_that_no_vote_can_come_to_follows_the_same_words(self) -> None:
@@ -103,21 +92,15 @@ class TestActing:
         assert decide(past, "In box 2 you see nothing.", PLACES) == "go to box 3"
 
     def test_the_thing_of_the_goal_is_taken_when_it_is_in_view(self) -> None:
-        past: Past = ((START, "go to box 3"),)
-        actions = (*PLACES, "take cup 1 from box 3", "take spoon 2 from box 3")
-        observation = "In box 3 you see a cup 1 and a spoon 2."
-        assert decide(past, observation, actions) == "take spoon 2 from box 3"
+        assert decide(AT_3, SEEN_AT_3, TAKING) == "take spoon 2 from box 3"
 
     def test_what_is_held_is_brought_to_where_it_belongs(self) -> None:
-        past: Past = (
-            (START, "go to box 3"),
-            ("In box 3 you see a spoon 2.", "take spoon 2 from box 3"),
-        )
+        past: Past = (*AT_3, ("In box 3 you see a spoon 2.", "take spoon 2 from box 3"))
         assert decide(past, "You hold the spoon 2.", PLACES) == "go to table 1"
 
     def test_what_was_put_away_is_not_taken_again(self) -> None:
         past: Past = (
-            (START, "go to box 3"),
+            *AT_3,
             ("In box 3 you see a spoon 2.", "take spoon 2 from box 3"),
             ("You hold the spoon 2.", "go to table 1"),
             ("On it: nothing.", "put spoon 2 on table 1"),
@@ -152,9 +135,7 @@ class TestActing:
 
 class TestWithoutAdmissibleActions:
     def test_the_recalled_action_is_carried_over(self) -> None:
-        past: Past = ((START, "go to box 3"),)
-        observation = "In box 3 you see a cup 1 and a spoon 2."
-        assert decide(past, observation, None) == "take spoon 2 from box 3"
+        assert decide(AT_3, SEEN_AT_3, None) == "take spoon 2 from box 3"
 
     def test_its_punctuation_is_kept(self) -> None:
         recall = recalled("buy red shoes", (), "Colours: [red] [blue]", "click[red]")

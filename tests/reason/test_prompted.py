@@ -670,19 +670,6 @@ class TestDecisions:
         assert answer.notes == STATE.notes
         assert reasoner.counts()["malformed"] == 1
 
-    def test_show_all_that_was_done_and_what_came_of_it(self) -> None:
-        steps = tuple((f"You are at {n} now.", f"go to {n}") for n in range(20))
-        done = done_in(shown(replace(STATE, course=(*steps, *STEPS[1:4], STEPS[1]))))
-        lines = done.split("\n")[1:-1]
-        assert lines[0] == "1. go to 0: You are at 1 now."
-        assert lines[19:] == [
-            "20. go to 19: On desk 1 you see: nothing.",
-            "21. go to drawer 2: In drawer 2 you see: letter 1.",
-            "22. take letter 1: You take letter 1.",
-            "23. go to letterbox 1: On desk 1 you see: nothing.",
-            "24. go to drawer 2: what you see now",
-        ]
-
     def test_name_what_was_seen_before_by_the_step(self) -> None:
         page = "The page of a product, with its price, $3, and its colours: red, blue."
         start = "The page on which one searches for products, and reads the task."
@@ -829,20 +816,6 @@ class TestBudgets:
         reasoner.choose([bought, other])
         assert all(end in model(reasoner).prompts[0][-1].content for end in ends)
 
-    def test_of_a_long_course_tell_places_and_items_in_short(self) -> None:
-        features = "[back]\nIt is made of wool. " + "It keeps warm. " * 60
-        visit = ((self.PAGE, "click[B07D6JNW33]"), ("[back]\n[more]", "click[more]"))
-        again = ((features, "click[back]"), ("[back]\n[more]", "click[back]"))
-        course = ((STEPS[0][0], "search[shirt]"), *visit, *again, *visit, *again)
-        state = replace(STATE, goal="buy a shirt, number 33", course=course)
-        question = shown(state, prompt_tokens=2500)
-        known, done = question.split("<known>")[1].split("</known>")[0], done_in(question)
-        assert "[B07D6JNW33] A shirt of many colours, number 33 $33.99 (opened at step 2" in known
-        assert "1. search[shirt]\n" in done
-        assert "7. click[more]: [back] It is made of wool." in done
-        assert "3. click[more]: the same as after step 7" in done
-        assert "[…]" not in done
-
     def test_show_items_of_types_whole_where_they_fit(self) -> None:
         types = types_of(("few", [1]), ("many", [2]))
         items = [f"{self.PAGE}\n{end}" for end in ("It fits.", "It is too small.")]
@@ -857,11 +830,6 @@ class TestBudgets:
         reasoner = prompted(lambda _: {"item_1": 2})
         assert reasoner.classify_observation(self.PAGE, VIEWS) == 1
         assert " ".join(self.PAGE.split()) in model(reasoner).prompts[0][-1].content
-
-    def test_hold_for_questions_about_the_past(self) -> None:
-        reasoner = prompted(lambda _: {"summary": "x"}, formation="paper")
-        reasoner.summarize(GOAL, ((self.PAGE, "click[B07D6JNW33]"),), "Blue.")
-        assert "[B07D6JNW39]" in model(reasoner).prompts[0][-1].content
 
 
 class TestHistoriesOfThePaper:

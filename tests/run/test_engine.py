@@ -54,7 +54,6 @@ class Squarer:
 class SquareWorker:
     def __init__(self, build: Squarer) -> None:
         self.build = build
-        self.closed = False
 
     def __call__(self, item: tuple[int, int]) -> Square:
         index, number = item
@@ -68,7 +67,7 @@ class SquareWorker:
         return Square(index, number * number, os.getpid())
 
     def close(self) -> None:
-        self.closed = True
+        pass
 
 
 ITEMS = [(index, index + 10) for index in range(12)]

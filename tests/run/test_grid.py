@@ -82,11 +82,6 @@ class TestExpansion:
         assert two.agent.options == {"k": 3, "budget": 9}
         assert messages == ["--agent.k 3 has no effect on random."]
 
-    def test_other_generations_have_other_digests(self) -> None:
-        spec = replace(SPEC, generation=2, memory_digest="of generation 2")
-        _, older = Grid(generations=(1,)).specs(spec, Runtime())
-        assert (older.generation, older.memory_digest) == (1, "")
-
     @pytest.mark.parametrize(
         ("grid", "message"),
         [

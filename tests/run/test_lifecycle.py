@@ -196,15 +196,12 @@ class TestRunsThatComeToNothing:
 
     @pytest.mark.parametrize(
         ("spec", "message"),
-        [
-            (replace(RANDOM, env="alfwrld"), "alfwrld"),
-            (replace(RANDOM, agent="rnadom"), "rnadom"),
-            (replace(RANDOM, split="tset"), "no split 'tset'"),
-            (replace(RANDOM, env={"name": TOY, "tasks": "x"}), "tasks of environment"),
-            (replace(RANDOM, agent="ldm"), "memory"),
-            (replace(RANDOM, agent="react"), "needs an LLM, and none is configured"),
-        ],
-    )
+        [(replace(RANDOM, env="alfwrld"), "alfwrld"), (replace(RANDOM, agent="rnadom"), "rnadom"),
+         (replace(RANDOM, split="tset"), "no split 'tset'"),
+         (replace(RANDOM, env={"name": TOY, "tasks": "x"}), "tasks of environment"),
+         (replace(RANDOM, agent="ldm"), "memory"),
+         (replace(RANDOM, agent="react"), "needs an LLM, and none is configured")],
+    )  # fmt: skip
     def test_are_not_written_where_something_does_not_fit(
         self, spec: Evaluate, message: str, place: Path, quiet: Runtime
     ) -> None:

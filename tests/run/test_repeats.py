@@ -39,14 +39,6 @@ def test_the_t_test_is_scipys_on_the_rates() -> None:
         assert test.welch_p_value == pytest.approx(welch.pvalue)
 
 
-def test_one_setting_may_be_the_same_in_all_runs() -> None:
-    test = t_test(spread([0.0, 0.5, 0.5, 0.0]), spread([1.0] * 4))
-    assert test is not None
-    # t = (0.25 - 1) / (s * sqrt(2 / 4)), with s the root of the mean of both variances.
-    assert test.statistic == pytest.approx(-0.75 / (np.sqrt((1 / 12 + 0) / 2) * np.sqrt(0.5)))
-    assert test.p_value < 0.01
-
-
 @pytest.mark.parametrize(
     ("first", "second"), [([0.5], [0.1, 0.2]), ([0.1, 0.2], [0.5]), ([1.0, 1.0], [0.0, 0.0])]
 )

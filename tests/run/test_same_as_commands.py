@@ -15,13 +15,10 @@ from typing import Any
 import pytest
 
 import ldm
-from ldm import records
 from ldm.llm.service import Connection
 from tests.agents import cook
 from tests.cli.transcript import run_command
-from tests.conftest import CHECKOUT
 from tests.llm.conftest import Serve, serve
-from tests.run.conftest import VARIABLES
 from tests.run.recorded import EVALUATION, REFINEMENT, TOY, comparable, files, memory
 
 __all__ = ["serve"]
@@ -138,36 +135,3 @@ def test_the_optimisation_of_a_plan(
     runs = files(first / "runs", first)
     assert any(name.endswith("llm.jsonl") for name, _ in runs)
     assert runs == files(second / "runs", second)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("env", ["alfworld", "webshop"])
-def test_three_commands_with_shipped_data(
-    env: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if env == "webshop":
-        pytest.importorskip("spacy")
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    cache = tmp_path / "cache"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    episodes = ldm.read_trajectories(CHECKOUT / "data" / "trajectories" / env)
-    records.write(tmp_path / "data" / "some.jsonl", episodes[::8])
-
-    def commands() -> None:
-        run("build-memory", "data")
-        brief = ("--limit", 2, "--depth", 8, "--search.proposals", 2, "--width", 2)
-        run("refine", "--env", env, *brief, "--workers", 1)
-        run("eval", "--env", env, "--limit", 2, "--workers", 1, *COMPARED)
-
-    def functions() -> None:
-        runtime = ldm.Runtime(workers=1, cache=cache / "ldm")
-        ldm.build_memory("data")
-        options = {"depth": 8, "proposals": 2, "width": 2}
-        ldm.refine(ldm.Refine(env, limit=2, search=options), runtime=runtime)
-        grid = ldm.Grid(generations=(0,), control="random")
-        ldm.evaluate_all(ldm.Evaluate(env, limit=2), grid, runtime=runtime)
-
-    first, second = both(tmp_path, monkeypatch, commands, functions)
-    contents = ("trees.jsonl", "episodes.jsonl", "trajectories.jsonl", "summary.json")
-    assert_same(first, second, *contents)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from ldm import records
-from ldm.agents import Resources, demonstrations
+from ldm.agents import Resources
 from ldm.agents.adapt import AdaptAgent, AdaptOptions
 from ldm.agents.decomposition.handover import rule_of
 from ldm.agents.decomposition.tree import REPORTING, Node, judged, tree_of
@@ -120,30 +120,9 @@ class TestThePlanner:
         play(env, task, always("Act: task failed"), planner, d_max=2, shots=shots)
         return planner.prompts[-1]
 
-    def test_is_shown_six_divisions_in_one_household_whatever_the_kind(self) -> None:
-        """ADaPT, App. A."""
-        prompt = self.prompt(1)
-        assert self.prompt(2) == prompt
-        divisions = demonstrations.divisions("alfworld", None, "", 1)
-        assert prompt.count("<example>") == 1
-        assert prompt.count(divisions[0].seen) == 1
-        for one in divisions:
-            assert f"Task: {one.task}\n{one.plan}" in prompt
-        assert self.prompt(0).count("<example>") == 0
-
     def test_is_shown_less_where_there_is_no_room(self) -> None:
         orders = [self.prompt(2, room).count("Execution Order: Step") for room in (6, 4, 1, 0)]
         assert orders == [6, 4, 1, 0]
-
-    def test_of_a_shop_sees_what_was_tried_before(self) -> None:
-        env = WebShop()
-        planner = always("I would not know how.")
-        task = env.tasks("demo_test")[0]
-        play(env, task, always("Act: task failed"), planner, d_max=2)
-        (prompt,) = planner.prompts
-        (tried,) = [one for one in demonstrations.divisions("webshop", None, "", 1) if one.tried]
-        assert f"Task: {tried.task}\n" in prompt
-        assert f"Tried without success: {tried.tried}\n{tried.plan}" in prompt
 
 
 class TestJudging:
@@ -167,24 +146,6 @@ class TestJudging:
         assert (child.mode, child.executor, child.steps) == ("judge", ending, 1)
         assert result.env_steps == 0
         assert len(trial.steps) == 1
-
-    def test_is_shown_looks_of_the_same_skill_with_either_verdict(self) -> None:
-        env = WebShop()
-        task = env.tasks("demo_test")[0]
-        llm = Ideal({}, {task.goal: plan("1 OR 2", "Shortlist: red ones", "match it")}).model()
-        play(env, task, llm, d_max=2)
-        prompts = {block("task", p): p for p in llm.prompts if block("page", p)}
-        for name, skill in (("Shortlist: red ones", "shortlist"), ("match it", "match")):
-            looks = [s for s in demonstrations.skills("webshop") if s.task.kind == skill]
-            assert {one.success for one in looks} == {True, False}
-            assert prompts[name].count("<example>") == 1  # both look at the same page
-            assert prompts[name].count("\nTask: ") == len(looks)
-            for one in looks:
-                verdict = "task completed" if one.success else "task failed"
-                assert f"Task: {one.task.goal}\n{one.steps[0].thought}\n{verdict}" in prompts[name]
-        without = Ideal({}, {task.goal: plan("1", "match it")}).model()
-        play(env, task, without, d_max=2, shots=0)
-        assert not any("<example>" in prompt for prompt in without.prompts)
 
 
 @pytest.mark.parametrize(
