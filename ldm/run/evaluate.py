@@ -25,7 +25,7 @@ from ldm.run.builders import (
 )
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
-from ldm.run.grid import Grid, label, labels, repeated, say_limits, subject
+from ldm.run.grid import Grid, label, labelled, labels, repeated, say_limits, subject
 from ldm.run.runner import (
     ATTEMPTS,
     EPISODES,
@@ -123,8 +123,7 @@ def _reports(
         report_of([recorded[place] for place in group], [outcomes[place] for place in group])
         for group in groups
     ]
-    names = labels([recorded[group[0]][1] for group in groups])
-    return tuple(replace(one, label=name) for one, name in zip(reports, names, strict=True))
+    return labelled([recorded[group[0]][1] for group in groups], reports)
 
 
 def report_of(

@@ -11,6 +11,7 @@ from ldm.errors import LdmError
 from ldm.run.builders import agent_needs, models_of, option_names, roles
 
 if TYPE_CHECKING:
+    from ldm.run.results import Report
     from ldm.run.runtime import Runtime
 
 #: Model options that can be swept.
@@ -138,6 +139,13 @@ def hidden_words(spec: Evaluate) -> str:
         if ids
     ]
     return f"without {' and '.join(words)}" if words else ""
+
+
+def labelled(specs: Sequence[Evaluate], reports: Sequence[Report]) -> tuple[Report, ...]:
+    """Return the reports under labels that tell them apart, see `labels`."""
+    return tuple(
+        replace(report, label=name) for report, name in zip(reports, labels(specs), strict=True)
+    )
 
 
 def labels(specs: Sequence[Evaluate]) -> list[str]:
