@@ -351,9 +351,7 @@ class Build(Spec):
     per_kind: Annotated[
         int, Option("Trajectories of each task kind, drawn by --seed; 0: all.", TRAJECTORIES)
     ] = 0
-    min_reward: Annotated[float, Option("Skip trajectories with a lower score.", TRAJECTORIES)] = (
-        0.0
-    )
+    min_reward: Annotated[float, Option("Skip trajectories of lower score.", TRAJECTORIES)] = 0.0
     failures: Annotated[
         Literal["drop", "keep", "contrast"],
         Option("Trajectories that scored 0: skip, keep, or keep as warnings.", TRAJECTORIES),

@@ -337,17 +337,12 @@ def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Re
 
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:
-    memo = _memo(answer, recalls, now)
-    return Decision(answer.proposals, recalls, memo, answer.followed, answer.reason, answer.votes)
-
-
-def _memo(answer: Answer, recalls: Sequence[Recall], now: Observed) -> Memo:
-    """Return the memo for the next decision, with these recalls and a question counted."""
     counts = dict(now.previous.recalled)
     for recall in recalls:
         if recall.tuple.is_refined:
             counts[recall.id] = counts.get(recall.id, 0) + 1
-    return Memo(answer.notes, counts, now.previous.consulted + bool(answer.reason))
+    memo = Memo(answer.notes, counts, now.previous.consulted + bool(answer.reason))
+    return Decision(answer.proposals, recalls, memo, answer.followed, answer.reason, answer.votes)
 
 
 class _Recalled:

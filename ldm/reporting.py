@@ -80,18 +80,10 @@ class TaskTree:
                 yield f"{indent}  {name}: {' '.join(text.split())[:LONGEST]}"
 
 
-def _no_findings(results: Sequence[EpisodeResult]) -> Findings:
-    return Findings()
-
-
-def _no_tree(result: EpisodeResult) -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Reporting:
     """The reports of an agent: on all episodes of a run, and a tree of one episode or None."""
 
     measures: tuple[Measure, ...] = ()
-    findings: Callable[[Sequence[EpisodeResult]], Findings] = _no_findings
-    tree: Callable[[EpisodeResult], TaskTree | None] = _no_tree
+    findings: Callable[[Sequence[EpisodeResult]], Findings] = lambda results: Findings()
+    tree: Callable[[EpisodeResult], TaskTree | None] = lambda result: None

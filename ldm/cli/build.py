@@ -28,9 +28,9 @@ class Forming:
         list[Path] | None,
         Option("Folders or files; default: the bundled expert episodes.", argument="DATA"),
     ] = None
-    preset: Annotated[
-        str | None, Option("Settings of a paper: ldm2, or your own file.", TRAJECTORIES)
-    ] = None
+    preset: Annotated[str | None, Option("Settings of a paper: ldm2, or a file.", TRAJECTORIES)] = (
+        None
+    )
     memory: Annotated[str, PLACE] = DEFAULT_MEMORY
     estimate: Annotated[
         bool, Option("Form a small sample, print what all will cost, and stop.", LIMITS)
@@ -95,9 +95,7 @@ class Selection(Output):
         Literal["ldm", "atif", "chat", "parquet"] | None,
         Option("Output format; default: by the extension of --out.", TRAJECTORIES),
     ] = None
-    min_reward: Annotated[float, Option("Skip trajectories with a lower score.", TRAJECTORIES)] = (
-        0.0
-    )
+    min_reward: Annotated[float, Option("Skip trajectories of lower score.", TRAJECTORIES)] = 0.0
     limit: Annotated[
         int | None, Option("Number of trajectories, balanced over kinds.", TRAJECTORIES)
     ] = None

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ldm.cli import output
-from ldm.cli.completing import runs_below
-from ldm.cli.options import DATA, Given, Models, Recording, listed_names, offers
+from ldm.cli.options import (
+    DATA,
+    AsJson,
+    Given,
+    Models,
+    Recording,
+    RunNames,
+    RunsAt,
+    Trust,
+    listed_names,
+    offers,
+)
 from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, Section
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
@@ -154,21 +164,14 @@ def _refuse_variations(variations: Variations) -> None:
 
 
 def compare(
-    names: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN...", help="Directories or ids.", autocompletion=runs_below),
-    ],
-    runs: Annotated[Path, typer.Option(help="Folder of recorded runs.")] = DEFAULT_RUNS,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Import modules that the runs name.")
-    ] = False,
+    names: RunNames,
+    runs: RunsAt = DEFAULT_RUNS,
+    trust: Trust = False,
     output_file: Annotated[
         Path | None,
         typer.Option("--output", help="Also write a row per episode to this .csv or .parquet."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON object.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare finished runs side by side, with the paired difference of the first to the others.
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldm.cli import output
-from ldm.cli.completing import environments, runs_below
+from ldm.cli.completing import environments
 from ldm.cli.environment import EMBEDDINGS, cache_folder
 from ldm.cli.options import (
     AsJson,
     MemoryAt,
+    RunNames,
     RunsAt,
     Trust,
     Yes,
@@ -48,14 +49,6 @@ Env = Annotated[
         "--env",
         help="The environment; the memory's only one if omitted.",
         autocompletion=environments,
-    ),
-]
-RunNames = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="RUN...",
-        help="Finished evaluations: directories or ids.",
-        autocompletion=runs_below,
     ),
 ]
 Number = Annotated[
@@ -412,9 +405,6 @@ def _settings(generation: Any) -> str:
 def verify(
     memory: MemoryAt = DEFAULT_MEMORY,
     env: Env = "",
-    seed: Annotated[
-        int, typer.Option("--seed", help="Random seed for choosing the texts to re-embed.")
-    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Check a memory: counts, hashes, cells, vectors, and the snapshot against Chroma.
@@ -431,7 +421,7 @@ def verify(
 
     problems = {}
     for name in [env] if env else environments(memory):
-        problems[name] = problems_of(memory, name, embedder_of(memory, name), seed=seed)
+        problems[name] = problems_of(memory, name, embedder_of(memory, name))
     failed = any(problems.values())
     if as_json:
         output.print_json({"ok": not failed, "problems": problems})

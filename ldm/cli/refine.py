@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 class Exploration:
     """Short forms of options of the sections, and what is no part of the refinement itself."""
 
-    preset: Annotated[str | None, Option("Settings of a paper: ldm2, or your own file.", TASKS)] = (
-        None
-    )
+    preset: Annotated[str | None, Option("Settings of a paper: ldm2, or a file.", TASKS)] = None
     data: Annotated[Path | None, DATA] = None
     k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="policy.k")] = None
     explorer: Annotated[
@@ -32,7 +30,7 @@ class Exploration:
     width: Annotated[
         str | None, Option("Paths kept per level of the tree.", SEARCH, path="search.width")
     ] = None
-    depth: Annotated[str | None, Option("Maximum steps per path.", SEARCH, path="search.depth")] = (
+    depth: Annotated[str | None, Option("Maximum steps a path.", SEARCH, path="search.depth")] = (
         None
     )
     gate: Annotated[

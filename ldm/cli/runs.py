@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
 from ldm.cli import output
+from ldm.cli.app import PluggedGroup
 from ldm.cli.completing import agents, commands, environments, runs_below
-from ldm.cli.options import AsJson, RunsAt, Yes, confirm
-from ldm.cli.plugins import PluggedGroup
+from ldm.cli.options import AsJson, RunNames, RunsAt, Yes, confirm
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
@@ -65,18 +65,18 @@ def list_runs(
       ldm runs list --env alfworld --agent react
       ldm runs list --state stopped --json
     """
-    from ldm.run.listing import RunFilter, entries
+    from ldm.run.listing import entries
 
     def unreadable(error: LdmError) -> None:
         output.say(f"Skipping: {error.message}")
 
-    criteria = RunFilter(command, env, agent, state or "")
+    criteria = {"command": command, "env": env, "agent": agent, "state": state or ""}
     listed = entries(runs, criteria, unreadable)
     if as_json:
         output.print_json({"runs": [asdict(one) for one in listed]})
         return
     if not listed:
-        fitting = " that fit" if criteria != RunFilter() else ""
+        fitting = " that fit" if any(criteria.values()) else ""
         output.say(f"There are no runs{fitting} in {runs}.")
         return
     rows = [
@@ -101,10 +101,7 @@ def list_runs(
 
 @runs_app.command("delete")
 def delete(
-    names: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN...", help="Directories or ids.", autocompletion=runs_below),
-    ],
+    names: RunNames,
     runs: RunsAt = DEFAULT_RUNS,
     yes: Yes = False,
 ) -> None:
@@ -134,15 +131,6 @@ def delete(
     for run in opened.values():
         remove(run)
         output.show(f"Deleted {run.directory}.")
-
-
-@dataclass(frozen=True)
-class Display:
-    """How episodes are shown; see the options of `ldm runs show`."""
-
-    trial: int | None
-    full: bool
-    as_json: bool
 
 
 @runs_app.command("show")
@@ -181,27 +169,30 @@ def show(
     if tree:
         _print_divided(opened, task)
         return
-    run, display = read_run(name, runs), Display(trial, full, as_json)
+    run = read_run(name, runs)
     episodes = run.episodes()
     if not episodes:
         raise LdmError(f"{opened.directory} has no episodes.", "`ldm report` shows its plans.")
     if task:
-        _print_episode(run, _of_task(episodes, task, lambda one: one.result.task.id), display)
+        one = _of_task(episodes, task, lambda one: one.result.task.id)
+        _print_episode(run, one, trial, full=full, as_json=as_json)
     else:
-        _print_list(run, episodes, display)
+        _print_list(run, episodes, full=full, as_json=as_json)
 
 
-def _print_list(run: ReadRun, episodes: Sequence[RecordedEpisode], display: Display) -> None:
+def _print_list(
+    run: ReadRun, episodes: Sequence[RecordedEpisode], *, full: bool, as_json: bool
+) -> None:
     from ldm.llm.models import account_lines, accounts_in
     from ldm.records import plain
     from ldm.run.episode_text import EPISODE_COLUMNS, episode_row
 
     accounts = accounts_in(run.run.directory)
-    if display.as_json:
+    if as_json:
         usage = [plain(account) for account in accounts]
         output.print_json({"episodes": [plain(one.result) for one in episodes], "usage": usage})
         return
-    listed = episodes if display.full else episodes[:LISTED]
+    listed = episodes if full else episodes[:LISTED]
     rows = [episode_row(one) for one in listed]
     output.print_table(f"Episodes of {run.id}", EPISODE_COLUMNS, rows)
     _say_rest(len(episodes) - len(listed))
@@ -213,23 +204,25 @@ def _say_rest(count: int) -> None:
         output.show(f"… and {count} more (--full).")
 
 
-def _print_episode(run: ReadRun, episode: RecordedEpisode, display: Display) -> None:
+def _print_episode(
+    run: ReadRun, episode: RecordedEpisode, trial: int | None, *, full: bool, as_json: bool
+) -> None:
     from ldm.records import plain
     from ldm.run.episode_text import Bounds, episode_lines
     from ldm.run.reading import tuples_of
 
-    if display.trial is not None and display.trial > len(episode.trials):
+    if trial is not None and trial > len(episode.trials):
         raise LdmError(
-            f"{episode.result.task.id} has no trial {display.trial}: it has {len(episode.trials)}.",
+            f"{episode.result.task.id} has no trial {trial}: it has {len(episode.trials)}.",
             "Leave --trial out for the one that counts.",
         )
-    if display.as_json:
+    if as_json:
         trials = [plain(trial) for trial in episode.trials]
         output.print_json({"result": plain(episode.result), "trials": trials})
         return
-    bounds = Bounds(ALL, ALL, ALL) if display.full else Bounds()
-    trial = None if display.trial is None else display.trial - 1
-    output.say_all(episode_lines(episode, tuples_of(run, [episode]), bounds, trial))
+    bounds = Bounds(ALL, ALL, ALL) if full else Bounds()
+    place = None if trial is None else trial - 1
+    output.say_all(episode_lines(episode, tuples_of(run, [episode]), bounds, place))
 
 
 def _print_explored(run: Run, task: str, *, full: bool) -> None:

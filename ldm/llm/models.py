@@ -62,9 +62,7 @@ class ModelOptions:
         int | None, Option("Stop before the run makes more calls.", LIMITS, rare=True)
     ] = None
     prices: Annotated[str | None, Option("File of further prices.", LIMITS, rare=True)] = None
-    timeout: Annotated[float | None, Option("Seconds for a request [300].", LIMITS, rare=True)] = (
-        None
-    )
+    timeout: Annotated[float | None, Option("Seconds a request [300].", LIMITS, rare=True)] = None
 
     @property
     def configured(self) -> bool:

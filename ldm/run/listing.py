@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ldm.config import Evaluate
 from ldm.errors import LdmError
-from ldm.text import counted, read_json
+from ldm.text import counted, read_json, short
 
 if TYPE_CHECKING:
     from ldm.runs import Run
@@ -43,28 +43,6 @@ class RunEntry:
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunFilter:
-    """Select the runs that fit all that is given; "" is anything."""
-
-    command: str = ""
-    env: str = ""
-    agent: str = ""
-    state: str = ""
-
-    def fits(self, entry: RunEntry) -> bool:
-        """Return whether a run is listed."""
-        return all(
-            criterion in ("", value, value.rpartition(":")[2])
-            for criterion, value in (
-                (self.command, entry.command),
-                (self.env, entry.env),
-                (self.agent, entry.agent),
-                (self.state, entry.state),
-            )
-        )
-
-
 def entry_of(run: Run) -> RunEntry:
     """Return the line of a run, without importing any module that it names."""
     manifest = run.manifest
@@ -89,15 +67,25 @@ def entry_of(run: Run) -> RunEntry:
 
 
 def entries(
-    runs: Path, chosen: RunFilter, unreadable: Callable[[LdmError], None] = lambda error: None
+    runs: Path,
+    criteria: Mapping[str, str],
+    unreadable: Callable[[LdmError], None] = lambda error: None,
 ) -> list[RunEntry]:
     """Return the lines of the runs below a folder that fit, oldest first.
 
+    criteria: field of RunEntry → its value, of classes also without their module; "" is anything.
     unreadable: called with why a run cannot be read.
     """
     from ldm.runs import list_runs
 
-    return [one for run in list_runs(runs, unreadable) if chosen.fits(one := entry_of(run))]
+    return [
+        one
+        for one in map(entry_of, list_runs(runs, unreadable))
+        if all(
+            value in ("", getattr(one, name), short(getattr(one, name)))
+            for name, value in criteria.items()
+        )
+    ]
 
 
 def _progress(run: Run, tasks: int) -> tuple[State, int]:

@@ -147,7 +147,7 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
     base, place = prepared(change, folder), folder / "place"
     before = state(base)
     task = inspect(str(base), "toy").rows[0].tuple.task_id if before else ""
-    named = {"TASK": task, "FILE": str(folder / "exported.jsonl"), "PLACE": str(place)}
+    named = {"TASK": task, "FILE": str(folder / "exported.ldmpack"), "PLACE": str(place)}
 
     def fresh() -> None:
         shutil.rmtree(place, ignore_errors=True)
