@@ -37,11 +37,11 @@ def writing(location: str) -> Iterator[Store]:
     if is_server(location):
         with open_store(location) as store:
             with store_errors(location):
-                lock = store.take_lock()
+                store.lock = locks.ServerLock(store.client, location)
             try:
                 yield store
             finally:
-                lock.release()
+                store.lock.release()
         return
     with locked(location) as place:
         with open_store(location) as store:

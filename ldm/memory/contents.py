@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ldm.memory.columns import Columns, Vectors
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindWeights, trained
 from ldm.memory.rows import Rows
-
-if TYPE_CHECKING:
-    import numpy as np
-from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, get_args
 
-from ldm.errors import LdmError
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
 from ldm.parallel import both, map_concurrently
 from ldm.reason import Clustering, Reasoner, shortened
@@ -193,8 +192,6 @@ def form_batch(
     on_trajectory: called in any thread after the histories of each trajectory are written.
     is_warning: whether the tuples of a trajectory vote against their actions.
     advantage: of each trajectory, for `Outcome.advantage`.
-
-    Raises LdmError if the reasoner's types are not a partition of the goals or observations.
     """
 
     def tuples_from(trajectory: Trajectory) -> list[StateActionTuple]:
@@ -255,23 +252,8 @@ def texts_of(trajectories: Iterable[Trajectory]) -> list[str]:
 
 
 def _partition(clustering: Clustering, items: Sequence[str]) -> list[tuple[str, frozenset[str]]]:
-    """Return (name, members) of each non-empty type; raise LdmError if it is no partition."""
-    labels = set(range(len(clustering.names)))
-    if (
-        len(clustering.assignment) != len(items)
-        or not labels >= set(clustering.assignment)
-        or len(set(clustering.names)) != len(labels)
-    ):
-        raise LdmError(
-            f"The reasoner put {len(clustering.assignment)} of {len(items)} items into"
-            f" {len(labels)} types.",
-            "Correct it so that every item is in exactly one type, and names are distinct.",
-        )
-    return [
-        (
-            name,
-            frozenset(i for i, at in zip(items, clustering.assignment, strict=True) if at == label),
-        )
-        for label, name in enumerate(clustering.names)
-        if label in clustering.assignment
-    ]
+    """Return (name, members) of each type that has any."""
+    members: dict[int, set[str]] = {}
+    for item, label in zip(items, clustering.assignment, strict=True):
+        members.setdefault(label, set()).add(item)
+    return [(clustering.names[label], frozenset(members[label])) for label in sorted(members)]

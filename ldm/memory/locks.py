@@ -105,7 +105,7 @@ class ServerLock:
     def _taken(self) -> int:
         present = self._locks()
         number = max(present, default=-1)
-        if present and not self._is_silent(present[number]):
+        if present and time.time() - float(present[number].get("beat", 0)) <= SILENCE:
             raise _held(self._location, present[number])
         try:
             self._client.create_collection(
@@ -118,9 +118,6 @@ class ServerLock:
         for old in present:
             self._delete(old)
         return number + 1
-
-    def _is_silent(self, owner: Mapping[str, Any]) -> bool:
-        return time.time() - float(owner.get("beat", 0)) > SILENCE
 
     def _locks(self) -> dict[int, Mapping[str, Any]]:
         names = {c.name: c.metadata or {} for c in self._client.list_collections()}

@@ -32,8 +32,6 @@ from ldm.types import Recall
 FIRST_ROWS = 256
 #: Multiple of that if most rows of a part are outside the nearest cells.
 CELLS = 4
-#: Compared rows that are sorted at first.
-FEW = 32
 #: Goals whose candidate rows are cached.
 KEPT_GOALS = 32
 
@@ -351,7 +349,7 @@ class Retriever:
             ready = np.ones(len(waiting), np.bool_)
             if start < total:
                 ready = similar > ranking.bound(float(candidates.cosines[start]))
-            yield from self._described(waiting[ready], similar[ready])
+            yield self._in_order(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
 
     def _scores(
@@ -381,18 +379,6 @@ class Retriever:
         if own_cell:
             reached |= np.round(goals, DECIMALS) >= reaches
         return reached if visible is None else reached & visible
-
-    def _described(
-        self, rows: NDArray[np.int64], similar: NDArray[np.float64]
-    ) -> Iterator[list[tuple[int, float, int, int]]]:
-        """Yield rows in order as `_ranked` does; few at first, which suffice for most callers."""
-        size = FEW
-        while len(rows) > size:
-            # Including all ties of the last one, because ids decide between equal ones.
-            best = similar >= np.partition(similar, -size)[-size]
-            yield self._in_order(rows[best], similar[best])
-            rows, similar, size = rows[~best], similar[~best], 8 * size
-        yield self._in_order(rows, similar)
 
     def _in_order(
         self, rows: NDArray[np.int64], similar: NDArray[np.float64]

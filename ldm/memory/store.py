@@ -51,25 +51,20 @@ class Store:
     """A memory location, opened for reading or (by one process at a time) for writing.
 
     Every method raises MemoryStoreError if the store fails.
-    lock: the lock of a writer on a server.
+    lock: the lock of a writer on a server; every write checks that it is still held.
     """
 
     def __init__(self, location: str, client: Any) -> None:
         """Wrap an open Chroma client; callers use `reading` or `writing` instead."""
         self.location = location
+        self.client = client
         self.lock: locks.ServerLock | None = None
-        self._client = client
-
-    def take_lock(self) -> locks.ServerLock:
-        """Take the writer's lock on a server; every write checks that it is still held."""
-        self.lock = locks.ServerLock(self._client, self.location)
-        return self.lock
 
     @with_store_errors
     def complete(self) -> dict[str, tuple[Generation, ...]]:
         """Return the complete generations by environment, sorted, oldest first."""
         found = {}
-        for collection in self._client.list_collections():
+        for collection in self.client.list_collections():
             metadata = collection.metadata or {}
             if metadata.get("ldm") == "records":
                 found[str(metadata["env"])] = self._generations(self._current(collection))
@@ -267,7 +262,7 @@ class Store:
         self._check_lock()
         for content in ("records", "trajectories", "vectors"):
             if self._collection(env, content) is not None:
-                self._client.delete_collection(_collection_name(env, content))
+                self.client.delete_collection(_collection_name(env, content))
 
     @with_store_errors
     def rows(self, env: str, generation: int, dimension: int) -> tuple[Rows, Vectors]:
@@ -323,14 +318,14 @@ class Store:
         """Return a collection of `env`; if absent, create it for `embedder` or return None."""
         name = _collection_name(env, content)
         if embedder:
-            return self._client.get_or_create_collection(
+            return self.client.get_or_create_collection(
                 name,
                 metadata={"ldm": content, "env": env, "embedder": embedder, "format": FORMAT},
                 # Retrieval does not use the graph: a sparse one takes less space and time.
                 configuration={"hnsw": {"space": "ip", "max_neighbors": 4, "ef_construction": 10}},
                 embedding_function=None,
             )
-        collection = collection_of(self._client, name)
+        collection = collection_of(self.client, name)
         return None if collection is None else self._current(collection)
 
     def _current(self, collection: Any) -> Any:

@@ -10,9 +10,10 @@ that have already been put away.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, product
+from functools import lru_cache
+from itertools import product
 
 from ldm.reason.entities import (
     Command,
@@ -30,8 +31,8 @@ from ldm.reason.voting import Ballot, Likeness, Poll
 
 #: Maximum entities that fill one slot if the admissible actions are unknown.
 FILLERS = 3
-#: Recalled actions, and candidates to compare, that are cached as groups.
-RECALLED_GROUPS, CANDIDATE_GROUPS = 2_000, 10_000
+#: Comparisons that are cached, as searches meet the same actions again.
+COMPARISONS = 200_000
 #: Pairs of progress and scene for which a panel caches the weights of its votes.
 KEPT_WEIGHTS = 500
 
@@ -65,8 +66,6 @@ class Weights:
 W = Weights()
 #: The frame of an action, the parts of its entities, and how often it was done before.
 Group = tuple[str, tuple[Part, ...], int]
-#: Number of a group → the similarity of its actions to a recalled one, exact and rounded.
-_Row = dict[int, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,40 +78,6 @@ class Precedent:
     situation: Situation
     command: Command
     voice: float = 1.0
-
-
-class Comparisons:
-    """The similarities of groups of actions, cached, as searches meet the same ones again."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Group, int] = {}
-        self._next = count()  # no number is used twice, even after groups were forgotten
-        self._rows: dict[Group, _Row] = {}
-
-    def number(self, group: Group) -> int:
-        """Return a number for a group of candidates."""
-        number = self._numbers.get(group)
-        if number is None:
-            if len(self._numbers) >= CANDIDATE_GROUPS:
-                self._numbers.clear()
-                self._rows.clear()
-            number = self._numbers[group] = next(self._next)
-        return number
-
-    def row(self, recalled: Group) -> _Row:
-        """Return the cached similarities to one recalled action; `like` fills them."""
-        if len(self._rows) >= RECALLED_GROUPS:
-            self._rows.clear()
-        return self._rows.setdefault(recalled, {})
-
-    def like(self, recalled: Group, candidate: Group) -> tuple[float, float]:
-        """Return the similarity of two actions of one frame, in [0, 1], exact and rounded."""
-        (_, mine, done), (_, theirs, repeats) = candidate, recalled
-        if len(mine) != len(theirs):
-            return 0.0, 0.0
-        alike = math.prod(map(_likeness, mine, theirs))
-        alike = float(alike * W.repeat ** max(0, done - repeats))
-        return alike, round(alike, 9)
 
 
 class Panel:
@@ -208,9 +173,7 @@ class _Hearing:
         return self._panel.rarities.get(event.rpartition(":")[0], 1.0)
 
 
-def poll(
-    present: Situation, admissible: Sequence[str] | None, panel: Panel, comparisons: Comparisons
-) -> Poll:
+def poll(present: Situation, admissible: Sequence[str] | None, panel: Panel) -> Poll:
     """Let the precedents vote on the admissible actions.
 
     If `admissible` is None, the candidates are the recalled actions with their entities replaced by
@@ -232,12 +195,12 @@ def poll(
         groups.setdefault((c.frame, tuple(map(part, c.entities)), done.get(c.text, 0)), len(groups))
         for c in commands
     ]
-    of_frame: dict[str, list[_Numbered]] = {}
+    of_frame: dict[str, list[tuple[Group, int]]] = {}
     for group, place in groups.items():
-        of_frame.setdefault(group[0], []).append((place, comparisons.number(group), group))
+        of_frame.setdefault(group[0], []).append((group, place))
     likenesses = [
-        _compared(recalled, of_frame.get(recalled[0], ()), comparisons)
-        for recalled in hearing.recalled
+        Likeness.of((place, _like(one, group)) for group, place in of_frame.get(one[0], ()))
+        for one in hearing.recalled
     ]
     ballots = tuple(
         Ballot(weight, likenesses[group])
@@ -251,28 +214,13 @@ def _group(situation: Situation, view: View, command: Command) -> Group:
     return command.frame, parts, situation.done.get(command.text, 0)
 
 
-#: Place of a group among the candidates, its number in `Comparisons`, and the group.
-_Numbered = tuple[int, int, Group]
-
-
-def _compared(
-    recalled: Group, candidates: Iterable[_Numbered], comparisons: Comparisons
-) -> Likeness:
-    """Return the likeness of the groups with the recalled action's frame."""
-    row = comparisons.row(recalled)
-    pairs, nearest, best = [], list[int](), 0.0
-    for place, number, group in candidates:
-        known = row.get(number)
-        if known is None:
-            known = row[number] = comparisons.like(recalled, group)
-        like, rounded = known
-        if like:
-            pairs.append((place, like))
-            if rounded > best:
-                nearest, best = [place], rounded
-            elif rounded == best > 0:
-                nearest.append(place)
-    return Likeness(tuple(pairs), best, tuple(nearest))
+@lru_cache(maxsize=COMPARISONS)
+def _like(recalled: Group, candidate: Group) -> float:
+    """Return the similarity of two actions of one frame, in [0, 1]."""
+    (_, mine, done), (_, theirs, repeats) = candidate, recalled
+    if len(mine) != len(theirs):
+        return 0.0
+    return float(math.prod(map(_likeness, mine, theirs)) * W.repeat ** max(0, done - repeats))
 
 
 def _likeness(mine: Part, theirs: Part) -> float:

@@ -29,7 +29,7 @@ from ldm.reason import (
 )
 from ldm.reason.clusters import cluster, nearest
 from ldm.reason.entities import Situation, read_situation
-from ldm.reason.entity_votes import Comparisons, Panel, Precedent
+from ldm.reason.entity_votes import Panel, Precedent
 from ldm.reason.page_votes import PagePrecedent, PageWeights
 from ldm.reason.pages import Page, has_lines_of_labels, labels_of, read_call
 from ldm.reason.quote_votes import QuoteWeights
@@ -55,7 +55,6 @@ class OfflineReasoner:
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._precedent = _OncePerTuple(_read)
-        self._comparisons = Comparisons()
         self._panels: dict[int, tuple[Sequence[Recall], Panel]] = {}
         self._pages = _OncePerTuple(_page_precedent)
         self._quotes = _OncePerTuple(
@@ -200,7 +199,7 @@ class OfflineReasoner:
             pages = [self._page(recall) for recall in recalls]
             return page_votes.poll(page, state.admissible, pages, PageWeights())
         present = read_situation(state.goal, state.history.past, state.observation)
-        return entity_votes.poll(present, state.admissible, self._panel(recalls), self._comparisons)
+        return entity_votes.poll(present, state.admissible, self._panel(recalls))
 
     def _followed(
         self, poll: Poll, state: State, recalls: Sequence[Recall], action: str

@@ -40,8 +40,8 @@ class Servers:
         """Return the address of a server from which everything has been removed."""
         address = self.address(name)
         with open_store(address) as store:
-            for collection in store._client.list_collections():
-                store._client.delete_collection(collection.name)
+            for collection in store.client.list_collections():
+                store.client.delete_collection(collection.name)
         shutil.rmtree(snapshot.folder_of(address), ignore_errors=True)
         return address
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from ldm.envs.metadata import BATCH_SIZE, batch_size
-from ldm.errors import LdmError
 from ldm.memory import build
 from ldm.memory.formation import FormationOptions, form_batch, plan_batches, texts_of, tuples_of
 from ldm.reason import PAST_OBSERVATION, Clustering
@@ -152,17 +151,6 @@ class TestForming:
         index = form_batch(plan, REASONER, 0).index
         assert len(index.goal_types) > 1
         assert all(len(goal_type.observation_types) > 1 for goal_type in index.goal_types)
-
-    @pytest.mark.parametrize(
-        "clustering",
-        [Clustering(("a",), (0,)), Clustering(("a",), (0, 0, 0)), Clustering(("a",), (0, 1)),
-         Clustering(("a", "b"), (0, -1)), Clustering(("a", "a"), (0, 1))],
-        ids=["left out", "one too many", "no such type", "negative", "equal names"],
-    )  # fmt: skip
-    def test_clusters_that_are_no_partition_are_refused(self, clustering: Clustering) -> None:
-        (plan,) = plan_batches([trajectory()], FormationOptions())
-        with pytest.raises(LdmError, match="reasoner"):
-            form_batch(plan, Clusters(clustering), 0)
 
     def test_a_type_without_members_does_not_come_into_being(self) -> None:
         (plan,) = plan_batches([trajectory()], FormationOptions())
