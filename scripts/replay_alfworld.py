@@ -20,8 +20,8 @@ from joblib import Parallel, delayed
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
-from ldm.envs.alfworld.conversations import parse
 from ldm.errors import LdmError
+from ldm.interchange.alfworld_conversations import parse
 from ldm.types import Task, Trajectory
 from tools.alfworld.replay import replay_official_games
 

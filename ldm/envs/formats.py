@@ -1,14 +1,13 @@
 """Read trajectory files in our own schema and in other formats, detected from what they hold.
 
-Each environment declares the formats of its own recordings (`ldm.envs.metadata.Metadata.formats`).
-Formats that tools share are plug-ins (entry points `ldm.formats`), which may also write.
+Formats are plug-ins (entry points `ldm.formats`): those of the recordings of one environment, and
+those that tools share, which may also write.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,13 +15,13 @@ from typing import Any, Protocol
 
 from ldm import records, registry
 from ldm.envs.fields import line_object
-from ldm.envs.metadata import metadata_of, registered
+from ldm.envs.metadata import metadata
 from ldm.errors import LdmError, RecordError
 from ldm.records import Problem
 from ldm.text import counted, parse_json, read_bytes, read_lines
 from ldm.types import Origin, Trajectory
 
-#: Entry points of formats that tools share.
+#: Entry points of formats.
 GROUP = "ldm.formats"
 #: Our own schema.
 OWN = "ldm"
@@ -63,10 +62,10 @@ NOTHING = Assumed()
 class Format(Protocol):
     """A module that reads recordings.
 
-    That of an environment has `detect`, and either `read` or, for one trajectory per line,
-    `parse(line, file, number)`. That of tools has all of these members, and may have
-    `write(path, trajectories)` with WRITTEN, the endings of the files that it writes ("" for a
-    folder), and `detect_file(path)` if its files hold no JSON.
+    Instead of `read` it may have `parse(line, file, number)`, for one trajectory per line. It may
+    have `write(path, trajectories)` with WRITTEN, the endings of the files that it writes ("" for a
+    folder); `detect_file(path)` if its files hold no JSON; and ENV, the environment that all its
+    recordings are of, whose data they may need.
     SUFFIXES: endings of its files. SIGN: what identifies them, for messages. HEAD: a pattern in the
     first bytes by which a file is found in a folder, None if it is not.
     """
@@ -91,7 +90,7 @@ def files_below(paths: Iterable[Path]) -> list[Path]:
     Raise LdmError for a path that does not exist, and for a file of another kind.
     """
     files: set[Path] = set()
-    known = tuple(dict.fromkeys([*LINES, *(s for f in _shared().values() for s in f.SUFFIXES)]))
+    known = tuple(dict.fromkeys([*LINES, *(s for f in _formats().values() for s in f.SUFFIXES)]))
     for path in paths:
         if not path.exists():
             raise LdmError(f"{path} does not exist.", "Check the path.")
@@ -121,7 +120,7 @@ def format_of(path: Path) -> str | None:
             if not isinstance(line, Problem):
                 return _format_of(line)
         return None
-    formats = {name: one for name, one in _shared().items() if path.suffix in one.SUFFIXES}
+    formats = {name: one for name, one in _formats().items() if path.suffix in one.SUFFIXES}
     for name, one in formats.items():
         if hasattr(one, "detect_file"):
             return name if one.detect_file(path) else None
@@ -154,7 +153,7 @@ def written_as(path: Path, name: str = "") -> str:
     name: "" for the one that the file's suffix stands for.
     Raise LdmError if there is no such format, or if a file of that name could not be read again.
     """
-    writers = {name: one for name, one in _shared().items() if hasattr(one, "write")}
+    writers = {name: one for name, one in _formats().items() if hasattr(one, "write")}
     endings = {OWN: LINES, **{name: one.WRITTEN for name, one in writers.items()}}
     if not name:
         fitting = (name for name, suffixes in endings.items() if path.suffix in suffixes)
@@ -223,19 +222,16 @@ def looked_for() -> Iterator[str]:
     """Yield, line by line, what identifies each format, and a short example of our own."""
     yield "Looked for:"
     yield f'  {OWN}: "task", "opening" and "steps" in each line'
-    yield from (f"  {name}: {one.SIGN}" for name, one in _shared().items())
-    if own := ", ".join(_modules()):
-        yield f"  and the recordings of environments: {own}"
+    yield from (f"  {name}: {one.SIGN}" for name, one in _formats().items())
     yield "One line of our own format (`ldm validate --schema trajectory` has the rest):"
     yield f"  {_EXAMPLE}"
 
 
 def data_variable(name: str) -> str:
     """Return the environment variable for the data of a format's environment, "" if none."""
-    environments, _ = registered()
-    owners = (metadata_of(env) for env in environments.values())
-    sources = (owner.data for owner in owners if name in owner.formats)
-    return next((source.variable for source in sources if source is not None), "")
+    env = getattr(_formats().get(name), "ENV", "")
+    source = metadata(env).data if env else None
+    return "" if source is None else source.variable
 
 
 def _first_fault(path: Path) -> str:
@@ -248,51 +244,35 @@ def _first_fault(path: Path) -> str:
 
 
 def _format_of(value: Any) -> str | None:
-    if isinstance(value, dict):
-        if {"task", "opening", "steps"} <= value.keys():
-            return OWN
-        # Environments' formats first: they say more than those that tools share.
-        for name in _modules():
-            if _load(name).detect(value):
-                return name
-    return next((name for name, one in _shared().items() if one.detect(value)), None)
+    if isinstance(value, dict) and {"task", "opening", "steps"} <= value.keys():
+        return OWN
+    return next((name for name, one in _formats().items() if one.detect(value)), None)
 
 
 def _recording(path: Path) -> str | None:
     """Return the format that the first bytes of a file look like."""
     head = read_bytes(path, most=HEAD)
-    formats = ((name, one) for name, one in _shared().items() if path.suffix in one.SUFFIXES)
+    formats = ((name, one) for name, one in _formats().items() if path.suffix in one.SUFFIXES)
     return next((name for name, one in formats if one.HEAD and one.HEAD.search(head)), None)
 
 
 def _load(name: str) -> Any:
-    if name in (shared := _shared()):
-        return shared[name]
-    modules = _modules()
-    if name not in modules:
-        known = ", ".join([OWN, *modules, *shared])
-        raise LdmError(f"There is no format {name!r}.", f"Known: {known}.")
-    return importlib.import_module(modules[name])
+    known = _formats()
+    if name not in known:
+        raise LdmError(f"There is no format {name!r}.", f"Known: {', '.join([OWN, *known])}.")
+    return known[name]
 
 
 @cache
-def _shared() -> dict[str, Any]:
-    """Return name → module of the formats that tools share; one that cannot be loaded is absent."""
+def _formats() -> dict[str, Any]:
+    """Return name → module of all formats that can be loaded.
+
+    Those of environments come first: their signs say more than those that tools share.
+    """
     modules = {}
     for name in registry.names({}, GROUP):
         try:
             modules[name] = registry.load(name, {}, GROUP, "format")
         except LdmError:
             continue
-    return modules
-
-
-@cache
-def _modules() -> Mapping[str, str]:
-    """Return format → module of all registered environments, which are looked up once."""
-    environments, _ = registered()
-    return {
-        name: module
-        for env in environments.values()
-        for name, module in metadata_of(env).formats.items()
-    }
+    return dict(sorted(modules.items(), key=lambda one: not hasattr(one[1], "ENV")))

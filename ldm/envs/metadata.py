@@ -142,15 +142,12 @@ class Metadata:
     """What an environment class may declare.
 
     data: its published data. shipped: the splits to use if those data are missing.
-    batch_size: B of LDM², trajectories in a batch. formats: formats of its own recordings, name →
-    dotted name of the module that reads them (`ldm.envs.formats.Format`). extra: packages needed
-    for some uses only.
+    batch_size: B of LDM², trajectories in a batch. extra: packages needed for some uses only.
     """
 
     data: DataSource | None = None
     shipped: ShippedSplits | None = None
     batch_size: int = BATCH_SIZE
-    formats: Mapping[str, str] = field(default_factory=dict)
     extra: Extra | None = None
 
 

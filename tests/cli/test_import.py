@@ -12,8 +12,8 @@ from ldm import records
 from ldm.envs.webshop.environment import OWN_DATA
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
-from tests.envs.webshop.test_episodes import BUY, episode
-from tests.envs.webshop.test_sessions import (
+from tests.interchange.test_webshop_episodes import BUY, episode
+from tests.interchange.test_webshop_sessions import (
     SHIPPED,
     A,
     event,

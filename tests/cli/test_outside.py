@@ -45,7 +45,6 @@ class Depot(EnvironmentBase):
         ),
         shipped=ShippedSplits("demo_learn", "demo_try"),
         batch_size=2,
-        formats={"depot-slips": __name__},
         extra=Extra(("crane-driver",), "high shelves", "pip install crane-driver"),
     )
     default_split = "try"
@@ -82,6 +81,9 @@ def check(path):
 def stack(count: int = 1):
     """Stack crates."""
     print("crate " * count)
+
+
+SUFFIXES, SIGN, HEAD, ENV = (".jsonl",), '"slip"', None, "depot"
 
 
 def detect(line):
@@ -122,6 +124,8 @@ class Clerk(Agent):
             episode.act("fetch")
 '''
 ENTRY_POINTS = """
+[ldm.formats]
+depot-slips = depot_outside
 [ldm.envs]
 depot = depot_outside:Depot
 broken_depot = depot_outside:Nothing
@@ -151,7 +155,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DEPOT_DATA", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(formats, "_modules", formats._modules.__wrapped__)  # nothing is remembered
+    monkeypatch.setattr(formats, "_formats", formats._formats.__wrapped__)  # nothing is remembered
 
 
 @pytest.fixture

@@ -32,13 +32,13 @@ from ldm.runs import Manifest, open_run
 from ldm.text import Problem
 from ldm.types import EpisodeResult, Note, StateActionTuple, Trajectory, Usage
 from tests.agents.deps.test_horizon import small_forest
-from tests.envs.alfworld.test_conversations import line as conversation
 from tests.envs.textcraft.test_tasks import GOOD as LISTED
-from tests.envs.webshop.test_episodes import BUY, episode
-from tests.envs.webshop.test_sessions import A, event, item, purchase, results
 from tests.hostile.stored_formats import caches, memories
 from tests.hostile.subject import IMPORT, VALIDATE, Subject
+from tests.interchange.test_alfworld_conversations import line as conversation
 from tests.interchange.test_otel import ANSWER, CALL, GOAL, HEAT, called, exported
+from tests.interchange.test_webshop_episodes import BUY, episode
+from tests.interchange.test_webshop_sessions import A, event, item, purchase, results
 from tests.test_records import RESULT
 from tests.test_types import TUPLE
 from tests.toy import expert_trajectories

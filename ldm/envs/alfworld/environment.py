@@ -77,7 +77,6 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
             ),
         ),
         shipped=ShippedSplits(explore="demo_explore", test="demo_test"),
-        formats={"alfworld-conversations": "ldm.envs.alfworld.conversations"},
         extra=Extra(
             ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
             purpose="--engine official",

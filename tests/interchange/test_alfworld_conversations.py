@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.alfworld.conversations import detect, parse
+from ldm.interchange.alfworld_conversations import detect, parse
 from ldm.records import Problem
 from ldm.types import Trajectory
 

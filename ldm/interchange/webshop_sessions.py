@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ldm.envs.fields import FieldError, line_object, reward_in, text_in
-from ldm.envs.formats import Assumed
+from ldm.envs.formats import LINES, Assumed
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.catalogue import Files, Product
 from ldm.envs.webshop.pages import Layout, Page, Session, nodes
@@ -26,6 +26,9 @@ from ldm.records import Problem
 from ldm.text import read_lines
 from ldm.types import Step, Task, Trajectory
 
+SUFFIXES = LINES
+SIGN = '"page", "url" and "goal"'
+HEAD = None
 ENV = "webshop"
 SPLIT = "recorded"
 #: The most products that the search engine returns.

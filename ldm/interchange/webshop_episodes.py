@@ -11,12 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 from ldm.envs.fields import FieldError, reward_in, text_in
+from ldm.envs.formats import LINES
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.render import INVALID
-from ldm.envs.webshop.sessions import ENV, SPLIT
+from ldm.interchange.webshop_sessions import ENV, SPLIT
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory, stable_hash
 
+SUFFIXES = LINES
+SIGN = '"instruction", "steps" and "reward"'
+HEAD = None
 _THOUGHT = re.compile(r"think\[(.*?)\]?\s*$", re.DOTALL)
 _LINK = re.compile(r"click\[([A-Z0-9]{10})\]")
 _BOUGHT = "click[buy now]"
