@@ -50,8 +50,7 @@ class PolicyOptions:
     prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
     thought: Annotated[Thought, "Let the model think briefly before each decision"] = "none"
     histories: Annotated[
-        Histories,
-        "Write notes with the decision, or by two calls before it as published",
+        Histories, "Write notes with the decision, or by two calls before it as published"
     ] = "combined"
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[float, "Minimum share of the votes for memory to be sure"] = CERTAINTY

@@ -402,11 +402,7 @@ def _settings(generation: Any) -> str:
 
 
 @memory_app.command("verify")
-def verify(
-    memory: MemoryAt = DEFAULT_MEMORY,
-    env: Env = "",
-    as_json: AsJson = False,
-) -> None:
+def verify(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = False) -> None:
     """Check a memory: counts, hashes, cells, vectors, and the snapshot against Chroma.
 
     It re-embeds 200 texts. The exit status is 1 if anything is wrong.

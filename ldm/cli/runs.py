@@ -100,11 +100,7 @@ def list_runs(
 
 
 @runs_app.command("delete")
-def delete(
-    names: RunNames,
-    runs: RunsAt = DEFAULT_RUNS,
-    yes: Yes = False,
-) -> None:
+def delete(names: RunNames, runs: RunsAt = DEFAULT_RUNS, yes: Yes = False) -> None:
     """Delete recorded runs, with their results, trajectories and model calls.
 
     What depends on a run is listed first. A run that a process is using is not deleted.

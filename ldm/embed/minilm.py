@@ -8,17 +8,18 @@ alone would take longer than most commands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from contextlib import contextmanager
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldm.embed.pieces import cut, joined
-from ldm.embed.threads import one_blas_thread_each
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class MiniLM:
         groups = [cut(text, WINDOW - 2, self._offsets) for text in texts]
         tokens = [self._tokens(piece) for group in groups for piece in group]
         batches = [tokens[start : start + GROUP] for start in range(0, len(tokens), GROUP)]
-        with one_blas_thread_each() as threads:
+        with _one_blas_thread_each() as threads:
             if threads > 1 and len(batches) > 1:
                 with ThreadPoolExecutor(threads) as pool:
                     blocks = list(pool.map(self._forward, batches))
@@ -206,3 +207,24 @@ def _activated(state: Array) -> Array:
         np.maximum(part, np.float32(0), out=part)
         part -= tail
     return state
+
+
+#: The number of numpy's threads belongs to the whole process: setting it locks others out.
+_LIMITED = threading.Lock()
+
+
+@contextmanager
+def _one_blas_thread_each() -> Iterator[int]:
+    """Let numpy compute products with one thread per calling thread; yield its former number."""
+    with _LIMITED:
+        controller = _controller()
+        threads = max((library.num_threads for library in controller.lib_controllers), default=1)
+        with controller.limit(limits=1):
+            yield int(threads)
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")

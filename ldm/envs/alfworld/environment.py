@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from ldm.envs._base import ListedEnvironment, unknown_split, unknown_task
 from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.card import CARD
-from ldm.envs.alfworld.dialect import Dialect, translate
 from ldm.envs.alfworld.fast import EngineState, FastEngine
 from ldm.envs.alfworld.games import (
     FILE,
@@ -23,6 +22,7 @@ from ldm.envs.alfworld.games import (
     read_game,
     scan_split,
 )
+from ldm.envs.alfworld.texts import Dialect, translate
 from ldm.envs.metadata import DataSource, Extra, Metadata, ShippedSplits
 from ldm.errors import LdmError
 from ldm.records import Problem

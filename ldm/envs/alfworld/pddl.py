@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from ldm.envs.alfworld.dialect import Dialect, dialect_of
-from ldm.envs.alfworld.texts import TASK
+from ldm.envs.alfworld.texts import TASK, Dialect, dialect_of
 from ldm.types import stable_hash
 
 Expression: TypeAlias = "str | tuple[Expression, ...]"

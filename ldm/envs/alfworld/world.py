@@ -20,13 +20,7 @@ from dataclasses import dataclass, replace
 
 from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.goals import GoalCompiler
-from ldm.envs.alfworld.pddl import (
-    OWN_RULES,
-    Problem,
-    UnknownRules,
-    read_problem,
-    read_rules,
-)
+from ldm.envs.alfworld.pddl import OWN_RULES, Problem, UnknownRules, read_problem, read_rules
 from ldm.envs.alfworld.texts import BANNER, HELP, TASK, entity_names
 
 #: Facts that no action changes.

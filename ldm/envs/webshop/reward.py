@@ -53,11 +53,7 @@ class Reward:
 
 
 def reward(
-    goal: Goal,
-    product: Product,
-    options: Mapping[str, str],
-    price: float,
-    titles: Titles,
+    goal: Goal, product: Product, options: Mapping[str, str], price: float, titles: Titles
 ) -> Reward:
     """Return the reward for buying `product` with `options` at `price` dollars for this goal."""
     same_query = product.query == goal.product.query

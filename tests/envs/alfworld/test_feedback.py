@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 import pytest
 
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
-from ldm.envs.alfworld.dialect import translate
 from ldm.envs.alfworld.feedback import KINDS, reason
 from ldm.envs.alfworld.games import Game, Skipped, own_games, read_game, scan_split
-from ldm.envs.alfworld.texts import NOTHING
+from ldm.envs.alfworld.texts import NOTHING, translate
 from ldm.envs.alfworld.world import World
 from ldm.errors import LdmError
 from ldm.records import Problem

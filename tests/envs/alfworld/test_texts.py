@@ -2,8 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.envs.alfworld.dialect import Dialect, dialect_of, translate
-from ldm.envs.alfworld.texts import entity_names, goal_of, observation, opening
+from ldm.envs.alfworld.texts import (
+    Dialect,
+    dialect_of,
+    entity_names,
+    goal_of,
+    observation,
+    opening,
+    translate,
+)
 
 
 def test_an_opening_loses_its_banner_and_its_empty_lines() -> None:
