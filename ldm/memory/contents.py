@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +38,10 @@ class Contents:
         columns = self.rows.columns
         return columns.take(~columns.named(self.generation.hidden)).ids
 
-    def with_kinds(self) -> Contents:
-        """Return the contents with a trained kind classifier."""
-        if self.kinds is not None:
-            return self
+    def trained(self) -> KindWeights:
+        """Return the kind classifier, trained if it is not yet."""
         columns = self.rows.columns
-        return replace(self, kinds=kinds_of(columns, columns.named(self.generation.hidden)))
+        return self.kinds or kinds_of(columns, columns.named(self.generation.hidden))
 
     def sources(self) -> frozenset[str]:
         """Return the sources that evaluated tasks must not share (`Task.leak_key`)."""

@@ -226,7 +226,7 @@ def _write_files(place: Path, contents: Contents) -> None:
     for name, table in zip(TABLES, tables, strict=True):
         table.write_ipc(place / name, compression="uncompressed")
     np.save(place / VECTORS, np.asarray(vectors.distinct))
-    (place / KINDS).write_text(records.dumps(contents.with_kinds().kinds), encoding="utf-8")
+    (place / KINDS).write_text(records.dumps(contents.trained()), encoding="utf-8")
     files = {name: _checksum(place / name) for name in (*TABLES, VECTORS, KINDS)}
     manifest = Manifest(FORMAT, contents.generation, contents.batches, files)
     text = records.dumps(manifest).encode()

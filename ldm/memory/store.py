@@ -20,7 +20,6 @@ from ldm import records
 from ldm.errors import MemoryStoreError, RecordError
 from ldm.memory import locks
 from ldm.memory.chroma import collection_of, is_internal, with_store_errors
-from ldm.memory.columns import Vectors
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.directory import chosen_of
@@ -98,20 +97,27 @@ class Store:
             "Build it again with `ldm build-memory DATA --rebuild`.",
         )
 
+    @with_store_errors
     def _read(self, env: str, generation: int | None) -> Contents | None:
         """Read a memory once; return None if the result is incomplete."""
         chosen = chosen_of(self.generations(env), self.location, env, generation)
         number = chosen.number
         batches = tuple(b for b in self.batches(env) if b.generation <= number)
+        builder = ColumnsBuilder(env, chosen.dimension)
         try:
-            rows, vectors = self.rows(env, number, chosen.dimension)
+            vectors = self._vectors(env)
+            stored = [v for v in self._passages(env) if v["generation"] <= number]
+            for one in sorted(stored, key=lambda one: int(one["generation"])):
+                add_passage(builder, one["generation"], one["content"], vectors)
+            columns, of_rows = builder.collected()
         except DAMAGE:
             return None
-        columns = rows.columns
-        complete = len(rows) == chosen.tuples and columns.digest(chosen, batches) == chosen.digest
-        if not complete or {*columns.distinct("batch").values()} != {b.id for b in batches}:
+        digest = columns.digest(chosen, batches)
+        if (len(columns), digest) != (chosen.tuples, chosen.digest):
             return None
-        return Contents(chosen, batches, rows, vectors)
+        if {*columns.distinct("batch").values()} != {b.id for b in batches}:
+            return None
+        return Contents(chosen, batches, Rows(columns), of_rows)
 
     @with_store_errors
     def batches(self, env: str) -> tuple[BatchIndex, ...]:
@@ -263,20 +269,6 @@ class Store:
         for content in ("records", "trajectories", "vectors"):
             if self._collection(env, content) is not None:
                 self.client.delete_collection(_collection_name(env, content))
-
-    @with_store_errors
-    def rows(self, env: str, generation: int, dimension: int) -> tuple[Rows, Vectors]:
-        """Read the n tuples up to `generation`, complete or not, and vectors (n, 2 · dimension).
-
-        Both are ordered as in `Contents`. Raises KeyError if a vector is missing.
-        """
-        builder = ColumnsBuilder(env, dimension)
-        stored = [v for v in self._passages(env) if v["generation"] <= generation]
-        vectors = self._vectors(env)
-        for values in sorted(stored, key=lambda values: int(values["generation"])):
-            add_passage(builder, values["generation"], values["content"], vectors)
-        columns, of_rows = builder.collected()
-        return Rows(columns), of_rows
 
     def _passages(self, env: str) -> Iterator[dict[str, Any]]:
         for page in self._pages(env, "trajectories", PASSAGES, "metadatas"):

@@ -81,8 +81,6 @@ class Roles(dict[str, int]):
         """Assign roles to the goal's words for things, given in their order there."""
         self.things = things
         super().__init__({word: len(things) - i for i, word in reversed(list(enumerate(things)))})
-        #: Entity → its part as long as nothing was done with it: out of view, and in view.
-        self.untouched: dict[Entity, tuple[Part, Part]] = {}
 
 
 def role_of(name: Entity, roles: Mapping[str, int]) -> int:
@@ -192,8 +190,6 @@ class Part(NamedTuple):
 
 #: Nothing beside, nothing joined.
 NONE: frozenset[Any] = frozenset()
-#: Entities without actions whose parts are cached.
-UNTOUCHED = 2_000
 
 #: Sets of (event, …): actions on the goal's things, or the things in view.
 Events = frozenset[tuple[str, int] | tuple[str, int, int]]
@@ -342,20 +338,11 @@ class View:
         """Return the part that `entity` plays here."""
         in_view = entity in self._in_view
         deeds = self._deeds.get(entity)
+        name = name_of(entity)
         if deeds is None:
-            parts = self._roles.untouched.get(entity) or self._untouched(entity)
-            return parts[in_view]
+            return Part(name, role_of(name, self._roles), in_view, False, 0, "", NONE, NONE)
         at_hand = entity in self._at_hand
-        return deeds.part(name_of(entity), self._roles, in_view=in_view, at_hand=at_hand)
-
-    def _untouched(self, entity: Entity) -> tuple[Part, Part]:
-        name, known = name_of(entity), self._roles.untouched
-        role = role_of(name, self._roles)
-        out, present = (Part(name, role, here, False, 0, "", NONE, NONE) for here in (False, True))
-        if len(known) >= UNTOUCHED:
-            known.clear()
-        known[entity] = out, present
-        return out, present
+        return deeds.part(name, self._roles, in_view=in_view, at_hand=at_hand)
 
     @cached_property
     def scene(self) -> frozenset[tuple[str, int]]:
