@@ -441,7 +441,7 @@ def load(owner: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
                 read[name] = parsed(one.hint, value)
         except (LdmError, ValueError) as error:
             raise LdmError(
-                f"{where and where + '.'}{name} takes {takes(one.hint)}, not {_shown(value)}.",
+                f"{where and where + '.'}{name} takes {takes(one.hint)}, not {_quoted(value)}.",
                 "Correct it.",
             ) from error
     return owner(**read)
@@ -485,7 +485,7 @@ def typed(options: type[T], values: Mapping[str, Any], owner: str) -> T:
             read[name] = parsed(known[name].hint, value)
         except ValueError as error:
             raise LdmError(
-                f"{name} of {owner} takes {takes(known[name].hint)}, not {_shown(value)}.",
+                f"{name} of {owner} takes {takes(known[name].hint)}, not {_quoted(value)}.",
                 "Correct that option.",
             ) from error
     try:
@@ -565,7 +565,7 @@ def _check_known(name: str, known: Mapping[str, Any], owner: str) -> None:
         raise unknown(name, list(known), f"{owner} has no option {name!r}.")
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     return repr(value) if isinstance(value, str) else repr(_listed(value))
 
 

@@ -186,16 +186,11 @@ class Policy:
         state, recalls = self._recalled(now, batches)
         return _decision(self._reasoner.act(state, recalls), recalls, now)
 
-    def propose(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
-        """Propose up to `z` actions with confidences, from the memories in `batches` (Eq. 9)."""
-        state, recalls = self._recalled(now, batches)
-        return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
-
     def rank(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Decide on the next action in a search, and propose up to `z` alternatives to it.
 
-        The first proposal is that of `decide`, the others have the confidences of `propose`, both
-        by the reasoner's `searching`, from one recall.
+        The first proposal is that of `decide`, the others have confidences (Eq. 9); both come from
+        the reasoner's `searching` and one recall.
         """
         state, recalls = self._recalled(now, batches)
         reasoner = self._reasoner.searching
@@ -211,8 +206,8 @@ class Policy:
         """Propose the actions that a tree explorer tries (§3.3).
 
         If at least two recalls agree, with a share of `concentration` or more, propose only their
-        action, with confidence 1; otherwise do as `propose`. A concentration above 1 is never
-        reached.
+        action, with confidence 1; otherwise up to `z` with the reasoner's confidences. A
+        concentration above 1 is never reached.
         """
         state, recalls = self._recalled(now, batches)
         agreed = self._reasoner.agree(state, recalls)

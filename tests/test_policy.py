@@ -156,7 +156,7 @@ def test_a_decision_holds_its_action_and_the_ids_it_rests_on(memory: Memory) -> 
 
 
 def test_proposals_are_admissible_and_share_all_confidence(memory: Memory) -> None:
-    proposed = policy(memory).propose(now(), memory.batches_for(GOAL), 2)
+    proposed = policy(memory).branch(now(), memory.batches_for(GOAL), 2, 2)
     assert proposed.action == proposed.proposals[0].action
     assert {p.action for p in proposed.proposals} <= set(now().admissible or ())
     assert sum(p.confidence for p in proposed.proposals) == pytest.approx(1)

@@ -61,11 +61,11 @@ def build_memory(**values: Any) -> None:
     from ldm.run.presets import stage_preset
 
     given = Given(build_memory, values)
-    forming, shown = given.group(Forming), given.group(Output)
-    asked = given.of(Build)
+    forming, printing = given.group(Forming), given.group(Output)
+    values = given.of(Build)
     if forming.preset is not None:
-        asked = merge(Build, stage_preset(forming.preset, asked.get("env", ""), "build"), asked)
-    spec, runtime = load(Build, asked), command_runtime(quiet=shown.quiet)
+        values = merge(Build, stage_preset(forming.preset, values.get("env", ""), "build"), values)
+    spec, runtime = load(Build, values), command_runtime(quiet=printing.quiet)
     if forming.estimate:
         from ldm.run.building import estimate as cost_of
 
@@ -74,9 +74,9 @@ def build_memory(**values: Any) -> None:
     reports = []
     for built in build_each(forming.data, forming.memory, spec, runtime):
         reports.append(_report(built))
-        if not shown.as_json:
+        if not printing.as_json:
             _show(built, forming.memory, spec)
-    if shown.as_json:
+    if printing.as_json:
         output.print_json({"memory": forming.memory, "environments": reports})
 
 

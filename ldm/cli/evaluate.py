@@ -137,18 +137,18 @@ def _prepared(given: Given, variations: Variations, recording: Recording) -> lis
         given.refuse_with_resume(Evaluate)
         _refuse_variations(variations)
         return [evaluations.resume(recording.resume, given.model_changes(), runtime)]
-    asked = given.of(Evaluate)
-    agent = Section.read(asked.pop("agent", ""))
+    options = given.of(Evaluate)
+    agent = Section.read(options.pop("agent", ""))
     agents = tuple(dict.fromkeys(listed_names(agent.name)))
-    asked |= {"agent": agent.options} if agent.given else {}
+    options |= {"agent": agent.options} if agent.given else {}
     if variations.generations is not None:
-        asked["generation"] = variations.numbers()[0]
+        options["generation"] = variations.numbers()[0]
     grid = variations.grid(agents)
     if variations.preset is not None:
         from ldm.run.reproducing import prepare_presets
 
-        return prepare_presets(variations.preset, asked, grid, runtime)
-    return evaluations.prepare_each(asked, grid, runtime)
+        return prepare_presets(variations.preset, options, grid, runtime)
+    return evaluations.prepare_each(options, grid, runtime)
 
 
 def _refuse_variations(variations: Variations) -> None:

@@ -460,9 +460,7 @@ def forget(
       ldm memory forget --sources sessions.jsonl --purge
       ldm memory forget --origin agent --env alfworld
     """
-    from ldm.embed.disk import remove as remove_vectors
     from ldm.memory import Selection, generations, hide, inspect
-    from ldm.memory.purging import purge as remove
 
     if not (trajectories or tasks or sources or origin):
         raise LdmError(
@@ -478,11 +476,7 @@ def forget(
     selection = Selection(ids_given, listed_ids(tasks), named, origin)
     ids = list(selection.of(columns))
     if purge:
-        # The cache first: an interrupted command can be repeated while the tuples are there.
-        if remove_vectors(cache_folder() / EMBEDDINGS) and not as_json:
-            output.say("The cache of vectors was removed; vectors are recomputed when needed.")
-        with output.stages(quiet=as_json) as on_progress:
-            remove(memory, name, ids, on_progress)
+        _erase(memory, name, ids, quiet=as_json)
         newest = generations(memory, name)[-1]
         done = f"{counted(len(ids), 'tuple')} erased: generation {newest.number} recalls "
         done += f"{newest.recallable}."
@@ -498,6 +492,18 @@ def forget(
         output.print_json({"generation": newest.number, "forgotten": ids})
     else:
         output.show(done)
+
+
+def _erase(memory: str, env: str, ids: Sequence[str], *, quiet: bool) -> None:
+    """Erase tuples from all generations, and the cache of vectors."""
+    from ldm.embed.disk import remove as remove_vectors
+    from ldm.memory.purging import purge as remove
+
+    # The cache first: an interrupted command can be repeated while the tuples are there.
+    if remove_vectors(cache_folder() / EMBEDDINGS) and not quiet:
+        output.say("The cache of vectors was removed; vectors are recomputed when needed.")
+    with output.stages(quiet=quiet) as on_progress:
+        remove(memory, env, ids, on_progress)
 
 
 def _sources(

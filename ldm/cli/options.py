@@ -273,10 +273,10 @@ def _described(section: Field, named: str) -> Iterator[tuple[str, str]]:
         yield f"--{section.name}.NAME VALUE", f"See `ldm {section.of.registry} NAME`."
         return
     for name, one in hints(section.of.load(named)).items():
-        shown = _default(one)
+        default = _default(one)
         yield (
             f"--{section.name}.{_dashed(name)}".ljust(NAME_WIDTH),
-            f"{one.description}{shown} ({takes(one.hint)})".strip(),
+            f"{one.description}{default} ({takes(one.hint)})".strip(),
         )
 
 

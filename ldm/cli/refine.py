@@ -75,11 +75,11 @@ def refine(**values: Any) -> None:
         given.refuse_with_resume(Refine)
         recorded = refinement.resume(recording.resume, given.model_changes(), runtime)
     else:
-        asked = given.of(Refine)
+        options = given.of(Refine)
         if exploration.preset is not None:
-            env = Refine(env=asked.get("env", "")).env.name
-            asked = merge(Refine, stage_preset(exploration.preset, env, "refine"), asked)
-        recorded = refinement.prepare(load(Refine, asked), runtime, dry_run=dry_run)
+            env = Refine(env=options.get("env", "")).env.name
+            options = merge(Refine, stage_preset(exploration.preset, env, "refine"), options)
+        recorded = refinement.prepare(load(Refine, options), runtime, dry_run=dry_run)
     results = []
     for result in refinement.rounds(recorded, runtime, dry_run=dry_run):
         _show(result, as_json=recording.as_json)

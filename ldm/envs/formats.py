@@ -127,10 +127,10 @@ def format_of(path: Path) -> str | None:
     value = parse_json(read_bytes(path), str(path))
     if isinstance(value, Problem):
         return _recording(path)
-    found = _format_of(value)
-    if found is None and isinstance(value, list) and value:
-        found = _format_of(value[0])
-    return found if found in formats else None
+    detected = _format_of(value)
+    if detected is None and isinstance(value, list) and value:
+        detected = _format_of(value[0])
+    return detected if detected in formats else None
 
 
 def read(path: Path, name: str, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
@@ -196,12 +196,12 @@ def read_all(
     problems: list[Problem] = []
     unknown = 0
     for path in files_below(paths):
-        found = name or format_of(path)
-        if found is None:
+        detected = name or format_of(path)
+        if detected is None:
             message(f"{path}: no trajectories; skipped{_first_fault(path)}")
             unknown += 1
             continue
-        for record in read(path, found, replace(assumed, data=data(found) or assumed.data)):
+        for record in read(path, detected, replace(assumed, data=data(detected) or assumed.data)):
             if not isinstance(record, Problem):
                 trajectories.append(record)
             elif strict:

@@ -113,7 +113,7 @@ class _Practice:
 
     @property
     def trajectories(self) -> tuple[str, ...]:
-        return _kept(self.judgements)
+        return _accepted(self.judgements)
 
 
 class _Gate:
@@ -139,7 +139,7 @@ class _Gate:
         improved, compared = self._judged_together(trials, alone, practice)
         judgements = (*practice.judgements, *improved)
         comparisons = (*practice.comparisons, *compared)
-        rows, end = _kept_rows(left, practice, improved, base), base
+        rows, end = _accepted_rows(left, practice, improved, base), base
         if rows:
             end = self._whole(trials, practice, improved)
             lost = fmean(one.score for one in base) - fmean(one.score for one in end)
@@ -195,23 +195,23 @@ class _Gate:
         plain = bool(self._candidates.plain)
         narrower = [(PLAIN, Remembered(plain=True))] * plain
         for stage, how in (*narrower, (NARROW, Remembered(NEARBY, plain))):
-            kept = _remembered(tested)
-            left = [kind for kind in left if kind not in kept]
-            kinds, tasks = {**kept, **dict.fromkeys(left, how)}, self._of_kinds(left)
+            practised = _remembered(tested)
+            left = [kind for kind in left if kind not in practised]
+            kinds, tasks = {**practised, **dict.fromkeys(left, how)}, self._of_kinds(left)
             again = self._play(self._trials, stage, known, kinds, tasks)
             results |= {one.task: one for one in again}
             tested += self._compared(left, how, base, results)
-        kept = _remembered(tested)
+        practised = _remembered(tested)
         refused = {
             one.kind: f"goals of kind {one.kind} {one.unproven} with its practice"
             for one in tested
-            if one.kind not in kept
+            if one.kind not in practised
         }
         return _Practice(
             tuple(replace(one, refused=refused.get(kind_of[one.task], "")) for one in episodes),
             tuple(tested),
             played,
-            tuple(results[one.task] if kind_of[one.task] in kept else one for one in base),
+            tuple(results[one.task] if kind_of[one.task] in practised else one for one in base),
         )
 
     def _compared(
@@ -246,7 +246,7 @@ class _Gate:
             )
             for way in ways
         ]
-        pairs = [(way, task) for way in _kept(judgements) for task in neighbours[way]]
+        pairs = [(way, task) for way in _accepted(judgements) for task in neighbours[way]]
         items = [Trial(number, task, (way,)) for number, (way, task) in enumerate(pairs)]
         scores = {one.task: one.score for one in base}
         gains: dict[str, list[float]] = {trajectory: [] for trajectory in neighbours}
@@ -278,7 +278,7 @@ class _Gate:
         tasks = self._of_kinds({task.kind for task in self._tasks if task.id in passed})
         if not tasks:
             return alone, ()
-        known = (*practice.trajectories, *_kept(alone))
+        known = (*practice.trajectories, *_accepted(alone))
         played = self._play(trials, TOGETHER, known, practice.kinds, tasks)
         results = {one.task: one for one in played}
         before = [one for one in practice.now if one.task in results]
@@ -298,11 +298,13 @@ class _Gate:
         In other trials refused candidates were part of the memory and helped to tell the kinds of
         goals apart, and practice of one kind may be recalled for goals of another.
         """
-        kinds, kept = practice.kinds, (*practice.trajectories, *_kept(improved))
+        kinds, trajectories = practice.kinds, (*practice.trajectories, *_accepted(improved))
         usual = all(how == Remembered() for how in kinds.values())
-        if usual and kept == tuple(t for one in practice.judgements for t in one.trajectories):
+        if usual and trajectories == tuple(
+            t for one in practice.judgements for t in one.trajectories
+        ):
             return practice.played
-        return self._play(trials, WHOLE, kept, kinds)
+        return self._play(trials, WHOLE, trajectories, kinds)
 
 
 def _episodes(rows: Iterable[IndexedTuple]) -> list[Judgement]:
@@ -317,7 +319,7 @@ def _likeness(text: str, other: str) -> float:
     return (words & others).total() / max(1, (words | others).total())
 
 
-def _kept(judgements: Iterable[Judgement]) -> tuple[str, ...]:
+def _accepted(judgements: Iterable[Judgement]) -> tuple[str, ...]:
     """Return the trajectories that are not refused."""
     return tuple(way for one in judgements if not one.refused for way in one.trajectories)
 
@@ -329,7 +331,7 @@ def _remembered(comparisons: Iterable[Comparison]) -> dict[str, Remembered]:
     }
 
 
-def _kept_rows(
+def _accepted_rows(
     candidates: Candidates,
     practice: _Practice,
     improved: Iterable[Judgement],

@@ -20,6 +20,7 @@ from ldm import records
 from ldm.errors import MemoryStoreError, RecordError
 from ldm.memory import locks
 from ldm.memory.chroma import collection_of, is_internal, with_store_errors
+from ldm.memory.columns import Vectors
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.directory import chosen_of
@@ -62,12 +63,12 @@ class Store:
     @with_store_errors
     def complete(self) -> dict[str, tuple[Generation, ...]]:
         """Return the complete generations by environment, sorted, oldest first."""
-        found = {}
+        by_env = {}
         for collection in self.client.list_collections():
             metadata = collection.metadata or {}
             if metadata.get("ldm") == "records":
-                found[str(metadata["env"])] = self._generations(self._current(collection))
-        return {env: found[env] for env in sorted(found) if found[env]}
+                by_env[str(metadata["env"])] = self._generations(self._current(collection))
+        return {env: by_env[env] for env in sorted(by_env) if by_env[env]}
 
     @with_store_errors
     def generations(self, env: str) -> tuple[Generation, ...]:
@@ -97,34 +98,27 @@ class Store:
             "Build it again with `ldm build-memory DATA --rebuild`.",
         )
 
-    @with_store_errors
     def _read(self, env: str, generation: int | None) -> Contents | None:
         """Read a memory once; return None if the result is incomplete."""
         chosen = chosen_of(self.generations(env), self.location, env, generation)
         number = chosen.number
         batches = tuple(b for b in self.batches(env) if b.generation <= number)
-        builder = ColumnsBuilder(env, chosen.dimension)
         try:
-            vectors = self._vectors(env)
-            stored = [v for v in self._passages(env) if v["generation"] <= number]
-            for one in sorted(stored, key=lambda one: int(one["generation"])):
-                add_passage(builder, one["generation"], one["content"], vectors)
-            columns, of_rows = builder.collected()
+            rows, vectors = self.rows(env, number, chosen.dimension)
         except DAMAGE:
             return None
-        digest = columns.digest(chosen, batches)
-        if (len(columns), digest) != (chosen.tuples, chosen.digest):
+        columns = rows.columns
+        complete = len(rows) == chosen.tuples and columns.digest(chosen, batches) == chosen.digest
+        if not complete or {*columns.distinct("batch").values()} != {b.id for b in batches}:
             return None
-        if {*columns.distinct("batch").values()} != {b.id for b in batches}:
-            return None
-        return Contents(chosen, batches, Rows(columns), of_rows)
+        return Contents(chosen, batches, rows, vectors)
 
     @with_store_errors
     def batches(self, env: str) -> tuple[BatchIndex, ...]:
         """List the complete batches by id, those of an unfinished generation included."""
         collection = self._collection(env, "records")
-        found = _records(collection, "batch", BatchIndex) if collection else []
-        return tuple(sorted(found, key=lambda batch: batch.id))
+        batches = _records(collection, "batch", BatchIndex) if collection else []
+        return tuple(sorted(batches, key=lambda batch: batch.id))
 
     @with_store_errors
     def embedder(self, env: str) -> str:
@@ -270,6 +264,20 @@ class Store:
             if self._collection(env, content) is not None:
                 self.client.delete_collection(_collection_name(env, content))
 
+    @with_store_errors
+    def rows(self, env: str, generation: int, dimension: int) -> tuple[Rows, Vectors]:
+        """Read the n tuples up to `generation`, complete or not, and vectors (n, 2 · dimension).
+
+        Both are ordered as in `Contents`. Raises KeyError if a vector is missing.
+        """
+        builder = ColumnsBuilder(env, dimension)
+        stored = [v for v in self._passages(env) if v["generation"] <= generation]
+        vectors = self._vectors(env)
+        for values in sorted(stored, key=lambda values: int(values["generation"])):
+            add_passage(builder, values["generation"], values["content"], vectors)
+        columns, of_rows = builder.collected()
+        return Rows(columns), of_rows
+
     def _passages(self, env: str) -> Iterator[dict[str, Any]]:
         for page in self._pages(env, "trajectories", PASSAGES, "metadatas"):
             yield from page["metadatas"]
@@ -322,10 +330,9 @@ class Store:
 
     def _current(self, collection: Any) -> Any:
         """Return the collection; raise MemoryStoreError if it has another format."""
-        if (found := (collection.metadata or {}).get("format")) != FORMAT:
+        if (version := (collection.metadata or {}).get("format")) != FORMAT:
             raise MemoryStoreError(
-                f"The memory at {self.location} has format {found}, and this version of ldm reads "
-                f"format {FORMAT}.",
+                f"The memory at {self.location} has format {version}; this ldm reads {FORMAT}.",
                 "Build it again in a new directory with `ldm build-memory DATA`.",
             )
         return collection

@@ -129,7 +129,7 @@ def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> 
         possible = None if options.get("histories") == "paper" else place.admissible[at]
         now = Observed(goal, past, observation, possible, memo, steps_left=50 - at)
         z = proposals if at == number else 1
-        memo = policy.propose(now, policy.batches(goal), z).memo
+        memo = policy.branch(now, policy.batches(goal), z, 2).memo
     return list(model(reasoner).prompts[-1])
 
 

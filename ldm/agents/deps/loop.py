@@ -8,7 +8,7 @@ planner answers with its next plan.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -197,13 +197,14 @@ class Loop:
                 ],
             )
 
+        return self._ask_planner(prompt, self.options.plan)
+
+    def _ask_planner(
+        self, prompt: Callable[[View], list[Message]], most: int, stop: Sequence[str] = ()
+    ) -> str:
+        sampling, turns = self._sampling, len(self.turns)
         completion, self._view = ask(
-            self.planner,
-            prompt,
-            self._view,
-            len(self.turns),
-            sampling=self._sampling,
-            max_tokens=self.options.plan,
+            self.planner, prompt, self._view, turns, sampling=sampling, max_tokens=most, stop=stop
         )
         return completion.text
 
@@ -254,16 +255,7 @@ class Loop:
                 scene=shortened(scene, view.width),
             )
 
-        completion, self._view = ask(
-            self.planner,
-            prompt,
-            self._view,
-            len(self.turns),
-            sampling=self._sampling,
-            max_tokens=NEXT,
-            stop=("\nScene:", "\nSuccess:"),
-        )
-        return completion.text
+        return self._ask_planner(prompt, NEXT, ("\nScene:", "\nSuccess:"))
 
     def _program(self) -> None:
         """Ask for a program once, and run it (Code as Policies)."""
