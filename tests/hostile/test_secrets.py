@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import ldm.text
 from ldm.llm.service import Connection
-from ldm.memory.exchange import export
+from ldm.memory.packs import export_pack
 from ldm.records import dumps, loads, write
 from ldm.text import MARK, guard
 from ldm.types import Note
@@ -185,7 +185,7 @@ MEMORY_COMMANDS = (
     "memory search goal observation --memory URL --env toy",
     "memory export out.ldmpack --memory URL --env toy",
     "memory rollback 0 --yes --memory URL --env toy",
-    "memory import sound.jsonl --memory URL",
+    "memory import sound.ldmpack --memory URL",
     "build-memory sound.trajectories.jsonl --memory URL",
     "eval --env tests.toy:ToyEnv --agent ldm --memory URL --limit 1",
     "refine --env tests.toy:ToyEnv --memory URL",
@@ -203,7 +203,7 @@ def sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("ldm.memory.snapshot.CACHE", tmp_path / "cache")
     write(tmp_path / "sound.trajectories.jsonl", expert_trajectories()[:4])
     small_memory(tmp_path).rename(tmp_path / "sound")
-    export(str(tmp_path / "sound"), "toy", tmp_path / "sound.jsonl")
+    export_pack(str(tmp_path / "sound"), "toy", tmp_path / "sound.ldmpack")
     return tmp_path
 
 
