@@ -28,10 +28,10 @@ GROUP = "ldm.commands"
 
 
 class PluggedGroup(TyperGroup):
-    """A group of commands to which plug-ins add theirs; each is loaded when it is asked for."""
+    """A group of commands that plug-ins can extend; each is loaded on first use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the own commands, and then of the plug-ins'."""
+        """Return the names of the group's own commands, followed by those of plug-ins."""
         prefix = _prefix(ctx)
         names = (name.removeprefix(prefix) for name in _announced() if name.startswith(prefix))
         return list(
@@ -39,14 +39,14 @@ class PluggedGroup(TyperGroup):
         )
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name, or None."""
+        """Return the command called `name`, or None."""
         own = super().get_command(ctx, cmd_name)
         if own is not None or _prefix(ctx) + cmd_name not in _announced():
             return own
         return _command(_prefix(ctx) + cmd_name, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return a command and what follows its name; for a misspelt name, suggest those meant."""
+        """Return a command and its arguments; for a misspelt name, suggest similar ones."""
         try:
             return super().resolve_command(ctx, args)
         except typer.TyperException as error:
@@ -82,7 +82,7 @@ def _command(entry_point: str, name: str) -> Any:
 
 
 def _broken(error: LdmError) -> Any:
-    """Return a command that raises the error: other commands and their help still work."""
+    """Return a command that raises the error, so that other commands and their help still work."""
 
     def command() -> None:
         raise error
@@ -92,7 +92,7 @@ def _broken(error: LdmError) -> Any:
 
 
 INTERRUPTED = 130
-#: Command → where it is defined, and its line in `ldm --help`. A Typer is a group of commands.
+#: Command → its definition and its line in `ldm --help`. A Typer is a group of commands.
 COMMANDS = {
     "demo": ("ldm.cli.demo:demo", "Build, refine and evaluate on what ships with ldm."),
     "build-memory": ("ldm.cli.build:build_memory", "Form a memory from trajectories."),
@@ -122,7 +122,7 @@ class LazyGroup(PluggedGroup):
         return [*COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, imported now; None if there is none of this name."""
+        """Import and return a command, or None if the name is unknown."""
         if cmd_name in COMMANDS:
             return as_command(cmd_name, COMMANDS[cmd_name][0])
         return super().get_command(ctx, cmd_name)
@@ -209,7 +209,7 @@ def ldm(
 
 
 def main() -> None:
-    """Run the command line; whatever happens, the user gets a plain message and an exit status.
+    """Run the command line; on any error, print a plain message and set the exit status.
 
     0: done. 1: an error that the message explains. 2: wrong usage. 130: interrupted.
     """

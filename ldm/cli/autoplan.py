@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Repetition:
-    """How often plans are optimised, with which settings, and on what they are evaluated."""
+    """The repeats and settings of optimisations, and the evaluation of their plans."""
 
     data: Annotated[Path | None, DATA] = None
     iterations: Annotated[
@@ -49,7 +49,7 @@ class Repetition:
     ] = False
 
     def evaluation(self) -> PlanEvaluation | None:
-        """Return on what plans are evaluated. Raises LdmError for options that do not fit."""
+        """Return how the plans are evaluated. Raises LdmError for options that do not fit."""
         from ldm.run.plan_scores import PlanEvaluation
 
         if self.evaluate is None:
@@ -121,7 +121,7 @@ def _show(result: OptimisedPlans, *, as_json: bool) -> None:
 
 
 def _show_plan(result: OptimisedPlan, *, error: bool) -> None:
-    """Print how one plan came about, and the plan."""
+    """Print the history of one plan, and the plan."""
     plan = result.plan
     rows = [
         (
@@ -143,7 +143,7 @@ def _show_plan(result: OptimisedPlan, *, error: bool) -> None:
 
 
 def _show_plans(plans: tuple[OptimisedPlan, ...], *, error: bool) -> None:
-    """Print a line a plan: its success on training tasks by iteration."""
+    """Print one line per plan: its success on training tasks by iteration."""
     rows = [
         (
             one.plan.kind,

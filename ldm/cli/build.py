@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Forming:
-    """Which files become which memory."""
+    """The files that a memory is formed from, and its location."""
 
     data: Annotated[
         list[Path] | None,
@@ -82,7 +82,7 @@ def build_memory(**values: Any) -> None:
 
 @dataclass(frozen=True)
 class Selection(Output):
-    """Which trajectories are taken from which files, and where they go."""
+    """The files to read, the trajectories to take, and the destination."""
 
     files: Annotated[list[Path], Option("Files or folders.", argument="FILE...")] = ()  # type: ignore[assignment]
     out: Annotated[
@@ -107,7 +107,7 @@ class Selection(Output):
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What recordings that do not say it are taken for (`ldm.Assumed`)."""
+    """Values for recordings that do not state them (`ldm.Assumed`)."""
 
     env: Annotated[str, Option("Environment of recordings that name none.", TRAJECTORIES)] = ""
     kind: Annotated[str, Option("Task kind of these recordings.", TRAJECTORIES)] = ""
@@ -151,7 +151,7 @@ def import_files(**values: Any) -> None:
         raise LdmError("--min-reward and --score are from 0 to 1.", "Correct it.")
     if selection.limit is not None and selection.limit < 1:
         raise LdmError("--limit is 1 or more.", "Leave it out for all trajectories.")
-    written_as(selection.out, selection.to or "")  # before much is read
+    written_as(selection.out, selection.to or "")  # fail before reading much
     folders: list[str] = []
 
     def data(name: str) -> str | None:
@@ -187,11 +187,11 @@ def _show_imported(
 ) -> None:
     """Print what was imported.
 
-    counts: trajectories that were read, and those rewarded enough. folders: data that were at hand.
+    counts: trajectories read, and those with a sufficient reward. folders: available data.
     """
     read, rewarded = counts
     kinds = Counter(f"{t.task.env} {t.task.kind}".strip() for t in imported)
-    # Of those nothing is recorded that followed an action.
+    # Such recordings hold no observation after an action.
     blind = sum(not any(step.observation for step in t.steps) for t in imported)
     if selection.as_json:
         report = {

@@ -102,7 +102,7 @@ def _print(entries: dict[str, dict[str, Any]], as_json: bool) -> None:
 
 
 def _print_options(defaults: Mapping[str, Any], meanings: Mapping[str, str]) -> None:
-    """Print a line an option: its default and what it does."""
+    """Print one line per option: its default and its meaning."""
     output.show("  options:")
     for name, value in defaults.items():
         meaning = f": {meanings[name]}" if name in meanings else ""
@@ -126,9 +126,9 @@ def _entries(
     describe: Callable[[Any], dict[str, Any]],
     only: str,
 ) -> dict[str, dict[str, Any]]:
-    """Return name → description; a class that cannot be loaded says why and hides no other.
+    """Return name → description; for a class that cannot be loaded, the reason.
 
-    known: name → class. only: the one that is described, which has to be loaded; "" for all.
+    known: name → class. only: the only one to describe, which must be loadable; "" for all.
     """
     entries: dict[str, dict[str, Any]] = {}
     if only:
@@ -154,7 +154,7 @@ def _entries(
 
 
 def _published(agent: Any, cards: Mapping[str, Card]) -> dict[str, dict[str, Any]]:
-    """Return what options that are None stand for, as it differs between environments."""
+    """Return the published values by environment of options that are None by default."""
     options = [option.name for option in fields(agent.Options)]
     values = {
         option: {
@@ -168,7 +168,7 @@ def _published(agent: Any, cards: Mapping[str, Card]) -> dict[str, dict[str, Any
 
 
 def _defaults(options: type[Any]) -> dict[str, Any]:
-    """Return option → default as a JSON value; as text where JSON has no such value."""
+    """Return option → default as a JSON value, or as text if JSON has no such value."""
     defaults = {}
     for field in fields(options):
         value = field.default

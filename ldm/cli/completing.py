@@ -1,7 +1,7 @@
 """Values that the shell completes: names of environments, agents, splits, kinds and runs.
 
-A completion has to be there at once: what takes long to import is not asked. Whatever goes wrong,
-nothing is completed.
+Completion must be instant, so nothing that is slow to import is used. After any error, nothing is
+completed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Completion = Callable[[typer.Context, str], list[str]]
 
 
 def _completing(names: Callable[[typer.Context], Iterable[str]]) -> Completion:
-    """Return a completion from what returns all names; in a list "a,b" the last is completed."""
+    """Return a completer for these names; in a comma-separated list complete the last one."""
 
     @wraps(names)
     def complete(context: typer.Context, incomplete: str) -> list[str]:

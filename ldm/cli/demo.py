@@ -61,7 +61,7 @@ def _commands(env: str, folder: Path, per_kind: int, limit: int) -> Iterator[lis
 
 
 def _splits(env: str) -> tuple[str, str]:
-    """Return what is explored and what is evaluated."""
+    """Return the split to explore and the split to evaluate."""
     from ldm.envs.metadata import metadata
 
     shipped = metadata(env).shipped

@@ -1,4 +1,4 @@
-"""What environment variables say: where models, data and caches are. Read here and nowhere else."""
+"""The environment variables for models, data and caches; no other module reads them."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def runtime(
 
 
 def cache_folder() -> Path:
-    """Return where ldm keeps what it can make again."""
+    """Return the folder for data that ldm can recreate."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ldm"
 
 
 def data_folder(env: str) -> str | None:
-    """Return the data folder of environment `env`, None where its variable is not set."""
+    """Return the data folder of environment `env`, or None if its variable is not set."""
     from ldm.envs.metadata import metadata
 
     source = metadata(env).data
@@ -84,9 +84,9 @@ def model_names() -> dict[str, str]:
 
 
 def connection() -> Connection:
-    """Return where the environment variables say that models are.
+    """Return the model server that the environment variables name.
 
-    Raises LdmError where they say nothing, or what cannot be sent.
+    Raises LdmError if they name none, or if a value cannot be sent.
     """
     from ldm.llm.service import Connection
 
@@ -103,7 +103,7 @@ def connection() -> Connection:
 
 
 def _key(variable: str) -> str:
-    """Return the key that a variable holds. Raises LdmError where it cannot be sent."""
+    """Return the key that a variable holds. Raises LdmError if it cannot be sent."""
     key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable() or " " in key:
         raise LdmError(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variations:
-    """Which evaluations are made of one: further generations, a control, a sweep, repeats."""
+    """The variations of an evaluation: further generations, a control, a sweep, repeats."""
 
     preset: Annotated[
         str | None, Option("Published table, or your own file; see `ldm presets`.", TASKS)
@@ -70,7 +70,7 @@ class Variations:
     ] = None
 
     def numbers(self) -> list[int | None]:
-        """Return the memory generations, the last one named first; None is the newest."""
+        """Return the memory generations, the last given one first; None is the newest."""
         names = listed_names(self.generations or "newest") or ("newest",)
         for name in names:
             if name != "newest" and not name.isdecimal():
@@ -129,7 +129,7 @@ def evaluate(**values: Any) -> None:
 
 
 def _prepared(given: Given, variations: Variations, recording: Recording) -> list[Evaluation]:
-    """Return the evaluations to play: a recorded one, the rows of presets, or new ones."""
+    """Return the evaluations to run: a recorded one, the rows of presets, or new ones."""
     from ldm.run import evaluate as evaluations
 
     runtime = recording.runtime()
@@ -152,7 +152,7 @@ def _prepared(given: Given, variations: Variations, recording: Recording) -> lis
 
 
 def _refuse_variations(variations: Variations) -> None:
-    """Raise LdmError for what cannot be added to a recorded run."""
+    """Raise LdmError for options that cannot be added to a recorded run."""
     for name in ("preset", "generations", "control", "sweep"):
         if getattr(variations, name) is not None:
             raise LdmError(
@@ -198,7 +198,7 @@ def show_reports(
 ) -> None:
     """Print the reports of each evaluation, on standard output or as JSON.
 
-    presets: what the runs of each remember of theirs. Raises LdmError where no episode counts.
+    presets: the preset records of each report's runs. Raises LdmError if no episode counts.
     """
     from ldm.run import published
     from ldm.run.results import HEADINGS, as_json_group, lines, rows
@@ -236,7 +236,7 @@ def show_side_by_side(reports: Sequence[Report], *, error: bool) -> None:
 
 
 def check_output(path: Path | None) -> None:
-    """Raise LdmError, before anything is played, where no table can be written to a file."""
+    """Raise LdmError, before any episode starts, if no table can be written to a file."""
     if path is not None:
         from ldm.run.tables import check_table
 
@@ -244,7 +244,7 @@ def check_output(path: Path | None) -> None:
 
 
 def write_output(reports: Sequence[Report], path: Path | None) -> None:
-    """Write a row an episode to a file, where one is named, and say so."""
+    """Write one row per episode to the file, if one is named, and report it."""
     if path is not None:
         from ldm.run.tables import write_table
 

@@ -1,4 +1,4 @@
-"""`ldm judge`: what a language model says of the answers of a finished evaluation."""
+"""`ldm judge`: let a language model judge the answers of a finished evaluation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judging(Spec):
-    """Which run is judged, by which model."""
+    """The run to judge, and the judging model."""
 
     name: Annotated[
         str,

@@ -1,7 +1,7 @@
-"""What is seen of episodes while they are played: a live display, or a line each.
+"""The progress of running episodes: a live display, or one line each.
 
-Both go to standard error. The numbers are those of the episodes so far; an interval is Wilson's,
-which takes no time, and may differ a little from that of the table in the end.
+Both go to standard error. The numbers are those of the episodes so far; intervals are Wilson's,
+which are fast to compute and may differ slightly from those of the final table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ldm.types import EpisodeResult
 
 @dataclass
 class Tally:
-    """What episodes came to so far."""
+    """The results of the episodes so far."""
 
     playing: Playing
     started: float = field(default_factory=time.monotonic)
@@ -31,7 +31,7 @@ class Tally:
     tokens: int = 0
 
     def add(self, result: EpisodeResult) -> None:
-        """Count one more episode; one that ended in an error is a failure."""
+        """Count one more episode; an error counts as a failure."""
         self.done += 1
         self.errors += result.end == "error"
         self.solved += result.success and result.end != "error"
@@ -40,13 +40,13 @@ class Tally:
 
     @property
     def running(self) -> int:
-        """How many are played at this moment."""
+        """The number of episodes in progress."""
         return min(self.playing.workers, self.playing.total - self.done)
 
     def left(self, now: float) -> float | None:
-        """Return the seconds that the rest will take at the pace so far; None before there is one.
+        """Return the estimated seconds for the rest, or None before the first episode ends.
 
-        What was recorded before took no time now.
+        Episodes that were recorded before take no time now.
         """
         played = self.done - self.playing.recorded
         if played <= 0 or self.done >= self.playing.total:
@@ -74,7 +74,7 @@ class Tally:
         return ", ".join(words)
 
     def progress(self, now: float) -> str:
-        """Return how far all of it is."""
+        """Return the overall progress."""
         left = self.left(now)
         rest = "" if left is None else f", about {duration(left)} left"
         return f"{self.done} of {self.playing.total} done, {self.running} running{rest}"
@@ -93,7 +93,7 @@ def _short(count: int) -> str:
 
 @contextmanager
 def lines(playing: Playing, say: Callable[[str], None]) -> Iterator[OnEpisode]:
-    """Print a line an episode; say: prints it. What was recorded before is one line."""
+    """Print one line per episode with `say`; those recorded before share one line."""
     tally = Tally(playing)
     width = len(str(playing.total))
     heart = Heartbeat(lambda now: f"{playing.label}: {tally.progress(now)}", say)
@@ -115,14 +115,14 @@ def lines(playing: Playing, say: Callable[[str], None]) -> Iterator[OnEpisode]:
 
 
 def outcome(result: EpisodeResult) -> str:
-    """Return what became of an episode in a word or two."""
+    """Return the outcome of an episode in a word or two."""
     if result.end == "error":
         return f"error: {result.error.strip().splitlines()[-1][:100] if result.error else ''}"
     return "solved" if result.success else f"score {result.score:.2f}" if result.score else "failed"
 
 
 def view(tally: Tally, now: float) -> output.View:
-    """Return what a display shows: the bar with the time left, and the figures."""
+    """Return the content of the display: the bar with the time left, and the figures."""
     playing, left = tally.playing, tally.left(now)
     time_left = "" if left is None else f", {duration(left)} left"
     return output.View(
@@ -136,7 +136,7 @@ def view(tally: Tally, now: float) -> output.View:
 
 @contextmanager
 def episodes(playing: Playing) -> Iterator[OnEpisode]:
-    """Show episodes on standard error while they are played, as it suits what that is."""
+    """Show running episodes on standard error, live if that is a terminal."""
     if output.on_terminal():
         tally = Tally(playing)
         with output.live(lambda: view(tally, time.monotonic())):

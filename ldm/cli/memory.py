@@ -499,7 +499,7 @@ def _erase(memory: str, env: str, ids: Sequence[str], *, quiet: bool) -> None:
     from ldm.embed.disk import remove as remove_vectors
     from ldm.memory.purging import purge as remove
 
-    # The cache first: an interrupted command can be repeated while the tuples are there.
+    # The cache first: an interrupted command can be repeated as long as the tuples exist.
     if remove_vectors(cache_folder() / EMBEDDINGS) and not quiet:
         output.say("The cache of vectors was removed; vectors are recomputed when needed.")
     with output.stages(quiet=quiet) as on_progress:

@@ -1,8 +1,8 @@
 """The command line of the options tree: each field of a spec is an option, each section is open.
 
 `@offers(Evaluate, …)` gives a command an option for every field that has an `Option`; options of
-sections, such as --agent.k, are read by `SpecCommand`. `Given` holds what was given, and nothing
-else, as the nested values that `ldm.config.load` reads.
+sections, such as --agent.k, are read by `SpecCommand`. `Given` holds only the values that were
+given, nested as `ldm.config.load` reads them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NAME_WIDTH = 30
 HELP_ALL = "--help-all"
 #: Ends the heading of options that --help leaves out.
 RARE = " (rare)"
-#: The parameter of a command that holds Typer's context, and what the context holds for us.
+#: The parameter of a command that holds Typer's context, and our key in that context.
 CONTEXT, SECTIONS = "context", "sections"
 
 
@@ -68,7 +68,7 @@ DATA = Option("Data folder of the environment; default: its variable.", TASKS, p
 
 @dataclass(frozen=True)
 class Output:
-    """What a command prints, and how."""
+    """The options of a command's output."""
 
     quiet: Annotated[
         bool, Option("Print only results and errors.", RUNNING, flags=("--quiet", "-q"))
@@ -80,7 +80,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Recording(Output):
-    """Where an experiment is recorded and how it runs; nothing of it changes a result."""
+    """The options for recording and running an experiment; none of them changes a result."""
 
     workers: Annotated[
         int | None, Option("Tasks in parallel; default: cores, or requests in flight.", RUNNING)
@@ -122,7 +122,7 @@ def offers(*owners: type[Any]) -> Callable[[C], C]:
 
 @dataclass(frozen=True)
 class Given:
-    """What the command line gave to a command that `offers` decorates."""
+    """The options given to a command that `offers` decorates."""
 
     command: Callable[..., None]
     values: Mapping[str, Any]
@@ -132,11 +132,11 @@ class Given:
         return merge(owner, self._own(owner), self._sections(owner))
 
     def group(self, owner: type[T]) -> T:
-        """Return a dataclass of options: what was given, and its defaults."""
+        """Return a dataclass of options with the given values and its defaults."""
         return owner(**self._own(owner))
 
     def models(self) -> Section:
-        """Return the given model options, those of environment variables among them."""
+        """Return the given model options, including those of environment variables."""
         return Section.read(self._sections(Evaluate).get("models", {}))
 
     def model_changes(self) -> Section:
@@ -174,9 +174,9 @@ class Given:
     def _sections(
         self, owner: type[Any], variables: Mapping[str, str] | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Return section → option → value, from dotted options and from those short for one.
+        """Return section → option → value, from dotted options and their short forms.
 
-        variables: model options where the command line gives none; default: `model_names`.
+        variables: model options if the command line gives none; default: `model_names`.
         """
         shorts = {
             one.option.path: self.values.get(name)
@@ -343,7 +343,7 @@ def _typer_option(one: Field, option: Option) -> Any:
 
 
 def _metavar(hint: Any) -> str | None:
-    """Return how a value is shown; None leaves choices to Typer."""
+    """Return the placeholder of a value in help; None leaves choices to Typer."""
     kinds = {str: "TEXT", int: "N", float: "X", Path: "PATH", Section: "NAME"}
     if get_origin(hint) is tuple:
         return "A,B"
@@ -413,7 +413,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def confirm(question: str, *, yes: bool) -> None:
     """Ask on a terminal whether to go on.
 
-    yes: do not ask. Raises LdmError where nobody can be asked, typer.Exit where the answer is no.
+    yes: do not ask. Raises LdmError without a terminal, typer.Exit if the user declines.
     """
     if yes:
         return

@@ -1,7 +1,7 @@
 """How commands print: tables, lines, progress bars and JSON. Nothing else in the package prints.
 
-Results go to standard output; everything else, progress included, to standard error. What a goal,
-an observation or a reply holds for a terminal to act on is made visible (`ldm.text`).
+Results go to standard output; everything else, progress included, to standard error. Control
+characters in goals, observations and replies are made visible (`ldm.text`).
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
     from ldm.run.runtime import Advance
 
-#: Wide enough for every table where the output is no terminal: nothing is cut off in a file.
+#: Wide enough for every table if the output is no terminal: nothing is cut off in a file.
 FILE_WIDTH = 160
-#: A column of words may be as narrow as this.
+#: The minimum width of a column of words.
 LEAST = 16
-#: What a table adds to its columns, and between two of them.
+#: Characters that a table adds around its columns, and between two of them.
 BETWEEN_EDGES, BETWEEN_COLUMNS = 2, 3
-#: Seconds between two lines of progress where the output is no terminal.
+#: Seconds between two lines of progress if the output is no terminal.
 BETWEEN = 10.0
 
 
 class Report(Protocol):
-    """Show how far a stage is, with a short word on how it goes."""
+    """Show the progress of a stage, with a short note."""
 
     def __call__(self, stage: str, done: int, total: int, note: str = "") -> None: ...
 
 
 def safe(text: str) -> str:
-    """Return what may be printed of a text: no secret, and nothing that a terminal acts on."""
+    """Return a text without secrets, and with its control characters made visible."""
     return printable(redacted(text))
 
 
@@ -54,7 +54,7 @@ def show(line: str) -> None:
 
 
 def say_all(lines: Iterable[str], *, error: bool = False) -> None:
-    """Print the lines of a result; to standard error where something else is the result."""
+    """Print the lines of a result; to standard error if something else is the result."""
     for line in lines:
         say(line, error=error)
 
@@ -103,7 +103,7 @@ def print_table(
 def _blocks(
     rows: Sequence[Sequence[str]], divisible: Sequence[bool], width: int
 ) -> Iterator[list[int]]:
-    """Yield which columns stand together: those that fit, after the first, with numbers whole.
+    """Yield groups of columns that fit side by side after the first, with numbers whole.
 
     rows: the columns' names first.
     """
@@ -120,15 +120,14 @@ def _blocks(
 
 
 def _least(rows: Sequence[Sequence[str]], i: int, divisible: Sequence[bool]) -> int:
-    """Return how narrow a column may be: words may be divided, numbers may not."""
+    """Return the minimum width of a column: words may be divided, numbers may not."""
     return min(LEAST if divisible[i] else FILE_WIDTH, max(len(row[i]) for row in rows))
 
 
 class _Lines:
-    """Says how far the work is where no bar can be shown: in a line every BETWEEN seconds.
+    """Report progress if no bar can be shown: one line every BETWEEN seconds.
 
-
-    It is said by a thread of its own, and so also while a single step takes long.
+    A separate thread prints it, so that a single slow step is reported as well.
     """
 
     def __init__(self) -> None:
@@ -146,7 +145,7 @@ class _Lines:
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
-    """Show on standard error how many of `total` are done: a bar, or a line now and then."""
+    """Show on standard error how many of `total` are done, by a bar or occasional lines."""
     done = 0
     with stages() as report:
         report(label, done, total)
@@ -161,7 +160,7 @@ def progress(label: str, total: int) -> Iterator[Advance]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a live display shows: a bar between a label and the pace, and figures below it."""
+    """The content of a live display: a bar between a label and the pace, and figures below it."""
 
     label: str
     done: int
@@ -171,13 +170,13 @@ class View:
 
 
 def on_terminal() -> bool:
-    """Return whether standard error is a terminal, on which something can be shown and changed."""
+    """Return whether standard error is a terminal, whose lines can be redrawn."""
     return sys.stderr.isatty()
 
 
 @contextmanager
 def live(view: Callable[[], View], terminal: Console | None = None) -> Iterator[None]:
-    """Show what `view` returns, again and again, on standard error. terminal: in its place."""
+    """Show the result of `view` repeatedly on standard error. terminal: redraw it in place."""
     from rich.live import Live
 
     with Live(
@@ -204,7 +203,7 @@ def _drawn(view: View) -> Group:
 
 
 def console(*, error: bool) -> Console:
-    """Return what writes to a terminal, or as wide as a file may be."""
+    """Return a console for the terminal, or one wide enough for every table in a file."""
     from rich.console import Console
 
     stream = sys.stderr if error else sys.stdout
@@ -214,7 +213,7 @@ def console(*, error: bool) -> Console:
 
 @contextmanager
 def stages(*, quiet: bool = False) -> Iterator[Report]:
-    """Show progress bars on standard error, one a stage; yields what reports them.
+    """Show progress bars on standard error, one per stage; yield a function that reports progress.
 
     quiet: show nothing.
     """
@@ -244,32 +243,32 @@ def stages(*, quiet: bool = False) -> Iterator[Report]:
         yield show
 
 
-#: Seconds of silence after which a line says that the work goes on.
+#: Seconds of silence after which a line reports that work continues.
 SILENCE = 10.0
-#: Seconds between two looks at the time.
+#: Seconds between two checks of the time.
 LOOK = 1.0
 
 
 class Heartbeat:
-    """Says again and again how far the work is, where nothing else has been said for a while."""
+    """Report progress repeatedly, if nothing else was printed for a while."""
 
     def __init__(
         self, line: Callable[[float], str], say: Callable[[str], None], silence: float = SILENCE
     ) -> None:
-        """Take what to say at a time ("" for nothing), what prints it, and after how long."""
+        """Take the source of the message ("" for none), the printer, and the delay."""
         self._line, self._say, self._silence = line, say, silence
         self._lock = threading.Lock()
         self._last = time.monotonic()
         self._ended = threading.Event()
 
     def say(self, line: str) -> None:
-        """Print a line, which breaks the silence."""
+        """Print a line, which restarts the delay."""
         with self._lock:
             self._last = time.monotonic()
             self._say(line)
 
     def beat(self, now: float) -> None:
-        """Say how far the work is, if it has been silent."""
+        """Report progress if nothing was printed during the delay."""
         with self._lock:
             if now - self._last >= self._silence and (line := self._line(now)):
                 self._last = now
@@ -277,7 +276,7 @@ class Heartbeat:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Look at the time while the work goes on."""
+        """Check the time until the work ends."""
 
         def work() -> None:
             while not self._ended.wait(LOOK):

@@ -1,4 +1,4 @@
-"""`ldm presets`: which tables of papers can be evaluated with one option, and what each needs."""
+"""`ldm presets`: the tables of papers that one option evaluates, and their requirements."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _options(options: Mapping[str, Any]) -> str:
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings and those of their groups in one, without what is left as it is."""
+    """Return settings and those of their groups as one mapping, without unchanged ones."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""`ldm refine`: explore training goals, and add what was done better to the memory."""
+"""`ldm refine`: explore training goals, and add better decisions to the memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exploration:
-    """Short forms of options of the sections, and what is no part of the refinement itself."""
+    """Short forms of section options, and options that are not part of the refinement itself."""
 
     preset: Annotated[str | None, Option("Settings of a paper: ldm2, or a file.", TASKS)] = None
     data: Annotated[Path | None, DATA] = None

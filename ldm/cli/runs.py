@@ -30,7 +30,7 @@ runs_app = typer.Typer(
 
 #: Rows of a table, unless all are asked for.
 LISTED = 50
-#: A bound that cuts nothing.
+#: A bound that never cuts.
 ALL = 10**9
 
 Named = TypeVar("Named")
@@ -234,7 +234,7 @@ def _print_explored(run: Run, task: str, *, full: bool) -> None:
 
 
 def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
-    """Print the trees of a goal: one, or one a batch memory."""
+    """Print the trees of a goal: one, or one per batch memory."""
     output.show(f"{one.task.id}\ngoal: {one.task.goal}")
     if one.error:
         output.show(one.error)
@@ -259,7 +259,7 @@ def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
 
 
 def _print_divided(run: Run, task: str) -> None:
-    """Print how an agent divided or searched its tasks: all in a table, or one task's tree."""
+    """Print how an agent decomposed or searched its tasks: a table of all, or one task's tree."""
     from ldm.agents import reporting_named
     from ldm.run.runner import results
 
