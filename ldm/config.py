@@ -1,4 +1,4 @@
-"""The options tree: one value says what an experiment is.
+"""The options tree: one value specifies an experiment.
 
 `Evaluate`, `Refine`, `OptimisePlan` and `Build` are read and written by the command line, by
 presets (TOML), by run.json (`"spec"`) and by Python alike. A field is an option of its name;
@@ -181,7 +181,7 @@ class Spec:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        """Raise LdmError for a text where a field takes several values."""
+        """Raise LdmError for a text if a field takes several values."""
         for one in fields(self):  # type: ignore[arg-type]
             value = getattr(self, one.name)
             hint = hints(type(self))[one.name].hint
@@ -200,7 +200,7 @@ class Spec:
 
     @classmethod
     def sections(cls) -> dict[str, Of]:
-        """Return the sections by name, with where their options are declared."""
+        """Return the sections by name, with the declarations of their options."""
         return {name: of for name, one in hints(cls).items() if (of := one.of) is not None}
 
 
@@ -214,7 +214,7 @@ class Evaluate(Spec):
 
     command: ClassVar[str] = "eval"
     noun: ClassVar[str] = "an evaluation"
-    #: Names of the prompts that it may use begin with one of these.
+    #: Prefixes of the names of prompts that it may use.
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: Annotated[SectionField, ENV_SECTION, ENV] = NO_OPTIONS
@@ -423,7 +423,7 @@ def _declared(owner: Any) -> dict[str, Field]:
 
 
 def load(owner: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
-    """Return an experiment from nested values: TOML, run.json or what the command line was given.
+    """Return an experiment from nested values: TOML, run.json or command-line options.
 
     where: names the file and the place in it in errors, as in "run.json: spec".
     Raises LdmError for an unknown field, and for a value that its type does not take.
@@ -459,7 +459,7 @@ def dump(spec: Any) -> dict[str, Any]:
 
 
 def merge(spec: type[Any], *layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested values in which later layers win, option by option within sections."""
+    """Merge nested values; later layers win, option by option within sections."""
     sections = spec.sections()
     result: dict[str, Any] = {}
     for layer in layers:
@@ -523,7 +523,7 @@ def _adapter(hint: Any) -> Any:
 
 
 def takes(hint: Any) -> str:
-    """Return in words what a type takes, for help and errors."""
+    """Describe the values of a type, for help and errors."""
     if get_origin(hint) is Annotated:
         return takes(get_args(hint)[0])
     if get_origin(hint) is Literal:

@@ -49,7 +49,7 @@ class Environment(Protocol):
 
     @abstractmethod
     def protocol(self) -> Mapping[str, Any]:
-        """Return what makes scores comparable, as JSON values: version, data hash, …"""
+        """Return the conditions of comparable scores, as JSON values: version, data hash, …"""
         ...
 
     @abstractmethod
@@ -59,7 +59,7 @@ class Environment(Protocol):
 
     @abstractmethod
     def reset(self, task: Task) -> TimeStep:
-        """Start `task` anew; the observation is the opening."""
+        """Start or restart `task`; the observation is the opening."""
         ...
 
     @abstractmethod
@@ -68,7 +68,7 @@ class Environment(Protocol):
         ...
 
     def localize(self, text: str) -> str:
-        """Return an action or observation of a record in the words of the present task.
+        """Return a recorded action or observation in the words of the current task.
 
         Environments whose data come in several dialects translate here, so that a memory recorded
         in one works in the other.
@@ -86,7 +86,7 @@ class Environment(Protocol):
 
 
 class EnvironmentBase(Environment):
-    """Base of environment classes: it declares what each may define besides `Environment`.
+    """Base of environment classes: it declares optional members in addition to `Environment`.
 
     A registered class is built from its options alone, and picklable factories build it.
     """
@@ -108,22 +108,22 @@ class EnvironmentBase(Environment):
         self.options = options
 
     def prepare(self) -> None:
-        """Load what would be loaded at first use, before threads work beside each other."""
+        """Load lazily loaded modules and data now, before threads run concurrently."""
 
     def solution(self, task: Task) -> str:
-        """Return in words what solves a training task, or "" if that is not told."""
+        """Return the solution of a training task in words, or "" if it is not disclosed."""
         return ""
 
     def answer(self, trajectory: Trajectory) -> Any:
-        """Return the question, the answer given and the right one, or None if there is none."""
+        """Return the question, the given answer and the correct one, or None without an answer."""
         return None
 
 
 class Agent(ABC):
-    """Base of agents: it declares what each may define; `name`, `budget` and `solve` each must.
+    """Base of agents: it declares optional members; `name`, `budget` and `solve` are required.
 
-    A registered class is built from its options and `ldm.agents.Resources`. The values that it was
-    published with in an environment stand on that environment's card.
+    A registered class is built from its options and `ldm.agents.Resources`. Its published values
+    for an environment are on that environment's card.
     """
 
     name: str
@@ -161,27 +161,27 @@ class Agent(ABC):
 
     @classmethod
     def also_needs(cls, options: Any) -> Sequence[str]:
-        """Return the names of Resources that these options need besides `needs`."""
+        """Return the names of Resources that these options need in addition to `needs`."""
         return ()
 
     @classmethod
     def sources(cls, options: Any, env: str) -> Collection[str]:
-        """Return the sources of what prompts show, which may not be evaluated."""
+        """Return the sources of the demonstrations in prompts, which may not be evaluated."""
         return ()
 
     @classmethod
     def notice(cls, options: Any) -> str:
-        """Return what users should know before the agent plays with these options, or ""."""
+        """Return a notice for users before the agent runs with these options, or ""."""
         return ""
 
     @classmethod
     def with_model(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return options that new runs take besides the given ones if a model is configured."""
+        """Return further options for new runs if a model is configured."""
         return {}
 
     @abstractmethod
     def budget(self, card: Card) -> int:
-        """Return how many environment and think steps a trial may take; `card`: where."""
+        """Return the maximum environment and think steps per trial in the environment of `card`."""
 
     @abstractmethod
     def solve(self, episode: Episode) -> None:
@@ -189,7 +189,7 @@ class Agent(ABC):
 
 
 class EpisodeOver(Exception):
-    """Ends an agent's trial from within; `Episode.trial` catches it."""
+    """The end of an agent's trial, raised from within; `Episode.trial` catches it."""
 
     def __init__(self, end: End) -> None:
         super().__init__(end)
@@ -231,17 +231,17 @@ class Episode:
 
     @property
     def task_id(self) -> str:
-        """For seeding and for records; an agent must not decide by it."""
+        """The task's id, for seeding and records; an agent must not decide by it."""
         return self._task.id
 
     @property
     def trials(self) -> int:
-        """Trials started so far."""
+        """The number of trials started so far."""
         return len(self._trials) + (self._steps is not None)
 
     @property
     def now(self) -> TimeStep:
-        """The present observation, without the reward unless the agent may see it."""
+        """The current observation, without the reward unless the agent may see it."""
         return self._visible(self._now)
 
     @property
@@ -258,7 +258,7 @@ class Episode:
         return self.budget - len(self._steps or ())
 
     def trial(self) -> AbstractContextManager[TimeStep, bool]:
-        """Start the task anew, as a context that yields the opening and catches EpisodeOver.
+        """Start a trial, as a context that yields the opening and catches EpisodeOver.
 
         Leaving the block before the task has ended counts as giving up.
         """
@@ -295,7 +295,7 @@ class Episode:
         """Execute `action`. Raises EpisodeOver when that ends the task or uses up the budget.
 
         An empty action is bad model output like any other: an invalid action that is counted.
-        recalls, followed: what the action rests on, for the record (`Step`).
+        recalls, followed: the basis of the action, for the record (`Step`).
         """
         steps = self._running()
         action = action if action.strip() else NO_ACTION
@@ -325,7 +325,7 @@ class Episode:
         return self.now
 
     def note(self, kind: str, **data: Any) -> None:
-        """Record more than actions: a plan, a reflection, a tree. Values must be JSON values."""
+        """Record a note such as a plan, a reflection or a tree. Values must be JSON values."""
         self._notes.append(Note(kind, self.trials - 1, data))
 
     def spent(self, usage: Usage) -> None:
@@ -338,7 +338,7 @@ class Episode:
         self._calls += ((*place, key) for key in keys)
 
     def localize(self, text: str) -> str:
-        """Return `text` in the words of the present task (see `Environment.localize`)."""
+        """Return `text` in the words of the current task (see `Environment.localize`)."""
         return self._env.localize(text)
 
     def trajectory(self, trial: int) -> Trajectory:
@@ -403,7 +403,7 @@ class Episode:
         )
 
     def _call_notes(self) -> Iterator[Note]:
-        """Yield a note a trial: which recorded calls were made for which of its steps."""
+        """Yield one note per trial: the recorded calls made for each of its steps."""
         for trial in sorted({trial for trial, _, _ in self._calls}):
             mine = [[step, key] for where, step, key in self._calls if where == trial]
             yield Note(CALLS, trial, {"calls": mine})

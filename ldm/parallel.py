@@ -23,7 +23,7 @@ from ldm.errors import WorkerDied
 PARENT_POLL_SECONDS = 1.0
 #: Seconds that threads get to finish once one of them has failed.
 SHUTDOWN_SECONDS = 2.0
-#: Values that may come to be before a program looks for cycles among them.
+#: Allocations between two searches for garbage cycles.
 COLLECTED = 50_000
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Stage(Protocol):
     ) -> list[R]:
         """Return the records of all `items` in order, from the run's file `name` if it exists.
 
-        worker: makes a worker of the value that the builder returns. The index of a record is its
+        worker: makes a worker from the value that the builder returns. The index of a record is its
         item's place. on_result: takes every record as it arrives, recorded ones first.
         """
         ...
@@ -88,9 +88,9 @@ class Cluster(Protocol):
         workers: int,
         on_result: Callable[[R], None],
     ) -> None:
-        """Process items as `map_in_processes` does; a worker may write nothing that is to last.
+        """Process items as `map_in_processes` does; workers must not write persistent files.
 
-        workers: 0 for as many as there is room for.
+        workers: 0 for as many as fit.
         """
         ...
 
@@ -119,7 +119,7 @@ def iterate_concurrently(
 ) -> Generator[V, None, None]:
     """Yield the results of `map_concurrently`, each as soon as it and its predecessors exist.
 
-    With a concurrency of 1 a call is made when its result is requested. Close the generator where
+    With a concurrency of 1 a call is made when its result is requested. Close the generator if
     you stop before the end.
     """
     if concurrency <= 1 or len(items) <= 1:
@@ -140,7 +140,7 @@ def map_in_processes(
 
     Every process builds its worker once and uses one thread. on_result is called in this process
     with each result as it arrives. `build` is pickled.
-    Raises the error of a worker, and WorkerDied where a process was killed or ran out of memory.
+    Raises the error of a worker, and WorkerDied if a process was killed or ran out of memory.
     """
     import joblib
     from joblib.externals.loky.backend.reduction import dumps
@@ -156,9 +156,9 @@ def map_in_processes(
             initargs=(os.getpid(),),
         ),
     ):
-        # A worker that outgrew its memory is replaced by a new process, which builds its own.
+        # A worker that exceeds its memory is replaced by a new process, which builds its own.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
-        # Stopping early is what Ctrl-C asks for; results so far are recorded all the same.
+        # Ctrl-C stops early; results so far are recorded all the same.
         warnings.filterwarnings("ignore", message=r"\d+ tasks ")
         pool = joblib.Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
         directory = os.getcwd()
@@ -220,9 +220,9 @@ def map_in_threads(
 
 
 def collect_seldom() -> None:
-    """Collect garbage seldom in this process.
+    """Collect garbage rarely in this process.
 
-    Frozen values form none, and looking through caches that grow takes a fifth of a decision.
+    Frozen values form no cycles, and scanning growing caches takes a fifth of a decision's time.
     """
     gc.set_threshold(COLLECTED, *gc.get_threshold()[1:])
 
@@ -282,7 +282,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM unwind the program as Ctrl-C does; only the main thread may set that."""
+    """Let SIGTERM unwind the program as Ctrl-C does; call this in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -20,7 +20,7 @@ from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_
 MIN_AGREEING = 2
 #: Tuples whose translations are cached.
 TRANSLATIONS = 20_000
-#: Situations whose recalls are cached: a search returns to the same sights.
+#: Situations whose recalls are cached: a search returns to the same observations.
 RECALLED = 1_000
 
 #: Kinds of the notes of a trial: the votes of its recalls, and why a model was asked.
@@ -32,7 +32,7 @@ Control = Literal["", "random", "none"]
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """How a decision is made (LDM² §3.1; Table 5 for `k`, Fig. 3 for `batches`)."""
+    """The options of a decision (LDM² §3.1; Table 5 for `k`, Fig. 3 for `batches`)."""
 
     k: Annotated[int, "Tuples recalled; 0: 60 offline, 20 for a prompt that shows 5"] = 0
     history: Annotated[
@@ -97,7 +97,7 @@ class PolicyOptions:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """The state that a decision passes on to the next one of the same process.
+    """The state that a decision passes on to the next one in the same process.
 
     notes: on the past. recalled: id of a tuple added by a refinement → the number of steps at which
     it was recalled. consulted: see `State.consulted`.
@@ -130,7 +130,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Proposals, best first, and the recalls they rest on (in the present task's words).
+    """Proposals, best first, and the recalls they rest on (in the words of the current task).
 
     memo: for the next decision of the process. followed, reason, votes: see `Answer`.
     """
@@ -153,7 +153,7 @@ class Decision:
 
 
 class Policy:
-    """Decides with a memory and a reasoner, without any state of an episode."""
+    """Decide with a memory and a reasoner, without any state of an episode."""
 
     def __init__(
         self, memory: Memory, reasoner: Reasoner, options: PolicyOptions, seed: int = 0
@@ -252,7 +252,7 @@ class Policy:
         return state, self.recall(now, batches)
 
     def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
-        """Return the most similar tuples, or the control's, in the words of the present task."""
+        """Return the most similar tuples, or the control's, in the words of the current task."""
         options = self._options
         k = options.k if options.consult == "always" else 0
         k = k or self._reasoner.recalls

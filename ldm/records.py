@@ -262,7 +262,7 @@ def _stream(path: Path) -> str | int | None:
     except OSError as error:
         raise LdmError(f"{path} cannot be written: {error.strerror}.", "Check the path.") from error
     if (descriptor := own_descriptor(path)) is not None:
-        return os.dup(descriptor)  # opened anew, a file behind it would be written from its start
+        return os.dup(descriptor)  # opened again, a file behind it would be written from its start
     if stat.S_ISREG(mode):
         return None
     if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):

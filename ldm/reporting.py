@@ -32,7 +32,7 @@ class Findings:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-#: How a branch ended: well, badly, never begun, given up before it was tried, or unknown.
+#: How a branch ended: well, badly, never started, pruned before it was tried, or unknown.
 BranchState = Literal["", "done", "failed", "open", "pruned"]
 
 
@@ -57,7 +57,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class TaskTree:
-    """How an agent divided a task, or searched for a way to do it.
+    """An agent's decomposition of a task, or its search for a solution.
 
     columns: this tree's cells in a table of many. headline: the same in short. branches: the nodes,
     each before those below it. paths: whether branches are alternatives, the first of which goes on

@@ -46,8 +46,8 @@ class Manifest:
     protocol: equal for comparable scores; its hash is the fingerprint.
     arguments: further facts for resuming and reports: companion, preset, options of models.
     models, seeds: names of the models used, and every seed by its name.
-    prompts: prompt → hash of its file, where a model is used.
-    code: the version of this package; commit and dirty flag where it runs from a git checkout.
+    prompts: prompt → hash of its file, if a model is used.
+    code: the version of this package; commit and dirty flag if it runs from a git checkout.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -103,7 +103,7 @@ class Run:
     def argument(self, name: str, record_type: type[T]) -> T | None:
         """Return a typed argument of run.json, or None if it has none of this name.
 
-        Raises RecordError where it is something else.
+        Raises RecordError if it is something else.
         """
         value = self.manifest.arguments.get(name)
         if value is None:
@@ -112,14 +112,14 @@ class Run:
 
     @property
     def companion(self) -> Path | None:
-        """Return the directory of the run that was started with this one and follows it, if any."""
+        """Return the directory of the next run that was started with this one, or None."""
         name = self.manifest.arguments.get("companion")
         return self.directory.parent / str(name) if name else None
 
     def recorded(self, record_type: type[R]) -> dict[int, R]:
         """Return the records in the part files by index, without torn last lines.
 
-        Of several records of an item the one with the highest `attempt` counts, where they have
+        Of several records of an item the one with the highest `attempt` counts, if they have
         this field.
         """
         by_index: dict[int, R] = {}

@@ -23,7 +23,7 @@ STATIC = "wordllama"
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors."""
+    """Embed texts as vectors."""
 
     name: str
     dimension: int

@@ -17,7 +17,7 @@ CACHE_SIZE = 20_000
 
 
 class Encoder(Protocol):
-    """Computes vectors. Called by one thread at a time."""
+    """Compute vectors, called by one thread at a time."""
 
     name: str
     dimension: int

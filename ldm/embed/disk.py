@@ -92,7 +92,7 @@ class VectorFile:
         return vectors
 
     def _is_sound(self, vector: NDArray[np.float32]) -> bool:
-        """Return whether a vector can be the encoder's; a damaged one is computed anew."""
+        """Return whether a vector can be the encoder's; a damaged one is computed again."""
         whole = len(vector) == self._encoder.dimension
         return whole and abs(float(np.linalg.norm(vector)) - 1) <= UNIT
 

@@ -1,4 +1,4 @@
-"""What environment classes declare about themselves, so that no general module names one.
+"""Declarations of environment classes, so that no general module names one.
 
 A class declares it in the attribute `metadata`; without that attribute the defaults apply. The
 module for the data is imported only when the data are read.
@@ -139,7 +139,7 @@ class Extra:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What an environment class may declare.
+    """The optional declarations of an environment class.
 
     data: its published data. shipped: the splits to use if those data are missing.
     batch_size: B of LDM², trajectories in a batch. extra: packages needed for some uses only.

@@ -22,7 +22,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a reply is sampled; every field is part of a recording's key.
+    """The sampling parameters of a reply; every field is part of a recording's key.
 
     sample: distinguishes repeated samples of one request. `ScopedLLM` derives it if the temperature
     is above 0; it is also the seed sent to the server if `seed` is None.

@@ -40,7 +40,7 @@ PROBE = "probe"
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often, and after which waits, a failed call is retried.
+    """The number of retries of a failed call, and the waits between them.
 
     attempts: maximum requests for one call. first, longest: seconds before the second request, and
     the maximum before any; each wait is twice the one before, less a random part of up to half.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OPENAI = re.compile(r"^(.*/)?openai/")
 VERSION = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4}|\d{8})$")
 #: OpenAI's models that tokens alone do not price: open weights, which a local server may serve for
-#: nothing, and models that search the web, where each search is billed too.
+#: nothing, and models that search the web, which also bill each search.
 UNPRICED = re.compile(r"^gpt-oss|-search|deep-research")
 #: Maximum US dollars for a million tokens.
 MOST = 1e6

@@ -34,7 +34,7 @@ class Interned:
         """Return the number of the node at which a past ends.
 
         It caches the nodes of the last long past, of which the next ones are mostly prefixes:
-        walking each past anew would take quadratic time in the length of an episode.
+        walking each past again would take quadratic time in the length of an episode.
         """
         known, nodes = self._longest
         if whole != known[: len(whole)]:

@@ -28,7 +28,7 @@ _Cells = dict[tuple[str, str], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class FormationOptions:
-    """Which trajectories are remembered, and how they are divided into batch memories.
+    """The selection of trajectories to remember, and their division into batch memories.
 
     batch_size: B, trajectories per batch; `ldm.envs.metadata.batch_size` knows the paper's.
     batching: "kind" divides each task kind by itself, "mixed" all trajectories together.

@@ -1,4 +1,4 @@
-"""From specs to environments, memories, reasoners and agents, in whichever process needs them."""
+"""Factories that build environments, memories, reasoners and agents from a spec, in any process."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ldm.reason.prompting import PromptedOptions
     from ldm.types import Card
 
-#: Held while a builder works: threads share the knowledge, and a library that is imported beside
-#: working threads may break them.
+#: Held while a builder works: threads share the knowledge, and importing a library may break
+#: threads that run concurrently.
 _BUILDING = threading.RLock()
 
 
@@ -70,7 +70,7 @@ class Builder(Generic[S]):
     contents: Contents | None = field(default=None, compare=False, repr=False)
 
     def __call__(self, models: Models | None = None) -> Any:
-        """Return the prepared environment and its agent, or the like.
+        """Return the worker's setup, such as the prepared environment and its agent.
 
         models: of this process. Raises LdmError if a name, an option, data, model or the memory is
         wrong.
@@ -86,7 +86,7 @@ class Builder(Generic[S]):
 
     @property
     def needs(self) -> Collection[str]:
-        """Return which of "memory" and "reasoner" are needed."""
+        """Return the needs, some of "memory" and "reasoner"."""
         return ()
 
     def embedder(self) -> Embedder:
@@ -215,28 +215,28 @@ def no_model(spec: Evaluate) -> LdmError:
 
 
 def policy_options(spec: Refine) -> PolicyOptions:
-    """Return how decisions are made. Raises LdmError for an option that does not fit."""
+    """Return the options of decisions. Raises LdmError for an option that does not fit."""
     from ldm.policy import PolicyOptions
 
     return spec.policy.typed(PolicyOptions, "policy")
 
 
 def search_options(spec: Refine) -> RefineOptions:
-    """Return how goals are explored. Raises LdmError for an option that does not fit."""
+    """Return the options of exploration. Raises LdmError for an option that does not fit."""
     from ldm.explore import RefineOptions
 
     return spec.search.typed(RefineOptions, "search")
 
 
 def gate_options(spec: Refine) -> GateOptions:
-    """Return how the gate judges. Raises LdmError for an option that does not fit."""
+    """Return the options of the gate. Raises LdmError for an option that does not fit."""
     from ldm.explore import GateOptions
 
     return spec.gate.typed(GateOptions, "gate")
 
 
 def plan_settings(spec: OptimisePlan) -> AutoPlanSettings:
-    """Return how the plan is optimised. Raises LdmError for an option that does not fit."""
+    """Return the settings of plan optimisation. Raises LdmError for an option that does not fit."""
     from ldm.agents.autoplan.settings import AutoPlanSettings
 
     return spec.plan.typed(AutoPlanSettings, "plan")
@@ -273,7 +273,7 @@ def build_environment(env: Section, cache: Path | None = None) -> EnvironmentBas
 
     chosen, name = load_env(env.name), env.name
     if cache is not None and any(field.name == "cache" for field in fields(chosen.Options)):
-        # What is kept ready for use changes no score, so it is no part of the spec.
+        # Cached data change no score, so the cache is not part of the spec.
         env = Section.read({"cache": str(cache / name.replace(":", "-")), **env.options})
     return chosen(env.typed(chosen.Options, f"environment {name}"))
 

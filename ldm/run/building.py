@@ -1,4 +1,4 @@
-"""Memories from trajectory files: reading the files, forming, and with a model or without."""
+"""Build memories from trajectory files, offline or with a model."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def build_memory(
 
     data: folders or files, or trajectories themselves; None for the shipped expert episodes.
     memory: a directory, or http://host:port of a Chroma server.
-    What the memory holds already is left out; more trajectories become a further generation.
-    Raises LdmError where there is no trajectory or a record is bad and `options.strict`.
+    Trajectories that the memory holds are skipped; others become a further generation.
+    Raises LdmError if there is no trajectory, or if a record is bad and `options.strict`.
     """
     options, runtime = options or Build(), runtime or Runtime()
     sources = [data] if isinstance(data, str | Path) else data
@@ -55,8 +55,8 @@ def read_trajectories(
     """Return the trajectories in files or below folders, in any format that `ldm import` reads.
 
     data: None for the shipped expert episodes. strict: raise RecordError at the first bad record;
-    otherwise bad records are left out. assumed: what recordings of others
-    do not say, above all their environment.
+    otherwise bad records are skipped. assumed: values that recordings of others
+    do not state, above all their environment.
     """
     from ldm.envs.formats import NOTHING, read_all
 
@@ -69,9 +69,9 @@ def read_trajectories(
 def write_trajectories(
     path: str | Path, trajectories: Iterable[Trajectory], *, to: str = ""
 ) -> None:
-    """Write trajectories to a file, or for ATIF also to a folder; read again they are equal.
+    """Write trajectories to a file, or for ATIF also to a folder; reading returns equal ones.
 
-    to: "ldm", "atif", "chat" or "parquet"; "" for the one that the file's suffix stands for.
+    to: "ldm", "atif", "chat" or "parquet"; "" to choose by the file's suffix.
     """
     from ldm.envs.formats import write
 
@@ -81,7 +81,7 @@ def write_trajectories(
 def build_each(
     data: Iterable[str | Path | Trajectory] | None, memory: str, options: Build, runtime: Runtime
 ) -> Iterator[BuildResult]:
-    """As `build_memory`, yielding each environment's memory as soon as it is there."""
+    """Build memories as `build_memory` does, yielding each environment's once it is complete."""
     from ldm.memory import build
 
     chosen, classes = selected(data, options, runtime)
@@ -110,7 +110,7 @@ def selected(
 ) -> tuple[list[Trajectory], dict[str, str]]:
     """Return the trajectories that a memory is formed from, and environment → its class if known.
 
-    Raises LdmError where there is none.
+    Raises LdmError if there is none.
     """
     from ldm.envs.formats import read_all
 
@@ -136,7 +136,7 @@ def selected(
 
 @contextmanager
 def _resumable(memory: str, env: str) -> Iterator[None]:
-    """Say to a user who stops a build what becomes of it. Raises Interrupted."""
+    """Tell a user who interrupts a build how to resume it. Raises Interrupted."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -148,7 +148,7 @@ def _resumable(memory: str, env: str) -> Iterator[None]:
 
 
 def _environment_classes(named: str, paths: Iterable[Path]) -> tuple[str, dict[str, str]]:
-    """Return the environment that is taken, "" for all, and environment → its class where known.
+    """Return the chosen environment, "" for all, and environment → its class if known.
 
     A class is named by the user, or by the run that recorded the trajectories in `paths`.
     """
@@ -159,7 +159,7 @@ def _environment_classes(named: str, paths: Iterable[Path]) -> tuple[str, dict[s
 
 
 def _recorded_class(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the environment, and its class, of a run's trajectories where run.json names one."""
+    """Yield the environment of a run's trajectories and its class, if run.json names one."""
     from ldm import records
     from ldm.run.runner import TRAJECTORIES
     from ldm.runs import MANIFEST, open_run
@@ -192,7 +192,7 @@ def drawn_per_kind(
 
 
 def shipped_trajectories() -> Path | None:
-    """Return the folder of the expert episodes that come with the package; None where it has none.
+    """Return the folder of the expert episodes that ship with the package, or None.
 
     A wheel has them beside its modules, a checkout among its data.
     """
@@ -202,7 +202,7 @@ def shipped_trajectories() -> Path | None:
 
 
 def _existing(named: Iterable[str | Path] | None, runtime: Runtime) -> list[Path]:
-    """Return the paths that are named, None for the shipped ones. Raises LdmError without one."""
+    """Return the named paths, or the shipped one for None. Raises LdmError if one is missing."""
     if named is None:
         return [_shipped(runtime)]
     paths = [Path(path) for path in named]
@@ -228,7 +228,7 @@ def _shipped(runtime: Runtime) -> Path:
 
 
 def formation_options(env: str, options: Build) -> FormationOptions:
-    """Return how the memory of an environment is formed. Raises LdmError for impossible options."""
+    """Return the formation options for an environment. Raises LdmError for impossible options."""
     from ldm.envs.metadata import batch_size
     from ldm.memory import FormationOptions
 
@@ -245,10 +245,10 @@ def formation_options(env: str, options: Build) -> FormationOptions:
 def _reasoners(
     models: ModelOptions, record: Path | None, options: Build, runtime: Runtime
 ) -> Iterator[Callable[[str], Callable[[Embedder], Reasoner]]]:
-    """Yield environment → what makes the reasoner that forms its memory: a model's, or offline.
+    """Yield environment → a factory of the reasoner that forms its memory, with a model or offline.
 
-    What a model costs is said in the end, and what became of its replies. record: where its calls
-    go, None for nowhere.
+    At the end, the cost of a model and the usability of its replies are reported. record: the
+    folder for its calls, or None.
     """
     from ldm.reason.offline import OfflineReasoner
 
@@ -284,7 +284,7 @@ def _reasoners(
 
 
 def calls_folder(memory: str, runtime: Runtime) -> Path | None:
-    """Return where the calls of a memory are recorded by default; nowhere for a server's."""
+    """Return the default folder for the calls of a memory, or None for a server's."""
     from ldm.memory.addresses import is_server
     from ldm.memory.directory import CALLS
 
@@ -297,11 +297,11 @@ def calls_folder(memory: str, runtime: Runtime) -> Path | None:
 def estimate(
     data: Iterable[str | Path | Trajectory] | None, memory: str, options: Build, runtime: Runtime
 ) -> Iterator[str]:
-    """Form a few trajectories, each by itself, and yield lines on what all of them will cost.
+    """Form a few trajectories separately, and yield lines on the estimated cost of all.
 
-    Nothing is stored but the calls, of which the histories' are not paid again. Types are made of
-    whole batches, which takes fewer calls than of single trajectories: the estimate is high there.
-    Raises LdmError where no model is named, or there is no new trajectory.
+    Only the calls are stored; those for histories are not paid again. Types are made from whole
+    batches, which takes fewer calls than single trajectories, so that part is overestimated.
+    Raises LdmError if no model is named, or there is no new trajectory.
     """
     from ldm.reason.prompting import PromptedOptions
     from ldm.run.selection import even
@@ -340,7 +340,7 @@ def estimate(
 
 
 def _held(memory: str) -> set[str]:
-    """Return the ids of the trajectories that a memory holds; none where there is no memory."""
+    """Return the ids of the trajectories that a memory holds; empty if there is no memory."""
     from ldm.memory import environments, inspect
 
     try:
@@ -353,7 +353,7 @@ def _held(memory: str) -> set[str]:
 def _cost(
     trajectory: Trajectory, llm: LLM, known_as: str, embedder: Embedder, options: PromptedOptions
 ) -> Usage:
-    """Form a batch of one trajectory; return what its calls cost. known_as: its environment."""
+    """Form a batch of one trajectory; return the cost of its calls. known_as: its environment."""
     from ldm.llm import ScopedLLM
     from ldm.memory import form_batch
     from ldm.memory.formation import BatchPlan

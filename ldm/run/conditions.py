@@ -1,4 +1,4 @@
-"""The conditions of an evaluation beside its method, which tables show and comparisons equal."""
+"""The conditions of an evaluation apart from its method, which tables show."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 #: The option of agents that shows them the possible actions, and the environment's that lists them.
 ACTIONS = "admissible"
-#: What run.json calls the memory's facts.
+#: The key of the memory's facts in run.json.
 REMEMBERED = "remembered"
-#: Names in run.json's models that are no role's.
+#: Names in run.json's models that are not roles.
 _NO_ROLES = ("embedder", "server")
 
 
@@ -48,10 +48,10 @@ class MemoryFacts:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Describe the means of an agent.
+    """Describe the conditions of an agent.
 
-    actions: whether it was shown the possible actions. demonstrations: how many of whole tasks its
-    prompts hold at most; None if its method has none. memory: None if it recalls from none.
+    actions: whether it was shown the possible actions. demonstrations: the maximum number of whole
+    tasks in its prompts; None if its method shows none. memory: None if it recalls from none.
     models: role → the model that it called.
     """
 
@@ -112,7 +112,7 @@ def sees_actions(spec: Evaluate, protocol: Mapping[str, Any]) -> bool:
 def alike(members: Sequence[Member[Evaluate]], runtime: Runtime) -> list[Member[Any]]:
     """Return evaluations of several agents; all are shown the possible actions if one is.
 
-    Agents that cannot show them stay as they are, and so do all where the option was given.
+    Agents that cannot show them are unchanged, and so are all if the option was given.
     """
     names = dict.fromkeys(one.spec.agent.name for one in members)
     explicit = any(ACTIONS in one.spec.agent.options for one in members)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ldm.episode import Environment
     from ldm.types import Task
 
-#: Errors after which an experiment can go on: its runs are kept.
+#: Errors after which an experiment can be resumed: its runs are kept.
 STOPPED = (Interrupted, WorkerDied, RunStopped)
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class Session:
     ) -> list[R]:
         """Return the records of all items, sorted by index, made now or before.
 
-        A record is in a part file before it counts. An item that an earlier turn had is worked on
+        A record is in a part file before it counts. An item of an earlier turn is processed
         again. on_result: takes the first record of each item, those recorded before first.
         """
         with writing(self.run.parts):
@@ -168,7 +168,7 @@ class Session:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Add to errors that end the work how much is recorded, and how to resume."""
+        """Extend errors that end the work by the number of recorded items and the way to resume."""
         try:
             yield
         except KeyboardInterrupt as stop:
@@ -210,7 +210,7 @@ def working(
     backend: Backend = "processes",
     resume: str = "",
 ) -> Iterator[Session]:
-    """Lock a run and yield a session for it. Errors name `resume`, the command that goes on.
+    """Lock a run and yield a session for it. Errors name `resume`, the command that resumes it.
 
     build: returns the value from which workers are made; picklable unless `backend` is "threads".
     workers: items at a time; with a cluster, 0 for as many as it has room for.
@@ -299,7 +299,7 @@ class Member(Generic[S]):
 class Experiment(Generic[S, Outcome, Result]):
     """Carry out runs one after the other, each of which names the next one.
 
-    resume_with: the command that goes on with all, if it is not to resume the first run.
+    resume_with: the command that resumes all, if it is not that of the first run.
     builder: returns the value from which `worker` is made. record, file: the type of the worker's
     records, and the file that holds them in the end. costs: ends the messages on paid calls.
     """
@@ -316,15 +316,15 @@ class Experiment(Generic[S, Outcome, Result]):
 
     @property
     def resume_command(self) -> str:
-        """Return the command that goes on with all members."""
+        """Return the command that resumes all members."""
         return self.resume_with or self.members[0].run.resume_command
 
     def play(self, *, retry_errors: bool = False) -> Result:
-        """Work on all items without a record, and return the result.
+        """Process all items without a record, and return the result.
 
-        retry_errors: work again on the items of finished runs that ended in an error.
+        retry_errors: repeat the items of finished runs that ended in an error.
         If an error ends this before anything is recorded, new runs are removed. If the user or a
-        limit stops it, `resume_command` goes on.
+        limit stops it, `resume_command` resumes it.
         """
         outcomes: list[Outcome] = []
         for member in self.members:
@@ -371,7 +371,7 @@ class Experiment(Generic[S, Outcome, Result]):
             records.write(path, known)
 
     def reopen(self, run: Run) -> None:
-        """Make a finished run unfinished, so that items which ended in an error are repeated."""
+        """Reopen a finished run, so that items that ended in an error are repeated."""
 
     def finish(self, member: Member[S], session: Session, known: Sequence[Any]) -> Outcome:
         """Return the outcome of a member's records."""
@@ -382,7 +382,7 @@ class Experiment(Generic[S, Outcome, Result]):
         raise NotImplementedError
 
     def sample(self, member: Member[S], places: Sequence[int]) -> list[Any]:
-        """Work on some of the items, and return all records of the run."""
+        """Process some of the items, and return all records of the run."""
         with self.at_work(member) as session:
             items = self.items(member, session)
             chosen = sorted({*places, *member.run.recorded(self.record)})
@@ -433,7 +433,7 @@ def protocol(env: Environment, split: str, tasks: Sequence[Task]) -> dict[str, A
 
 
 def checked_again(spec: S, ids: tuple[str, ...], runtime: Runtime) -> Member[S]:
-    """Return a recorded spec with its tasks, named by their ids, and its protocol as it is now."""
+    """Return a recorded spec with its tasks, named by their ids, and its current protocol."""
     from ldm.run.selection import select
 
     with closing(build_environment(spec.env, runtime.cache)) as env:
@@ -527,11 +527,11 @@ def resumed(
     models: Section,
     runtime: Runtime,
 ) -> tuple[Member[S], ...]:
-    """Return the members of a recorded experiment, to be carried on.
+    """Return the members of a recorded experiment, to be resumed.
 
-    name: directory or id of the first run. check: returns the member that a spec gives now.
+    name: directory or id of the first run. check: returns the current member of a spec.
     models: changes to the recorded model options, such as limits.
-    Raises LdmError where data, environment, memory or models are not what they were.
+    Raises LdmError if data, environment, memory or models have changed.
     """
     first = recorded_spec(name, spec_type, runtime.runs, trust=runtime.trust)
     return tuple(
@@ -580,7 +580,7 @@ def discard(members: Sequence[Member[Any]]) -> None:
 
 
 def check_backend(runtime: Runtime) -> None:
-    """Raise LdmError if a backend of other processes is named for an experiment that calls a model.
+    """Raise LdmError if an experiment that calls a model is to run in other processes.
 
     One client in this process counts and limits the calls.
     """

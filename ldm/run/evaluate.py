@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 def evaluate(spec: Evaluate, *, runtime: Runtime | None = None) -> Report:
     """Evaluate an agent on the tasks of a split; the run is recorded below `runtime.runs`.
 
-    Raises LdmError where a name, an option, data or the memory does not fit, where a task is also a
-    source of the memory (LeakageError), and Interrupted, WorkerDied or RunStopped, after which
-    `ldm eval --resume RUN` goes on.
+    Raises LdmError if a name, an option, data or the memory does not fit, LeakageError if a task is
+    also a source of the memory, and Interrupted, WorkerDied or RunStopped, after which
+    `ldm eval --resume RUN` continues.
     """
     runtime = runtime or Runtime()
     return prepare([resolve(spec, runtime)], runtime).play()[0]

@@ -44,7 +44,7 @@ class World:
         """Return positions of products, best first; None if the official site fails.
 
         Four first words ask for something other than a search (quirk 20). <r>, random products, is
-        drawn anew at each visit there, and once for a session and query here.
+        drawn again at each visit there, and once for a session and query here.
         """
         first, *arguments = query.split(" ")
         match first:

@@ -96,7 +96,7 @@ def files_like(folder: Path, pattern: str) -> list[Path]:
 
 
 def _example(patterns: Sequence[str]) -> str:
-    """Return how the file is called that these patterns match."""
+    """Return the name of the file that these patterns match."""
     return patterns[0].replace("*.json", "….json")
 
 

@@ -41,7 +41,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why an action is not possible. material: only ingredients or a station lack."""
+    """The reason why an action is impossible. material: only ingredients or a station lack."""
 
     reason: str
     material: bool = False
@@ -210,7 +210,7 @@ def _smelting(
 
 
 def _smelter(item: str, count: int, state: State, rules: Rules) -> Way | Refusal:
-    """Return the ingredient to smelt an item from, or a refusal if it or fuel lacks."""
+    """Return the ingredient to smelt an item from, or a refusal if it or fuel is missing."""
     parts = [part for part in rules.smelting[item] if state.held(part) >= count]
     if not parts:
         return Refusal(f"To smelt {count} {item} takes {count} {rules.smelting[item][0]}.", True)
@@ -223,7 +223,7 @@ def _smelter(item: str, count: int, state: State, rules: Rules) -> Way | Refusal
 
 
 def _tool(word: str, state: State, rules: Rules) -> str | Refusal:
-    """Return the held tool or station of the words after "with", "" without them."""
+    """Return the held tool or station named after "with", or "" if none is named."""
     if not word or word in ("hand", "hands", "null", "none"):
         return ""
     if word in _KINDS:
@@ -243,7 +243,7 @@ def _has(recipe: Recipe, state: State) -> bool:
 
 
 def _lacking(recipe: Recipe, runs: int, state: State) -> str:
-    """Return which parts of some runs lack, "" if none does."""
+    """Return the missing parts of some runs in words, or "" if none is missing."""
     needed = ((part, number * runs) for part, number in recipe.parts)
     missing = " and ".join(
         f"{number} {part}" for part, number in needed if state.held(part) < number

@@ -189,7 +189,7 @@ class Paper:
         return unit
 
     def _gathered(self, command: Command, unit: Unit, state: State, left: int) -> Unit:
-        """Return the unit once the time drawn for it is over, before that a stretch of trying."""
+        """Return the unit once its drawn time is over, or before that a stretch of trying."""
         what = self._skill(command, unit, state)
         spent, free = state.owed.get(command.items[0], (0, 0))
         time = unit.after.tick - state.tick

@@ -130,7 +130,7 @@ class Minecraft(ListedEnvironment[Game]):
 
     @property
     def world(self) -> World | None:
-        """The map, for measurements; None where only recipes count."""
+        """The map, for measurements; None if only recipes count."""
         return self._world
 
     @property

@@ -29,7 +29,7 @@ LIMITS = {
     "MT5": 6000, "MT6": 6000, "MT7": 6000, "MT8": 12000,
     "parallel2": 6000, "parallel3": 6000, "parallel4": 6000,
 }  # fmt: skip
-#: Goals from which several at once are drawn, and the worlds of each number of them.
+#: Goals from which combinations are drawn, and the worlds for each size of combination.
 PARALLEL_GOALS = (("log", 3), ("wool", 1), ("beef", 1), ("porkchop", 1), ("chicken", 1))
 PARALLEL_WORLDS = 100
 

@@ -95,7 +95,7 @@ def _prism(name: str, corners: Sequence[Point], height: float) -> str:
 
 
 def _fixture(fixture: Fixture) -> Iterator[str]:
-    """Yield what things collide with; they sink into the kit and its holes, and onto the rods."""
+    """Yield the colliding parts of a fixture; things sink into kits and holes, and onto rods."""
     match fixture.name:
         case "bowl":
             yield from _bowl(fixture.pose)

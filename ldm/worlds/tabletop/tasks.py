@@ -50,7 +50,7 @@ def game_of(task: Task) -> Game:
 
 
 def digest(listed: list[Game]) -> str:
-    """Return a hash of the tasks of a split and where everything is at their start."""
+    """Return a hash of the tasks of a split and their initial poses."""
     return stable_hash(
         [
             [one.task.id, one.kind.opening(one.scene), *map(_place, _poses(one.scene))]

@@ -87,7 +87,7 @@ class Packing:
         return reachable(scene, poses, number) or Move(number, target, "the brown box")
 
     def share(self, scene: Scene, poses: Poses) -> float:
-        """Return the share of objects in the box; 1 where 99 % of all outlines together are."""
+        """Return the share of objects in the box; 1 if 99 % of all outlines together are."""
         inside = [self._inside(scene, t, p) for t, p in zip(scene.things, poses, strict=True)]
         sizes = [len(thing.form.samples) for thing in scene.things]
         together = sum(map(lambda share, size: share * size, inside, sizes)) / sum(sizes)
