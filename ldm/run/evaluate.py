@@ -226,7 +226,7 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
     def estimate(self) -> Iterator[str]:
         """Play a few tasks of each run that calls a model; yield lines on the cost of all.
 
-        All runs can go on. Raises LdmError if none calls a model.
+        All runs can be resumed. Raises LdmError if none calls a model.
         """
         from ldm.llm.estimate import SAMPLE, cost_lines
         from ldm.run.selection import even
@@ -323,7 +323,7 @@ def resolve(spec: Evaluate, runtime: Runtime) -> Evaluate:
 
 
 def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluation:
-    """Write the runs of resolved specs, of which the first can resume all.
+    """Write the runs of resolved specs; the first can resume all.
 
     Nothing is written if something does not fit. Raises LdmError as `evaluate`.
     """
@@ -354,7 +354,7 @@ def started(
 
 
 def resume(name: str, models: Section, runtime: Runtime) -> Evaluation:
-    """Return a recorded evaluation with its companions, to be carried on.
+    """Return a recorded evaluation with its companions, to be resumed.
 
     models: changes to the recorded model options. Raises LdmError as `engine.resumed`.
     """
@@ -416,7 +416,7 @@ def _check_hidden(spec: Evaluate, contents: Contents) -> None:
 
 
 def settled(spec: Evaluate) -> Evaluate:
-    """Return the spec with typed agent options, and with those that models and files decide.
+    """Return the spec with typed agent options, and with those that models and files determine.
 
     Files that options name are given by their full paths, with their digests.
     """
@@ -432,7 +432,7 @@ def settled(spec: Evaluate) -> Evaluate:
 
 
 def check_models(spec: Evaluate, runtime: Runtime) -> None:
-    """Raise LdmError if the agent needs a model and none is named; say which are used."""
+    """Raise LdmError if the agent needs a model and none is named; report those used."""
     models, agent = models_of(spec), agent_of(spec)
     needs, called = agent.needs, roles(spec)
     if notice := agent.notice(agent_options(spec)):

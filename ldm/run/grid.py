@@ -127,7 +127,7 @@ def subject(spec: Evaluate) -> tuple[str, ...]:
 
 
 def hidden_words(spec: Evaluate) -> str:
-    """Return in words which part of the memory the evaluation leaves out, "" for none.
+    """Describe the part of the memory that the evaluation leaves out, "" for none.
 
     A single id is named, several are counted.
     """
@@ -187,9 +187,9 @@ def fitting(agent: Section, spec: Evaluate) -> Section:
 
 
 def with_options(specs: Sequence[Evaluate], agent: Section, runtime: Runtime) -> list[Evaluate]:
-    """Return the specs, each with the options that its agent has; say which agents lack one.
+    """Return the specs, each with the options that its agent has; report agents that lack one.
 
-    What else has no effect on an agent is left out. Raises LdmError if no agent has an option.
+    Other options without effect on an agent go. Raises LdmError if no agent has an option.
     """
     known = {one.agent.name: option_names(one) for one in specs}
     for name, value in agent.given:

@@ -1,7 +1,7 @@
-"""The model judge: a language model says whether answers have the meaning of the right ones.
+"""The model judge: a language model decides whether answers mean the same as the correct ones.
 
-Its verdicts stand beside the scores of a finished evaluation. They are no reward, no agent sees
-them, they are not part of the protocol, and not the human judgement that papers report.
+Its verdicts are shown beside the scores of a finished evaluation. They are not a reward, no agent
+sees them, they are not part of the protocol, and not the human judgement that papers report.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ldm.runs import Run
     from ldm.types import EpisodeResult
 
-#: In the directory of the run that is judged: the verdicts.
+#: The file of verdicts in the judged run's directory.
 JUDGED = "judged.jsonl"
 
 By = Literal["success", "model judge", "no answer", "unusable reply"]
@@ -39,10 +39,10 @@ By = Literal["success", "model judge", "no answer", "unusable reply"]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdict on one episode: whether its answer means the same as the right one.
+    """The verdict on one episode: whether its answer means the same as the correct one.
 
-    answer: None where none was given. success: in the environment. by: how the verdict came about;
-    what succeeded is the same without a call, and without an answer, or a usable reply, nothing is.
+    answer: None if none was given. success: in the environment. by: the source of the verdict; a
+    success is the same without a call, and an episode without an answer or a usable reply is not.
     model: the judge.
     """
 
@@ -66,7 +66,7 @@ class JudgedRun:
 
     @property
     def rate(self) -> float:
-        """The share of answers that mean the same as the right ones."""
+        """The share of answers that mean the same as the correct ones."""
         return sum(one.same for one in self.verdicts) / len(self.verdicts)
 
     @property
@@ -79,7 +79,7 @@ class JudgedRun:
         return sum(one.same == one.success for one in self.verdicts) / len(self.verdicts)
 
     def counts(self) -> Mapping[str, int]:
-        """Return how the verdicts came about."""
+        """Return the number of verdicts by their source."""
         return Counter(one.by for one in self.verdicts)
 
     def intervals(self) -> tuple[Interval, Interval]:
@@ -92,7 +92,7 @@ class JudgedRun:
         return success, same
 
     def lines(self) -> Iterator[str]:
-        """Yield what to know beside the rates."""
+        """Yield remarks on the rates."""
         more = sum(one.same and not one.success for one in self.verdicts)
         count, by = len(self.verdicts), self.counts()
         yield (
@@ -125,9 +125,9 @@ class JudgedRun:
         }
 
 
-#: In the directory of the run that is judged: the folder of the model's calls.
+#: The folder of the model's calls in the judged run's directory.
 CALLS = "judge"
-#: Tokens of a verdict at most.
+#: Maximum tokens of a verdict.
 LENGTH = 60
 
 #: An episode's result, and its answer if it gave one.
@@ -233,8 +233,8 @@ def judge_run(
 
     models: options of `ModelOptions`, such as {"llm": "gpt-4o-mini", "max_usd": 1}.
     The verdicts go into the run's directory, and the model's calls into a folder there: an answer
-    is paid for once. Raises LdmError if the run is not finished or not of answers, or if no
-    model is named, and RunStopped, after which the same call goes on.
+    is paid for once. Raises LdmError if the run is not finished or has no answers, or if no
+    model is named, and RunStopped, after which the same call resumes it.
     """
     runtime, section = runtime or Runtime(), Section.read(models)
     options = section.typed(ModelOptions, "models")

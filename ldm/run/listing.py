@@ -26,7 +26,7 @@ class RunEntry:
     """Hold a line of the list.
 
     agent: of an evaluation; "" of others. model: those that are called, "" for none. score: the
-    success rate of a finished evaluation. tasks: how many it has; recorded: how many are there.
+    success rate of a finished evaluation. tasks, recorded: the numbers of all and of recorded ones.
     """
 
     id: str
@@ -71,9 +71,9 @@ def entries(
     criteria: Mapping[str, str],
     unreadable: Callable[[LdmError], None] = lambda error: None,
 ) -> list[RunEntry]:
-    """Return the lines of the runs below a folder that fit, oldest first.
+    """Return the lines of the runs below a folder that match, oldest first.
 
-    criteria: field of RunEntry → its value, of classes also without their module; "" is anything.
+    criteria: field of RunEntry → its value, of classes also without their module; "" matches all.
     unreadable: called with why a run cannot be read.
     """
     from ldm.runs import list_runs
@@ -145,6 +145,6 @@ def delete(run: Run) -> None:
 
     gone = run.directory.with_name(f".{run.directory.name}.deleted")
     with run.lock(), writing(run.directory):
-        run.directory.rename(gone)  # from now on it is no run, even if this is interrupted
+        run.directory.rename(gone)  # from now on it is not a run, even if this is interrupted
     with writing(gone):
         shutil.rmtree(gone)

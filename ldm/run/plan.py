@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ldm.runs import Run
     from ldm.types import Card, Task, Usage
 
-#: In place of a kind: every kind of the split, a plan each.
+#: In place of a kind: one plan for each kind of the split.
 EACH = "each"
 
 
@@ -48,7 +48,7 @@ EACH = "each"
 class PlanGrid:
     """Multiply an optimisation of plans.
 
-    kinds: of task, a plan each; "each" alone for every kind of the split, "all" for one plan for
+    kinds: of task, one plan each; "each" alone for every kind of the split, "all" for one plan for
     tasks of all kinds; () for the spec's own. repeats: independent runs with the seeds that follow
     the spec's. sweep: "plan.NAME=A,B,C", a setting of the optimisation and its values.
     """
@@ -61,7 +61,7 @@ class PlanGrid:
         check_repeats(self.repeats)
 
     def specs(self, spec: OptimisePlan, kinds: Callable[[], Sequence[str]]) -> list[OptimisePlan]:
-        """Return a spec a setting, repeat and kind, in this order. kinds: those of the split.
+        """Return a spec per setting, repeat and kind, in this order. kinds: those of the split.
 
         Plans that are compared go into folders of their own below `spec.out`.
         """
@@ -109,7 +109,7 @@ def optimize_plan(spec: OptimisePlan, *, runtime: Runtime | None = None) -> Opti
 
     spec.split: "" takes the environment's first training split.
     Raises LdmError if a name, an option or data does not fit or no model is named, and
-    Interrupted or RunStopped, after which `ldm autoplan --resume RUN` goes on.
+    Interrupted or RunStopped, after which `ldm autoplan --resume RUN` continues.
     """
     return optimize_plans(spec, runtime=runtime).plans[0]
 
@@ -123,7 +123,7 @@ def optimize_plans(
 ) -> OptimisedPlans:
     """Optimise plans for several kinds of task, with several settings, repeatedly; see `PlanGrid`.
 
-    evaluation: on which tasks the plans are then evaluated, if at all.
+    evaluation: of the plans on further tasks, or None.
     Raises the errors of `optimize_plan` and `evaluate`.
     """
     runtime = runtime or Runtime()
@@ -132,7 +132,7 @@ def optimize_plans(
 
 @dataclass(frozen=True)
 class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
-    """Optimise plans. evaluation: of the plans in the end, if any."""
+    """Optimise plans. evaluation: of the final plans, or None."""
 
     evaluation: PlanEvaluation | None = None
 
@@ -194,7 +194,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
     def estimate(self) -> Iterator[str]:
         """Make the first iteration of each optimisation but repeats; yield lines on all costs.
 
-        All of them can go on.
+        All of them can be resumed.
         """
         attempts = sum(plan_settings(member.spec).attempts for member in self.members)
         usages: list[Usage] = []
@@ -256,7 +256,7 @@ def prepare(
 
 
 def resume(name: str, models: Section, runtime: Runtime) -> Optimisation:
-    """Return a recorded optimisation with its companions, to be carried on.
+    """Return a recorded optimisation with its companions, to be resumed.
 
     models: changes to the recorded options. Raises LdmError as `engine.resumed`.
     """

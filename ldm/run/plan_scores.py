@@ -1,4 +1,4 @@
-"""How good optimised plans are: success by iteration, over repeats, and between settings.
+"""The quality of optimised plans: success by iteration, over repeats, and between settings.
 
 AutoPlan, arXiv 2305.15064: Table 3 (each kind's last plan), Figure 3 (each iteration's, over five
 runs) and Table 5 (t-tests between batch sizes).
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanEvaluation:
-    """On which tasks optimised plans are evaluated.
+    """The evaluation of optimised plans.
 
-    split: "" is the environment's. limit: at most so many tasks, kinds evenly. curve: whether each
+    split: "" is the environment's. limit: maximum tasks, kinds evenly. curve: whether each
     iteration's plan is evaluated, X_0 included (Fig. 3), or the last alone (Table 3).
-    tasks: how many there are; `check` fills it in.
+    tasks: their number; `check` sets it.
     """
 
     split: str = ""
@@ -42,13 +42,13 @@ class PlanEvaluation:
     tasks: int = 0
 
     def iterations(self, last: int) -> Sequence[int]:
-        """Return the numbers i of the plans X_i that are evaluated, of those up to the last."""
+        """Return the numbers i of the plans X_i to evaluate, given the last one."""
         return range(last + 1) if self.curve else (last,)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanScore:
-    """What the plans X_i of one run with one setting came to."""
+    """The results of plans X_i of one run with one setting."""
 
     variant: str
     repeat: int
@@ -56,7 +56,7 @@ class PlanScore:
     report: Report
 
     def rate(self, kind: str = "") -> float | None:
-        """Return the success rate, of all tasks or of a kind; None where none was played."""
+        """Return the success rate of all tasks or of a kind, or None if none was played."""
         summary = self.report.summary
         group = summary.by_kind.get(kind) if kind else summary.overall
         return None if group is None else group.success_rate
@@ -64,7 +64,7 @@ class PlanScore:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The t-test between two settings at an iteration; None where t is not defined."""
+    """The t-test between two settings at an iteration; None if t is not defined."""
 
     first: str
     second: str
@@ -74,7 +74,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class PlanScores:
-    """How plans did, by setting, iteration and repeat."""
+    """The scores of plans by setting, iteration and repeat."""
 
     evaluation: PlanEvaluation
     scores: tuple[PlanScore, ...]
@@ -92,7 +92,7 @@ class PlanScores:
         return sorted({kind for one in self.scores for kind in one.report.summary.by_kind})
 
     def spread(self, variant: str, iteration: int, kind: str = "") -> Spread | None:
-        """Return the success rates of all repeats; None where nothing was played."""
+        """Return the success rates of all repeats, or None if nothing was played."""
         rates = [
             rate
             for one in self.scores
@@ -116,7 +116,7 @@ class PlanScores:
         return result
 
     def rows(self) -> tuple[list[str], list[tuple[str, ...]]]:
-        """Return columns and rows of success by iteration, a row a setting (Fig. 3)."""
+        """Return columns and rows of success by iteration, one row per setting (Fig. 3)."""
         columns = ["plans", *(f"iteration {number}" for number in self.iterations)]
         return columns, [
             (variant or "–", *(_words(self.spread(variant, i)) for i in self.iterations))
@@ -134,7 +134,7 @@ class PlanScores:
         return columns, rows
 
     def lines(self) -> Iterator[str]:
-        """Yield what to know beside the tables."""
+        """Yield remarks on the tables."""
         repeats = max(one.repeat for one in self.scores)
         if repeats > 1:
             yield (
@@ -188,7 +188,7 @@ def _data(figures: Spread | None) -> dict[str, Any]:
     return {} if figures is None else asdict(figures)
 
 
-#: Beside the first run of an optimisation: the id of the first evaluation of its plans.
+#: In the first run of an optimisation: the id of the first evaluation of its plans.
 EVALUATED = "evaluated.json"
 
 

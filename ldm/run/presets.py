@@ -1,7 +1,7 @@
 """Presets: a table of a paper as a file of options, with the rows that were published.
 
-The files (TOML) that ship are in `ldm/presets`, a table each; anybody's own is named by its path.
-docs/usage/evaluating.md#a-papers-table says what stands in one.
+The shipped files (TOML) are in `ldm/presets`, one per table; your own are named by their paths.
+docs/usage/evaluating.md#a-papers-table describes their content.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ldm.types import stable_hash
 
 SHIPPED = Path(__file__).parent.parent / "presets"
 SUFFIX = ".toml"
-#: The most bytes that a preset may have.
+#: Maximum bytes of a preset.
 MOST_BYTES = 1 << 20
 GUIDE = "docs/usage/evaluating.md#a-papers-table says what stands in a preset."
 
@@ -49,11 +49,11 @@ _PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the table: the agent that reproduces it, and what was published.
+    """A row of the table: the agent that reproduces it, and the published figures.
 
-    name: what the paper calls it. agent: a name with options; {} if the row is only shown. env:
-    options of this row's environment alone. models: model option → the one whose model takes its
-    place: { llm = "planner_llm" } lets the planner's model act, too. generation: of the memory;
+    name: as in the paper. agent: a name with options; {} if the row is only shown. env:
+    options of this row's environment alone. models: model option → the one whose model replaces
+    it: { llm = "planner_llm" } lets the planner's model act, too. generation: of the memory;
     None is the newest. published, note: see `PublishedRow`.
     """
 
@@ -75,7 +75,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Formed:
-    """The paper's memory: how many trajectories it was formed from, in batches of what size."""
+    """The paper's memory: the number of its trajectories, and its batch size."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -84,19 +84,19 @@ class Formed:
 
     @property
     def batches(self) -> int:
-        """How many batches these are."""
+        """The number of batches."""
         return -(-self.trajectories // self.batch_size)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What stands in the file of a preset.
+    """The content of a preset's file.
 
     paper, table, model, tasks, second_hand, notes: see `PublishedTable`.
     evaluation: fields of `Evaluate` that all rows have; options of `agent` are for those agents
     that have them. build, refine: fields of `Build` and `Refine`, for `--preset` of
-    `ldm build-memory` and `ldm refine`. memory: the paper's. needs: options that have to be given,
-    such as "env.tasks" → what they are. prepare: commands that make what the preset needs.
+    `ldm build-memory` and `ldm refine`. memory: the paper's. needs: required options,
+    such as "env.tasks" → their meaning. prepare: commands that create what the preset needs.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -121,7 +121,7 @@ class Content:
 class Preset:
     """A table of a paper, ready to be evaluated beside its published rows: `evaluate_preset`.
 
-    name: that of its file. digest: of what the file held.
+    name: that of its file. digest: of the file's content.
     """
 
     name: str
@@ -130,7 +130,7 @@ class Preset:
     content: Content
 
     def __str__(self) -> str:
-        """Return the title and where the table stands."""
+        """Return the title and the location of the table."""
         return f"{self.content.title} ({self.content.paper}, {self.content.table})"
 
     @property
@@ -140,7 +140,7 @@ class Preset:
 
     @cached_property
     def evaluation(self) -> Evaluate:
-        """What all rows have in common."""
+        """The fields that all rows share."""
         return load(Evaluate, self.content.evaluation, where=f"{self.file}:evaluation")
 
     @cached_property
@@ -151,7 +151,7 @@ class Preset:
 
     @cached_property
     def published(self) -> PublishedTable:
-        """The table as it was published."""
+        """The published table."""
         own = self.content
         rows = tuple(PublishedRow(row.name, row.published, row.note) for row in own.rows)
         return PublishedTable(
@@ -159,7 +159,7 @@ class Preset:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return what its file holds as JSON values, and what follows from it."""
+        """Return the content of its file, and values derived from it, as JSON values."""
         return {
             **asdict(self.content),
             **{"name": self.name, "env": self.env, "agents": list(self.agents)},
@@ -212,7 +212,7 @@ class Preset:
             )
 
     def _check_making(self, env: type[Any]) -> None:
-        """Raise LdmError for an option of its memory's building or refinement that does not fit."""
+        """Raise LdmError for an option of building or refining its memory that does not fit."""
         own = self.content
         load(Build, own.build, where=f"{self.file}:build")
         refinement = load(Refine, own.refine, where=f"{self.file}:refine")
@@ -234,8 +234,8 @@ class Preset:
 def list_presets(name: str = "") -> tuple[Preset, ...]:
     """Return the shipped presets whose name is `name` or begins with it, or the one in a file.
 
-    name: "" for all that ship; a path ends in .toml. Raises LdmError where there is none, or where
-    a file is damaged.
+    name: "" for all shipped ones; a path ends in .toml. Raises LdmError if there is none, or if a
+    file is damaged.
     """
     if name.endswith(SUFFIX):
         return (read(Path(name).expanduser()),)
@@ -252,8 +252,7 @@ def list_presets(name: str = "") -> tuple[Preset, ...]:
 def preset(name: str | Path) -> Preset:
     """Return the preset of this name, or in this file.
 
-    Raises LdmError where there is none, where the name stands for several, or where the file is
-    damaged.
+    Raises LdmError if there is none, if the name matches several, or if the file is damaged.
     """
     several = list_presets(str(name))
     if len(several) > 1:
@@ -265,7 +264,7 @@ def preset(name: str | Path) -> Preset:
 
 
 def read(path: Path) -> Preset:
-    """Return the preset in a file. Raises LdmError that names the place and what belongs there."""
+    """Return the preset in a file. Raises LdmError that names the place and the expected value."""
     content = read_bytes(path, most=MOST_BYTES)
     if len(content) > MOST_BYTES:
         raise LdmError(f"{path} is longer than {MOST_BYTES // 2**20} MB.", GUIDE)
@@ -287,9 +286,9 @@ def read(path: Path) -> Preset:
 
 
 def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict[str, Any]:
-    """Return how a preset's memory of `env` is built or refined: fields of `Build` or `Refine`.
+    """Return the fields of `Build` or `Refine` for a preset's memory of `env`.
 
-    name: as for `list_presets`. env: "" if the name stands for one environment alone.
+    name: as for `list_presets`. env: "" if the name matches one environment alone.
     Raises LdmError if there is none, or if several fit.
     """
     known = [one for one in list_presets(name) if getattr(one.content, stage)]
@@ -312,7 +311,7 @@ def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict
 
 
 def _content(data: Mapping[str, Any], file: str) -> Content:
-    """Return what a file holds, with all of its fields checked."""
+    """Return the content of a file, with all of its fields checked."""
     from pydantic import TypeAdapter, ValidationError
 
     try:

@@ -1,7 +1,7 @@
-"""Published figures: a paper's table as values, and how it stands beside what was measured here.
+"""Published figures: a paper's table as values, shown beside our own measurements.
 
-Nothing is computed from them: they come from other models, prompts or tasks, so that they enter no
-interval, no difference and no ranking.
+Nothing is computed from them: they come from other models, prompts or tasks, so they enter no
+interval, difference or ranking.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ldm.run.results import Report, percent, span
 
-#: In per cent, written as the paper writes it.
+#: In per cent, as printed in the paper.
 Percent = Annotated[int | float, Field(ge=0, le=100)]
 COLUMNS = ("agent", "figures", "success", "95 % interval")
 HERE, ELSEWHERE = "measured here", "published"
@@ -22,7 +22,7 @@ HERE, ELSEWHERE = "measured here", "published"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a row of a table says; None where it does not.
+    """The figures in a row of a table; None if it lacks one.
 
     all: success over all tasks. score: the mean score. kinds: success by kind of task.
     """
@@ -39,7 +39,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A row of a paper's table. name: what the paper calls it. note: what to know of it."""
+    """A row of a paper's table. name: as in the paper. note: a remark on it."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -52,9 +52,9 @@ class PublishedRow:
 class PublishedTable:
     """A table of a paper.
 
-    paper, table: where it stands. model: what the figures were measured with. tasks: how many there
-    were; None where it is not said. second_hand: the paper's own text was not there to check them.
-    notes: what differs from the paper.
+    paper, table: its location. model: the one that the figures were measured with. tasks: their
+    number; None if not stated. second_hand: the paper's own text was not available to check them.
+    notes: differences from the paper.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -69,16 +69,16 @@ class PublishedTable:
 
     @property
     def source(self) -> str:
-        """Where the figures come from, in a few words."""
+        """The source of the figures, in a few words."""
         return f"{self.paper}, {self.table}"
 
 
 @dataclass(frozen=True, slots=True)
 class PresetRecord:
-    """What a run that a preset asked for remembers of it.
+    """The record of a preset in a run that it started.
 
-    name, digest: the preset's. counterparts: names of the published rows that this run has the
-    settings of. overridden: what was asked for in place of the preset's settings, in words.
+    name, digest: the preset's. counterparts: names of the published rows with this run's settings.
+    overridden: the options given in place of the preset's settings, in words.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -93,7 +93,7 @@ class PresetRecord:
 def beside(
     reports: Sequence[Report], records: Sequence[PresetRecord]
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return columns and rows: each report, and below it the published rows that it stands for.
+    """Return columns and rows: each report, and below it the published rows that it reproduces.
 
     records: of the reports' runs. Published rows without a counterpart follow in the paper's order.
     """
@@ -115,7 +115,7 @@ def beside(
 
 
 def remarks(record: PresetRecord) -> list[str]:
-    """Return what to know of the published rows: where they come from, and what differs."""
+    """Return remarks on the published rows: their source, and the differences."""
     table = record.published
     measured = ", ".join(
         filter(None, (table.model, "" if table.tasks is None else f"{table.tasks} tasks"))
@@ -137,7 +137,7 @@ def remarks(record: PresetRecord) -> list[str]:
 def as_json(reports: Sequence[Report], records: Sequence[PresetRecord]) -> dict[str, Any]:
     """Return the published table as JSON values, figures in per cent as printed.
 
-    "beside" names the agent that has a row's settings, None where none has.
+    "beside" names the agent that has a row's settings, or is None if none has.
     """
     first = records[0]
     table = asdict(first.published)
@@ -181,5 +181,5 @@ def _published(row: PublishedRow, kinds: Sequence[str], *, scored: bool) -> tupl
 
 
 def figure(value: float | None, unit: str = "") -> str:
-    """Return a figure as the paper has it."""
+    """Return a figure as printed in the paper."""
     return "–" if value is None else f"{value}{unit}"

@@ -1,4 +1,4 @@
-"""Refinements: training goals are explored, and better decisions join the memory."""
+"""Refinements: explore training goals, and add better decisions to the memory."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def refine(spec: Refine, *, runtime: Runtime | None = None, dry_run: bool = Fals
 
     spec.env: "" takes the memory's only environment. dry_run: explore, and add nothing yet.
     Raises LdmError if a name, an option, data or the memory does not fit, and Interrupted,
-    WorkerDied or RunStopped, after which `ldm refine --resume RUN` goes on.
+    WorkerDied or RunStopped, after which `ldm refine --resume RUN` continues.
     """
     runtime = runtime or Runtime()
     begun = prepare(spec, runtime, dry_run=dry_run)
@@ -201,7 +201,7 @@ def _subject(spec: Refine) -> tuple[str, ...]:
 
 
 def resume(name: str, models: Section, runtime: Runtime) -> Refinement:
-    """Return a recorded refinement, to be carried on. models: changes to the recorded options.
+    """Return a recorded refinement, to be resumed. models: changes to the recorded options.
 
     Raises LdmError as `engine.resumed`.
     """
@@ -266,7 +266,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
 
     @contextmanager
     def at_work(self, member: Member[Refine]) -> Iterator[Session]:
-        """Yield a session, and report in the end how usable a model's replies were."""
+        """Yield a session; at the end, report how usable a model's replies were."""
         from ldm.run.results import describe_replies
 
         with super().at_work(member) as session:
@@ -294,7 +294,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
             )
 
     def _interrupted(self, member: Member[Refine], explored: Sequence[ExploredGoal]) -> Interrupted:
-        """Return the error of an interruption while the memory is written."""
+        """Return the error for an interruption while the memory is written."""
         from ldm.memory import generations
 
         memory = member.spec.memory
@@ -365,9 +365,9 @@ def _resolved(spec: Refine, runtime: Runtime) -> Refine:
 
 
 def _with_method(spec: Refine) -> Refine:
-    """Return the spec with its defaults: when a model is asked, and the explorer.
+    """Return the spec with the defaults of consulting a model and of the explorer.
 
-    That is the paper's tree where the paper is wanted, or where each decision costs a model call; a
+    The explorer is the paper's tree in the paper's way, or if each decision costs a model call; a
     best-first search takes many more decisions, and finds more.
     """
     calls_models = models_of(spec).configured
@@ -380,7 +380,7 @@ def _with_method(spec: Refine) -> Refine:
 
 
 def _check(spec: Refine, runtime: Runtime) -> Member[Refine]:
-    """Return a recorded refinement with its goals and the memory's present digest."""
+    """Return a recorded refinement with its goals and the memory's current digest."""
     from ldm.memory import generations
 
     checked = checked_again(spec, spec.tasks, runtime)
@@ -402,7 +402,7 @@ def _check_newest(memory: str, base: Generation) -> None:
         )
 
 
-#: Goals played for each one that is taken by how hard it is.
+#: Goals played for each one that is chosen by difficulty.
 POOL = 4
 
 
@@ -411,7 +411,7 @@ def choose(
 ) -> tuple[Task, ...]:
     """Return the goals to explore: those named, or new ones, kinds evenly.
 
-    By how hard they are, POOL times as many are returned, of which `hardest` takes some later.
+    If they are chosen by difficulty, POOL times as many are returned, from which `hardest` selects.
     Raises LdmError if a named goal may not be explored, or if none is left.
     """
     from ldm.errors import LeakageError

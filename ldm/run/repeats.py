@@ -28,7 +28,7 @@ class Spread:
 class TTest:
     """Unpaired two-sided t-test between the rates of two settings.
 
-    statistic, p_value: Student's, which takes both to vary alike. welch_p_value: without that
+    statistic, p_value: Student's, which assumes equal variances. welch_p_value: without that
     assumption.
     """
 
@@ -50,8 +50,8 @@ def pass_at(repeats: Sequence[Sequence[EpisodeResult]], *, seed: int = 0) -> tup
     """Return pass@k for each k up to the number of repeats, which have the same tasks.
 
     The unbiased estimate of each task, 1 - C(n - c, k) / C(n, k) with c of n attempts successful
-    (Chen et al., arXiv 2107.03374, Eq. 1). The interval is of tasks. An episode that ended in an
-    error is a failure.
+    (Chen et al., arXiv 2107.03374, Eq. 1). The interval is over tasks. An episode that ended in
+    an error is a failure.
     """
     solved: dict[str, int] = {}
     for result in (result for repeat in repeats for result in repeat):
@@ -76,7 +76,7 @@ def spread(rates: Sequence[float]) -> Spread:
 def t_test(first: Spread, second: Spread) -> TTest | None:
     """Return the t-test between two settings.
 
-    None where one has fewer than two runs, or where neither varies: then t is not defined.
+    Return None if one has fewer than two runs, or if neither varies: then t is not defined.
     """
     if first.deviation is None or second.deviation is None:
         return None

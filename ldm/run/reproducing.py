@@ -24,7 +24,7 @@ from ldm.run.runtime import Runtime
 if TYPE_CHECKING:
     from ldm.run.results import Report
 
-#: Fields and options that only say where something lies: naming one overrides nothing.
+#: Fields and options that only locate something: giving one overrides nothing.
 PLACES = ("memory", "env.data", "env.cache")
 #: Longer lists are shown as their length.
 MOST_NAMED = 8
@@ -34,7 +34,7 @@ MOST_NAMED = 8
 class Planned:
     """The evaluations of a preset.
 
-    counterparts: for each, the names of the published rows that it has the settings of.
+    counterparts: for each, the names of the published rows with its settings.
     overridden: the options given in place of the preset's settings, in words.
     """
 
@@ -46,13 +46,13 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Our reports of a preset, and what each run remembers of the published table."""
+    """Our reports of a preset, and each run's record of the published table."""
 
     reports: tuple[Report, ...]
     presets: tuple[PresetRecord, ...]
 
     def __str__(self) -> str:
-        """Return a line for each of our rows and each published one, and the remarks on them."""
+        """Return one line for each of our rows and each published one, and remarks on them."""
         columns, rows = beside(self.reports, self.presets)
         lines = [
             ", ".join(f"{name} {cell}" for name, cell in zip(columns, row, strict=True))
@@ -68,11 +68,11 @@ def evaluate_preset(
     *,
     runtime: Runtime | None = None,
 ) -> Reproduction:
-    """Evaluate the rows of a preset, to be seen beside those that were published.
+    """Evaluate the rows of a preset, to compare them with the published ones.
 
     which: a preset, its name, or its file. changes: nested values of `Evaluate` that win over the
     preset's, such as {"split": "demo_test", "limit": 6, "agent": {"k": 7}}. grid: of its agents,
-    those of the preset stand for their rows, and others are evaluated beside them.
+    those of the preset select their rows, and others are evaluated in addition.
     Raises what `evaluate` raises, and LdmError if the preset does not fit.
     """
     runtime = runtime or Runtime()
@@ -83,7 +83,7 @@ def evaluate_preset(
 
 
 def plan(chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtime) -> Planned:
-    """Return the evaluations of a preset; writes nothing. changes, grid: see `evaluate_preset`.
+    """Return the evaluations of a preset; write nothing. changes, grid: see `evaluate_preset`.
 
     Raises LdmError if something does not fit.
     """
@@ -109,7 +109,7 @@ def plan(chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtim
 def prepare_presets(
     name: str, changes: Mapping[str, Any], grid: Grid, runtime: Runtime
 ) -> list[Evaluation]:
-    """Start the evaluations of the presets that a name stands for, of the environment asked for.
+    """Start the evaluations of the presets that a name matches, in the given environment.
 
     Raises LdmError as `evaluate_preset`; nothing is written then.
     """
@@ -164,7 +164,7 @@ class _Request:
 
     @property
     def agent(self) -> Section:
-        """Return the options that are given for all agents."""
+        """Return the options given for all agents."""
         return Section.read(self.changes.get("agent", ""))
 
     @property
@@ -173,7 +173,7 @@ class _Request:
         return self.grid.agents or named or self.preset.agents
 
     def common(self) -> Evaluate:
-        """Return what all rows have in common: the preset's settings, and the changes to them."""
+        """Return the fields that all rows share: the preset's settings with the changes."""
         own, changes = dict(self.preset.content.evaluation), dict(self.changes)
         if "split" in changes:  # the tasks that a preset names are of its own split
             own.pop("tasks", None)
@@ -205,7 +205,7 @@ class _Request:
         return replace(spec, generation=row.generation if row.generation != "newest" else None)
 
     def counterpart(self, row: Row) -> Iterator[str]:
-        """Yield the name of the published row that a row stands for, if it still does."""
+        """Yield the name of the published row that a row reproduces, unless settings differ."""
         generation = None if row.generation == "newest" else row.generation
         changed = "generation" in self.changes and self.changes["generation"] != generation
         if row.name and not (changed and row.generation is not None):
@@ -214,7 +214,7 @@ class _Request:
     def overridden(self) -> Iterator[str]:
         """Yield each setting of the preset that is overridden, with its old and new value.
 
-        Agents choose rows, and further ones stand beside none: they override nothing.
+        Agents select rows, and further ones have no published row: they override nothing.
         """
         own = self.preset.evaluation
         places = {*PLACES, *self.preset.content.needs}
@@ -238,7 +238,7 @@ class _Request:
             yield f"sweep {self.grid.sweep}"
 
     def _generations(self) -> tuple[object, ...]:
-        """Return the generations of the memory that the preset's rows ask for."""
+        """Return the generations of the memory that the preset's rows need."""
         return tuple(
             row.generation for row in self.preset.content.rows if row.generation is not None
         )
@@ -260,7 +260,7 @@ class _Request:
 
 
 def _replaced(models: Section, row: Row) -> Iterator[tuple[str, Value]]:
-    """Yield the models of a row that others take the place of: option, model.
+    """Yield (option, model) for the models of a row that others replace.
 
     Raises LdmError if a model is named by none of the options.
     """
@@ -272,7 +272,7 @@ def _replaced(models: Section, row: Row) -> Iterator[tuple[str, Value]]:
 
 
 def _instead(what: str, now: object, before: object) -> str:
-    """Return in words which value stands in place of the preset's."""
+    """Describe the value given in place of the preset's."""
 
     def worded(value: object) -> str:
         if value is None or value == ():
@@ -285,7 +285,7 @@ def _instead(what: str, now: object, before: object) -> str:
 
 
 def _checked(planned: Planned, runtime: Runtime) -> list[Member[Evaluate]]:
-    """Return what is to be played. Raises LdmError that names all that is missing."""
+    """Return the evaluations to run. Raises LdmError that names everything missing."""
     missing: list[LdmError] = []
     checked: list[Member[Evaluate]] = []
     for spec in {(spec.agent.name, spec.models): spec for spec in planned.specs}.values():
@@ -312,7 +312,7 @@ def _checked(planned: Planned, runtime: Runtime) -> list[Member[Evaluate]]:
 
 
 def _raise_all(missing: Sequence[LdmError], name: str) -> None:
-    """Raise an LdmError that says everything that the errors say, each thing once."""
+    """Raise one LdmError with the messages and remedies of all errors, without repeats."""
     distinct = list({str(error): error for error in missing}.values())
     if len(distinct) == 1:
         raise distinct[0]
@@ -325,7 +325,7 @@ def _raise_all(missing: Sequence[LdmError], name: str) -> None:
 
 
 def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator[str]:
-    """Yield what differs from the paper only here: the memory, demonstrations, that no model is."""
+    """Yield our own differences from the paper: the memory, demonstrations, a missing model."""
     from ldm.agents import demonstrations
 
     if any("reasoner" in agent_of(one.spec).needs for one in checked) and not any(

@@ -1,4 +1,4 @@
-"""What an evaluation says to its reader, as values: the command line prints them."""
+"""The report of an evaluation as plain values, which the command line prints."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEADINGS = (
     *("kind", "episodes", "success", "95 % interval"),
     *(column.table for column in COLUMNS if column.table),
 )
-#: What became of some replies, by the name of their count.
+#: The treatment of irregular replies, by the name of their count.
 REPLIES = {
     "loose": "understood although not in the requested form",
     "dropped": "further actions in the same reply were dropped",
@@ -50,18 +50,17 @@ REPLIES = {
     "unseen": "notes named what only later steps show: left out",
     "asked again": "named the last action, not possible now: asked again",
 }
-#: Tuples that are named, of those recalled only after refinement.
+#: Maximum number of named tuples among those recalled only after refinement.
 NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished run and what it came to.
+    """A finished run with its results.
 
-    label: tells runs apart that stand side by side, e.g. "ldm control=random". results: of all
-    repeats, one after the other. reporting: what the agent's class tells; without it, what the
-    registered agent of that name does. conditions: what the agent had. directories: of all repeats.
-    seed: of intervals.
+    label: distinguishes runs in a comparison, e.g. "ldm control=random". results: of all repeats,
+    in order. reporting: that of the agent's class; by default that of the registered agent of this
+    name. conditions: those of the agent. directories: of all repeats. seed: of intervals.
     """
 
     env: str
@@ -77,7 +76,7 @@ class Report:
     seed: int = 0
 
     def __str__(self) -> str:
-        """Return what came of it in one line."""
+        """Return the outcome in one line."""
         overall = self.summary.overall
         unit = "episodes" if self.is_repeated else "tasks"
         return (
@@ -100,17 +99,17 @@ class Report:
 
     @property
     def measures(self) -> list[Measure]:
-        """The agent's own figures that there are."""
+        """The agent's own figures that were measured."""
         known = (self.reporting or reporting_on(self.results)).measures
         return [measure for measure in known if measure.name in self.summary.overall.measures]
 
     def findings(self) -> Findings:
-        """Return what else the agent's class says of the results."""
+        """Return the findings of the agent's class on the results."""
         return (self.reporting or reporting_on(self.results)).findings(self.results)
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """Return what `ldm eval --json` prints; rates in [0, 1], None where there are no episodes."""
+    """Return the JSON values of `ldm eval --json`; rates in [0, 1], or None without episodes."""
     overall = report.summary.overall
     return {
         "env": report.env,
@@ -159,7 +158,7 @@ def _spread(report: Report) -> Spread:
 
 
 def rows(report: Report) -> list[tuple[str, ...]]:
-    """Return a row a kind and the row "all", by HEADINGS."""
+    """Return one row per kind and the row "all", by HEADINGS."""
     kinds = report.summary.by_kind
     rows_by_kind = [_row(kind, group) for kind, group in kinds.items()]
     return [*rows_by_kind, _row("all", report.summary.overall)]
@@ -168,7 +167,7 @@ def rows(report: Report) -> list[tuple[str, ...]]:
 def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], str]:
     """Return columns and rows of several reports side by side, success by kind included.
 
-    What each took is left out of them where it is the same for all, and said in the third value.
+    Conditions that are the same for all are left out of the columns; the third value states them.
     """
     kinds = sorted({kind for report in reports for kind in report.summary.by_kind})
     rows_by_agent = []
@@ -205,7 +204,7 @@ def _per_task(column: Column, group: Group) -> float | None:
 
 
 def lines(report: Report) -> list[str]:
-    """Return what to know beside the table: attempts, rewards, errors, the files' place."""
+    """Return remarks on the table: attempts, rewards, errors, the location of the files."""
     overall = report.summary.overall
     trials = overall.figures["trials"]
     attempts = (
@@ -246,7 +245,7 @@ def lines(report: Report) -> list[str]:
 
 
 def _had(report: Report) -> str:
-    """Return what the agent had, and what of models it used, in words."""
+    """Describe the agent's conditions and its use of models."""
     figures = report.summary.overall.figures
     calls, tokens, steps = (figures[name] for name in ("calls", "tokens", "mean_steps"))
     used = ""
@@ -257,7 +256,7 @@ def _had(report: Report) -> str:
 
 
 def _repeats_in_words(report: Report) -> str:
-    """Return what became of the repeats of each task."""
+    """Describe the success over the repeats of each task."""
     from ldm.run.repeats import pass_at
 
     figures = _spread(report)
@@ -275,7 +274,7 @@ def _repeats_in_words(report: Report) -> str:
 
 
 def _measured(report: Report) -> list[str]:
-    """Return a line on each of the agent's own figures."""
+    """Return one line on each of the agent's own figures."""
     sentences = []
     for measure in report.measures:
         kinds = ", ".join(
@@ -289,7 +288,7 @@ def _measured(report: Report) -> list[str]:
 
 
 def _replies(results: Sequence[EpisodeResult]) -> Counter[str]:
-    """Return what became of a model's replies, where the agent counted them (notes "replies")."""
+    """Return the counts of a model's replies by kind, if the agent noted them ("replies")."""
     counts: Counter[str] = Counter()
     for note in (note for result in results for note in result.notes if note.kind == "replies"):
         counts.update({k: v for k, v in note.data.items() if isinstance(v, int)})
@@ -297,7 +296,7 @@ def _replies(results: Sequence[EpisodeResult]) -> Counter[str]:
 
 
 def describe_decisions(counts: Mapping[str, int]) -> str:
-    """Return who decided how many steps, "" where no model was consulted for some steps only."""
+    """Describe the steps decided by memory and by a model, "" if no step was counted."""
     reasons = {
         REASONS.get(reason, reason): n
         for name, n in counts.items()
@@ -314,7 +313,7 @@ def describe_decisions(counts: Mapping[str, int]) -> str:
 
 
 def describe_replies(counts: Mapping[str, int]) -> str:
-    """Return what became of replies, "" without any; counts: see `Reasoner.counts`."""
+    """Describe the usability of replies, "" without any; counts: see `Reasoner.counts`."""
     replies, malformed = counts.get("replies", 0), counts.get("malformed", 0)
     if not replies:
         return ""
@@ -328,7 +327,7 @@ def describe_replies(counts: Mapping[str, int]) -> str:
 
 
 def score_interval(report: Report) -> Interval | None:
-    """Return the 95 % interval of the mean score; None where scores say no more than successes."""
+    """Return the 95 % interval of the mean score, or None if scores are only successes."""
     counted = by_task(frame(report.results))
     if (counted["score"] == counted["success"]).all():
         return None
@@ -336,7 +335,7 @@ def score_interval(report: Report) -> Interval | None:
 
 
 def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
-    """Return one object for an agent; "compared" holds those beside it, "control" its control.
+    """Return one object for an agent; "compared" holds the others, "control" its control.
 
     "differences" holds the paired difference of each two.
     """
@@ -361,7 +360,7 @@ def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
 def _differences(reports: Sequence[Report]) -> dict[tuple[int, int], Difference | None]:
     """Return the paired difference of each two reports, by their places, with corrected p-values.
 
-    None where two have no task in common.
+    The difference is None if two have no task in common.
     """
     pairs: dict[tuple[int, int], Difference | None] = {}
     for i, j in combinations(range(len(reports)), 2):
@@ -384,12 +383,12 @@ def _data(pair: Difference | None) -> dict[str, Any] | None:
 def refined_lines(
     run: Run, memory: str, env: str, generation: int | None, oldest: int
 ) -> list[str]:
-    """Return how often a run with a memory's `generation` recalled what came after `oldest`."""
+    """Return how often a run with a memory's `generation` recalled tuples added after `oldest`."""
     from ldm.memory import inspect
 
     rows = inspect(memory, env, generation).rows
     added = {row.tuple.id: row.tuple for row in rows.after(oldest)}
-    if not added:  # the generations between hide tuples, or learnt what they are worth
+    if not added:  # the generations in between only hide tuples
         return []
     counts: Counter[str] = Counter()
     recalling, steps = list[str](), 0  # the tasks of the steps that recalled any; all steps
@@ -444,7 +443,7 @@ def _p(value: float) -> str:
 
 
 def percent(rate: float | None) -> str:
-    """Return a rate in [0, 1] as a percentage; a dash where there is none."""
+    """Return a rate in [0, 1] as a percentage, or a dash for None."""
     return "–" if rate is None else f"{100 * rate:.1f} %"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def resume(
     run: str | Path, *, models: Mapping[str, Any] | None = None, runtime: Runtime | None = None
 ) -> tuple[Report, ...] | Refined | OptimisedPlan | OptimisedPlans:
-    """Go on with a recorded experiment, and return the result of the function that started it.
+    """Resume a recorded experiment, and return the result of the function that started it.
 
     run: its directory, or its id below `runtime.runs`. models: changes to the recorded options of
     `ModelOptions`, such as limits. A single plan that is not evaluated is returned alone.

@@ -1,4 +1,4 @@
-"""The episodes of an evaluation: how one is played, and how its run holds them."""
+"""The episodes of an evaluation: play them, and record them in the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ldm.types import EpisodeResult, Task, Trajectory
 EPISODES = "episodes.jsonl"
 TRAJECTORIES = "trajectories.jsonl"
 SUMMARY = "summary.json"
-#: How often an episode is played that ends in an error: a lost connection may be to blame.
+#: Attempts at an episode that ends in an error: a lost connection may be to blame.
 ATTEMPTS = 2
 #: The part file of a finished run that is reopened.
 REOPENED = "reopened.jsonl"

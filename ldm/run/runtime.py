@@ -1,7 +1,7 @@
-"""What an experiment takes from its surroundings: places, workers, the model server, callbacks.
+"""Runtime settings that do not affect results: paths, workers, model server, callbacks.
 
-Nothing here changes a result, so nothing here is recorded with it. The command line fills a
-`Runtime` from options and environment variables; from Python the defaults are quiet.
+They are not recorded. The command line fills a `Runtime` from options and environment variables;
+from Python the defaults are quiet.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ BACKENDS = "ldm.backends"
 
 
 class Advance(Protocol):
-    """Moves a progress display on by one item, with a short note on how it goes."""
+    """Advance a progress display by one item, with a short note."""
 
     def __call__(self, note: str = "") -> None: ...
 
 
 @dataclass(frozen=True)
 class Playing:
-    """Episodes that are about to be played: what can be said of them.
+    """The episodes that are about to be played.
 
-    total: how many. workers: of them at a time. recorded: how many were played before; the results
-    of these come first. usd: what was paid for models so far, None where none is called or its
-    price is not known.
+    total: their number. workers: how many run at a time. recorded: how many were played before;
+    their results come first. usd: returns the cost of models so far, or None if none is called or
+    its price is unknown.
     """
 
     label: str
@@ -54,22 +54,22 @@ OnEpisode = Callable[["EpisodeResult"], None]
 
 @dataclass(frozen=True)
 class Runtime:
-    """Where and how an experiment runs.
+    """The environment in which an experiment runs.
 
-    runs: the folder below which runs are recorded. workers: tasks at a time; None takes one a core,
-    and with a model as many as requests may be in flight.
-    backend: where tasks are worked on: "processes" or "threads" of this machine, or "ray"; None for
-    processes, and for threads where a model is called. ray_address: of the cluster's head, or
+    runs: the folder below which runs are recorded. workers: tasks at a time; None for one per core,
+    and with a model for as many as requests may be in flight.
+    backend: where tasks are processed: "processes" or "threads" of this machine, or "ray"; None for
+    processes, or for threads if a model is called. ray_address: of the cluster's head, or
     "local" for a Ray that is started on this machine.
-    server: where models are, or a function that says so when the first model is needed.
-    data: environment name → its data folder, None where none is known.
-    cache: the folder in which environments keep what they made of their data; None for nowhere.
-    embeddings: the folder in which vectors of texts are kept for later runs; None for nowhere.
+    server: the model server, or a function that returns it when the first model is needed.
+    data: environment name → its data folder, or None if unknown.
+    cache: the folder for environments' compiled data; None for no cache.
+    embeddings: the folder for cached vectors of texts; None for no cache.
     trust: whether to import the modules that a recorded run names, see `ldm.registry.load`.
     message: receives a line for the user, e.g. `print`. progress(label, total) and stages():
-    context managers that show how far the work is. episodes(playing): one that takes the result of
-    each episode that is played; where there is none, `progress` shows how many succeeded. notices:
-    lines that `once` gave already.
+    context managers that show progress. episodes(playing): one that takes the result of each
+    episode; without it, `progress` shows how many succeeded. notices: lines that `once` has
+    passed on.
     """
 
     runs: Path = DEFAULT_RUNS
@@ -99,13 +99,13 @@ class Runtime:
             )
 
     def once(self, line: str) -> None:
-        """Give a line to the user that holds for the whole command, and so is said once."""
+        """Pass a line to the user only once, as it applies to the whole command."""
         if line not in self.notices:
             self.notices.add(line)
             self.message(line)
 
     def play(self, playing: Playing) -> AbstractContextManager[OnEpisode]:
-        """Return what shows episodes while they are played, and takes the result of each."""
+        """Return a context manager that shows running episodes and takes the result of each."""
         return (self.episodes or self._counted)(playing)
 
     @contextmanager
@@ -121,9 +121,9 @@ class Runtime:
             yield on_episode
 
     def connection(self) -> Connection:
-        """Return where models are.
+        """Return the model server.
 
-        Raises LdmError where no server is known, or where what is known of it cannot be used.
+        Raises LdmError if no server is known, or if its settings cannot be used.
         """
         server = self.server() if callable(self.server) else self.server
         if server is None:
@@ -135,16 +135,16 @@ class Runtime:
         return server
 
     def backend_for_workers(self) -> Backend:
-        """Return where workers work that call no model."""
+        """Return the backend for workers that call no model."""
         if self.backend != "ray":
             return self.backend or "processes"
         backend: Backend = registry.load(self.backend, {}, BACKENDS, "backend")(self.ray_address)
         return backend
 
     def workers_for(self, in_flight: int | None) -> int:
-        """Return how many items to work on at a time; 0 for as many as a cluster has room for.
+        """Return the number of items to process at a time; 0 for as many as fit on a cluster.
 
-        in_flight: model requests that may be under way, None where no model is called.
+        in_flight: maximum concurrent model requests, None if no model is called.
         """
         if self.workers is not None:
             return self.workers

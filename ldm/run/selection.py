@@ -1,4 +1,4 @@
-"""The data, split and tasks of an experiment, and what its agent must not have seen."""
+"""The data, split and tasks of an experiment, and the check for leakage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_data(env: Section, runtime: Runtime) -> Section:
 
 
 def training_split(env: Section, split: str, runtime: Runtime, *, explore: bool = True) -> str:
-    """Return the training split to use: the one asked for, or the environment's first.
+    """Return the training split to use: the given one, or the environment's first.
 
     explore: of the splits that need no data, take the one for exploring; else the last.
     Raises LdmError if `split` is not a training split of the environment.
@@ -47,7 +47,7 @@ def training_split(env: Section, split: str, runtime: Runtime, *, explore: bool 
 
 
 def evaluation_split(env: Section, split: str, runtime: Runtime) -> str:
-    """Return the split to evaluate: the one asked for, or the environment's default."""
+    """Return the split to evaluate: the given one, or the environment's default."""
     from ldm.envs import load_env
     from ldm.envs.metadata import metadata
 
@@ -58,7 +58,7 @@ def evaluation_split(env: Section, split: str, runtime: Runtime) -> str:
 
 
 def _without_data(env: str, split: str, runtime: Runtime) -> str:
-    """Return the shipped split, and say that it is used because no data are known."""
+    """Return the shipped split, and report that it is used because no data are known."""
     from ldm.envs.metadata import metadata
 
     data = metadata(env).data
@@ -82,7 +82,7 @@ def select(
     kinds: only these task types. ids: only these tasks. limit: at most that many, an even share of
     each kind; which ones depends on their ids and the seed alone, and a smaller limit takes a part
     of what a larger one takes.
-    Raises LdmError where a kind or id is unknown, or where nothing is left.
+    Raises LdmError if a kind or id is unknown, or if no task is left.
     """
     _known("kind", kinds, {task.kind for task in tasks})
     _known("task", ids, {task.id for task in tasks})
@@ -132,7 +132,7 @@ def check_leakage(
     what: str = "the memory",
     remedy: str = "Evaluate other tasks, or build a memory without these trajectories.",
 ) -> None:
-    """Raise LeakageError where a task to be evaluated is a source of `what`."""
+    """Raise LeakageError if a task to be evaluated is a source of `what`."""
     evaluated = {task.leak_key for task in tasks}
     leaked = sorted(evaluated.intersection(sources))
     if leaked:

@@ -1,7 +1,7 @@
 """The figures of results: success with intervals, overall and by kind; the difference of agents.
 
-One entry of COLUMNS stands in every table, in summaries, CSV, JSON and pages. An agent's own
-figures (`ldm.reporting.Measure`) become columns beside these.
+An entry of COLUMNS appears in every table, in summaries, CSV, JSON and pages. An agent's own
+figures (`ldm.reporting.Measure`) become further columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Column:
     """A figure of an episode.
 
     name: of the figure of one episode, in CSV and Parquet. of: its value; None if there is none.
-    total: how episodes are taken together: their mean, or their sum. over: "finished" leaves out
+    total: how episodes are aggregated: their mean, or their sum. over: "finished" leaves out
     episodes that ended in an error. summary: the name of that in summaries and JSON, "" for `name`.
     table: its heading in the table of a run, "" to leave it out. side: its heading beside other
     runs, where it is a mean per task. meaning: a few words, for pages. digits: after the point.
@@ -79,7 +79,7 @@ def with_measures(measures: Iterable[Measure]) -> tuple[Column, ...]:
 
 
 LEVEL = 0.95
-#: The quantile of the normal distribution that belongs to it.
+#: The corresponding quantile of the normal distribution.
 _Z = 1.959963984540054
 RESAMPLES = 10_000
 #: Numbers drawn at a time, so that 10,000 resamples of 7,000 tasks fit into memory.
@@ -90,10 +90,10 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Episodes taken together. Those that ended in an error count as failures, with the score 0.
+    """Aggregated episodes. Those that ended in an error count as failures, with the score 0.
 
-    A task may have been played repeatedly: its episodes are no independent observations, and are
-    taken together first, so that the interval is of tasks.
+    A task may have been played repeatedly: its episodes are not independent observations, and are
+    averaged first, so that the interval is over tasks.
     success_rate, mean_score: in [0, 1]; None without episodes.
     interval: of the success rate over tasks, see `rate_interval`.
     finished_rate: the success rate of the episodes that ended without an error, None without any.
@@ -123,7 +123,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run came to; derived from episodes.jsonl and written as summary.json."""
+    """The summary of a run; derived from episodes.jsonl and written as summary.json."""
 
     overall: Group
     by_kind: dict[str, Group]
@@ -138,11 +138,11 @@ class Summary:
 class Difference:
     """Success of the first minus that of the second agent, over `tasks` that both played.
 
-    An episode that ended in an error is a failure. Of a task that was played repeatedly its mean is
-    compared. only_first, only_second: tasks that one of them solved and the other did not, or that
-    it solved more often. p_value: of McNemar's exact test, that such tasks fall to either with the
+    An episode that ended in an error is a failure. For a task that was played repeatedly, the mean
+    is compared. only_first, only_second: tasks that one of them solved and the other did not, or
+    solved less often. p_value: of McNemar's exact test, that such tasks fall to either with the
     same chance; of repeated tasks that of the permutation test, `sign_flips`. interval: the 95 %
-    bootstrap interval; None where it has no width, since all tasks show the same difference.
+    bootstrap interval; None if it has no width, since all tasks show the same difference.
     repeated: whether a task was played more than once.
     corrected_p: the p-value corrected for all comparisons made beside it, see `holm`; None alone.
     """
@@ -160,7 +160,7 @@ class Difference:
 def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interval:
     """Return the 95 % percentile bootstrap interval of the mean of `values` (n,), n > 0.
 
-    The same values, in the same order, and seed give the same interval. Where all values are
+    The same values, in the same order, and seed give the same interval. If all values are
     equal it has no width (0 of n gives (0, 0)).
     """
     sample = np.asarray(values, dtype=np.float64)
@@ -178,10 +178,10 @@ def bootstrap(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interva
 
 
 def rate_interval(successes: Sequence[float] | np.ndarray, *, seed: int = 0) -> Interval:
-    """Return the 95 % interval of the rate of `successes` (n,), n > 0, a task each, in [0, 1].
+    """Return the 95 % interval of the rate of `successes` (n,), n > 0, one per task, in [0, 1].
 
-    The bootstrap's; where all are equal, and it would have no width, the exact one of Clopper and
-    Pearson: 0 of 6 gives (0, 0.459).
+    It is the bootstrap's, or the exact one of Clopper and Pearson if all are equal, as the
+    bootstrap's would have no width: 0 of 6 gives (0, 0.459).
     """
     if np.ptp(successes):
         return bootstrap(successes, seed=seed)
@@ -199,7 +199,7 @@ def rate_interval(successes: Sequence[float] | np.ndarray, *, seed: int = 0) -> 
 
 
 def wilson(successes: int, count: int) -> Interval:
-    """Return Wilson's 95 % interval of a rate, which takes no time: for figures while work goes on.
+    """Return Wilson's 95 % interval of a rate, which is fast enough for live displays.
 
     count: above 0. Source: Wilson, Journal of the American Statistical Association 1927.
     """
@@ -210,7 +210,7 @@ def wilson(successes: int, count: int) -> Interval:
 
 
 def frame(results: Sequence[EpisodeResult], columns: Sequence[Column] = ()) -> pl.DataFrame:
-    """Return one row an episode, in their order, with the figures of the columns by `_name`."""
+    """Return one row per episode, in order, with the figures of the columns by `_name`."""
     import polars as pl
 
     schema = {
@@ -245,8 +245,7 @@ def summarize(
 ) -> Summary:
     """Summarise results, overall and by kind (in alphabetical order); `seed` is the bootstrap's.
 
-    reporting: what the agent's class tells; without it, what the registered agent of that name
-    does.
+    reporting: that of the agent's class; by default that of the registered agent of this name.
     """
     columns = with_measures((reporting or reporting_on(results)).measures)
     table = frame(results, columns)
@@ -260,7 +259,7 @@ def summarize(
 def difference(first: Sequence[EpisodeResult], second: Sequence[EpisodeResult]) -> Difference:
     """Return the paired difference in success, with its bootstrap interval over tasks.
 
-    Raises LdmError where no task was played by both.
+    Raises LdmError if no task was played by both.
     """
     sides = [by_task(frame(results)) for results in (first, second)]
     pairs = sides[0].join(sides[1], on="task", how="inner", maintain_order="left")
@@ -284,9 +283,9 @@ def difference(first: Sequence[EpisodeResult], second: Sequence[EpisodeResult]) 
 
 
 def by_task(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a row a task of `frame`, in order: its mean success and score, how often it came.
+    """Return one row per task of `frame`, in order: mean success and score, number of episodes.
 
-    What was played once stays as it is.
+    A task that was played once keeps its values.
     """
     import polars as pl
 
@@ -295,10 +294,10 @@ def by_task(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def sign_flips(gains: Sequence[float] | np.ndarray, denominator: int = 1) -> float:
-    """Return the two-sided p-value of the exact permutation test of paired `gains`, one a task.
+    """Return the two-sided p-value of the exact permutation test of paired `gains`, one per task.
 
-    Where two agents do not differ, each gain might as well have the other sign. The p-value is the
-    share of all choices of signs whose sum is as far from 0; of gains of -1, 0 and 1 it is that of
+    If two agents do not differ, each gain might as well have the other sign. The p-value is the
+    share of all choices of signs whose sum is as far from 0; for gains of -1, 0 and 1 it is that of
     McNemar's exact test. denominator: gains times this are whole numbers.
     """
     sizes = np.rint(np.abs(np.asarray(gains, np.float64)) * denominator).astype(np.int64)
@@ -313,7 +312,7 @@ def sign_flips(gains: Sequence[float] | np.ndarray, denominator: int = 1) -> flo
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """Return the two-sided p-value of McNemar's exact test; 1 where no task tells the two apart."""
+    """Return the two-sided p-value of McNemar's exact test, or 1 without discordant tasks."""
     from scipy.stats import binomtest
 
     discordant = only_first + only_second

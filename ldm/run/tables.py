@@ -1,4 +1,4 @@
-"""Results as tables for other programs: a row an episode, as Parquet or CSV."""
+"""Results as tables for other programs: one row per episode, as Parquet or CSV."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 PARQUET, CSV = ".parquet", ".csv"
-#: What stands in a row beside the figures: name → type of its values; None is an empty cell.
+#: Further columns of a row, apart from the figures: name → type; None is an empty cell.
 DESCRIBED: dict[str, type[Any]] = {
     **dict.fromkeys(("label", "agent", "env", "split", "run"), str),
     "repeat": int,
@@ -30,7 +30,7 @@ DESCRIBED: dict[str, type[Any]] = {
 
 
 def check_table(path: Path) -> None:
-    """Raise LdmError where a file's ending names no format that results are written in."""
+    """Raise LdmError if a file's ending names no format for results."""
     if path.suffix not in (PARQUET, CSV):
         raise LdmError(
             f"{path} is neither a {PARQUET} nor a {CSV} file.", "Let its name end in one of them."
@@ -40,7 +40,7 @@ def check_table(path: Path) -> None:
 def episodes(reports: Sequence[Report]) -> pl.DataFrame:
     """Return a row for each episode of the reports, in their order.
 
-    The conditions stand in every row, so that rows of several files can be put together.
+    Every row has the conditions, so that rows of several files can be concatenated.
     """
     import polars as pl
 
@@ -54,9 +54,9 @@ def episodes(reports: Sequence[Report]) -> pl.DataFrame:
 
 
 def write_table(reports: Sequence[Report], path: Path) -> int:
-    """Write the episodes of the reports to a file, and return how many there are.
+    """Write the episodes of the reports to a file, and return their number.
 
-    Raises LdmError where its ending names no format, or where it cannot be written.
+    Raises LdmError if its ending names no format, or if it cannot be written.
     """
     from ldm.records import replaced, writing
 
