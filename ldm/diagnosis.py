@@ -53,7 +53,7 @@ def diagnose(
 
 
 def module_clash() -> str:
-    """Return which other distribution also installs a module `ldm`, with a remedy; "" if none.
+    """Return the other distribution that installs a module `ldm`, with a remedy; "" if none.
 
     Two are known: the package `ldm` of the public index, which finds landmarks in faces, and the
     research code of latent diffusion models. Whichever comes first hides the other.

@@ -115,7 +115,7 @@ def _imported(target: str) -> Any:
 
 @contextmanager
 def _importable_working_directory() -> Iterator[None]:
-    """Let modules of the working directory be imported, last so that they hide nothing installed.
+    """Allow imports from the working directory, last so that they hide nothing installed.
 
     Only while a module that the user named is imported: libraries look for optional modules.
     """

@@ -60,8 +60,8 @@ class TaskTree:
     """An agent's decomposition of a task, or its search for a solution.
 
     columns: this tree's cells in a table of many. headline: the same in short. branches: the nodes,
-    each before those below it. paths: whether branches are alternatives, the first of which goes on
-    from its node, not parts of a whole.
+    each before those below it. paths: whether branches are alternatives, the first of which
+    continues its node, not parts of a whole.
     """
 
     columns: Mapping[str, str]

@@ -365,7 +365,7 @@ def listed_names(text: str) -> tuple[str, ...]:
 
 
 def listed_ids(named: str) -> tuple[str, ...]:
-    """Return task ids from a comma list, or from a file with one a line (# starts a comment)."""
+    """Return task ids from a comma list, or from a file with one per line (# starts a comment)."""
     from ldm import text
 
     path = Path(named)

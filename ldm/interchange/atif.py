@@ -1,7 +1,7 @@
 """Read and write ATIF, the Agent Trajectory Interchange Format of the Harbor framework.
 
-A file ending in .json is one document; JSONL has one a line. The goal and the opening are the first
-two messages of the user, an action is a message of the agent, and its answer that step's
+A file ending in .json is one document; JSONL has one per line. The goal and the opening are the
+first two messages of the user, an action is a message of the agent, and its answer that step's
 observation. See https://harborframework.com/docs/trajectory-format.
 """
 
@@ -169,7 +169,7 @@ def document_of(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def write(path: Path, trajectories: Sequence[Trajectory]) -> None:
-    """Write one document a line to a JSONL file, one to a JSON file, or one a file to a folder.
+    """Write one document per line to a JSONL file, one to a JSON file, or one per file to a folder.
 
     Raise LdmError if a JSON file is to hold several, or if the folder is not empty.
     """
@@ -208,7 +208,7 @@ def _turn(step: Step) -> dict[str, Any]:
 
 
 def _ours(turns: Sequence[Turn], rest: Remainder) -> Trajectory:
-    """Return the trajectory whose document we wrote: goal, opening, and a step an action."""
+    """Return the trajectory of a document of ours: goal, opening, and one step per action."""
     sources = ("user", "user", *["agent"] * (len(turns) - 2))
     for number, (turn, source) in enumerate(zip(turns, sources, strict=False)):
         if turn.source != source:

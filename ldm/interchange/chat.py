@@ -1,4 +1,4 @@
-"""Read and write chat messages: {"messages": [{"role", "content"}, …]}, one episode a line.
+"""Read and write chat messages: {"messages": [{"role", "content"}, …]}, one episode per line.
 
 Logs may also hold the list of messages alone, and JSON files one episode or a list of them.
 
@@ -119,7 +119,7 @@ def parse(
 
 
 def write(path: Path, trajectories: Sequence[Trajectory]) -> None:
-    """Write one trajectory a line to a JSONL file."""
+    """Write one trajectory per line to a JSONL file."""
     records.write(path, map(line_of, trajectories))
 
 

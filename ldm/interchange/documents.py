@@ -1,4 +1,4 @@
-"""Read the documents of a file, one a line or a list in a JSON file, and the texts of messages."""
+"""Read a file's documents, one per line or a list in a JSON file, and the texts of messages."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Read OpenTelemetry spans of language-model calls, by the conventions for GenAI.
 
-A file is OTLP as JSON, as the collector's file exporter and SDKs write it, one object or one a line
-({"resourceSpans": …}), or a span a line as Python's SDK prints it ({"context", "attributes", …}). A
-span of a call holds all messages that the model was given (gen_ai.input.messages) and what it
-answered (gen_ai.output.messages): of each conversation (gen_ai.conversation.id, else the trace) the
-span with most of them is the episode. Answers of tools after it are in spans of their own. Such
+A file is OTLP as JSON, as the collector's file exporter and SDKs write it, one object or one per
+line ({"resourceSpans": …}), or a span per line as Python's SDK prints it ({"context", "attributes",
+…}). A span of a call holds all messages that the model was given (gen_ai.input.messages) and what
+it answered (gen_ai.output.messages): of each conversation (gen_ai.conversation.id, else the trace)
+the span with most of them is the episode. Answers of tools after it are in spans of their own. Such
 files are read, and not written. See https://opentelemetry.io/docs/specs/semconv/gen-ai/.
 """
 

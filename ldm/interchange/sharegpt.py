@@ -1,4 +1,4 @@
-"""Read ShareGPT: {"conversations": [{"from", "value"}, …]}, one episode a line or a list of them.
+"""Read ShareGPT: {"conversations": [{"from", "value"}, …]}, one per line or a list.
 
 Messages of "human" are observations; those of "gpt" are actions, and so is a "function_call", a
 JSON object with name and arguments, which an "observation" answers. Such files are only read.

@@ -65,7 +65,7 @@ def store_errors(location: str) -> Iterator[None]:
                 f"cannot be used: {redacted(str(error))}",
                 "Check that it is a memory made by ldm.",
             )
-        problem = redacted(problem)  # a server may say what it was sent
+        problem = redacted(problem)  # a server's message may quote the request
         raise MemoryStoreError(f"The memory at {location} {problem}.", remedy) from error
 
 

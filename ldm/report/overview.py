@@ -111,7 +111,7 @@ def run_data(content: Content, label: str, report: Report | None) -> Json:
 
 
 def columns() -> list[Json]:
-    """Return how the columns of figures are shown, those beside other runs per task."""
+    """Return the presentation of the figures' columns; in comparisons they are per task."""
     return [
         {
             "name": column.name,
@@ -231,7 +231,7 @@ def differences(reports: Sequence[Report]) -> list[str]:
 
 
 def curves(contents: Sequence[Content], names: Sequence[str]) -> list[Json]:
-    """Return success over each number that alone differs between runs.
+    """Return success as a function of each number that alone differs between runs.
 
     Examples are the memory's generation and an option; within an optimisation, the iterations.
     """

@@ -104,7 +104,7 @@ def page(title: str, chunks: Mapping[str, str]) -> str:
         "DATA": data,
         "SCRIPT": script,
     }
-    # In one pass, as a title may look like a mark.
+    # In one pass, as a title may look like a placeholder.
     return _MARK.sub(lambda mark: parts[mark[1]], text_of("report.html"))
 
 

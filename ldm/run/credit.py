@@ -93,7 +93,7 @@ class CreditedTuple:
 
 @dataclass(frozen=True, slots=True)
 class PruneOptions:
-    """Which tuples are dropped.
+    """The criteria for dropping tuples.
 
     min_followed: minimum number of attempts that followed the tuple, and of others to compare with.
     max_score: maximum mean score of the former, which must also be below that of the others.

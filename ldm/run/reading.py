@@ -41,7 +41,7 @@ class Votes:
     """The vote of one step's recalls.
 
     shares: the actions with most votes, each with its share. reason: why a model decided; "" if the
-    vote did. known: whether the run recorded it.
+    vote decided. known: whether the run recorded it.
     """
 
     shares: tuple[tuple[str, float], ...] = ()
@@ -90,7 +90,7 @@ class RecordedEpisode:
         return made
 
     def _noted(self, kind: str, trial: int, name: str) -> list[Any]:
-        """Return a list in the note of a kind, [] if it is missing or another agent's."""
+        """Return a list in the note of a kind, or [] if it is missing or another agent's."""
         for note in self.result.notes:
             if note.kind == kind and note.trial == trial:
                 value = note.data.get(name)

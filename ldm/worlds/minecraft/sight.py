@@ -10,11 +10,11 @@ from functools import cache
 from ldm.worlds.minecraft.map import SIDE, STRAY, Tree, World, cell_of
 from ldm.worlds.minecraft.state import Cell, FoundVein, Spot, State
 
-#: How far one sees on the surface, in blocks. Below it one sees nothing.
+#: The range of sight on the surface, in blocks; below it nothing is in sight.
 SIGHT = 32
 #: Beyond this distance of its home no animal is in sight.
 _HOMES = SIGHT + 2 * STRAY
-#: An animal that is not seen within this distance of its remembered place has gone.
+#: An animal that is not seen within this distance of its remembered place is gone.
 _GONE = 16
 
 
