@@ -28,6 +28,8 @@ def general_modules() -> Iterator[Path]:
     for path in sorted(PACKAGE.rglob("*.py")):
         module = ".".join(("ldm", *path.relative_to(PACKAGE).with_suffix("").parts))
         registry_or_method = module == "ldm.envs.__init__" or module.startswith("ldm.agents.")
+        # A format of one environment's recordings is called after it.
+        registry_or_method |= module.startswith(tuple(f"ldm.interchange.{name}_" for name in ENVS))
         if not (registry_or_method or special(module)):
             yield path
 
