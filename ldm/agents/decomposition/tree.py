@@ -156,7 +156,7 @@ def planned(results: Sequence[EpisodeResult]) -> tuple[int, int]:
     return len(nodes), sum(bool(node.flaw) for node in nodes)
 
 
-#: The controller's judgement of its tasks, in words → (tasks, solved).
+#: The controller's judgement → its comparison with the truth, given (tasks, solved).
 _JUDGED = {
     "success": "of {} tasks that it held to be done {} are",
     "failure": "of {} that it gave up {} are done",
