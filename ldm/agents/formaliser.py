@@ -19,7 +19,7 @@ from ldm.types import Card
 
 How = Literal["possible", "form", "within", "model", "nothing"]
 
-#: Characters of the last page that the model is shown, as it has the names.
+#: Characters of the last page that the model is shown for its names.
 SEEN = 600
 #: Tokens of a formal action.
 LENGTH = 60

@@ -9,9 +9,9 @@ has to wait.
 A memory of few episodes lacks votes for many necessary actions, and decisions cost far more than
 steps. So half of the steps look round without deciding: in each *stage* (`ldm.explore.stages`)
 every possible action is tried once, at the node where it first became possible, and after each
-advance the memory's decisions are followed again. If the memory took a long way to an advance, its last few
-steps are tried from the beginning of the stage, which leaves more steps for the rest (to return
-first and explore from there: Ecoffet et al., Nature 2021).
+advance the memory's decisions are followed again. If the memory took a long path to an advance, its
+last few steps are tried from the beginning of the stage, which leaves more steps for the rest (to
+return first and explore from there: Ecoffet et al., Nature 2021).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def search(
 
     decide: returns the greedy decision in a position, then its alternatives, with confidences.
     The search ends with the first full score, or when `options.budget` steps are spent.
-    Raises the errors of the environment and of `decide`, and ReplayDivergence.
+    Raise the errors of the environment and of `decide`, and ReplayDivergence.
     """
     return _Search(positions, goal, decide, options).run()
 

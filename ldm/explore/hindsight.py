@@ -105,7 +105,7 @@ def _revised(row: IndexedTuple, by_step: Mapping[tuple[str, int], Shortcut]) -> 
 
 
 def _needed(positions: Positions, actions: Sequence[str]) -> list[int]:
-    """Return the numbers of the actions each of which the full score needs.
+    """Return the numbers of the necessary actions: leaving out one misses the full score.
 
     Actions that became impossible because others were left out have no effect, and are left out in
     turn. The list is empty if even all actions together miss the full score.

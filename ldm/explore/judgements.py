@@ -119,8 +119,8 @@ class Comparison:
 
         A few goals say little by themselves, and nothing if all of them are solved anyway: then
         shorter episodes are to be learnt (LDM² §5.2). If all goals together gain at least SURE
-        standard errors, or save as many of steps without a loss, these goals count as gaining
-        unless they lose more than one standard error.
+        standard errors, or save steps as surely without a loss, these goals count as gaining unless
+        they lose more than one standard error.
 
         others: the comparisons of all kinds of goals, this one included.
         """
