@@ -118,7 +118,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended, and its steps. "budget": it took all its own steps; the trial goes on.
+    """The end and the steps of a run. "budget": it took all its own steps; the trial continues.
 
     When the trial itself ends, `EpisodeOver` unwinds the run instead.
     """

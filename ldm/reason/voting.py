@@ -146,7 +146,7 @@ class Poll:
         )
 
     def agreement(self) -> Agreement:
-        """Return the action with the most votes; a recall votes for the candidate most like its own.
+        """Return the action with most votes; each recall votes for the candidate most like its own.
 
         As in `alternatives`, a group counts as one action. A recall that fits several groups
         equally is divided among them, and one that fits none supports none. A vote against lowers

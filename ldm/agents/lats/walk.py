@@ -1,4 +1,4 @@
-"""How the search moves in the environment: forward, or from the start of the task again.
+"""The search's moves in the environment: forward, or from the start of the task again.
 
 LATS needs to go back to earlier states (arXiv 2310.04406, §6). An agent has no copies of its
 environment: it restarts the task and repeats the steps, which are counted like all others.
