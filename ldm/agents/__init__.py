@@ -45,7 +45,7 @@ NO_MODEL = (
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What an agent is built from; `needs` of its class names those that it cannot work without.
+    """The parts that an agent is built from; `needs` of its class names the required ones.
 
     llm, planner, reasoner_llm, ask: set if a model is configured; models may be the same one.
     ask: makes a reasoner that asks a model, for an environment with this card.
@@ -62,7 +62,7 @@ class Resources:
     seed: int = 0
 
     def model(self, episode: Episode, role: Role = "llm") -> LLM:
-        """Return the model of a role for one episode: its account is charged, its draws differ.
+        """Return the model of a role, charged to one episode and sampling independently of others.
 
         Raise LdmError if none is configured.
         """
@@ -77,7 +77,7 @@ class Resources:
         )
 
     def reasoning(self, episode: Episode, options: PromptedOptions) -> Reasoner:
-        """Return the reasoner for one episode: a model's, charged to it, or the offline one.
+        """Return the reasoner for one episode: one with a model, charged to it, or the offline one.
 
         Raise LdmError if there is neither.
         """
@@ -116,7 +116,7 @@ def check_files(agent: type[Agent], options: Any) -> None:
 
 
 def reporting_named(name: str) -> Reporting:
-    """Return what the agent called `name` in a record tells reports; nothing if it is unknown."""
+    """Return the reporting of the agent that a record calls `name`; empty if it is unknown."""
     try:
         return load_agent(name, recorded=True).reporting
     except LdmError:
@@ -124,5 +124,5 @@ def reporting_named(name: str) -> Reporting:
 
 
 def reporting_on(results: Sequence[EpisodeResult]) -> Reporting:
-    """Return what the agent that had these results tells reports."""
+    """Return the reporting of the agent that produced these results."""
     return reporting_named(results[0].agent) if results else Reporting()

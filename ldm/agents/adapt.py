@@ -26,7 +26,7 @@ class AdaptOptions(DividingOptions):
 
 
 class AdaptAgent(DividingAgent):
-    """Tries the task; decomposes it, as deep as needed, where its executor fails."""
+    """Tries the task; if its executor fails, decomposes it, as deep as needed."""
 
     name = "adapt"
     paper = "ADaPT, arXiv 2311.05772"

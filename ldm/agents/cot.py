@@ -1,6 +1,6 @@
 """Chain of thought (Wei et al., arXiv 2201.11903): a thought and an answer, and nothing looked up.
 
-As ReAct compares itself with it (Yao et al., arXiv 2210.03629, §3.2): the demonstrations are
+This is the baseline of ReAct (Yao et al., arXiv 2210.03629, §3.2): the demonstrations are
 trajectories without actions and observations. Several samples and a vote among their answers are
 self-consistency (Wang et al., arXiv 2203.11171), its CoT-SC; no thought at all is its Standard.
 """
@@ -24,9 +24,9 @@ from ldm.prompts import render
 from ldm.reporting import Measure, Reporting
 from ldm.types import Card, EpisodeResult, Trajectory
 
-#: How the line of the answer is labelled, and what stands for it in `Card.answer`.
+#: The label of the answer's line, and the placeholder for the answer in `Card.answer`.
 ANSWER, PLACE = "Answer:", "ANSWER"
-#: Note of an episode: what was answered, and how the answers were counted.
+#: Note of an episode: the answers and their counts.
 NOTE = "answers"
 
 _SAID = re.compile(r"\banswer\s+(?:is|would be)\s*:?\s*(\S.*)", re.IGNORECASE)
@@ -37,7 +37,7 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 class CotOptions:
     """Options of chain of thought.
 
-    Without a thought it is Standard of ReAct (§3.2). A single sample is greedy; 21 samples at 0.7
+    Without a thought it is ReAct's Standard (§3.2). A single sample is greedy; 21 samples at 0.7
     are ReAct's CoT-SC. Six shots are ReAct's on HotpotQA; none is zero-shot (arXiv 2205.11916).
     """
 
@@ -58,7 +58,7 @@ class CotOptions:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply as it was understood, "" where it says nothing. form: as of `replies.Reply`."""
+    """A parsed reply; a part that it lacks is "". form: see `replies.Reply`."""
 
     thought: str
     answer: str
@@ -77,7 +77,7 @@ class CotAgent(Agent):
     """Answers from what the model knows, by reasoning alone; several samples vote."""
 
     name = "cot"
-    sees_actions = False  # it answers, and chooses among nothing
+    sees_actions = False  # it answers, and does not choose among actions
     needs = ("llm",)
     paper = "CoT, arXiv 2201.11903, and CoT-SC, as in ReAct, arXiv 2210.03629, §3.2"
     reporting = Reporting(
@@ -91,7 +91,7 @@ class CotAgent(Agent):
 
     @classmethod
     def sources(cls, options: CotOptions, env: str) -> Collection[str]:
-        """Return the sources of the demonstrations, which may not be evaluated."""
+        """Return the sources of the demonstrations, which must not be evaluated."""
         return demonstrations.sources(env, options.demonstrations, options.shots)
 
     @classmethod
@@ -116,7 +116,7 @@ class CotAgent(Agent):
 
 
 class _Answering(Loop):
-    """A loop of one step: the answer that most samples give."""
+    """A loop of one step: the most frequent answer of the samples."""
 
     joined = True
     stop = ()
@@ -144,7 +144,7 @@ class _Answering(Loop):
         )
 
     def read(self, text: str) -> Reply:
-        """Return the answer that most samples give; `text` is the first of them."""
+        """Return the most frequent answer of the samples; `text` is the first of them."""
         for number in range(self.cot.samples):
             reply = self.ask() if number else text
             self.drawn.append(read(reply, self.episode.card, thinking=self.cot.thought))
@@ -163,7 +163,7 @@ class _Answering(Loop):
 
 
 def example(trajectory: Trajectory, card: Card, *, thinking: bool) -> str:
-    """Return a demonstration's task, thoughts and answer; "" where it does not end with one."""
+    """Return a demonstration's task, thoughts and answer; "" if it does not end with one."""
     acted = [step.action for step in trajectory.steps if step.action]
     answer = unwrapped(acted[-1], card) if acted else ""
     if not acted or answer == acted[-1]:
@@ -178,7 +178,7 @@ def example(trajectory: Trajectory, card: Card, *, thinking: bool) -> str:
 def read(text: str, card: Card, *, thinking: bool) -> Answer:
     """Return the thought and the answer in a reply.
 
-    Without a labelled answer, it is what "the answer is …" says last, or else the first line.
+    Without a labelled answer, it is what follows the last "the answer is", or the first line.
     """
     reply = replies.read(text, frozenset())
     if reply.action and reply.form != "malformed":
@@ -191,17 +191,17 @@ def read(text: str, card: Card, *, thinking: bool) -> Answer:
 
 
 def unwrapped(answer: str, card: Card) -> str:
-    """Return an answer without the action around it: "finish[Rome]" is "Rome"."""
+    """Return an answer without the action around it: "finish[Rome]" becomes "Rome"."""
     before, _, after = card.answer.partition(PLACE)
     whole = re.fullmatch(rf"(?i:{re.escape(before)})(.*){re.escape(after)}", answer, re.DOTALL)
     return whole[1].strip() if whole else answer
 
 
 def counted(answers: Sequence[str]) -> list[int]:
-    """Return the places of the answer that is given most often, of equals the one drawn first.
+    """Return the indices of the most frequent answer; of equally frequent ones, the first drawn.
 
-    Answers are the same where they differ in case, punctuation or articles only; an empty one
-    counts for nothing, so the list is empty where all are.
+    Answers are the same if they differ only in case, punctuation or articles. Empty answers are not
+    counted; the list is empty if all are.
     """
     places: dict[str, list[int]] = {}
     for place, answer in enumerate(answers):
@@ -211,7 +211,7 @@ def counted(answers: Sequence[str]) -> list[int]:
 
 
 def folded(answer: str) -> str:
-    """Return what is compared of an answer: no capitals, punctuation, articles or extra blanks."""
+    """Return an answer in lower case, without punctuation, articles or extra blanks."""
     plain = "".join(
         char for char in answer.casefold() if not unicodedata.category(char).startswith("P")
     )

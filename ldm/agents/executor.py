@@ -1,4 +1,4 @@
-"""What an executor is shown: whole tasks, atomic skills or both (ADaPT, arXiv 2311.05772, §6.2)."""
+"""An executor's demonstrations: whole tasks, atomic skills or both (ADaPT, 2311.05772, §6.2)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ldm.episode import Digests, Episode
 from ldm.llm import GREEDY, Sampling
 from ldm.types import Card, Trajectory
 
-#: How able ADaPT makes its executors (arXiv 2311.05772, §6.2 and Fig. 5), see `ExecutorOptions`.
+#: The strengths of ADaPT's executors (arXiv 2311.05772, §6.2 and Fig. 5), see `ExecutorOptions`.
 Strength = Literal["task", "hybrid", "skills"]
 
 
@@ -22,11 +22,11 @@ Strength = Literal["task", "hybrid", "skills"]
 class ExecutorOptions(LoopOptions):
     """Options of agents that are shown demonstrations, two as in LDM², Table 2.
 
-    A strength makes an executor of ADaPT's (§6.2, Fig. 5), which says when it has completed its
+    A strength makes it an executor of ADaPT (§6.2, Fig. 5), which says when it has completed its
     task or failed: "skills" is shown a demonstration of each atomic skill (Table 1), "hybrid" those
     and whole tasks that are the same for any kind of task (§4.1), "task" whole tasks of the task's
     kind (App. C). Without a strength it is shown whole tasks of the kind and judges nothing.
-    Without shots it is shown no skills and no plans either.
+    Without shots it is shown neither skills nor plans.
     """
 
     shots: Annotated[int, "Demonstrations of whole tasks in a prompt"] = 2
@@ -35,7 +35,7 @@ class ExecutorOptions(LoopOptions):
     demonstrations_digest: Annotated[str | None, "Digest of that file; set by ldm"] = None
 
     def __post_init__(self) -> None:
-        # super() does not work in a dataclass with slots, which is made anew.
+        # super() does not work in a dataclass with slots, which is created a second time.
         LoopOptions.__post_init__(self)
         at_least(0, shots=self.shots)
 
@@ -48,14 +48,14 @@ class ExecutorAgent(LoopAgent):
     digests: ClassVar[Digests] = {
         "demonstrations": ("demonstrations_digest", demonstrations.digest)
     }
-    #: Whether it is also shown skills and plans whatever its strength.
+    #: Whether it is also shown skills and plans, whatever its strength.
     divides: ClassVar[bool] = False
     #: The strength if neither the options nor the environment's card name one.
     default_strength: ClassVar[Strength | None] = None
 
     @classmethod
     def sources(cls, options: Any, env: str) -> Collection[str]:
-        """Return the sources of the demonstrations, which may not be evaluated."""
+        """Return the sources of the demonstrations, which must not be evaluated."""
         place, shots = options.demonstrations, options.shots
         skills = cls.divides or options.strength in ("hybrid", "skills")
         return demonstrations.sources(env, place, shots, with_skills=skills, with_plans=cls.divides)
@@ -71,7 +71,7 @@ def task_work(
 ) -> Work:
     """Return the whole task as work for an executor of the options' strength.
 
-    Call it within a trial, like `examples`. hints: shown besides the skills.
+    Call it within a trial, like `examples`. hints: shown in addition to the skills.
     """
     return Work(
         episode.goal,
@@ -86,7 +86,7 @@ def examples(episode: Episode, options: ExecutorOptions) -> tuple[Trajectory, ..
     """Return the demonstrations for an executor, in the words of the episode's task.
 
     Call it within a trial: only then does an environment know its dialect. Raise LdmError if the
-    options name a file that does not fit.
+    options name an unsuitable file.
     """
     card, shots = episode.card, options.shots
     whole = demonstrations.load(episode.env_name, options.demonstrations)

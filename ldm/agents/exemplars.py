@@ -1,7 +1,7 @@
 """Whole trajectories of a memory as demonstrations: for each task those with the nearest goals.
 
-They compare the single steps that LDM² recalls with the common use of retrieval: whole processes in
-the prompt.
+They are a baseline for LDM², which recalls single steps: the common use of retrieval puts whole
+processes into the prompt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ldm.types import Trajectory
 class ExemplarOptions(ExecutorOptions):
     """Options of agents that may be shown a memory's successful trajectories (ours).
 
-    An exemplar that does not fit into the tokens, estimated by its length, gives way to the next.
+    An exemplar that does not fit into the tokens, estimated by its length, is skipped.
     """
 
     exemplars: Annotated[int, "Nearest trajectories of the memory to show instead"] = 0
@@ -41,7 +41,7 @@ class ExemplarOptions(ExecutorOptions):
 
 
 class ExemplarAgent(ExecutorAgent):
-    """Base of agents that work at whole tasks and may be shown a memory's trajectories."""
+    """Base of agents that work on whole tasks and may be shown a memory's trajectories."""
 
     Options = ExemplarOptions
     options: ExemplarOptions
@@ -64,18 +64,18 @@ class ExemplarAgent(ExecutorAgent):
 
     @classmethod
     def sources(cls, options: Any, env: str) -> Collection[str]:
-        """Return the sources of the demonstrations; a memory knows its own."""
+        """Return the sources of the demonstrations; those of a memory are known to it."""
         return () if options.exemplars else super().sources(options, env)
 
     def attempt(self, episode: Episode, *hints: Hint, sampling: Sampling = GREEDY) -> None:
-        """Play one trial of the whole task. hints: shown besides the skills."""
+        """Play one trial of the whole task. hints: shown in addition to the skills."""
         llm = self._resources.model(episode)
         with episode.trial():
             work = self._work(episode, *hints, sampling=sampling)
             Loop(episode, llm, replace(work, thinking=self.thinking), self.options).run()
 
     def _work(self, episode: Episode, *hints: Hint, sampling: Sampling) -> Work:
-        """Return the whole task as work; the exemplars that it shows are noted."""
+        """Return the whole task as work, and note the exemplars that it shows."""
         options = self.options
         if not options.exemplars:
             return task_work(episode, options, *hints, sampling=sampling)

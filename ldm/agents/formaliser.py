@@ -1,7 +1,7 @@
 """From an action in free words to the environment's grammar (AutoPlan, arXiv 2305.15064, §3.2.1).
 
-What is recognised without a model: an action in a form of the grammar and, where the agent is shown
-the possible actions, one of them, alone or within other words. Only the rest is put to the model.
+Recognised without a model are an action in a form of the grammar and, if the agent is shown the
+possible actions, one of them, alone or within other words. Only the rest is put to the model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ldm.types import Card
 
 How = Literal["possible", "form", "within", "model", "nothing"]
 
-#: Characters of the last page that the model is shown: the names are in it.
+#: Characters of the last page that the model is shown for its names.
 SEEN = 600
 #: Tokens of a formal action.
 LENGTH = 60
@@ -39,7 +39,7 @@ _TRAIL = re.compile(r"\s+(?:now|first|next|again|please)$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """A formalised action and how it was recognised. "nothing": there was nothing to do."""
+    """A formalised action and how it was recognised. "nothing": no action was asked for."""
 
     action: str
     how: How
@@ -53,12 +53,12 @@ def formalise(
     llm: LLM,
     sampling: Sampling = GREEDY,
 ) -> Formal:
-    """Return the action that `text` means; of several the first.
+    """Return the action that `text` names; of several the first.
 
-    card: as the agent is shown it. admissible: the actions that are possible now, None where the
-    agent is not shown them. observation: the last one that names things. llm: decides where nothing
-    else does. What fits no form is returned all the same: the environment refuses it.
-    Raises what a model call raises.
+    card: as the agent is shown it. admissible: the actions that are possible now, None if the agent
+    is not shown them. observation: the last one that names things. llm: decides if nothing else
+    does. A text that fits no form is returned all the same: the environment refuses it.
+    Raise the errors of a model call.
     """
     plain = " ".join(_LEAD.sub("", text.strip(_QUOTES)).strip(_QUOTES).split())
     if not plain:
@@ -79,9 +79,9 @@ def formalise(
 
 
 def _without_model(text: str, known: dict[str, str], card: Card) -> Formal | None:
-    """Return what `text` means; None where only a model can tell. known: casefolded → action.
+    """Return the action that `text` names; None if only a model can tell.
 
-    What is in brackets, as in search[the best pan], stays as it is.
+    Text in brackets, as in search[the best pan], stays as it is. known: casefolded → action.
     """
     bare = text if "[" in text else _TRAIL.sub("", _ARTICLE.sub("", text))
     for words in (text, bare):
@@ -100,7 +100,7 @@ def _without_model(text: str, known: dict[str, str], card: Card) -> Formal | Non
 def _within(text: str, known: dict[str, str]) -> str | None:
     """Return the possible action that is mentioned first, the longest of those, or None.
 
-    Single words are not looked for: "look for the mug in fridge 1" does not mean "look".
+    Single words are ignored: "look for the mug in fridge 1" does not mean "look".
     """
     mentions = []
     for folded, action in known.items():
@@ -114,11 +114,11 @@ def _within(text: str, known: dict[str, str]) -> str | None:
 
 @lru_cache(maxsize=32)
 def forms(actions: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    """Return what an action in each form of a card's grammar looks like.
+    """Return a pattern for each form of a card's grammar.
 
     A line of the grammar is one form or several, with commas between bracketed ones, before its
     first colon; words in capitals stand for names, COUNT for a number; a form in parentheses,
-    "(in some games: …)", is one, too.
+    "(in some games: …)", counts, too.
     """
     written = []
     for line in actions:
@@ -129,7 +129,7 @@ def forms(actions: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 
 
 def _pattern(form: str) -> str:
-    """Return a form as a regular expression; what stands in brackets may hold any words."""
+    """Return a form as a regular expression; brackets may hold any words."""
     if "[" in form:
         verb, _, inside = form.partition("[")
         inside = inside.rstrip("]")

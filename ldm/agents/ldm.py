@@ -47,7 +47,7 @@ class LdmAgent(Agent):
 
     @classmethod
     def with_model(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the policy's options for decisions with a model."""
+        """Return the options of a policy that decides with a model."""
         return PolicyOptions.with_model(given)
 
     def budget(self, card: Card) -> int:
@@ -81,7 +81,7 @@ class LdmAgent(Agent):
                 episode.note("replies", **counts)
 
     def _note(self, episode: Episode, decisions: Sequence[Decision]) -> None:
-        """Note what the recalls voted for in a process, and why a model decided each step."""
+        """Note the votes of the recalls in a process, and why a model decided each step."""
         votes = [[[one.action, one.confidence] for one in each.votes] for each in decisions]
         if any(votes):
             episode.note(VOTES, steps=votes)

@@ -1,8 +1,8 @@
 """The loop of every agent that asks a model: prompt it, read its reply, act, until it is done.
 
-A method is a `Loop` with its own `prompt`, `read` or `done`. As they stand here they are those of
-ReAct (Yao et al., arXiv 2210.03629) and of ADaPT's executors (arXiv 2311.05772, §3.1), which end
-by saying that they have completed their task or failed.
+A method is a `Loop` with its own `prompt`, `read` or `done`. The defaults are those of ReAct (Yao
+et al., arXiv 2210.03629) and of ADaPT's executors (arXiv 2311.05772, §3.1), which end by saying
+that they have completed their task or failed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
 from ldm.prompts import render
 from ldm.types import Card, Step, Trajectory
 
-#: Where a reply goes on with an observation that it imagines.
+#: The start of an observation that a reply imagines.
 STOP = (f"\n{replies.SEEN}",)
-#: Characters of an observation below which nothing is left to shorten.
+#: Minimum characters of an observation; shorter prompts are not tried.
 NARROWEST = 160
 
 
@@ -43,10 +43,10 @@ class LoopOptions:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How much a prompt shows.
+    """The limits on a prompt's contents.
 
-    demonstrations: how many. width: characters of an observation. skipped: how many of the oldest
-    steps are left out.
+    demonstrations: their number. width: characters of an observation. skipped: the number of oldest
+    steps that are left out.
     """
 
     demonstrations: int
@@ -70,7 +70,7 @@ class View:
 def ask(
     llm: LLM, prompt: Callable[[View], list[Message]], view: View, steps: int, **options: Any
 ) -> tuple[Completion, View]:
-    """Return the reply to `prompt(view)`, or to a shorter view if there is no room, and the view.
+    """Return the reply to `prompt(view)`, or to a shorter view if it is too long, and the view.
 
     steps: length of the transcript. options: of `LLM.complete`.
     Raise ContextTooLong if nothing is left to shorten, ModelError and RunStopped.
@@ -89,7 +89,7 @@ def ask(
 class Hint:
     """A text that a prompt shows before the transcript: a plan, lessons, an inventory.
 
-    tag: a short word in small letters that fences `text`.
+    tag: a short lower-case word that fences `text`.
     """
 
     title: str
@@ -99,7 +99,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The task of one run of the loop, and what its prompts show.
+    """The task of one run of the loop, and the contents of its prompts.
 
     task: the goal or a part of it, in words. opening: the first observation; None for the present
     one. steps: maximum of this run, thoughts included; None for as many as the trial has left.
@@ -118,7 +118,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended, and its steps. "budget": it took all its own steps; the trial goes on.
+    """The end and the steps of a run. "budget": it took all its own steps; the trial continues.
 
     When the trial itself ends, `EpisodeOver` unwinds the run instead.
     """
@@ -165,7 +165,7 @@ class Loop:
             self.note()
 
     def prompt(self, view: View) -> list[Message]:
-        """Return what the model is asked next."""
+        """Return the next messages to the model."""
         work, width = self.work, view.width
         return render(
             self.template,
@@ -192,7 +192,7 @@ class Loop:
         return self.work.hints
 
     def read(self, text: str) -> Reply:
-        """Return the move that a reply asks for; one that says nothing is an invalid action."""
+        """Return the move that a reply asks for; an empty one is an invalid action."""
         thinking = self.work.thinking
         reply = replies.read(text, self.verbs, judged=self.work.judged)
         if not (thinking or reply.action or reply.verdict):  # a thought is no action
@@ -211,7 +211,7 @@ class Loop:
         return reply.verdict
 
     def ask(self) -> str:
-        """Return the model's reply; what had to be shortened once stays so."""
+        """Return the model's reply; a prompt that had to be shortened stays shorter."""
         completion, self.view = ask(
             self.llm,
             self.prompt,
@@ -246,12 +246,12 @@ class Loop:
         return self.episode.now.admissible if self.options.admissible else None
 
     def count(self, reply: Reply) -> None:
-        """Count how a reply was formed."""
+        """Count the form of a reply."""
         self.counts[reply.form] += 1
         self.counts["dropped"] += reply.dropped
 
     def note(self) -> None:
-        """Record how the replies were formed and what prompts left out, however the run ended."""
+        """Record the forms of replies and the omissions of prompts, however the run ended."""
         forms = {name: self.counts[name] for name in ("loose", "malformed")}
         total = self.counts["asked"] + sum(forms.values())
         note = {"replies": total, **forms, "dropped": self.counts["dropped"]}
@@ -263,7 +263,7 @@ class Loop:
 
 
 class LoopAgent(Agent):
-    """Base of agents that work in the loop; each adds its name, its paper and `solve`."""
+    """Base of agents that work in the loop; subclasses add name, paper and `solve`."""
 
     needs = ("llm",)
     Options = LoopOptions
@@ -272,7 +272,7 @@ class LoopAgent(Agent):
     default_budget: ClassVar[int] = 60
 
     def budget(self, card: Card) -> int:
-        """Return the steps of a trial, thoughts included."""
+        """Return the maximum steps of a trial, thoughts included."""
         return self.setting(card, "budget", self.default_budget)
 
     def setting(self, card: Card, option: str, default: int) -> int:

@@ -1,6 +1,6 @@
 """The naive shopper, WebShop's simplest baseline: the whole instruction in, the first product out.
 
-Any memory or model has to beat it: much of a score is due to the search engine alone.
+Any memory or model has to beat it: the search engine alone earns much of the score.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 from ldm.episode import Agent, Episode
 from ldm.types import Card, TimeStep
 
-#: A product's number in a click or on a page.
+#: The number of a product in a click or on a page.
 _LINK = re.compile(r"click\[(?=[a-z]*\d)([a-z0-9]{10})\]", re.IGNORECASE)
 _SHOWN = re.compile(r"\b(?=[A-Z]*\d)([A-Z0-9]{10})\b")
 

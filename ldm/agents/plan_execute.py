@@ -1,8 +1,8 @@
 """Plan-and-Execute (ADaPT's baseline, arXiv 2311.05772, §4.2, App. B): a plan that never changes.
 
 One call writes a plan so detailed that an executor can do each of its steps. They go to executors
-one after the other by the plan's And and Or, and nothing is divided further. If the planner gives
-no step at all, the task itself goes to an executor.
+one after the other by the plan's And and Or, and are not divided further. If the planner gives no
+steps, the task itself goes to an executor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A variant of Plan-and-Execute (arXiv 2311.05772, §4.2): one run is shown a plan all the time."""
+"""A variant of Plan-and-Execute (arXiv 2311.05772, §4.2): one run is always shown the plan."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def _plan_of(demonstration: Trajectory) -> str:
 
 
 def _steps(plan: str) -> str:
-    """Return a plan without the thought before its list, which an executor would only repeat."""
+    """Return a plan without the thought before its list, which an executor would repeat."""
     first = re.search(r"^\W*1[.):]", plan, re.MULTILINE)
     return plan[first.start() :].strip() if first else plan

@@ -69,7 +69,7 @@ class ReflexionAgent(ExemplarAgent):
 
 
 def reflect(episode: Episode, llm: LLM, tried: Trajectory, *, width: int, tokens: int) -> str:
-    """Return why a trial failed and what to do in the next one; "" if the model says nothing.
+    """Return why a trial failed and how to do better in the next one; "" if the reply is empty.
 
     width: characters shown of an observation. tokens: maximum of the reply.
     """

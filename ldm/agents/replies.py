@@ -1,7 +1,7 @@
-"""What a model's reply says to do, however it is dressed: a thought, an action or a verdict.
+"""Parse a model's reply, whatever its form: a thought, an action or a verdict.
 
-Small models put labels, quotes, fences, JSON or several actions around what was asked for. All of
-that is read; what cannot be read becomes an action that the environment will refuse.
+Small models add labels, quotes, fences, JSON or further actions. All of these are read; an
+unreadable reply becomes an action that the environment will refuse.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any, Literal
 from ldm.text import value_in
 from ldm.types import Card, Trajectory
 
-#: How lines are labelled in prompts, and are to be in replies.
+#: The labels of lines in prompts, and expected in replies.
 THINK, ACT, SEEN = "Think:", "Act:", "Observation:"
-#: What an executor says that judges its own success.
+#: The verdicts of an executor that judges its own success.
 COMPLETED, FAILED = "task completed", "task failed"
-#: Characters of a thought and of an action that are kept: a model that rambles must not fill the
+#: Characters of a thought and of an action that are kept: a rambling model must not fill the
 #: prompts of all later steps.
 LONGEST_THOUGHT, LONGEST_ACTION = 800, 300
-#: Characters of a reply that are read.
+#: Maximum characters read of a reply.
 LONGEST_REPLY = 8000
 
 Verdict = Literal["", "completed", "failed"]
-#: As asked; otherwise, but understood; not understood.
+#: As requested; in another form, but understood; not understood.
 Form = Literal["asked", "loose", "malformed"]
 Label = Literal["", "think", "act", "seen"]
 
@@ -60,10 +60,10 @@ _KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply as it was understood.
+    """A parsed reply.
 
-    thought, action: "" where there is none; after both comes the action. dropped: further actions
-    in the same reply, which are not carried out: nothing was seen in between.
+    thought, action: "" if there is none; the action follows the thought. dropped: further actions
+    in the same reply, which are not carried out, as no observation came in between.
     """
 
     thought: str = ""
@@ -74,13 +74,13 @@ class Reply:
 
 
 def verbs_of(card: Card, demonstrations: Iterable[Trajectory] = ()) -> frozenset[str]:
-    """Return the words that actions begin with, by the action grammar and by what others did."""
+    """Return the words that actions begin with, by the action grammar and the demonstrations."""
     forms = [*card.actions, *(s.action for one in demonstrations for s in one.steps)]
     return frozenset(verb[0] for form in forms if (verb := re.match(r"[a-z]+", form.casefold())))
 
 
 def read(text: str, verbs: frozenset[str], *, judged: bool = False) -> Reply:
-    """Return what `text` says to do. judged: it may say that the task is completed or failed.
+    """Return the parsed reply. judged: it may say that the task is completed or failed.
 
     A reply without any action, thought or verdict is malformed, and its first line is taken for
     the action.
@@ -97,7 +97,7 @@ def read(text: str, verbs: frozenset[str], *, judged: bool = False) -> Reply:
 
 
 def _as_requested(reply: Reply) -> str:
-    """Return how `reply` should have been written."""
+    """Return `reply` as it should have been written."""
     action = {"": reply.action, "completed": COMPLETED, "failed": FAILED}[reply.verdict]
     lines = ((THINK, reply.thought), (ACT, action))
     return "\n".join(f"{label} {text}" for label, text in lines if text)
@@ -118,7 +118,7 @@ def _from_lines(text: str, verbs: frozenset[str], judged: bool) -> Reply:
     for line in _lines(text):
         own_label, rest = _labelled(line)
         if own_label == "seen":
-            break  # the model goes on with what it imagines to see
+            break  # the model continues with an imagined observation
         if judged and not actions and (verdict := _verdict(rest)):
             break
         label = own_label or ("" if label == "seen" else label)
@@ -176,7 +176,7 @@ def _verdict(text: str) -> Verdict:
 
 
 def _several(text: str, verbs: frozenset[str]) -> list[str]:
-    """Return the actions in one line, where each begins with a verb."""
+    """Return the actions in one line, each of which begins with a verb."""
     actions = [text]
     while True:
         last = actions[-1]
@@ -204,7 +204,7 @@ def _first_word(text: str) -> str:
 
 
 def _from_json(text: str, judged: bool) -> Reply | None:
-    """Return a reply written as an object with a thought or an action; None where it is none."""
+    """Parse a reply that is a JSON object with a thought or an action; return None if it is not."""
     start = text.find("{")
     if start < 0:
         return None

@@ -15,9 +15,9 @@ from ldm.types import Step, Trajectory
 def transcript_text(
     opening: str, steps: Sequence[Step], *, width: int, thoughts: bool = True, skipped: int = 0
 ) -> str:
-    """Return a process in lines with labels, as replies are asked for.
+    """Return a process in labelled lines, the form in which replies are requested.
 
-    A line that goes on is indented, so that nothing within an observation looks like a step.
+    Continuation lines are indented, so that no part of an observation looks like a step.
     """
     lines = [_line(SEEN, opening, width)]
     if skipped:
@@ -28,9 +28,9 @@ def transcript_text(
 def example_texts(
     trajectories: Sequence[Trajectory], *, width: int, thoughts: bool, judged: bool = False
 ) -> list[str]:
-    """Return demonstrations: their tasks and what was done, without what the last action answered.
+    """Return demonstrations: their tasks and steps, without the answer to the last action.
 
-    Those in a row that begin alike are one text, in which the beginning stands once.
+    Consecutive ones with the same opening become one text, in which it stands once.
     judged: each ends by saying whether its task was completed.
     """
     texts = []
@@ -44,9 +44,9 @@ def example_texts(
 
 
 def look_texts(trajectories: Sequence[Trajectory], *, width: int) -> list[str]:
-    """Return demonstrations of looks that decide: a task, what was seen and found, and a verdict.
+    """Return demonstrations of looks that decide: task, observation, judgement and verdict.
 
-    Those in a row that look at the same are one text, in which that stands once.
+    Consecutive ones with the same observation become one text, in which it stands once.
     """
     texts = []
     for opening, group in groupby(trajectories, key=lambda one: one.opening):
@@ -59,10 +59,10 @@ def look_texts(trajectories: Sequence[Trajectory], *, width: int) -> list[str]:
 
 
 def division_texts(divisions: Sequence[Division], *, detailed: bool, width: int) -> list[str]:
-    """Return examples for planners: tasks, what there was at first, and a plan for each.
+    """Return examples for planners: tasks, the initial scene, and a plan for each.
 
-    Those in a row that begin alike are one text, in which the beginning stands once.
-    detailed: with the plans in which nothing is left to be divided.
+    Consecutive ones with the same scene become one text, in which it stands once.
+    detailed: with the plans whose steps need no further division.
     """
     texts = []
     for opening, group in groupby(divisions, key=lambda one: without_goal(one.seen, one.task)):
@@ -74,9 +74,9 @@ def division_texts(divisions: Sequence[Division], *, detailed: bool, width: int)
 
 
 def outlined(trajectory: Trajectory, plan: str, *, width: int) -> str:
-    """Return a demonstration for planners: its task, what there was at first, and a plan for it.
+    """Return a demonstration for planners: its task, the initial scene, and a plan for it.
 
-    Without what there was a small model plans to use all that it sees (docs/lab, planning agents).
+    Without the scene a small model plans to use all that it sees (docs/lab, planning agents).
     """
     opening = transcript_text(
         without_goal(trajectory.opening, trajectory.task.goal), (), width=width
@@ -85,7 +85,7 @@ def outlined(trajectory: Trajectory, plan: str, *, width: int) -> str:
 
 
 def without_goal(opening: str, goal: str) -> str:
-    """Return what was seen first without the lines that tell the goal, and without empty ones."""
+    """Return the opening without the lines that tell the goal, and without empty ones."""
     task = goal.casefold().rstrip(". ")
     lines = [line for line in opening.splitlines() if task not in line.casefold()]
     return "\n".join(line for line in lines if line.strip())
@@ -101,7 +101,7 @@ def localized(trajectory: Trajectory, localize: Callable[[str], str]) -> Traject
 
 
 def _in_one_place(opening: str, tasks: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return tasks, each with the lines that follow it, in a place that is described once."""
+    """Return tasks, each followed by its lines, after one description of their place."""
     if len(tasks) == 1:
         ((task, lines),) = tasks
         return "\n".join([f"Task: {task}", opening, *lines])
@@ -109,7 +109,7 @@ def _in_one_place(opening: str, tasks: Sequence[tuple[str, Sequence[str]]]) -> s
 
 
 def _course(trajectory: Trajectory, *, width: int, thoughts: bool, judged: bool) -> list[str]:
-    """Return what was done in a demonstration, in labelled lines."""
+    """Return the steps of a demonstration, in labelled lines."""
     steps = trajectory.steps
     lines = _step_lines(steps, width=width, thoughts=thoughts)
     if steps and steps[-1].action and not steps[-1].observation.strip():

@@ -1,8 +1,8 @@
 """Refinement: tree exploration that adds high-reward tuples to the memory (LDM² §3.3).
 
 `refine` explores goals, with the paper's `tree` or a `best_first` search; `positions` restores
-states, `goals` selects what may be explored, `gate` decides what is worth adding, `report` and
-`picture` show the results.
+states, `goals` selects the goals to explore, `gate` decides which tuples to add, and `report` and
+`tree_text` show the results.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ has to wait.
 
 A memory of few episodes lacks votes for many necessary actions, and decisions cost far more than
 steps. So half of the steps look round without deciding: in each *stage* (`ldm.explore.stages`)
-every possible action is tried once, from where it was possible first, and after each advance the
-memory's decisions are followed again. If the memory took a long way to an advance, its last few
-steps are tried from the beginning of the stage, which leaves more steps for the rest (to return
-first and explore from there: Ecoffet et al., Nature 2021).
+every possible action is tried once, at the node where it first became possible, and after each
+advance the memory's decisions are followed again. If the memory took a long path to an advance, its
+last few steps are tried from the beginning of the stage, which leaves more steps for the rest (to
+return first and explore from there: Ecoffet et al., Nature 2021).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ GOAL_WORD_NEARBY = 0.3
 UNASKED = 2.0
 #: The surcharge for a verb that reveals little, or for an advance whose verb was often tried.
 BARREN = 0.5
-#: A stage is entered anew if the way is shorter by more steps than this.
+#: A stage is entered again if the path is shorter by more than this many steps.
 SHORTER = 5
 #: The last steps before an advance that are tried from the beginning of its stage.
 LAST_STEPS = 4
@@ -59,7 +59,7 @@ def search(
 
     decide: returns the greedy decision in a position, then its alternatives, with confidences.
     The search ends with the first full score, or when `options.budget` steps are spent.
-    Raises the errors of the environment and of `decide`, and ReplayDivergence.
+    Raise the errors of the environment and of `decide`, and ReplayDivergence.
     """
     return _Search(positions, goal, decide, options).run()
 
@@ -68,9 +68,9 @@ def search(
 class _Open:
     """An entry of a queue, cheapest first.
 
-    order: breaks ties. node: where. what: "follow" the memory's decisions; queue the "deviations"
-    from them, or "deviate" by `action`; "survey" queues all possible actions, "try" takes `action`;
-    "shorten" the way to the advance `action`. base: the cost without surcharges.
+    order: breaks ties. node: to start from. what: "follow" the memory's decisions; queue the
+    "deviations" from them, or "deviate" by `action`; "survey" queues all possible actions, "try"
+    takes `action`; "shorten" the path to the advance `action`. base: the cost without surcharges.
     """
 
     cost: float
@@ -84,7 +84,7 @@ class _Open:
     base: float = field(compare=False, default=0.0)
 
 
-#: Entries that look round; the others deviate. The two take turns, as it depends on the memory
+#: Entries that look round; the others deviate. The two sorts alternate, as it depends on the memory
 #: which of them finds more.
 SURVEYS = frozenset({"survey", "try", "shorten"})
 
@@ -140,7 +140,7 @@ class _Search:
         return self._solved or self._positions.steps >= self._options.budget
 
     def _follow(self, number: int, cost: float) -> None:
-        """Go on greedily from a node until the process ends or sees nothing new for a while."""
+        """Continue greedily from a node until the process ends or sees nothing new for a while."""
         patience = PATIENCE
         while self._nodes[number].fate == "grown" and not self._over():
             if not patience:
@@ -188,10 +188,10 @@ class _Search:
         self._follow(number, entry.base)
 
     def _queue_survey(self, entry: _Open) -> None:
-        """Queue the actions at a node that its stage did not have before."""
+        """Queue the actions at a node that are new to its stage."""
         stage = self._stage[entry.node]
         if self._stages[stage.advances] is not stage:
-            return  # it was entered anew, by a shorter way
+            return  # it was entered again, by a shorter path
         actions = [
             action
             for action in self._at[entry.node].now.admissible or ()
@@ -218,7 +218,7 @@ class _Search:
     def _try(self, entry: _Open) -> None:
         """Try an action of a survey, unless its cost has risen.
 
-        After an advance follow the memory's decisions; otherwise look further round.
+        After an advance follow the memory's decisions; otherwise continue the survey.
         """
         stage = self._stage[entry.node]
         if (
@@ -269,7 +269,7 @@ class _Search:
                 return
 
     def _walk(self, number: int, way: list[str], cost: float) -> int:
-        """Take some steps from a node, as far as they are possible; return the last node."""
+        """Take steps from a node while they are possible; return the last node."""
         for action in way:
             if self._nodes[number].fate != "grown" or self._over():
                 break

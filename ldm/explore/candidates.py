@@ -1,7 +1,7 @@
-"""The candidates for addition to the memory: solved episodes, and better ways.
+"""The candidates for addition to the memory: solved episodes, and better processes.
 
-A solved episode is *practice*: it is remembered whole, in a batch memory of its own. A better way
-is an *improvement*: it is remembered from its key step on, in present cells (LDM² §3.3).
+A solved episode is *practice*: it is remembered whole, in a batch memory of its own. A better
+process is an *improvement*: it is remembered from its key step on, in present cells (LDM² §3.3).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ldm.types import Outcome, Task, Trajectory
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """How practice is remembered. reach: see `IndexedTuple`. plain: without hindsight."""
+    """The form in which practice is kept. reach: see `IndexedTuple`. plain: without hindsight."""
 
     reach: float = 0.0
     plain: bool = False
@@ -27,7 +27,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """The tuples of a better way, `trajectory`, from its key step on."""
+    """The tuples of a better process, `trajectory`, from its key step on."""
 
     task: Task
     trajectory: str
@@ -38,8 +38,8 @@ class Improvement:
 class Candidates:
     """The tuples that a refinement may add.
 
-    practice, batches: of solved episodes, in batches of their own. improvements: better ways, in
-    cells of present batches. plain: the practice without hindsight, row by row; empty if that is
+    practice, batches: of solved episodes, in batches of their own. improvements: better processes,
+    in cells of present batches. plain: the practice without hindsight, row by row; empty if that is
     the same.
     """
 
@@ -53,7 +53,7 @@ class Candidates:
         return (*self.practice, *(row for way in self.improvements for row in way.rows))
 
     def practice_as(self, kinds: Mapping[str, Remembered]) -> list[IndexedTuple]:
-        """Return the practice as that of each kind is remembered; by default with hindsight."""
+        """Return the practice in the form chosen for each kind; by default with hindsight."""
         of_batch = {batch.id: kinds.get(batch.kind, Remembered()) for batch in self.batches}
         rows = []
         for row, plain in zip(self.practice, self.plain or self.practice, strict=True):
@@ -146,7 +146,7 @@ def advantage(explored: ExploredGoal) -> float:
 
 
 def improvements(explored: Iterable[ExploredGoal]) -> tuple[Improvement, ...]:
-    """Return the better ways that exploration found, each once."""
+    """Return the better processes that exploration found, each once."""
     ways: dict[str, Improvement] = {}
     for one in explored:
         for tree in one.trees:

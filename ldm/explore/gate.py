@@ -1,17 +1,17 @@
-"""The gate of a refinement: what raises the score on training goals joins the memory.
+"""The gate of a refinement: tuples that raise the score on training goals join the memory.
 
 Two things can join it. *Practice*: episodes with the full score, found by the ground process or by
 exploration, are remembered whole, in batch memories of their own. *Improvements*: the tuples that
-exploration adds to present batches where it earned more, but not everything (LDM² §3.3).
+exploration adds to present batches if it earned more, but less than the full score (LDM² §3.3).
 
-Practice is tried by task kind, with hindsight (`ldm.explore.hindsight`); if that does not help, as
-it was. If neither helps, practice is limited to nearly identical goals, provided that does no
-harm. Each improvement, unless the same way is practice that is kept, is tried alone, on the goals
-most like its own; those that do no harm are tried together on all goals of their kinds. Nearly
-identical goals alone recall them. No goal judges tuples of its own: it is played without them, as
-it is without anything else that the memory holds of its source.
+Practice is tried by task kind, with hindsight (`ldm.explore.hindsight`); if that does not help,
+unrevised. If neither helps, practice is limited to nearly identical goals, provided that does no
+harm. Each improvement, unless the same path is practice that is kept, is tried alone, on the goals
+most like its own; those that do no harm are tried together on all goals of their kinds. Only nearly
+identical goals recall them. No goal judges tuples of its own: it is played without them, and
+without any other tuples of its source.
 
-The paper adds what exploration improved, and nothing else; `gate="off"` does that.
+The paper adds all improvements that exploration found, and nothing else; `gate="off"` does that.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ PRACTICE, PLAIN, NARROW = "gate_practice", "gate_plain", "gate_narrow"
 ALONE, TOGETHER = "gate_alone", "gate_together"
 #: Why an improvement of one step is refused.
 SINGLE = "a single step, which ends the episode"
-#: On how many goals an improvement is tried alone.
+#: The number of goals on which an improvement is tried alone.
 NEIGHBOURS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """How the gate judges."""
+    """The gate's criteria."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -132,7 +132,7 @@ class _Gate:
         """Play the trials, and decide."""
         base = self._play(self._trials, BASE)
         practice = self._practice(base)
-        # A way that is refused as practice would be recalled whole, as its tuples are the same.
+        # A path that is refused as practice would be recalled whole, as its tuples are the same.
         left = self._candidates.only(frozenset(practice.trajectories), NEARBY)
         trials = replace(self._trials, candidates=left)
         alone = self._judged_alone(trials, base)
@@ -178,7 +178,7 @@ class _Gate:
         return [task for task in self._tasks if task.kind in kinds]
 
     def _practice(self, base: Sequence[Played]) -> _Practice:
-        """Try the practice of each kind until a way to remember it helps, the widest first.
+        """Try ways of remembering the practice of each kind until one helps, the widest first.
 
         Practice is in batches of one kind, and a goal is played with the batches of its kind: one
         kind's practice does not change the goals of another.
@@ -235,7 +235,7 @@ class _Gate:
     def _judged_alone(self, trials: Trials, base: Sequence[Played]) -> list[Judgement]:
         """Judge each improvement alone on the goals most like its own.
 
-        A single step is not tried: it ends the episode, and is as good as what came before it.
+        A single step is not tried: it ends the episode, and is only as good as the steps before it.
         """
         ways = trials.candidates.improvements
         neighbours = {way.trajectory: self._neighbours(way.task) for way in ways}
@@ -256,7 +256,7 @@ class _Gate:
         return [one.tried(gains[one.trajectories[0]]) for one in judgements]
 
     def _neighbours(self, owner: Task) -> list[Task]:
-        """Return the goals with most words in common with a goal's, of other sources.
+        """Return the goals of other sources that share the most words with a goal.
 
         Those of its kind come first; ties are broken by id.
         """
@@ -293,7 +293,7 @@ class _Gate:
     def _whole(
         self, trials: Trials, practice: _Practice, improved: Sequence[Judgement]
     ) -> tuple[Played, ...]:
-        """Play all goals with exactly what was kept.
+        """Play all goals with exactly the candidates that were kept.
 
         In other trials refused candidates were part of the memory and helped to tell the kinds of
         goals apart, and practice of one kind may be recalled for goals of another.
@@ -339,8 +339,8 @@ def _accepted_rows(
 ) -> tuple[IndexedTuple, ...]:
     """Return the tuples that were kept, with the number of attempts that confirm them.
 
-    Practice is confirmed by each goal that gained by it and followed it on the way, an improvement
-    by each neighbour that gained when it was tried alone.
+    Practice is confirmed by each goal that gained by it and followed it, an improvement by each
+    neighbour that gained when it was tried alone.
     """
     confirmed = Counter[str]()
     for before, after in zip(base, practice.now, strict=True):
@@ -373,8 +373,8 @@ def _without_frequent(
 ) -> list[Judgement]:
     """Refuse the improvements that were recalled in too many of all steps.
 
-    played: all goals, those of kinds without improvements included: a tuple that speaks in every
-    step of its own kind is of use there, one that speaks in every step of a shop's goals is not.
+    played: all goals, those of kinds without improvements included: a tuple recalled in every step
+    of its own kind is useful there, one recalled in every step of all a shop's goals is not.
     """
     counts: Counter[str] = Counter()
     for one in played:

@@ -20,7 +20,7 @@ def evaluated_leak_keys(
     """Return the `leak_key`s of all tasks of environment `name` that a run in `runs` evaluates.
 
     open_env: opens the environment as a run had it: its options may decide on a split's tasks.
-    env: the present environment, for runs whose data are no longer where they were.
+    env: the present environment, for runs whose data have moved.
     """
     splits: dict[tuple[str, Section], set[str]] = {}
     for run in list_runs(runs):
@@ -82,7 +82,7 @@ def hardest(
     """Return the hardest `count` of some goals, in their order.
 
     attempts: the score and the steps of a greedy attempt at each. by: "failed" takes those that
-    earned least, "long" those that took most steps; the other decides between equals.
+    earned least, "long" those that took most steps; the other criterion breaks ties.
     """
     places = range(len(tasks))
 

@@ -1,14 +1,14 @@
 """Hindsight: the actions that a solved episode should have taken, known once it is solved.
 
 An agent that finds something in the fortieth place has searched thirty-nine others first.
-Remembered as it was, such an episode teaches to search on, and the one step that mattered is one
-vote of forty. In hindsight the needed steps are known: without the others the environment, started
-anew, still gives the full score. So each step that was not needed gets the next needed action, if
-that was possible there and leads to the full score from there, too. The votes of many episodes
-remembered like this are distributed as the things were.
+Remembered unrevised, such an episode teaches to search on, and the one step that mattered is one
+vote of forty. In hindsight the needed steps are known: without the others, the restarted
+environment still gives the full score. So each step that was not needed gets the next needed
+action, if that was possible there and leads to the full score from there, too. The votes of many
+such episodes are distributed like the locations of the things.
 
-The states stay those of the episode, so that an agent that has searched in vain finds advice. Only
-episodes with the full score are revised, and only by actions that were carried out.
+The states remain those of the episode, so that an agent that has searched in vain finds advice.
+Only episodes with the full score are revised, and only by actions that were carried out.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Revision:
 
 
 def revise(positions: Positions, solved: Solved) -> Revision:
-    """Revise an episode. Raises the errors of the environment.
+    """Revise an episode. Raise the errors of the environment.
 
     positions: of the episode's task.
     """
@@ -90,7 +90,7 @@ def revise(positions: Positions, solved: Solved) -> Revision:
 def revised(
     rows: Iterable[IndexedTuple], revisions: Iterable[Revision]
 ) -> tuple[IndexedTuple, ...]:
-    """Return tuples of solved episodes with the actions of hindsight."""
+    """Return the tuples of solved episodes with actions revised in hindsight."""
     by_step = {(one.trajectory, cut.step): cut for one in revisions for cut in one.shortcuts}
     return tuple(_revised(row, by_step) for row in rows)
 
@@ -105,10 +105,10 @@ def _revised(row: IndexedTuple, by_step: Mapping[tuple[str, int], Shortcut]) -> 
 
 
 def _needed(positions: Positions, actions: Sequence[str]) -> list[int]:
-    """Return the numbers of actions without any of which the full score is missed.
+    """Return the numbers of the necessary actions: leaving out one misses the full score.
 
-    Actions that became impossible because others were left out do nothing, and are left out in
-    their turn. Empty if even all actions together miss the full score.
+    Actions that became impossible because others were left out have no effect, and are left out in
+    turn. The list is empty if even all actions together miss the full score.
     """
     left = list(range(len(actions)))
     if not _succeeds(positions, positions.start(), actions):
@@ -152,7 +152,7 @@ def _shortcuts(
 def _is_possible(action: str, goal: str, position: Position) -> bool:
     """Return whether an action could have been taken in a state, as far as is known.
 
-    If actions are not listed, everything that it names must have been seen.
+    If actions are not listed, everything that the action names must have been seen.
     """
     if position.now.admissible is not None:
         return action in position.now.admissible

@@ -14,7 +14,7 @@ from ldm.reason.voting import NEARBY
 
 #: Smaller differences of scores count as none.
 TOLERANCE = 1e-9
-#: By how many standard errors all goals have to gain to carry the kinds that do not.
+#: The gain of all goals, in standard errors, that suffices for kinds without a gain of their own.
 SURE = 2.0
 
 Part = Literal["practice", "improvement"]
@@ -22,10 +22,10 @@ Part = Literal["practice", "improvement"]
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the gate found about a candidate of one goal.
+    """The gate's finding on a candidate of one goal.
 
     trajectories: the episode that is remembered, or the path whose last part is an improvement.
-    tuples: how many. wins, losses: on how many of its neighbours the score rose and fell with it.
+    tuples: their number. wins, losses: the number of neighbours whose score rose or fell with it.
     refused: why it is left out, "" if it is kept.
     """
 
@@ -53,9 +53,9 @@ class Judgement:
 class Comparison:
     """The scores of some goals without candidates of one sort, and with them.
 
-    learnt: the sort. kind: of the goals, "" for all kinds. reach, plain: how the candidates are
-    remembered. before, after: a score a goal. saved: by how many steps each goal's episode is
-    shorter with them. steps: the mean number, with them. chosen: whether they join the memory.
+    learnt: the sort. kind: of the goals, "" for all kinds. reach, plain: see `Remembered`. before,
+    after: one score per goal. saved: the number of steps that each goal's episode saves with them.
+    steps: the mean number, with them. chosen: whether they join the memory.
     """
 
     learnt: Part
@@ -106,21 +106,21 @@ class Comparison:
 
     @property
     def holds(self) -> bool:
-        """Whether the goals gain, and at least one standard error.
+        """Whether the goals gain at least one standard error.
 
-        A mean of a few games can come out above zero where large losses stand against gains. If
-        nothing changes, nothing is known of other goals: that is enough for nearly identical ones.
+        The mean of a few games can be above zero although large losses oppose the gains. If nothing
+        changes, nothing is known of other goals, which suffices for nearly identical ones.
         """
         least = -TOLERANCE if self.reach >= NEARBY else TOLERANCE
         return self.difference >= max(least, self.error - TOLERANCE)
 
     def holds_among(self, others: Sequence[Comparison]) -> bool:
-        """Return whether the goals gain, or may do so as others of the same kind of learning do.
+        """Return whether the goals gain, or are likely to, as the goals of all kinds do.
 
-        A few goals say little by themselves, and nothing where all of them are solved anyway: then
-        shorter ways are to be learnt (LDM² §5.2). Where all goals together gain at least SURE
-        standard errors, or save as many of steps and lose nothing, it takes more than one standard
-        error of a loss to tell that these do not.
+        A few goals say little by themselves, and nothing if all of them are solved anyway: then
+        shorter episodes are to be learnt (LDM² §5.2). If all goals together gain at least SURE
+        standard errors, or save steps as surely without a loss, these goals count as gaining unless
+        they lose more than one standard error.
 
         others: the comparisons of all kinds of goals, this one included.
         """
@@ -132,7 +132,7 @@ class Comparison:
 
     @property
     def unproven(self) -> str:
-        """By how much the goals gain or lose, in words, for a refusal."""
+        """The gain or loss of the goals, in words, for a refusal."""
         if self.difference < -TOLERANCE:
             return f"lose {-self.difference:.3f}"
         if self.difference <= TOLERANCE:
@@ -146,7 +146,7 @@ class Comparison:
 
 
 def _error(differences: Sequence[float]) -> float:
-    """Return the standard error of the mean; 0 for less than two differences."""
+    """Return the standard error of the mean; 0 for fewer than two differences."""
     return stdev(differences) / len(differences) ** 0.5 if len(differences) > 1 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""States of a task to which exploration returns: by `fork()`, or by replay without it."""
+"""States of a task to which exploration returns: by `fork()`, or else by replay."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Position:
 
 
 class Positions:
-    """Moves from position to position within one task; close it when done.
+    """Navigation between positions of one task; close it when done.
 
     steps: environment steps to new positions. replayed: steps back to known ones.
     """
 
     def __init__(self, env: Environment, task: Task) -> None:
-        """Prepare a task. env: used until `close`, which leaves it open."""
+        """Prepare a task. env: used until `close`, which does not close it."""
         self.steps = 0
         self.replayed = 0
         self._env = env
@@ -70,7 +70,7 @@ class Positions:
     def after(self, position: Position, action: str) -> Position:
         """Return the position that `action` leads to; `position` itself can be used again.
 
-        Raises ReplayDivergence if replaying the path to `position` gives other observations.
+        Raise ReplayDivergence if replaying the path to `position` gives other observations.
         """
         action = action if action.strip() else NO_ACTION
         env = self._environment_at(position)

@@ -35,7 +35,7 @@ NO_MEMO = Memo()
 
 @dataclass(frozen=True, slots=True)
 class RefineOptions(TreeOptions):
-    """How goals are explored, with the paper's tree (`tree.py`) or our search (`best_first.py`)."""
+    """Options of exploration, by the paper's tree (`tree.py`) or our search (`best_first.py`)."""
 
     explorer: Annotated[
         Literal["tree", "best-first"],
@@ -181,7 +181,7 @@ class Explorer:
         return ExploredGoal(index, task, trees, round(time.perf_counter() - started, 3), error)
 
     def explore(self, task: Task) -> tuple[Tree, ...]:
-        """Return the trees of a goal. Raises what the environment and the reasoner raise."""
+        """Return the trees of a goal. Raise the errors of the environment and the reasoner."""
         batches = self._setup.policy.batches(task.goal)
         if self._setup.options.decision == "pooled":
             return (self._tree(task, batches),)
@@ -215,7 +215,7 @@ class Explorer:
     def _explored(
         self, task: Task, positions: Positions, batches: tuple[str, ...]
     ) -> tuple[TreeNode, ...]:
-        """Return the decision processes that the search tried."""
+        """Return the decision processes tried by the search."""
         policy, options = self._setup.policy, self._setup.options
         memos: dict[Past, Memo] = {}
 
@@ -267,7 +267,7 @@ class Explorer:
 
 
 def read_explored_goals(run: Run) -> list[ExploredGoal]:
-    """Return the results of a finished refinement. Raises LdmError for an unfinished one."""
+    """Return the results of a finished refinement. Raise LdmError for an unfinished one."""
     path = run.directory / TREES
     if not path.is_file():
         raise LdmError(f"{run.directory} is unfinished.", f"Resume with `{run.resume_command}`.")

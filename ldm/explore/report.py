@@ -16,7 +16,7 @@ Interval = tuple[float, float, float]
 #: The number of goals that a line on kept or refused candidates names.
 NAMED = 2
 
-#: What columns are called that have another name than their field of `Totals`.
+#: The names of columns that differ from their field of `Totals`.
 HEADINGS = {"trees": "explored", "ground": "first try"}
 
 
@@ -24,8 +24,8 @@ HEADINGS = {"trees": "explored", "ground": "first try"}
 class Totals:
     """Totals of goals; a goal has one tree per batch with `--decision per-batch`, else one.
 
-    goals: those explored without an error. trees: those grown, as the ground process did not have
-    the full score. nodes: actions tried (`Tree.tried`). steps, replayed: environment steps, the
+    goals: those explored without an error. trees: those grown because the ground process missed the
+    full score. nodes: actions tried (`Tree.tried`). steps, replayed: environment steps, the
     ground processes' included. ground, best: mean scores before and after, None without a goal.
     improved: goals with a better process. tuples: added. errors: goals that failed.
     """
@@ -72,7 +72,7 @@ def by_kind(explored: Sequence[ExploredGoal]) -> dict[str, Totals]:
 
 
 def rows(explored: Sequence[ExploredGoal]) -> list[dict[str, str]]:
-    """Return a row per kind and the row "all": column → cell."""
+    """Return one row per kind and the row "all": column → cell."""
     all_totals = [*by_kind(explored).items(), ("all", totals(explored))]
     return [
         {"kind": kind}
@@ -88,7 +88,7 @@ def _cell(value: float | None) -> str:
 
 
 def gate_rows(verdict: Verdict, intervals: Sequence[Interval]) -> list[dict[str, str]]:
-    """Return a row per comparison of the gate: column → cell. intervals: of the comparisons."""
+    """Return one row per comparison of the gate, column → cell. intervals: of the comparisons."""
     return [
         {
             "learnt": one.learnt + ", as it was" * one.plain,
@@ -108,7 +108,7 @@ def gate_rows(verdict: Verdict, intervals: Sequence[Interval]) -> list[dict[str,
 
 
 def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
-    """Return lines on the candidates kept and refused: of which goals, and why."""
+    """Return lines on the candidates kept and refused: their goals, and the reasons."""
     lines = []
     for learnt in ("practice", "improvement"):
         judged = [one for one in verdict.judgements if one.learnt == learnt]

@@ -1,11 +1,11 @@
-"""Stages of a search: how far a process has advanced with the things that its goal names.
+"""Stages of a search: the progress of a process with the things that its goal names.
 
 Some actions are possible from the start, such as going somewhere; others have to be made possible.
 An *advance* is one of the latter that names a word of the goal: taking, heating or putting down
 what it asks for. The advances of a process are its *stage*. Its other actions only led there, so a
-stage is surveyed once, from the place where it was entered first, and each action is tried once in
-it: novelty pruning as in iterated width (Lipovetzky and Geffner, ECAI 2012), started anew after
-every advance.
+stage is surveyed once, from the node where it was first entered, and each action is tried once in
+it: novelty pruning as in iterated width (Lipovetzky and Geffner, ECAI 2012), restarted after every
+advance.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ _WORD = re.compile(r"\w+")
 class Stage:
     """A stage, and the actions tried in it.
 
-    advances: see above. node, depth: where it was entered, and after how many actions. cost: of
-    entering it. queued: the actions of its survey, tried or not. states: hashes of the states that
-    the survey has reached.
+    advances: see above. node, depth: of its entry. cost: of entering it. queued: the actions of its
+    survey, tried or not. states: hashes of the states that the survey has reached.
     """
 
     advances: frozenset[str]
@@ -83,10 +82,10 @@ class Experience:
         self._advances[_verb(action)] += 1
 
     def named(self, actions: Sequence[str]) -> list[float]:
-        """Return how many words of the goal each of n actions names, weighted by rarity.
+        """Return the number of goal words that each of n actions names, weighted by rarity.
 
-        A word that one action alone has, of all that were ever possible, counts 1; one that all
-        have counts 0.
+        A word that only one of all actions possible so far has counts 1; one that all have counts
+        0.
         """
         count = len(self._actions)
         most = math.log(count) if count > 1 else 1.0
@@ -100,12 +99,12 @@ class Experience:
         ]
 
     def barren(self, action: str) -> float:
-        """Return how little the steps with this verb reveal: 0 if all did, log₂ n if 1 of n."""
+        """Return the penalty of this verb: 0 if all its steps were revealing, log₂ n if 1 of n."""
         verb = _verb(action)
         return math.log2((1 + self._steps[verb]) / (1 + self._revealing[verb]))
 
     def repeated(self, action: str) -> float:
-        """Return log₂ (1 + n) for an advance whose verb n advances before it had."""
+        """Return log₂ (1 + n) for an advance whose verb n earlier advances had."""
         return math.log2(1 + self._advances[_verb(action)])
 
 

@@ -14,8 +14,8 @@ from ldm.types import Number
 
 #: The fate of a node. "grown": it has children. "pruned": too little confidence, never tried. The
 #: others are leaves: the task ended, the depth was reached, the search was over, no action was
-#: possible. Two end no decision process: "invalid", whose action the environment refused, and
-#: "merged", whose state a best-first search has searched already.
+#: possible. Two do not end a decision process: "invalid", whose action the environment refused, and
+#: "merged", whose state a best-first search has already searched.
 Fate = Literal["grown", "pruned", "done", "depth", "over", "dead end", "invalid", "merged"]
 LEAVES: tuple[Fate, ...] = ("done", "depth", "over", "dead end")
 #: Recalled tuples that a node's record names.
@@ -24,7 +24,7 @@ RECORDED_RECALLS = 5
 
 @dataclass(frozen=True, slots=True)
 class TreeOptions:
-    """How a search goes on (LDM² §3.3; it gives the width alone, the rest is ours)."""
+    """Limits of a search (LDM² §3.3, which states only the width; the rest is ours)."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -50,8 +50,8 @@ class TreeNode:
 
     parent: the number of the node before, -1 for node 0. confidence: of the action.
     path_confidence: the product along the path. observation, state: the observation and its hash;
-    empty if the action was not tried. score: of the path so far. batches: how many of the tuples
-    recalled in this state came from which batch; recalls: the ids of the nearest ones.
+    empty if the action was not tried. score: of the path so far. batches: the number of tuples
+    recalled in this state, by batch; recalls: the ids of the nearest ones.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -78,13 +78,13 @@ def grow(positions: Positions, decide: Decide, options: TreeOptions) -> tuple[Tr
 
     Finished paths count towards the `width`, open ones share the rest. The search ends with the
     first full score: paths still open could only be longer.
-    Raises the errors of the environment and of `decide`, and ReplayDivergence.
+    Raise the errors of the environment and of `decide`, and ReplayDivergence.
     """
     return _TreeBuilder(positions, decide, options).build()
 
 
 class _TreeBuilder:
-    """Grows a tree. places: the number of paths allowed beside the finished ones."""
+    """Grows a tree. places: the number of paths allowed in addition to the finished ones."""
 
     def __init__(self, positions: Positions, decide: Decide, options: TreeOptions) -> None:
         self._positions = positions
@@ -213,7 +213,7 @@ def reached(node: TreeNode, position: Position) -> TreeNode:
 
 
 def ended(nodes: Sequence[TreeNode]) -> tuple[TreeNode, ...]:
-    """Return the nodes at the end of a search: processes end where no valid action follows."""
+    """Return the nodes at the end of a search: processes end at nodes without a valid child."""
     followed = {node.parent for node in nodes if node.fate not in ("invalid", "merged", "pruned")}
     return tuple(
         replace(node, fate="over") if node.fate == "grown" and node.number not in followed else node

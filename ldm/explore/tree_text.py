@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ldm.explore.refine import Tree
 from ldm.explore.tree import TreeNode, path_to
 
-#: Fates of nodes outside all decision processes.
+#: Fates of nodes that belong to no decision process.
 NO_PROCESS = ("pruned", "invalid", "merged")
 #: Fate → its name; "" for inner nodes.
 FATES = {

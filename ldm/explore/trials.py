@@ -63,7 +63,7 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Carries out the gate's stages with some candidates. on_progress: see `judge`."""
+    """Runs the gate's stages with some candidates. on_progress: see `judge`."""
 
     stage: Stage
     on_progress: Callable[[str, int, int], None] = lambda *_: None
@@ -84,7 +84,7 @@ class Trials:
         return self.stage(f"{name}.jsonl", worker, items, record_type, advance)
 
     def attempts(self, tasks: Sequence[Task]) -> list[Played]:
-        """Play each goal greedily with the memory as it is, without its own source."""
+        """Play each goal greedily with the present memory, without its own source."""
         return self.results("goals", [Trial(n, task) for n, task in enumerate(tasks)], Played)
 
 
@@ -139,7 +139,7 @@ class _Player:
     def _memory(self, trial: Trial) -> Memory:
         """Return the memory with the candidates that the trial may recall.
 
-        The kind of a goal is told from what is left, too.
+        The kind of a goal is also told from the remaining tuples only.
         """
         own = self._own.get(trial.task.leak_key, set())
         if not trial.recallable:

@@ -30,7 +30,7 @@ TAG = re.compile(
     r"|[|｜][^<>\n]*[|｜])>",
     re.IGNORECASE,
 )
-#: The same in formats with square brackets: [/INST].
+#: The end of a turn in formats with square brackets: [/INST].
 BRACKETED = re.compile(
     r"\[(\s*/?\s*(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\s*)\]",
     re.IGNORECASE,
@@ -42,7 +42,7 @@ LABEL = re.compile(r"^(?=(?:example \d|task:|so far:|seen:|action:))", re.IGNORE
 def render(name: str, **values: Any) -> list[Message]:
     """Return the messages of prompt `name`: the same bytes for the same values.
 
-    Raises jinja2.UndefinedError if the file uses a value that is not passed, and TemplateNotFound
+    Raise jinja2.UndefinedError if the file uses a value that is not passed, and TemplateNotFound
     for an unknown file.
     """
     template = _template(name)
@@ -85,12 +85,12 @@ def plain(text: object) -> str:
 
 
 def one_line(text: object) -> str:
-    """Return `plain` text without line breaks, for items and labelled parts on a line each."""
+    """Return `plain` text without line breaks, for items and labelled parts of one line each."""
     return plain(" ".join(line.strip() for line in str(text).splitlines()))
 
 
 def unlabelled(text: object) -> str:
-    """Return `text` with lines indented that begin like a part of an example."""
+    """Return `text`, with the lines indented that begin like a part of an example."""
     return LABEL.sub("  ", str(text))
 
 
@@ -104,7 +104,7 @@ def shortened(text: object, length: int) -> str:
 
 
 def bullets(items: Iterable[object]) -> str:
-    """Return a line per text, each with a dash."""
+    """Return the texts as lines, each after a dash."""
     return "\n".join(f"- {item}" for item in items)
 
 

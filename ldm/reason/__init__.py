@@ -14,7 +14,7 @@ import numpy as np
 
 from ldm.types import History, Past, Proposal, Recall
 
-#: Characters of a past observation that a history keeps; all of it in ALFWorld.
+#: Characters of a past observation that a history keeps: all of one in ALFWorld.
 PAST_OBSERVATION = 1_000
 #: Members of a type that `classify_*` sees.
 EXAMPLES = 3
@@ -58,8 +58,8 @@ class Notes:
 
     assessment: the sub-goals, each complete or not (the paper's Evaluation).
     summary: searched, found and done so far (Eq. 6).
-    sub_goals: in the order in which they get done. A model's assessment and summary are made of
-        these fields.
+    sub_goals: in the order in which they are completed. A model's assessment and summary are
+        composed of these fields.
     findings: the news of each step, "" for nothing.
     held: the things held, chosen or made.
     checks: for each sub-goal, the observation that shows it done; empty if the model did not state
@@ -113,7 +113,7 @@ class Answer:
     proposals: at least one; their confidences sum to at most 1.
     followed: for `act`, the places of the recalls that the action follows, in ascending order: no
         other candidate is more like their own actions (`voting.Poll.followers`). An action that is
-        no candidate follows the recalls that name it word for word. None if unknown.
+        not a candidate follows the recalls that name it word for word. None if unknown.
     reason: why a model was asked; "" if memory decided.
     votes: for `act`, the first `VOTES` actions of the vote with their shares; () without a vote.
     """
@@ -132,7 +132,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A decision process as `choose` sees it: without its reward and the reason for its end.
+    """A decision process as `choose` sees it: without its reward and the cause of its end.
 
     opening: the first observation.
     steps: (action, observation after it).
@@ -160,11 +160,11 @@ class Agreement:
 
 
 class Reasoner(Protocol):
-    """LDM²'s questions. All are pure: the same arguments give the same answer.
+    """The questions of LDM². All are pure: the same arguments give the same answer.
 
     name: recorded with its answers.
     recalls: the number of tuples that a decision recalls by default.
-    concurrency: the number of questions that may be asked at a time, from several threads.
+    concurrency: the maximum number of simultaneous questions, from several threads.
     reads_notes: whether decisions depend on the notes of a state; if not, none are written.
     """
 
@@ -175,7 +175,7 @@ class Reasoner(Protocol):
 
     @property
     def searching(self) -> Reasoner:
-        """The reasoner that decides in a search, which asks about very many states."""
+        """The reasoner for the decisions of a search, which asks about very many states."""
         ...
 
     def counts(self) -> dict[str, int]:

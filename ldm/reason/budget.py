@@ -1,4 +1,4 @@
-"""The length of prompts: as many tokens as the model's context has room for."""
+"""The length of prompts: as many tokens as fit the model's context."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ldm.reason import Clustering, TypeView
 from ldm.reason.entities import FUNCTION_WORDS, words
 
-#: Maximum number of types of a clustering.
+#: Maximum number of types in a clustering.
 MOST_TYPES = 12
 TERMS_IN_A_NAME = 3
 

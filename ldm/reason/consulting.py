@@ -24,9 +24,9 @@ AGREEING = 2
 #: of the nearest recall: chosen on training episodes (docs/lab, language models).
 CERTAINTY = 0.5
 NEAR = 0.5
-#: The maximum share of a process's steps at which a model is asked, beside the first `AT_ONCE`
-#: questions: during a search every recall names another place, and a model that cannot know better
-#: would be asked at every step.
+#: The maximum share of a process's steps at which a model is asked, in addition to the first
+#: `AT_ONCE` questions: during a search every recall names another place, and a model that cannot
+#: know better would be asked at every step.
 SHARE = 0.25
 AT_ONCE = 2
 
@@ -44,7 +44,7 @@ BY_MEMORY, BY_MODEL = "decided by memory", "consulted: "
 
 @dataclass(frozen=True, slots=True)
 class Consulting:
-    """Whether and when a model is asked. certainty, near, share: see the constants above."""
+    """When a model is asked, if at all. certainty, near, share: see the constants above."""
 
     when: Consult = "always"
     certainty: float = CERTAINTY

@@ -1,7 +1,7 @@
 """The findings of an episode, extracted from its record without a model, complete and brief.
 
-A digest replaces observations that a prompt has no room for. Places are things written with a
-number that a step was about; items are the labels of a list on a page, with the lines below them.
+A digest replaces observations that do not fit a prompt. Places are things written with a number
+that a step was about; items are the labels of a list on a page, with the lines below them.
 No word of any environment is known here.
 """
 
@@ -33,7 +33,7 @@ _LABEL = re.compile(r"\[+([^\[\]\n]+)\]+")
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The places and items of an episode, a line each.
+    """The places and items of an episode, one line each.
 
     places: with the observations there and the actions on them. unseen: names of other places.
     items: with the description, and for opened ones the words of the goal that they lack and
@@ -154,7 +154,7 @@ class _Item:
         return frozenset().union(*map(content_words, (self.text, *self.pages)))
 
     def line(self, lacking: Sequence[str]) -> str:
-        """Return the item's line. lacking: words that no page of it has."""
+        """Return the item's line. lacking: words that none of its pages has."""
         remarks = []
         for number, read, chosen in self.visits:
             parts = [f"opened at step {number}"]

@@ -1,4 +1,4 @@
-"""The entities of a state, read from its texts without a model, and the part that each plays.
+"""The entities of a state, read from its texts without a model, and the part each one plays.
 
 A command is read as a frame with slots ("take _ from _") filled by entities. No word of any
 environment is known here: an entity is a sequence of words that commands share with observations,
@@ -26,7 +26,7 @@ FUNCTION_WORDS = frozenset(_CLOSED_CLASS.split())
 LONGEST_NAME = 4
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-#: No name goes on behind a bracket: "[white bed] (1)" is one bed, not the thing "bed 1".
+#: No name continues after a bracket: "[white bed] (1)" is one bed, not the thing "bed 1".
 _BRACKETS = r"\[\](){}<>"
 _BETWEEN_NAMES = re.compile(f"[{_BRACKETS}]+")
 _BETWEEN_WORDS = rf"[^\w{_BRACKETS}]+"
@@ -262,7 +262,7 @@ class Situation:
         self._surfaces: dict[Entity, str] = {}
 
     def after(self, action: str, observation: str) -> Situation:
-        """Return the situation that an action leads to. observation: seen there."""
+        """Return the situation that an action leads to. observation: the one made there."""
         later = object.__new__(Situation)
         later.goal = self.goal
         later.texts = (*self.texts, observation)

@@ -41,8 +41,8 @@ KEPT_WEIGHTS = 500
 class Weights:
     """The cost of each difference, chosen on recorded training episodes, not on evaluated ones.
 
-    The first eight multiply a vote once for every entity whose part differs in that respect;
-    `repeat` once for every time that the action was done more often than in the recalled situation.
+    The first eight multiply a vote once for every entity whose part differs in that respect,
+    `repeat` once for every repetition of the action beyond those in the recalled situation.
     `text`, `progress` and `scene` are the rates at which a recall's weight falls with the distance
     of its text, progress and view. `rarity` is the power with which common frames count less in
     progress.
@@ -64,7 +64,7 @@ class Weights:
 
 
 W = Weights()
-#: The frame of an action, the parts of its entities, and how often it was done before.
+#: The frame of an action, the parts of its entities, and the number of earlier repetitions.
 Group = tuple[str, tuple[Part, ...], int]
 
 
@@ -96,8 +96,8 @@ class Panel:
         self._hearings: dict[tuple[tuple[str, ...], ...], _Hearing] = {}
 
     def _rarity_by_frame(self) -> dict[str, float]:
-        # Progress must not drown in frequent actions: a frame counts the less, the more often it
-        # occurs in the recalled pasts (in ALFWorld "go to _" against "take _ from _").
+        # Frequent actions must not hide progress: a frame counts less, the more often it occurs in
+        # the recalled pasts (in ALFWorld "go to _" against "take _ from _").
         uses: dict[str, int] = {}
         for precedent in self.precedents:
             for frame, times in precedent.situation.frames.items():
@@ -106,7 +106,7 @@ class Panel:
         return {frame: float((1 + times / total) ** power) for frame, times in uses.items()}
 
     def hearing(self, lexicon: Callable[[str], bool]) -> _Hearing:
-        """Return the panel with the roles of things. lexicon: tells which words name things."""
+        """Return the panel with the roles of things. lexicon: whether a word names a thing."""
         things = tuple(things_in(goal, lexicon) for goal in self.goals)
         hearing = self._hearings.get(things)
         if hearing is None:
@@ -249,7 +249,7 @@ def _likeness(mine: Part, theirs: Part) -> float:
 def _lexicon(
     present: Situation, commands: Sequence[Command], panel: Panel
 ) -> Callable[[str], bool]:
-    """Return a test whether a word names a thing, the same for all situations.
+    """Return a predicate for words that name a thing, the same for all situations.
 
     commands: the known candidates.
     """

@@ -15,7 +15,7 @@ from ldm.reason.pages import content_words, read_call, stem, tokens
 
 #: Minimum characters of a token on average: product codes and numbers are cut small.
 TOKEN = 3
-#: Characters below which a line is not cut, as long as pieces can be left out.
+#: Characters below which a line is not cut while there are pieces to leave out.
 LINE = 48
 #: Minimum lines of a page, whose parts are lines and not sentences.
 PAGE = 4
@@ -33,7 +33,7 @@ _LABEL = re.compile(r"\[[^\[\]]+\]")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text to be shown. action: the next one, whose names in the text have to stay."""
+    """A text to be shown. action: the next one, whose names in the text must remain."""
 
     text: str
     action: str = ""
@@ -76,8 +76,8 @@ def fitted(passages: Sequence[Passage], room: int, goal: str) -> list[str]:
 def excerpt(text: str, room: int, action: str = "", goal: str = "") -> str:
     """Return `text`, or its most relevant parts within `room` characters.
 
-    action: the next one; the parts that it refers to stay first of all. goal: parts with its words
-    stay rather than others.
+    action: the next one; the parts that it refers to have priority. goal: parts with its words come
+    next.
     """
     if len(text) <= room:
         return text
@@ -101,7 +101,7 @@ def excerpt(text: str, room: int, action: str = "", goal: str = "") -> str:
 def referents(action: str) -> frozenset[str]:
     """Return the names that an action refers to, in lower case: a label, numbered things, or words.
 
-    A label or thing is one name of several words; other actions have one for each content word
+    A label or thing is one name of several words; other actions have one name for each content word
     after the verb.
     """
     if call := read_call(action):

@@ -1,4 +1,4 @@
-"""The forms of replies, which a model fills in when it is asked a question.
+"""The forms of replies, which a model fills in to answer a question.
 
 Names of classes and fields are part of the JSON Schema that is sent, and so of the key of a
 recorded call: recordings replay only with the same names.
@@ -19,7 +19,7 @@ WORDS = 80
 ACTION = 160
 #: Lengths of actions go in steps of this size, so that requests stay alike from state to state.
 ACTION_STEP = 80
-#: Maximum sub-goals of a task: a small model writes any number of them.
+#: Maximum sub-goals of a task: a small model may write any number of them.
 MOST_SUB_GOALS = 6
 
 
@@ -28,8 +28,8 @@ def _bounded(length: int) -> Any:
     return BeforeValidator(lambda value: value[:length] if isinstance(value, str | list) else value)
 
 
-# A few words; some sentences; an action. Without a bound a small model goes on and on. `_bounded`
-# is written last, so that it runs first and the schema still says maxItems of lists.
+# A few words; some sentences; an action. Without a bound a small model does not stop. `_bounded` is
+# written last, so that it runs first and the schema still has maxItems for lists.
 Words = Annotated[str, Field(max_length=WORDS), _bounded(WORDS)]
 Paragraph = Annotated[str, Field(max_length=320), _bounded(320)]
 Count = Annotated[
@@ -43,9 +43,9 @@ Count = Annotated[
 class NotesForm:
     """The notes of a model as it decides. complete: the number of sub-goals, taken in order.
 
-    proof: the observation that completed the latest of them. It is not asked for findings, as it
-    sees the observations and repeated its findings of the step before. Nor is it asked in its own
-    words for the next step: it named an action there, and followed its own note from then on.
+    proof: the observation that completed the latest of them. The model is not asked for findings,
+    as it sees the observations and repeated its findings of the step before. Nor is it asked to
+    describe the next step: it named an action there, and followed its own note from then on.
     """
 
     held: Words
@@ -62,7 +62,7 @@ class SubGoalForm:
 
 
 def _with_check(value: Any) -> Any:
-    """Return a sub-goal that a model gave as a text as one without a check."""
+    """Convert a sub-goal that a model gave as a text into one without a check."""
     return {"part": value, "check": ""} if isinstance(value, str) else value
 
 
@@ -74,7 +74,7 @@ SubGoals = Annotated[
 
 @dataclass(frozen=True)
 class SubGoalsForm:
-    """The parts of a task, in the order in which they get done."""
+    """The parts of a task, in the order of completion."""
 
     sub_goals: SubGoals
 

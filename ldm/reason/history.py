@@ -29,7 +29,7 @@ from ldm.types import Card, Past
 #: Steps that one call writes notes on, and the number of earlier ones shown.
 PIECE = 8
 OVERLAP = 2
-#: Characters of a goal that are shown, and of a question beside the steps.
+#: Characters of a goal that are shown, and of a question without the steps.
 GOAL_LENGTH = 2000
 OVERHEAD = 3000
 #: Maximum tokens of the notes on a step, and of the sub-goals.
@@ -49,7 +49,7 @@ class _Trajectory:
         return number, self.steps[number - 1][1], self.steps[number][0]
 
     def excerpt(self, numbers: Sequence[int], room: int) -> list[tuple[int, str, str]]:
-        """Return steps for a prompt, their observations within `room` characters altogether."""
+        """Return steps for a prompt, their observations within `room` characters in total."""
         steps = [self.step(number) for number in numbers]
         following = [self.steps[number][1] for number in numbers]
         passages = [Passage(s[2], action) for s, action in zip(steps, following, strict=True)]
@@ -78,7 +78,7 @@ class HistoryWriter:
         """Return, for each step (o_τ, a_τ), the notes on the steps before it.
 
         Long trajectories are annotated in overlapping pieces. Before the first step only the
-        sub-goals are asked for: by themselves, so that no later action can slip into them.
+        sub-goals are asked for, separately, so that no later action can slip into them.
         """
         trajectory = _Trajectory(goal, steps)
         notes = [self.begin(goal)]
@@ -110,8 +110,8 @@ class HistoryWriter:
     def _piece(self, trajectory: _Trajectory, numbers: range, before: Notes) -> list[Notes]:
         """Return the notes after each of the steps `numbers`. before: on the step before.
 
-        If the reply is unusable or the question too long for the model, each half is asked for by
-        itself; a single step is left to the fallback.
+        If the reply is unusable or the question too long for the model, each half is asked for
+        separately; a single step is left to the fallback.
         """
 
         def ask(share: float) -> Any:
@@ -162,7 +162,7 @@ class HistoryWriter:
         return with_summary(notes, self.fallback, trajectory.goal, past, observation)
 
     def _if_visible(self, text: str, hidden: frozenset[Entity]) -> str:
-        """Return `text`, or "" if it names something hidden then: the question shows all steps."""
+        """Return `text`, or "" if it names something still hidden: the question shows all steps."""
         if hidden.isdisjoint(numbered(text)):
             return text
         self.prompter.counts.add("unseen")

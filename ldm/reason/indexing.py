@@ -49,7 +49,7 @@ class TypeIndexer:
     what: str
 
     def cluster(self, items: Sequence[str]) -> Clustering:
-        """Divide n distinct items into high-level types of about equal size, one type an item.
+        """Divide n distinct items into high-level types of about equal size, one type per item.
 
         Of more than SAMPLE items a seeded sample is clustered and the others are classified. Items
         that the model omits or names twice are classified with a second question; if that fails,
@@ -147,7 +147,7 @@ class TypeIndexer:
     def _views(
         self, names: Sequence[str], items: Sequence[str], assignment: Sequence[int]
     ) -> list[TypeView]:
-        """Return the types with their members so far, or their names as centres without any."""
+        """Return the types with their members so far; without members, its name is the centre."""
         views = []
         for label, name in enumerate(names):
             members = [items[i] for i, at in enumerate(assignment) if at == label]

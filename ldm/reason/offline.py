@@ -1,6 +1,6 @@
 """LDM²'s questions (§3) answered without a language model: by clustering, extraction and analogy.
 
-It is also the baseline of memory alone.
+It is also the baseline that uses memory alone.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class OfflineReasoner:
         return {}
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """See `Reasoner.annotate`."""
+        """Implement `Reasoner.annotate`."""
         running = RunningNotes(goal)
         notes = []
         for (observation, _), step in zip(steps, shortened(steps), strict=True):
@@ -93,23 +93,23 @@ class OfflineReasoner:
         return _running(goal, past).summary(observation)
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
-        """See `Reasoner.cluster_goals`; by the goals' embeddings."""
+        """Implement `Reasoner.cluster_goals` by the goals' embeddings."""
         return cluster(goals, self._embedder.embed(goals))
 
     def cluster_observations(self, observations: Sequence[str]) -> Clustering:
-        """See `Reasoner.cluster_observations`; by the observations' embeddings."""
+        """Implement `Reasoner.cluster_observations` by the observations' embeddings."""
         return cluster(observations, self._embedder.embed(observations))
 
     def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
-        """See `Reasoner.classify_goal`; the nearest centroid."""
+        """Implement `Reasoner.classify_goal` by the nearest centroid."""
         return nearest(self._embedder.embed([goal])[0], types)
 
     def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
-        """See `Reasoner.classify_observation`; the nearest centroid."""
+        """Implement `Reasoner.classify_observation` by the nearest centroid."""
         return nearest(self._embedder.embed([observation])[0], types)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """Return the action with most votes; its confidence is its share of all votes.
+        """Return the action with the most votes; its confidence is its share of all votes.
 
         Without any vote it is the admissible action done least often so far, with confidence 0,
         preferably one without opposing votes.
@@ -132,7 +132,7 @@ class OfflineReasoner:
         return self._followed(self._poll(state, recalls), state, recalls, action)
 
     def by_need(self, state: State, recalls: Sequence[Recall]) -> list[Recall]:
-        """Return the recalls that met the same need first, those without a ballot last.
+        """Return the recalls, those that met the same need first, those without a ballot last.
 
         The weight of a ballot, for or against an action, tells how similar the need was: by the
         actions on the things of the goal, by those at hand or chosen, and by those still open.
@@ -144,7 +144,7 @@ class OfflineReasoner:
         return [recalls[place] for place in sorted(weights, key=lambda at: -weights[at])]
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
-        """Return the `z` alternatives with most votes, with their shares of those votes."""
+        """Return the `z` alternatives with the most votes, with their shares of those votes."""
         poll = self._poll(state, recalls)
         votes = (poll.alternatives() or [(_least_done(state, poll.opposed()), 0.0)])[:z]
         total = sum(share for _, share in votes) or 1.0
@@ -152,15 +152,15 @@ class OfflineReasoner:
         return Answer(proposals, state.notes)
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
-        """Return the action with most votes, each recall counting by its weight."""
+        """Return the action with the most votes; each recall counts by its weight."""
         return self._poll(state, recalls).agreement()
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
-        """See `Reasoner.follow`."""
+        """Implement `Reasoner.follow`."""
         return Answer((Proposal(agreed.action, 1.0),), state.notes)
 
     def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
-        """Return the `z` actions with most votes: the share and supporters of each."""
+        """Return the `z` actions with the most votes: the share and supporters of each."""
         return self._poll(state, recalls).support()[:z]
 
     def compare(self, best: Process, ground: Process) -> int:
@@ -221,7 +221,7 @@ class OfflineReasoner:
         return places
 
     def _panel(self, recalls: Sequence[Recall]) -> Panel:
-        """Return the precedents of recalls, cached, as the same ones come often."""
+        """Return the precedents of recalls, cached, as the same ones recur often."""
         cached = self._panels.get(id(recalls))
         if cached is None or not isinstance(recalls, tuple):
             precedents = [self._precedent(recall.tuple) for recall in recalls]
@@ -240,7 +240,7 @@ class OfflineReasoner:
 
 
 class _OncePerTuple(Generic[T]):
-    """A function of a tuple, called once for each: reading costs more than voting."""
+    """A function of a tuple, called once per tuple: reading costs more than voting."""
 
     def __init__(self, read: Callable[[StateActionTuple], T]) -> None:
         self._read = read
@@ -278,7 +278,7 @@ def _running(goal: str, past: Past) -> RunningNotes:
 
 
 def _shares(ranked: Sequence[tuple[str, float]]) -> tuple[Proposal, ...]:
-    """Return the actions with most votes and their shares of all votes, for the record."""
+    """Return the actions with the most votes and their shares of all votes, for the record."""
     total = sum(vote for _, vote in ranked)
     return tuple(Proposal(action, round(vote / total, 3)) for action, vote in ranked[:VOTES])
 

@@ -2,9 +2,9 @@
 
 A recalled press of a fixed label votes for the same label; one of a wanted or described label, for
 the present label that fits best (the sorts are those of `ldm.reason.pages`). A made-up argument is
-made up anew, from those words of the goal that recalled arguments took from theirs. Actions for the
-same goal in other words, or for one that asked for more, are repeated word for word if possible,
-and count as much as all others together.
+composed again, from the goal's counterparts of the words that recalled arguments took from their
+goals. Actions for the same goal in other words, or for one that asked for more, are repeated word
+for word if possible, and count as much as all others together.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _candidates(
     precedents: Sequence[PagePrecedent],
     same: frozenset[str],
 ) -> dict[str, Call]:
-    """Return the candidates as text → call: admissible calls, and arguments made up anew.
+    """Return the candidates as text → call: admissible calls, and newly composed arguments.
 
     same: see `_same_goals`; arguments made up for them can be entered again.
     """
@@ -270,7 +270,7 @@ def _is_free(text: str, verb: str, present: Page) -> bool:
 
 
 def compose(goal: str, precedents: Sequence[PagePrecedent]) -> str:
-    """Make up an argument from the goal's words, as the recalled arguments were made up.
+    """Compose an argument from the goal's words, as the recalled arguments were made up.
 
     A word is included if at least half of the recalled arguments included it when their goal had
     it. A rare word is included if most rare words were; a number is judged by the word before it.

@@ -115,8 +115,8 @@ def _ranks(observation: str) -> Mapping[str, int]:
 def _fits(goal: str, observation: str, over_price: float) -> Mapping[str, float]:
     """Map each described label to the fit of its description with the goal, in [0, 1].
 
-    A word counts the more, the fewer descriptions have it. An amount of money above the goal's
-    bound multiplies the fit by `over_price`.
+    A word counts more, the fewer descriptions have it. An amount of money above the goal's bound
+    multiplies the fit by `over_price`.
     """
     goal_words = content_words(goal)
     texts = descriptions(observation)
@@ -164,7 +164,7 @@ def named_share(label: str, goal: str) -> float:
 
 @lru_cache(maxsize=20_000)
 def named_labels(observation: str, goal: str) -> Mapping[str, float]:
-    """Map each label of a page to the share of it that the goal names.
+    """Map each label of a page to the share of its words that the goal names.
 
     A label that is part of a longer one counts less: "4" is not meant if the goal says "4 inch" and
     both are on the page.

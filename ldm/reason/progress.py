@@ -1,7 +1,7 @@
-"""The progress of a task: a model's notes on single steps, combined to assessment and summary.
+"""The progress of a task: a model's notes on single steps, combined into assessment and summary.
 
-A small model asked for a summary of the whole past copies the first observation, or the summary
-before, word for word. It can tell the news of one step; the rest is arithmetic.
+A small model asked for a summary of the whole past copies the first observation, or the previous
+summary, word for word. It can tell the news of one step; the rest is arithmetic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COMPLETE, TO_DO = "complete", "to do"
 #: The number of latest findings in a summary.
 FINDINGS = 4
 
-#: Nothing from beginning to end: "empty cup" and "no knife, but spoon 1" are something.
+#: A text that means nothing as a whole: "empty cup" and "no knife, but spoon 1" do not match.
 _NOTHING = re.compile(
     r"(?:nothing|none|not applicable|n/?a|unknown|empty|.*\bnothing)"
     r"(?: (?:else|here|yet|new|useful|happens|happened|held|found))*"
@@ -71,7 +71,7 @@ def noted(notes: Notes, held: str, proof: str, complete: int, steps: int) -> Not
     """Return `notes` updated by a model's reply after so many steps; see `NotesForm`.
 
     proof: the observation that completed the latest sub-goal; without one, no further sub-goal is
-    complete. A sub-goal that turned out not to be complete is open again.
+    complete. A sub-goal that turned out to be incomplete is open again.
     """
     complete = min(max(complete, 0), len(notes.sub_goals))
     before = notes.proofs[:complete]

@@ -57,16 +57,16 @@ from ldm.types import Card, Past, Proposal, Recall
 
 #: Tuples recalled for each example: the examples are those that met the same need.
 POOL = 4
-#: Maximum tokens of replies: notes should be short, and a model that repeats itself is stopped.
+#: Maximum tokens of replies: notes should be short, and a model that repeats itself must stop.
 NOTES_TOKENS = 200
 THOUGHT_TOKENS = 120
-#: Of an action, beside those by its length in characters.
+#: Tokens of an action, in addition to those for its length in characters.
 ACTION_TOKENS = 20
 NUMBER_TOKENS = 20
 #: Candidates of the vote that are shown.
 CANDIDATES_SHOWN = 6
 #: Minimum votes of a suggestion, as a share of the first one's: asked before a purchase that all
-#: recalls are for, a small model took up colours that hardly any is for.
+#: recalls support, a small model chose colours that hardly any supports.
 FAINT = 0.2
 #: Steps of a process that are shown.
 STEPS_SHOWN = 40
@@ -96,7 +96,7 @@ class PromptedReasoner:
         self._fallback = fallback
         self._prompter = Prompter(llm)
         self.name = f"{llm.name}, {self._options.formation}"
-        #: Whether the model decides every step, not only where memory is unsure.
+        #: Whether the model decides every step, not only if memory is unsure.
         self._always = self._options.consulting.when == "always"
         self._noting = self._options.notes and self._always
         recalls = self._options.recalls
@@ -114,16 +114,16 @@ class PromptedReasoner:
 
     @property
     def searching(self) -> Reasoner:
-        """The reasoner of a search: the vote, if a model is only asked when memory is unsure."""
+        """The reasoner for a search: the vote, if a model is only asked when memory is unsure."""
         return self if self._always else self._fallback
 
     # Formation
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """See `Reasoner.annotate`.
+        """Implement `Reasoner.annotate`.
 
         A model that is only asked when memory is unsure forms no practice, neither histories nor
-        types: the vote reads no histories, and both would take longer than all decisions.
+        types: the vote reads no histories, and both would take more time than all decisions.
         """
         if not steps:
             return ()
@@ -170,21 +170,21 @@ class PromptedReasoner:
     # Indices
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
-        """See `Reasoner.cluster_goals`."""
+        """Implement `Reasoner.cluster_goals`."""
         return self._goals.cluster(goals) if self._always else self._fallback.cluster_goals(goals)
 
     def cluster_observations(self, observations: Sequence[str]) -> Clustering:
-        """See `Reasoner.cluster_observations`."""
+        """Implement `Reasoner.cluster_observations`."""
         if not self._always:
             return self._fallback.cluster_observations(observations)
         return self._observations.cluster(observations)
 
     def classify_goal(self, goal: str, types: Sequence[TypeView]) -> int:
-        """See `Reasoner.classify_goal`."""
+        """Implement `Reasoner.classify_goal`."""
         return self._goals.classify([goal], types)[0]
 
     def classify_observation(self, observation: str, types: Sequence[TypeView]) -> int:
-        """See `Reasoner.classify_observation`."""
+        """Implement `Reasoner.classify_observation`."""
         return self._observations.classify([observation], types)[0]
 
     # Decisions
@@ -192,8 +192,9 @@ class PromptedReasoner:
     def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
         """Return the notes of the last decision that wrote any, with the findings since then.
 
-        A process starts with the sub-goals alone, asked for by themselves as in formation. Findings
-        are extracted from the record. In the paper's way notes on the whole past are written anew.
+        A process starts with the sub-goals alone, asked for separately as in formation. Findings
+        are extracted from the record. With "paper" histories, the notes on the whole past are
+        rewritten.
         """
         if self._options.histories == "paper":
             return self._history(goal, past, observation)
@@ -208,7 +209,7 @@ class PromptedReasoner:
         return with_summary(notes, self._fallback, goal, past, observation)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """See `Reasoner.act`; the vote decides if memory is to decide and is sure."""
+        """Implement `Reasoner.act`; the vote decides if memory is to decide and is sure."""
         if self._always:
             return replace(self._consult(state, recalls), reason="always")
         vote = self._fallback.act(state, recalls)
@@ -223,14 +224,14 @@ class PromptedReasoner:
     def _consult(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Return the model's decision; the same call also writes notes on the past.
 
-        There are none at the first step: a small model asked for notes there told how it had done
+        It writes none at the first step: a small model asked for notes there claimed to have done
         the whole task, and believed it from then on. If the model repeats its last action, which is
-        not listed, it is asked again, among the possible ones, or with a warning if none are known:
-        a small model goes to the place where it is until the steps run out.
+        not listed, it is asked again, to choose a possible one, or with a warning if none is known:
+        a small model goes to its present place until the steps run out.
 
         A model that is only asked when memory is unsure is shown the candidates of the vote, and
-        may name another possible action. Left to write an action, a small one named an impossible
-        one at every third question, and did worse than the vote.
+        may name another possible action. A small model that wrote its action freely named an
+        impossible one at every third question, and did worse than the vote.
         """
         if candidates := self._candidates(state, recalls):
             form = self._decide(state, recalls, 1, candidates).value
@@ -251,7 +252,7 @@ class PromptedReasoner:
         return Answer((Proposal(action, 1.0),), notes, followed, votes=votes)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
-        """See `Reasoner.propose`; equal actions are merged, confidences scaled to sum to 1."""
+        """Implement `Reasoner.propose`; merge equal actions and scale confidences to sum to 1."""
         if z == 1:
             return self.act(state, recalls)
         completion = self._decide(state, recalls, z, self._candidates(state, recalls))
@@ -273,12 +274,11 @@ class PromptedReasoner:
         return Answer(proposals, self._notes(form, state))
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
-        """See `Reasoner.agree`; the fallback carries recalled actions over to the present."""
+        """Implement `Reasoner.agree`; the fallback carries recalled actions over to the present."""
         return self._fallback.agree(state, recalls)
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
-        """See `Reasoner.follow`.
-
+        """Implement `Reasoner.follow`.
         If no actions are listed, the model writes the action: one found by analogy may be
         impossible then.
         """
@@ -295,7 +295,7 @@ class PromptedReasoner:
         candidates: Sequence[Agreement],
         repeated: str = "",
     ) -> Any:
-        """Return the model's reply. repeated: an action just done that it named again."""
+        """Return the model's reply. repeated: the action just done, if it named that again."""
         options, card = self._options, self._card
         paper = options.histories == "paper"
         noting = self._noting and state.steps > 0 and not paper
@@ -332,7 +332,7 @@ class PromptedReasoner:
     def _examples(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
         """Return the recalls shown in the prompt, first those that met the same need.
 
-        Habits of people are shown only if nothing else was recalled.
+        Human habits are shown only if nothing else was recalled.
         """
         options, habits = self._options, self._card.habits
         voting = [recalls[i] for i in voters(state.observation, recalls)]
@@ -342,7 +342,7 @@ class PromptedReasoner:
         return distinct(self._fallback.by_need(state, voting), options.recalls)
 
     def _repeats(self, action: str, state: State) -> bool:
-        """Return whether an action was the last one and is not known to be of use again."""
+        """Return whether an action was the last one and is not known to be useful again."""
         past = state.history.past
         if not past or action != past[-1][1] or action in (state.admissible or ()):
             return False
@@ -366,8 +366,8 @@ class PromptedReasoner:
     def _notes(self, form: Any, state: State) -> Notes:
         """Return the notes of a reply; fields that it omits stay as in the state.
 
-        More sub-goals count as complete only if the reply names an observation that has to do with
-        the latest of them.
+        More sub-goals count as complete only if the reply names an observation that is about the
+        latest of them.
         """
         if not isinstance(form, NotesForm):
             return state.notes
@@ -394,7 +394,7 @@ class PromptedReasoner:
     def _chosen_candidate(self, form: Any, candidates: Sequence[Agreement], state: State) -> str:
         """Return the model's choice, or the first candidate if its reply is unusable.
 
-        With the choice 0 it names an action of its own, which has to be possible.
+        With the choice 0 it names an action of its own, which must be possible.
         """
         if form is not None and form.choice == 0:
             action, match = match_action(form.action, state.admissible, self._card.free)
@@ -427,9 +427,9 @@ class PromptedReasoner:
     # Comparing processes
 
     def compare(self, best: Process, ground: Process) -> int:
-        """See `Reasoner.compare`.
+        """Implement `Reasoner.compare`.
 
-        Long processes are shown from where they part: the key step cannot be before that.
+        Long processes are shown from the step at which they diverge: the key step is not before it.
         """
         if len(best.steps) <= 1:
             return 0
@@ -453,7 +453,7 @@ class PromptedReasoner:
         return parting if key_step is None else key_step
 
     def choose(self, processes: Sequence[Process]) -> int:
-        """See `Reasoner.choose`."""
+        """Implement `Reasoner.choose`."""
         if len(processes) == 1:
             return 0
 

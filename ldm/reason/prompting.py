@@ -1,4 +1,4 @@
-"""How the prompted reasoner asks its model; apart from it, because policies hold these options."""
+"""Options of the prompted reasoner, in a module of their own because policies hold them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ LEAST_TOKENS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PromptedOptions:
-    """How the model is asked.
+    """Options of questions to a model.
 
     formation: "paper" asks for an assessment and a summary at every step; "trajectory" for all
         steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
-    notes: whether decisions assess and summarise as they go. A model that is only asked when memory
-        is unsure never does: it sees too few steps to keep notes, and sub-goals would cost as much
-        as a decision.
+    notes: whether decisions also assess and summarise. A model that is only asked when memory is
+        unsure never does: it sees too few steps to keep notes, and sub-goals would cost as much as
+        a decision.
     recalls: the number of recalled tuples in a prompt. In "combined" histories more are recalled,
         and those that met the same need are shown.
-    concurrency: calls at a time.
+    concurrency: the maximum number of simultaneous calls.
     prompt_tokens: the maximum of a prompt, 0 for as many as the model's context allows; a half and
         a quarter of them are tried if the context turns out to be shorter.
     thought: whether the model thinks in a sentence or two before it decides.

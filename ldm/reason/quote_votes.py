@@ -195,7 +195,7 @@ def _carried_over(
 
 @lru_cache(maxsize=50_000)
 def _between(text: str, quotation: Quotation) -> tuple[str, float]:
-    """Return the text between the words around a quotation, and the share of them that is there.
+    """Return the text between the words around a quotation, and the share of them that was found.
 
     If the words of one side are missing, take as many words beside the other side as the quotation
     had. Return ("", 0) if nothing fits.
@@ -215,7 +215,7 @@ def _between(text: str, quotation: Quotation) -> tuple[str, float]:
                 if rank > best or best == (0, 0, 0):
                     best, span = rank, (start, end)
             if words[end - 1] in _STOPS:
-                break  # no quotation goes on over the end of a sentence
+                break  # no quotation continues across the end of a sentence
     if not best[0]:
         return "", 0.0
     argument = text[tokens[span[0] - 1].start : tokens[span[1] - 2].end]
@@ -261,7 +261,7 @@ def _tokens(text: str) -> tuple[Token, ...]:
 
 @lru_cache(maxsize=50_000)
 def _plain_words(text: str) -> frozenset[str]:
-    """Return the words of `text` that are no names: lower-case words and marks."""
+    """Return the words of `text` that are not names: lower-case words and marks."""
     return frozenset(m.group() for m in _WORD.finditer(text) if not m.group()[0].isupper()
                      and not m.group()[0].isdigit())  # fmt: skip
 

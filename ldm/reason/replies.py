@@ -1,4 +1,4 @@
-"""A model's replies: how they are asked for, counted, and matched to what they mean."""
+"""A model's replies: request and count them, and match them to actions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Prompter:
         """Return the model's reply to the prompt `reasoner/PROMPT` with these variables.
 
         form: the dataclass that the reply fills in; `Completion.value` is None if it does not.
-        Raises the errors of `LLM.complete`.
+        Raise the errors of `LLM.complete`.
         """
         completion = self.llm.complete(
             prompts.render(f"reasoner/{prompt}", **variables),
@@ -76,7 +76,7 @@ def fit_context(ask: Callable[[float], T]) -> T:
     """Return the answer to the longest question that fits the model's context.
 
     ask: asks with a share of the recalls and texts, 1 for all of them.
-    Raises ContextTooLong if even the shortest question does not fit.
+    Raise ContextTooLong if even the shortest question does not fit.
     """
     for share in TEXT_SHARES[:-1]:
         try:
@@ -141,8 +141,8 @@ def match_action(
 def _similarity(answer: str, action: str) -> float:
     """Return the similarity of two normalised actions, in [0, 1]; 0 if they surely differ.
 
-    Another number means another thing: "cabinet 1" is not "cabinet 2". A name in brackets has to be
-    similar by itself: the verb before it would make "click[large]" and "click[x-large]" one.
+    Another number means another thing: "cabinet 1" is not "cabinet 2". A name in brackets must be
+    similar by itself: with the verb, "click[large]" and "click[x-large]" would be the same.
     """
     from rapidfuzz.distance import Levenshtein
 

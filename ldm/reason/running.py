@@ -36,7 +36,7 @@ class _Run:
         return self.frame.count("_") == 1 and self.frame.endswith("_")
 
     def __len__(self) -> int:
-        """Return how many items of a summary it takes."""
+        """Return the number of its items in a summary."""
         return 1 if self.listed else len(self.texts)
 
 

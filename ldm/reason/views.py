@@ -80,7 +80,7 @@ def course_views(
     that the next action refers to last; then the oldest steps are dropped.
 
     digest: shown beside the course; with one, no observation is cut: those that it does not cover
-    are shown from the latest step on, as far as they have room.
+    are shown from the latest step on, as far as they fit.
     """
     observations = [*(text for text, _ in course), observation]
     steps = [
@@ -105,7 +105,7 @@ def course_views(
 
 
 def _latest(steps: Sequence[StepView], observations: Sequence[str], room: int) -> list[StepView]:
-    """Return the steps, the latest ones with their full observations, as far as `room` holds them.
+    """Return the steps, the latest ones with their full observations as far as they fit `room`.
 
     An observation that was repeated later is replaced by a reference. Empty ones stay empty.
     """
@@ -151,7 +151,7 @@ def distinct(recalls: Sequence[Recall], count: int) -> list[Recall]:
 def example_views(recalls: Sequence[Recall], room: int, *, notes: bool) -> list[ExampleView]:
     """Return recalled tuples as examples in `room` characters, the nearest last.
 
-    recalls: the nearest first; the farthest are dropped if all have no room. notes: whether
+    recalls: the nearest first; the farthest are dropped if not all fit. notes: whether
     histories are shown.
     """
     sources = [recall.tuple for recall in recalls]
@@ -206,7 +206,7 @@ def decision_view(
     goal, opening = shortened(state.goal, part), excerpt(state.opening, part, "", state.goal)
     observation = excerpt(state.observation, part, "", state.goal)
     offered, omitted = _within(card.offered(state.admissible or ()), part)
-    # A summary that no model wrote says less than the course, if that is shown.
+    # A summary not written by a model says less than the course, if that is shown.
     summary = "" if course else state.history.summary
     so_far = shortened(in_words(state.history) or summary, part)
     system = len(card.rules) + sum(map(len, card.actions)) + OVERHEAD
@@ -237,7 +237,7 @@ def decision_view(
 
 
 def _within(actions: Sequence[str], room: int) -> tuple[list[str], int]:
-    """Return the first actions that have room, and the number of the others."""
+    """Return the first actions that fit, and the number of the others."""
     visible: list[str] = []
     for action in actions:
         room -= len(action) + 2

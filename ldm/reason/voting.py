@@ -11,7 +11,7 @@ from ldm.reason import Agreement
 from ldm.types import Outcome, Recall
 
 #: The value of a recall that earned nothing more. With 0, hence votes in proportion to the score,
-#: training goals of WebShop scored less: such sessions know the way as well as others.
+#: training goals of WebShop scored less: such sessions show the way as well as others.
 LEAST_VOICE = 0.5
 
 
@@ -88,7 +88,7 @@ class Poll:
     ballots: tuple[Ballot, ...]
 
     def ranked(self) -> list[tuple[str, float]]:
-        """Return actions with their votes (> 0), most first; ties keep the candidates' order."""
+        """Return the actions by descending votes (> 0); ties keep the candidates' order."""
         votes = self._votes()
         return _ranked(self.texts, [votes[group] for group in self.groups])
 

@@ -1,7 +1,7 @@
 """AutoPlan (Ouyang & Li, arXiv 2305.15064): follow the plan that was optimised for a kind of task.
 
-No demonstrations. `optimiser` makes the plans; `plans` keeps them; `formaliser` puts what the model
-wants to do into the environment's grammar.
+It needs no demonstrations. `optimiser` makes the plans, `plans` stores them, and `formaliser`
+translates the model's intentions into the environment's grammar.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render
 from ldm.types import Card, Step
 
-#: Note of an episode: what the model said at each step, before it was formalised.
+#: Note of an episode: the model's words at each step, before they were formalised.
 SAID = "said"
-#: A thought ends where the model goes on with the action.
+#: A thought ends when the model continues with the action.
 _THOUGHT_STOP = (*STOP, f"\n{replies.ACT}")
 _ACT = re.compile(r"\b(?:next |first )?act(?:ion)?(?: \d+)?\s*:", re.IGNORECASE)
 _THINK = re.compile(r"^\W*(?:think|thought)\s*:", re.IGNORECASE)
 _PLAN_STEP = re.compile(r"^(\W*(?:think|thought)\s*:)?\W*(step \d+)\s*[:.\-]", re.I | re.M)
 
-#: "bare" tells what the world is and the forms of actions, "full" also the world's rules.
+#: "bare" describes the world and the forms of actions, "full" also the world's rules.
 CardChoice = Literal["bare", "full"]
 
 
@@ -42,7 +42,7 @@ class AutoPlanOptions(LoopOptions):
     """Options of an agent that follows a plan.
 
     Without plans it follows none. Iteration i follows the plan X_i with which that iteration of the
-    optimisation began (§4.5, Fig. 3), 0 being none; without it X_I, as in inference (§3.2.3).
+    optimisation began (§4.5, Fig. 3); X_0 is empty. The default is X_I, as in inference (§3.2.3).
     As in the paper, the card is bare (§3.1), no action is listed, thought and action are two calls
     (§3.2.1) and replies are greedy (§4.2); a full card, admissible and joined are our variants.
     """
@@ -78,7 +78,7 @@ class AutoPlanAgent(LoopAgent):
 
     @classmethod
     def sources(cls, options: AutoPlanOptions, env: str) -> Collection[str]:
-        """Return the sources of the tasks that plans were made from, which may not be evaluated.
+        """Return the sources of the tasks that plans were made from, which must not be evaluated.
 
         Raise LdmError if there are no plans, or none of the iteration to follow.
         """
@@ -134,7 +134,7 @@ class AutoPlanAgent(LoopAgent):
 def _followed(options: AutoPlanOptions, env: str) -> list[plans.PlanFile]:
     """Return the plans of the folder that hold the iteration to follow.
 
-    Raise LdmError if there is none; it lists the known iterations.
+    Raise LdmError, which lists the known iterations, if there is none.
     """
     known = plans.in_folder(Path(options.plans or ""), env)
     number = options.iteration
@@ -152,7 +152,7 @@ def prompt_card(card: Card, choice: CardChoice) -> Card:
 def understood(text: str, verbs: frozenset[str]) -> replies.Reply:
     """Return the thought and the action in a reply: all before the first "Act:" is the thought.
 
-    "Step 2: …" speaks of the plan and labels no action.
+    "Step 2: …" refers to the plan and labels no action.
     """
     label = _ACT.search(text)
     if label is None:
@@ -173,7 +173,7 @@ def thought_in(text: str, verbs: frozenset[str]) -> str:
 class _Following(Loop):
     """A loop that follows a plan: it asks for a thought, then for an action (§3.2.1, Eq. 2 to 5).
 
-    intentions: what the model wanted to do at each step, before it was formalised.
+    intentions: the model's intention at each step, before it was formalised.
     """
 
     joined = True
@@ -224,11 +224,11 @@ class _Following(Loop):
         self.episode.note(SAID, said=self.intentions, formalised=dict(self.counts), plan=self.plan)
 
     def _ask_for(self, form: Literal["thought", "action", "both"], thought: str = "") -> None:
-        """Set what the next prompt asks for, given a thought."""
+        """Set the form of reply that the next prompt asks for, given a thought."""
         self.form, self.thought = form, thought
         self.stop = _THOUGHT_STOP if form == "thought" else STOP
 
     def _page(self) -> str:
-        """Return the last observation with names for the formaliser: a refusal has none."""
+        """Return the last observation for the formaliser that names things: a refusal does not."""
         pages = (step.observation for step in reversed(self.steps) if step.action and step.valid)
         return next(pages, self.opening)

@@ -27,7 +27,7 @@ ITERATIONS = "iterations.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class AttemptSetup:
-    """Hold the means of attempts. llm: acts. planner: reflects and writes the plan."""
+    """Hold the resources for attempts. llm: acts. planner: reflects and writes the plan."""
 
     env: EnvironmentBase
     llm: LLM
@@ -47,7 +47,7 @@ class Item:
 
 
 def draw(pool: Sequence[Task], settings: AutoPlanSettings, seed: int, iteration: int) -> list[Task]:
-    """Return the batch of an iteration, which depends on task ids, seed and number alone."""
+    """Return the batch of an iteration, which depends only on task ids, seed and number."""
     rng = random.Random(stable_seed("autoplan batch", seed, iteration))
     return rng.sample(sorted(pool, key=lambda task: task.id), settings.batch)
 
@@ -56,7 +56,7 @@ def draw(pool: Sequence[Task], settings: AutoPlanSettings, seed: int, iteration:
 class Optimisation:
     """Hold the state of an optimisation: the plan X_i and the iterations so far.
 
-    setup: for the rewriting of the plan. count: the number of iterations.
+    setup: for rewriting the plan. count: the number of iterations.
     """
 
     setup: AttemptSetup

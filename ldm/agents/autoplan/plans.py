@@ -1,4 +1,4 @@
-"""Plan files: what `ldm autoplan` optimised for a kind of task, with how it came about.
+"""Plan files: the plans that `ldm autoplan` optimised for a kind of task, with their history.
 
 A folder holds a file for each kind: the last plan, X_I, and those before it, from X_0 on.
 """
@@ -17,13 +17,13 @@ from ldm.text import read_bytes
 from ldm.types import EpisodeResult, Trajectory, Usage, stable_hash
 
 SUFFIX = ".json"
-#: The kind of a plan for tasks of all kinds, used for those that have none of their own.
+#: The kind of a plan for tasks of all kinds, used for kinds without a plan of their own.
 ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What the model made of an experience (§3.2.2); flaw and revision are "" in the ablation."""
+    """The model's reflection on an experience (§3.2.2); the ablation leaves flaw, revision ""."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -37,7 +37,7 @@ class Experience:
     """One attempt at a task with the plan of an iteration.
 
     index: its place among all experiences of the optimisation. trajectory: with the formalised
-    actions; said: for each of its steps what the model said, before it was formalised. usage: of
+    actions; said: for each of its steps, the model's words before they were formalised. usage: of
     the reflection.
     """
 
@@ -55,8 +55,8 @@ class Experience:
 class Iteration:
     """One step of the optimisation. plan: X_i, with which the experiences were collected.
 
-    kept: the reply to the request for an improved plan was of no use, so that X_{i+1} = X_i.
-    usage: of that request.
+    kept: whether the reply to the request for an improved plan was unusable, so that
+    X_{i+1} = X_i. usage: of that request.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -74,12 +74,12 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """An optimised plan. It may not be evaluated on what it was made from.
+    """An optimised plan. It must not be evaluated on the tasks that it was made from.
 
     kind: of the tasks that it is for, or ALL. pool: ids of the tasks that batches were drawn from.
-    sources: their `leak_key`s. models: by role. settings: what the optimisation was asked for.
-    run: the id of the run that made it. iterations: how it came about. solutions: whether
-    reflections were shown the solutions of the training tasks.
+    sources: their `leak_key`s. models: by role. settings: of the optimisation. run: the id of the
+    run that made it. iterations: the history of the plan. solutions: whether reflections were shown
+    the solutions of the training tasks.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -98,9 +98,9 @@ class PlanFile:
     solutions: bool = False
 
     def at(self, iteration: int | None) -> str:
-        """Return the plan X_i of an iteration; None for this file's own.
+        """Return the plan X_i of an iteration; None selects this file's own plan.
 
-        Raises LdmError where the file does not hold it.
+        Raise LdmError if the file does not hold it.
         """
         if iteration is None:
             return self.plan
@@ -124,27 +124,27 @@ def path_of(folder: Path, env: str, kind: str) -> Path:
 
 
 def find(folder: Path, env: str, kind: str) -> Path | None:
-    """Return the plan file for tasks of a kind: its own, or that for all; None without either."""
+    """Return the plan file for tasks of a kind, or else the one for all, or None without both."""
     paths = (path_of(folder, env, name) for name in (kind, ALL))
     return next((path for path in paths if path.is_file()), None)
 
 
 def write(path: Path, plan: PlanFile) -> None:
-    """Write a plan file, readable and whole. Raises OSError."""
+    """Write a plan file atomically, in readable form. Raise OSError on failure."""
     pretty = json.dumps(json.loads(records.dumps(plan)), indent=2, ensure_ascii=False)
     with records.replacing(path) as file:
         file.write(pretty + "\n")
 
 
 def read(path: Path) -> PlanFile:
-    """Return the plan in a file. Raises LdmError where it is missing or damaged."""
+    """Return the plan in a file. Raise LdmError if it is missing or damaged."""
     if not path.is_file():
         raise LdmError(f"There is no plan at {path}.", "Make one with `ldm autoplan --out FOLDER`.")
     return records.loads(read_bytes(path), PlanFile, file=str(path))
 
 
 def digest(folder: Path) -> str:
-    """Return a digest of the plan files in a folder. Raises LdmError where there are none."""
+    """Return a digest of the plan files in a folder. Raise LdmError if there are none."""
     files = sorted(folder.glob(f"*{SUFFIX}"))
     if not files:
         raise LdmError(f"There are no plans in {folder}.", "Make one with `ldm autoplan`.")
@@ -152,7 +152,7 @@ def digest(folder: Path) -> str:
 
 
 def in_folder(folder: Path, env: str) -> Sequence[PlanFile]:
-    """Return all plans for an environment in a folder. Raises LdmError where there are none."""
+    """Return all plans for an environment in a folder. Raise LdmError if there are none."""
     known = [read(path) for path in sorted(folder.glob(f"*{SUFFIX}"))]
     fitting = [plan for plan in known if plan.env == env]
     if not fitting:

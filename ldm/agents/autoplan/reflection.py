@@ -1,4 +1,4 @@
-"""What is learnt from attempts (AutoPlan, Ouyang & Li, arXiv 2305.15064, §3.2.2 and §3.2.3).
+"""Learning from attempts (AutoPlan, Ouyang & Li, arXiv 2305.15064, §3.2.2 and §3.2.3).
 
 `reflect` asks for a summary, a flaw and a revision of one attempt, `rewritten` for the plan that
 follows from a batch of them.
@@ -20,7 +20,7 @@ from ldm.llm import LLM, Message
 from ldm.prompts import render, shortened
 from ldm.types import Card, Trajectory
 
-#: Lines and characters of a plan that are kept: one that rambles would fill every prompt.
+#: Lines and characters of a plan that are kept: a rambling one would fill every prompt.
 MOST_STEPS, LONGEST = 15, 2000
 
 _TAG = re.compile(r"</?[a-z-]+>")
@@ -29,9 +29,9 @@ _LISTED = re.compile(r"\s*(?:\*\*)?(?:step\s*)?\d+\s*[.):]|\s*[-*•]\s+\S", re.
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a reflection looks back at: the attempt at a task with a plan, its reward included.
+    """The subject of a reflection: the attempt at a task with a plan, its reward included.
 
-    solution: what would have solved the task, "" where that is not shown.
+    solution: the actions that solve the task, "" if they are not shown.
     """
 
     plan: str
@@ -43,14 +43,14 @@ def reflect(llm: LLM, card: Card, attempt: Attempt, settings: AutoPlanSettings) 
     """Return the model's view of an attempt: a summary and, fully, the plan's flaw and revision.
 
     Summary and flaw are asked for independently, each after the attempt and its reward (Eq. 6, 7);
-    the revision after the request for the flaw (Eq. 8), with the model's reply to that.
-    Raises what a model call raises.
+    the revision after the request for the flaw and the model's reply to it (Eq. 8).
+    Raise the errors of a model call.
     """
     tried, view = attempt.trajectory, View(0, AutoPlanOptions().observation)
 
     def reply(part: Literal["summary", "flaw"], follow: Sequence[Message] = ()) -> str:
-        """Return the reply to a question on the attempt, or to what follows it."""
-        nonlocal view  # what had to be shortened once stays so
+        """Return the reply to a question on the attempt, or to the messages that follow it."""
+        nonlocal view  # once shortened, it stays short
 
         def prompt(view: View) -> list[Message]:
             first = render(
@@ -91,9 +91,9 @@ def rewritten(
     batch: Sequence[Experience],
     settings: AutoPlanSettings,
 ) -> str:
-    """Return the plan rewritten after a batch (Eq. 9); "" where the model gave none.
+    """Return the plan rewritten after a batch (Eq. 9); "" if the model gave none.
 
-    about: what the tasks of the plan's kind ask for, "" where there is more than one kind.
+    about: the aim of tasks of the plan's kind, "" if there is more than one kind.
     """
     whole = [one for one in batch if one.trajectory is not None and not one.result.error]
 
@@ -125,7 +125,7 @@ def _in_words(one: Experience) -> str:
 
 
 def cleaned(text: str) -> str:
-    """Return the plan in a reply: its list without what stands around it, "" where it is empty.
+    """Return the plan in a reply: its list without the text around it, "" if it is empty.
 
     A reply without a list is taken as it is.
     """

@@ -1,4 +1,4 @@
-"""How a plan is optimised (AutoPlan, Ouyang & Li, arXiv 2305.15064)."""
+"""Settings of plan optimisation (AutoPlan, Ouyang & Li, arXiv 2305.15064)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AutoPlanSettings:
 
     iterations: I (§3.2.3; the first three in §4.5). batch: B (§3.2.1; 4 in §4.2). pool: §4.1.
     reflection: "summary" is the ablation (§4.5, Fig. 3b), "full" is §3.2.2. solution: the authors'
-    code shows it for questions; §3.2.2 names the reward alone. card, admissible, joined: as of
+    code shows it for questions; §3.2.2 names only the reward. card, admissible, joined: see
     `AutoPlanOptions`. top_p: nucleus sampling (§4.2, which states no temperature).
     """
 
@@ -52,7 +52,7 @@ class AutoPlanSettings:
 
     @property
     def attempts(self) -> int:
-        """The number of attempts in all, repeated tasks counted again."""
+        """The total number of attempts; repeated tasks count each time."""
         return self.iterations * self.batch
 
     def agent(self, plan: str | None = None) -> AutoPlanOptions:
@@ -68,7 +68,7 @@ class AutoPlanSettings:
         )
 
     def evaluated(self) -> dict[str, str]:
-        """Return the options of an agent that evaluates the plans: it sees the same, greedily."""
+        """Return the options of an agent that evaluates the plans: as in attempts, but greedy."""
         options = asdict(self.agent())
         default = asdict(AutoPlanOptions())
         names = ("budget", "card", "admissible", "joined")

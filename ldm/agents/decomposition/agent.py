@@ -22,7 +22,7 @@ UNLIMITED = 100_000
 class DividingOptions(ExecutorOptions):
     """Options of agents that divide tasks (ADaPT, arXiv 2311.05772).
 
-    Steps of an executor are published in App. A, its strength in §4.1 and App. A; else it is
+    Steps of an executor are published in App. A, its strength in §4.1 and App. A; the default is
     hybrid, ADaPT's standard executor. Budget, calls and the length of a plan are ours; without a
     budget there is no limit.
     """
@@ -37,18 +37,18 @@ class DividingOptions(ExecutorOptions):
 
 
 class DividingAgent(ExecutorAgent):
-    """An agent with a controller; each adds its name, its paper, how deep and when it plans."""
+    """An agent with a controller; subclasses add name, paper, maximum depth and when to plan."""
 
     divides = True
     default_budget = UNLIMITED
     default_strength = "hybrid"
-    #: Whether the task is planned before anyone tries it.
+    #: Whether the task is planned before an executor tries it.
     plan_first: ClassVar[bool] = False
     Options = DividingOptions
     options: DividingOptions
 
     def depth(self, card: Card) -> int:
-        """Return the greatest depth of a sub-task; the whole task is at 1."""
+        """Return the maximum depth of a sub-task; the whole task is at 1."""
         raise NotImplementedError
 
     def executor_steps(self, card: Card) -> int:

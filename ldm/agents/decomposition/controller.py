@@ -1,8 +1,8 @@
-"""ADaPT's recursion: try a task; where its executor fails, plan and recurse (arXiv 2311.05772, §3).
+"""ADaPT's recursion: try a task; if its executor fails, plan and recurse (arXiv 2311.05772, §3).
 
-adapt(T, k): run the executor on T; where it does not succeed and k < d_max, the planner gives
+adapt(T, k): run the executor on T; if it does not succeed and k < d_max, the planner gives
 sub-tasks and their logic, and each is adapt(T', k + 1). And stops at the first failure, Or at the
-first success; groups within groups cost no depth. A controller that plans first is not adaptive: it
+first success; groups within groups add no depth. A controller that plans first is not adaptive: it
 begins with the plan for the whole task (the paper's App. B).
 """
 
@@ -31,7 +31,7 @@ JUDGEMENT, LONGEST = 100, 400
 
 
 class Counted:
-    """A model of which a task may make `most` calls, together with others that share `calls`."""
+    """A model limited to `most` calls per task, counted together with others sharing `calls`."""
 
     def __init__(self, llm: LLM, most: int | None, calls: list[int]) -> None:
         self.name = llm.name
@@ -40,7 +40,7 @@ class Counted:
         self._calls = calls
 
     def complete(self, messages: Sequence[Message], **options: Any) -> Completion:
-        """Ask as `LLM.complete` does; raise EpisodeOver where no call is left."""
+        """Ask as `LLM.complete` does; raise EpisodeOver if no call is left."""
         if self._most is not None and len(self._calls) >= self._most:
             raise EpisodeOver("budget")
         completion = self._llm.complete(messages, **options)
@@ -53,7 +53,7 @@ class Controller:
     """Carries out one task in a running trial.
 
     d_max: maximum depth. steps: of an executor call. plan: maximum tokens of a plan. plan_first:
-    plan the whole task, in detail, before anyone tries it. root: the tree that grows meanwhile.
+    whether the whole task is planned in detail before an executor tries it. root: the tree so far.
     failed: the tasks at which executors failed.
     """
 
@@ -82,14 +82,14 @@ class Controller:
         )
 
     def solve(self) -> bool:
-        """Return whether the controller holds the task to be done: adapt(goal, 1).
+        """Return whether the controller judges the task to be done: adapt(goal, 1).
 
-        Raises EpisodeOver when the trial ends before, and what model calls raise.
+        Raise EpisodeOver if the trial ends first, and the errors of model calls.
         """
         return self._adapt(self.root, "")[0]
 
     def _adapt(self, node: Node, carried: str) -> tuple[bool, str]:
-        """Return (success, what it hands over) of a task; carried: what was handed over to it."""
+        """Return a task's success and the text that it hands over; carried: what it received."""
         untried = self.plan_first and node is self.root
         try:
             success, after = (False, carried) if untried else self._attempt(node, carried)
@@ -107,7 +107,7 @@ class Controller:
         return success, after
 
     def _follow(self, node: Node, plan: Plan, logic: Logic, carried: str) -> tuple[bool, str]:
-        """Return what `_adapt` does, for a part of a plan's logic. Parts of an Or begin alike."""
+        """Carry out a part of a plan's logic; return as `_adapt`. Parts of an Or begin alike."""
         if isinstance(logic, int):
             child = Node(shortened(plan.steps[logic], LONGEST), node.k + 1, logic)
             node.children.append(child)
@@ -123,7 +123,7 @@ class Controller:
         return not either, carried if either else current
 
     def _attempt(self, node: Node, carried: str) -> tuple[bool, str]:
-        """Return what `_adapt` does, for the task's own executor."""
+        """Run the task's own executor; return as `_adapt`."""
         node.mode = "judge" if _skill(node.task) in self.episode.card.judged else "loop"
         work = None if node.mode == "judge" else self._work(node, carried)
         steps: tuple[Step, ...] = ()
@@ -152,7 +152,7 @@ class Controller:
         return part_of(whole, node.task, self.episode, self.opening, carried)
 
     def _judge(self, node: Node) -> tuple[Any, str]:
-        """Look at the page, a step like a thought; return the verdict and the judgement."""
+        """Judge the page, which is a step like a thought; return the verdict and the judgement."""
         looks = tuple(one for one in self.looks if one.task.kind == _skill(node.task))
 
         def prompt(view: View) -> list[Message]:

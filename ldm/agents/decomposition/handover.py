@@ -1,7 +1,7 @@
-"""What an ADaPT controller hands over from one sub-task to the next (arXiv 2311.05772, §3.3, App.).
+"""The handover from one sub-task of an ADaPT controller to the next (arXiv 2311.05772, §3.3, App.).
 
-The environment's card names the rule (`Card.handover`). Every rule says what a sub-task sees first,
-what its executor and the planner learn besides, and what is handed over when it has succeeded.
+The environment's card names the rule (`Card.handover`). Every rule defines what a sub-task sees
+first, the further hints for its executor and the planner, and what it hands over after a success.
 """
 
 from __future__ import annotations
@@ -15,43 +15,42 @@ from ldm.agents.transcript import without_goal
 from ldm.episode import Episode
 from ldm.types import Card, Handover, Step
 
-#: What asks without changing anything is no result of a sub-task.
+#: Actions that ask without changing anything are no result of a sub-task.
 _ASKING = ("look", "inventory", "examine", "help")
 
 
 class Rule:
-    """How a controller hands over; by itself nothing but the opening."""
+    """A rule of handover; the default hands over nothing but the opening."""
 
     def beginning(self, episode: Episode, opening: str) -> str:
-        """Return what a sub-task begins with; opening: what the whole task began with.
+        """Return the opening of a sub-task; opening: that of the whole task.
 
-        The sub-task stands in place of the line with the whole task.
+        The sub-task replaces the line with the whole task.
         """
         return without_goal(opening, episode.goal)
 
     def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
-        """Return what the executor of a sub-task learns besides; may take an action to learn it.
+        """Return further hints for the executor of a sub-task; this may take an action.
 
-        carried: as `after` gave it, "" at first. Raises EpisodeOver where that action ends the
-        trial.
+        carried: as `after` gave it, "" at first. Raise EpisodeOver if that action ends the trial.
         """
         return ()
 
     def to_planner(self, episode: Episode, failed: Sequence[str]) -> tuple[Hint, ...]:
-        """Return what the planner learns besides; failed: tasks at which executors failed."""
+        """Return further hints for the planner; failed: tasks at which executors failed."""
         return ()
 
     def after(self, episode: Episode, steps: Sequence[Step], judgement: str, carried: str) -> str:
-        """Return what is handed over after a sub-task that succeeded.
+        """Return the text to hand over after a sub-task that succeeded.
 
-        steps: its executor's. judgement: what a judge said, "" where none was asked. carried: what
-        was handed over to the sub-task.
+        steps: its executor's. judgement: the judge's words, "" if none was asked. carried: the text
+        handed over to the sub-task.
         """
         return ""
 
 
 class LastAction(Rule):
-    """Hands over the last action that changed something; a sub-task sees the opening and now."""
+    """Hands over the last effective action; a sub-task sees the opening and the present."""
 
     def beginning(self, episode: Episode, opening: str) -> str:
         now = episode.now.observation
@@ -67,7 +66,7 @@ class LastAction(Rule):
 
 
 class Inventory(Rule):
-    """Asks for the inventory before every sub-task; the opening and the inventory tell it all."""
+    """Asks for the inventory before every sub-task, which sees it and the opening."""
 
     def to_executor(self, episode: Episode, carried: str) -> tuple[Hint, ...]:
         return (Hint("What you hold", "inventory", episode.act("inventory").observation.strip()),)
@@ -76,7 +75,7 @@ class Inventory(Rule):
 class OpenPage(Rule):
     """Hands over the codes that were named or clicked on; the planner sees the page and failures.
 
-    Which codes, `Card.codes` says.
+    `Card.codes` defines the codes.
     """
 
     def beginning(self, episode: Episode, opening: str) -> str:

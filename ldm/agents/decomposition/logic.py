@@ -1,7 +1,7 @@
 """Plans as models write them: numbered steps, and And/Or over their numbers (ADaPT §3.2, App. B).
 
-A plan reads "Step 1: …", "Step 2: …" and "Execution Order: (Step 1 OR Step 2) AND Step 3". What
-models make of that form is read as it is meant, in one pass over the text, whatever is in it.
+A plan reads "Step 1: …", "Step 2: …" and "Execution Order: (Step 1 OR Step 2) AND Step 3". The
+parser tolerates models' deviations from that form, and reads any text in one pass.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 
 Operator = Literal["and", "or"]
 
-#: A plan that mentions steps more often than that repeats itself and is not followed.
+#: A plan that mentions steps more often than this repeats itself and is not followed.
 MOST_MENTIONS = 40
 
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
@@ -22,10 +22,10 @@ _TOKEN = re.compile(r"\d+|[^\W\d_]+|[()\[\]{},;+:=]|&+|\|+|->|→|-|–")
 _AND = frozenset({"and", "&", "&&"})
 _OR = frozenset({"or", "|", "||", "else"})
 _RANGE = frozenset({"-", "–", "to", "through"})
-#: What stands between steps and means no more than their order.
+#: Separators of steps that express only their order.
 _NEXT = frozenset({"then", "+", ",", ";", ":", "=", "->", "→"})
 _STEP = frozenset({"sub", "step", "steps", "subtask", "subtasks", "task", "tasks"})
-#: What may stand on either side of a step's bare number.
+#: Characters allowed on either side of a step's bare number.
 _BESIDE = _AND | _OR | _RANGE | _NEXT | _STEP | {*_OPENING, *_CLOSING, ""}
 
 _STEP_LINE = re.compile(
@@ -38,7 +38,7 @@ _ORDER_LINE = re.compile(
     r"|order\b[\s*_]*[:=])[\s*_]*[:=]?(?P<text>.*)",
     re.IGNORECASE,
 )
-#: Where a step or the execution order begins in the line of what comes before.
+#: The start of a step or of the execution order within a line.
 _WITHIN = re.compile(
     r"(?<=[.!?;])[ \t]+(?=[*_]*(?:sub-?task|step|task) ?#?\d+[*_]*\s?:)"
     r"|(?<=\S)[ \t]+(?=[*_]*execution order\b[\s*_]*[:=])",
@@ -51,13 +51,13 @@ _LOGIC_ALONE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Two or more parts joined by one operator; a part that is a group has the other operator."""
+    """Two or more parts joined by one operator; nested groups have the other operator."""
 
     operator: Operator
     parts: tuple[Logic, ...]
 
 
-#: A step's number, or a group of such.
+#: A step's number, or a group of parts.
 Logic = int | Group
 
 
@@ -65,8 +65,8 @@ Logic = int | Group
 class Plan:
     """A planner's sub-tasks and their logic.
 
-    steps: number → sub-task. logic: None where there are no steps at all.
-    flaw: why the logic could not be read and is And over all steps instead; "" where it was read.
+    steps: number → sub-task. logic: None if there are no steps at all.
+    flaw: why the logic could not be read and is And over all steps instead; "" if it was read.
     """
 
     steps: Mapping[int, str]
@@ -82,10 +82,9 @@ class Plan:
 def parse_plan(text: str) -> Plan:
     """Return the plan in a model's reply. Never raises.
 
-    A number that comes again is ignored, and so is everything behind the execution order. Where
-    some steps are named, as in "Step 1: …", a list with bare numbers is a part of a step or of a
-    thought, but for what goes on counting. An order that comes before the steps is read where none
-    comes behind them.
+    A repeated number is ignored, and so is everything after the execution order. If some steps are
+    named, as in "Step 1: …", a list with bare numbers is a part of a step or of a thought, unless
+    it continues the count. An order before the steps is read if none follows them.
     """
     lines = _WITHIN.sub("\n", text).splitlines()
     named = _named(lines)
@@ -115,13 +114,13 @@ def parse_plan(text: str) -> Plan:
 
 
 def parse_logic(text: str, known: Collection[int]) -> Logic | None:
-    """Return the logic over the `known` steps that `text` means; None where it says nothing usable.
+    """Return the logic over the `known` steps that `text` expresses; None if it is unusable.
 
     Any brackets will do; missing ones are supplied, superfluous ones ignored. Operators of one
     level are read from left to right, as the plan is carried out, so that "1 OR 2 AND 3" is
     (1 OR 2) AND 3. Neighbours without an operator are joined by And, unless it stands at the edge
-    of a bracket, "1 (OR 2)", or before one that it is meant for, "OR(1, 2)". Numbers that are no
-    step, and words that are none of this, are left out.
+    of a bracket, "1 (OR 2)", or before one that it applies to, "OR(1, 2)". Numbers of no step and
+    all other words are left out.
     """
     stack = [_Level()]
     mentions = 0
@@ -169,7 +168,7 @@ def joined(operator: Operator, *parts: Logic) -> Logic:
 
 
 def written(logic: Logic) -> str:
-    """Return the logic as `parse_logic` reads it, e.g. "(Step 1 OR Step 2) AND Step 3"."""
+    """Return the logic in the form of `parse_logic`, e.g. "(Step 1 OR Step 2) AND Step 3"."""
     if isinstance(logic, int):
         return f"Step {logic}"
     parts = (f"({written(p)})" if isinstance(p, Group) else written(p) for p in logic.parts)
@@ -178,11 +177,11 @@ def written(logic: Logic) -> str:
 
 @dataclass(slots=True)
 class _Level:
-    """A bracket that is open: what it holds so far, and operators that wait for a neighbour.
+    """An open bracket: its parts so far, and the operators that wait for a neighbour.
 
-    joiner: of neighbours without an operator; `called` where it stood before the bracket: OR(1, 2).
+    joiner: of neighbours without an operator; `called` if it stood before the bracket: OR(1, 2).
     begun: whether any step was mentioned. leading: an operator before the first one. pending: one
-    behind the last.
+    after the last.
     """
 
     joiner: Operator = "and"
@@ -204,11 +203,11 @@ class _Level:
         self.skip()
 
     def skip(self) -> None:
-        """Pass over a step that there is not, with the operator before it."""
+        """Skip an unknown step and the operator before it."""
         self.begun, self.pending = True, None
 
     def absorb(self, inner: _Level) -> None:
-        """Take a bracket that ends; operators at its edges belong to what stands beside it."""
+        """Add a closed bracket; operators at its edges apply to its neighbours."""
         if inner.leading is not None and self.pending is None:
             self.put(inner.leading)
         if inner.value is not None:
@@ -220,7 +219,7 @@ class _Level:
 
 
 def _named(lines: list[str]) -> set[int]:
-    """Return the numbers of steps that are called so, "Step 1: …", up to the execution order."""
+    """Return the numbers of steps named as in "Step 1: …", up to the execution order."""
     numbers: set[int] = set()
     begun = False
     for line in lines:
@@ -234,13 +233,13 @@ def _named(lines: list[str]) -> set[int]:
 
 
 def _next_text(following: list[str]) -> str:
-    """Return the line below a step's bare label; "" where it is something else."""
+    """Return the line below a step's bare label; "" if it is no description of the step."""
     line = next((line for line in following if line.strip()), "")
     return "" if _STEP_LINE.match(line) or _ORDER_LINE.match(line) else line.strip(" \t>*-")
 
 
 def _continued(order: str, following: list[str]) -> str:
-    """Return the execution order with the lines behind it that hold nothing but logic."""
+    """Return the execution order with the following lines that hold nothing but logic."""
     parts = [order]
     for line in following:
         if not line.strip():
@@ -254,9 +253,9 @@ def _continued(order: str, following: list[str]) -> str:
 
 
 def _tokens(text: str) -> Iterator[int | str]:
-    """Yield step numbers, brackets, commas, "and", "or"; a number among other words is no step's.
+    """Yield step numbers, brackets, commas, "and", "or"; a number among other words is no step.
 
-    A range "1-3" or "1 to 3" is its numbers in their order.
+    A range "1-3" or "1 to 3" yields its numbers in order.
     """
     tokens = [match.group().lower() for match in _TOKEN.finditer(text)]
     last, ranged = 0, False

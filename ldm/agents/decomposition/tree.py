@@ -16,8 +16,8 @@ from ldm.types import EpisodeResult
 #: The field with the tree in the note of an agent that divides tasks; its kind is the agent's name.
 TREE = "tree"
 
-#: How an executor ended: by its own judgement; its steps were spent; the environment's task ended;
-#: the episode was stopped from outside (its budget or the calls of a task were spent).
+#: How an executor ended: by its own judgement; out of steps; because the environment's task ended;
+#: because the episode was stopped from outside (its budget or the calls of a task were spent).
 Ending = Literal["", "completed", "failed", "budget", "ended", "stopped"]
 
 
@@ -25,10 +25,11 @@ Ending = Literal["", "completed", "failed", "budget", "ended", "stopped"]
 class Node:
     """A task in the recursion.
 
-    step: its number in the parent's plan, 0 of the root. k: its depth, from 1. mode: "judge" if one
-    look decided. executor, steps: how its own executor ended, if one was run, and after how many
-    steps (without those that prepared its prompt). success: the controller's judgement, sub-tasks
-    included; None if it was cut short. done: whether the environment's task had ended by then.
+    step: its number in the parent's plan, 0 for the root. k: its depth, from 1. mode: "judge" if
+    one look decided. executor, steps: how its own executor ended, if one was run, and after how
+    many steps (without those that prepared its prompt). success: the controller's judgement,
+    sub-tasks included; None if it was cut short. done: whether the environment's task had ended by
+    then.
     """
 
     task: str
@@ -51,7 +52,7 @@ class Node:
         self.flaw = plan.flaw
 
     def walk(self) -> Iterator[Node]:
-        """Yield this node and all below it, in the order in which they were begun."""
+        """Yield this node and all below it, in the order in which they began."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -63,12 +64,12 @@ class Node:
 
     @property
     def k_max(self) -> int:
-        """The greatest depth at which an executor ran, at least 1."""
+        """The maximum depth at which an executor ran, at least 1."""
         return max((node.k for node in self.walk() if node.ran), default=1)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Node:
-        """Return the tree of JSON values, as `asdict` gives them."""
+        """Return the tree in JSON values as `asdict` gives them."""
         return cls(**{**data, "children": [cls.of(child) for child in data["children"]]})
 
 
@@ -126,8 +127,8 @@ def _ended(node: Node) -> str:
 class Judged:
     """Self-judged against true success, over episodes.
 
-    said: the controller's judgement ("success", "failure"), or why there is none ("ended" by the
-    environment, "stopped"). right: how many of the episodes are solved.
+    said: the controller's judgement ("success", "failure"), or the reason for its absence ("ended"
+    by the environment, "stopped"). right: the number of solved episodes.
     """
 
     said: str
@@ -136,7 +137,7 @@ class Judged:
 
 
 def judged(results: Sequence[EpisodeResult]) -> list[Judged]:
-    """Return how the controllers' judgement of the whole task compares with the environment's."""
+    """Compare the controllers' judgements of the whole task with the environment's."""
     counts: dict[str, list[bool]] = {}
     for result in results:
         root = tree_of(result)
@@ -155,7 +156,7 @@ def planned(results: Sequence[EpisodeResult]) -> tuple[int, int]:
     return len(nodes), sum(bool(node.flaw) for node in nodes)
 
 
-#: How the controller's judgement of its tasks compares with the truth, in words: (tasks, solved).
+#: The controller's judgement → its comparison with the truth, given (tasks, solved).
 _JUDGED = {
     "success": "of {} tasks that it held to be done {} are",
     "failure": "of {} that it gave up {} are done",

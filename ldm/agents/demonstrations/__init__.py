@@ -1,15 +1,13 @@
 """Demonstrations: the few recorded trajectories that prompts show (docs/architecture.md#agents).
 
-Beside a file of whole tasks, NAME.jsonl, there may be others:
-
+A file of whole tasks, NAME.jsonl, may have companions:
 - NAME.skills.jsonl, atomic skills (ADaPT, arXiv 2311.05772, Table 1): trajectories of short tasks
-  whose kind is the skill. `success` says whether its executor completes it or has to give up. One
-  of a skill that takes a look and no action (`Card.judged`) holds what is seen and the judgement,
-  a thought.
-- NAME.plans.jsonl, how tasks divide (`Division`), which planners are shown. NAME.plans.json, task
-  id → plan, says the same of the whole tasks in NAME.jsonl; planners see those of the task's kind.
+  whose kind is the skill. `success` is whether its executor completes it or has to give up. A skill
+  that takes a look and no action (`Card.judged`) has an observation and the judgement, a thought.
+- NAME.plans.jsonl, divisions of tasks (`Division`), which planners are shown. NAME.plans.json, task
+  id → plan, divides the whole tasks in NAME.jsonl; planners see those of the task's kind.
 
-Those that ship are made by `scripts/make_demonstrations.py` from our own games, shop and recipes.
+`scripts/make_demonstrations.py` makes the shipped ones from our own games, shop and recipes.
 """
 
 from __future__ import annotations
@@ -25,9 +23,9 @@ from ldm.errors import LdmError
 from ldm.text import read_json
 from ldm.types import Trajectory, stable_hash
 
-#: Where those that ship lie, each environment's as ENV.jsonl and so on.
+#: The folder of the shipped files, ENV.jsonl and so on for each environment.
 SHIPPED = Path(__file__).parent
-#: How the names of files end that may lie beside one of whole tasks.
+#: Suffixes of the companions of a file of whole tasks.
 SKILLS, DIVISIONS, PLANS = ".skills.jsonl", ".plans.jsonl", ".plans.json"
 
 _OBJECT = "It holds one JSON object: task id → plan (docs/architecture.md)."
@@ -35,11 +33,11 @@ _OBJECT = "It holds one JSON object: task id → plan (docs/architecture.md)."
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a task divides into sub-tasks, which may be divided themselves, as planners write it.
+    """The division of a task into sub-tasks, which may divide further, as planners write it.
 
-    task: in words, a whole one or a sub-task. seen: what there is at first. plan: a short one.
-    detailed: one whose steps can each be carried out, "" for none. tried: what was tried without
-    success before. source: of whom it is taken, and may not be evaluated (`Task.leak_key`).
+    task: in words, a whole one or a sub-task. seen: the first observation. plan: a short one.
+    detailed: one whose steps can each be carried out, "" for none. tried: earlier attempts without
+    success. source: the `Task.leak_key` of its origin, which must not be evaluated.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -53,7 +51,7 @@ class Division:
 
 
 def digest(path: Path) -> str:
-    """Return a digest of a file and of those beside it; LdmError where it cannot be read."""
+    """Return a digest of a file and its companions. Raise LdmError if it cannot be read."""
     plans_file, *others = (path.with_suffix(end) for end in (PLANS, SKILLS, DIVISIONS))
     try:
         texts = [path.read_bytes(), plans_file.read_bytes() if plans_file.is_file() else b""]
@@ -69,7 +67,7 @@ def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     """Return the demonstrations for an environment, in their file's order; () without any.
 
     place: a file of Trajectory records that is used in place of the shipped ones.
-    Raises LdmError where that file is missing, damaged or of other environments only.
+    Raise LdmError if that file is missing, damaged or only for other environments.
     """
     path = _path(env, place)
     if place is None:
@@ -89,20 +87,20 @@ def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
 
 
 def skills(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
-    """Return demonstrations of atomic skills; () where there are none. place: as for `load`.
+    """Return demonstrations of atomic skills; () if there are none. place: as for `load`.
 
-    Raises LdmError where their file is damaged.
+    Raise LdmError if their file is damaged.
     """
     path = _path(env, place).with_suffix(SKILLS)
     return _read(path) if path.is_file() else ()
 
 
 def divisions(env: str, place: str | None, kind: str, shots: int) -> tuple[Division, ...]:
-    """Return how tasks divide, which planners are shown; () where nobody wrote that down.
+    """Return the divisions of tasks that planners are shown; () if none was written.
 
-    They are the same for all kinds of task, unless only the plans of whole tasks are known: then up
-    to `shots` of those, the ones of `kind` first. Without any shots there are none.
-    place: as for `load`. Raises LdmError where a file is damaged.
+    They are the same for all kinds of task, unless only the plans of whole tasks are known: then
+    they are up to `shots` of those, the ones of `kind` first. If `shots` is 0, there are none.
+    place: as for `load`. Raise LdmError if a file is damaged.
     """
     path = _path(env, place).with_suffix(DIVISIONS)
     if path.is_file():
@@ -122,22 +120,22 @@ def divisions(env: str, place: str | None, kind: str, shots: int) -> tuple[Divis
 
 
 def plans(env: str, place: str | None = None) -> Mapping[str, str]:
-    """Return task id → how that demonstration's task divides, as planners write it.
+    """Return task id → the plan of that demonstration's task, as planners write it.
 
-    {} where nobody wrote that down. place: as for `load`.
-    Raises LdmError where the file is no JSON object of texts.
+    It is empty if none was written. place: as for `load`.
+    Raise LdmError if the file is no JSON object of texts.
     """
     path = _path(env, place).with_suffix(PLANS)
     return _plans(path) if path.is_file() else {}
 
 
 def chosen(known: Sequence[Trajectory], kind: str, shots: int) -> tuple[Trajectory, ...]:
-    """Return up to `shots` of them: those of the task kind `kind` first, then the others."""
+    """Return up to `shots` of the known ones: those of the task kind `kind` first."""
     return tuple(sorted(known, key=lambda one: one.task.kind != kind)[:shots])
 
 
 def common(known: Sequence[Trajectory], kinds: Sequence[str], shots: int) -> tuple[Trajectory, ...]:
-    """Return up to `shots` that are shown whatever the task: the first of each of these kinds.
+    """Return up to `shots` demonstrations for any task: the first of each of these kinds.
 
     Without kinds they are the first ones.
     """
@@ -148,9 +146,9 @@ def common(known: Sequence[Trajectory], kinds: Sequence[str], shots: int) -> tup
 def sources(
     env: str, place: str | None, shots: int, *, with_skills: bool = False, with_plans: bool = False
 ) -> frozenset[str]:
-    """Return what may not be evaluated by an agent that is shown demonstrations.
+    """Return the sources that must not be evaluated by an agent that is shown demonstrations.
 
-    with_skills, with_plans: whether it is also shown those of skills, and how tasks divide.
+    with_skills, with_plans: whether it is also shown those of skills, and divisions of tasks.
     """
     if not shots:
         return frozenset()

@@ -1,8 +1,8 @@
 """DEPS: describe, explain, plan and select (Wang et al., arXiv 2302.01560), and its baselines.
 
 `loop` is Eq. 1; `describe` and `select` are its parts, `parser` reads plans in the words
-of `vocabulary`, `controllers` pursues goals, `styles` is how each method writes a plan, `policies`
-runs programs, `horizon` predicts times, and `findings` is what reports say.
+of `vocabulary`, `controllers` pursues goals, `styles` has the plan format of each method,
+`policies` runs programs, `horizon` predicts times, and `findings` serves reports.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ldm.llm import LLM
 from ldm.prompts import render
 from ldm.types import Card
 
-#: Forms of plans that are made of counted items: programs.
+#: Forms of plans that need counted items: programs.
 _PROGRAMS = ("program", "policy")
 
 
 class DepsAgent(ExecutorAgent):
-    """Plans, and plans anew from a description and an explanation of what failed."""
+    """Plans, and plans again from a description and an explanation of what failed."""
 
     name = "deps"
     paper = "DEPS, arXiv 2302.01560"
@@ -66,9 +66,9 @@ class DepsAgent(ExecutorAgent):
             )
 
     def solve(self, episode: Episode) -> None:
-        """Start one trial. The rounds go into the record, however it ends.
+        """Play one trial. The rounds go into the record, however it ends.
 
-        Raises LdmError where the method cannot work in this environment.
+        Raise LdmError if the method cannot work in this environment.
         """
         self.check(episode.card, self.options)
         options = self.options
@@ -104,7 +104,7 @@ class DepsAgent(ExecutorAgent):
                 episode.note(NOTE, method=options.method, rounds=rounds)
 
     def _selector(self, episode: Episode) -> Selector:
-        """Return what chooses among goals in an episode."""
+        """Return the selector of goals for an episode."""
         options, card = self.options, episode.card
         model = self._horizon(card)
         arm: Arm = options.selector or (
@@ -125,7 +125,7 @@ class DepsAgent(ExecutorAgent):
         return InOrder()
 
     def _horizon(self, card: Card) -> HorizonModel | None:
-        """Return the model that the options name, or the one that ships for the environment."""
+        """Return the model that the options name, or the one shipped for the environment."""
         named = self.options.horizon
         path = shipped(card.name) if named is None else Path(named).expanduser()
         if path is None:
@@ -148,7 +148,7 @@ class DepsAgent(ExecutorAgent):
 
 
 def _step(vocabulary: Vocabulary, llm: LLM, line: str) -> str:
-    """Return a line of a plan as a step that the rules can read, as a model understands it."""
+    """Ask a model to rewrite a line of a plan as a step that the rules can read."""
     messages = render("agents/deps/parse", verbs=sorted(vocabulary.items), said=line)
     reply = llm.complete(messages, max_tokens=PARSED, stop=("\n\n",)).text
     split = (part.partition(":") for part in reply.split(";"))

@@ -1,7 +1,7 @@
-"""Who pursues a goal (DEPS, Eq. 1 and Table 17): the environment itself, or a model.
+"""The controllers that pursue a goal (DEPS, Eq. 1, Table 17): the environment itself, or a model.
 
-Where the card lists goals, one action names one, and the environment pursues it for a while. In all
-other environments an executor, which thinks and acts, works on the goal and says how it ended.
+If the card lists goals, one action names one, and the environment pursues it for a while. In all
+other environments an executor, which thinks and acts, works on the goal and reports its end.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ldm.episode import Episode
 from ldm.llm import LLM
 from ldm.prompts import shortened
 
-#: How a goal went: done; to be pursued further; refused at once, without any effect; tried in vain;
-#: pursued in vain for as long as anyone waits for it.
+#: The outcome of pursuing a goal: done; to be pursued further; refused at once, without any effect;
+#: tried in vain; timed out.
 End = Literal["done", "unfinished", "refused", "failed", "out of patience"]
-#: Characters of the last thought in what came of a goal.
+#: Characters of the last thought in the outcome of a goal.
 _THOUGHT = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Pursuit:
-    """What came of pursuing a goal: how it went, and in words why it is not done."""
+    """The outcome of pursuing a goal, and in words why it is not done."""
 
     end: End
     why: str = ""
@@ -38,8 +38,8 @@ class Pursuit:
 class OwnController:
     """The environment's: a goal is one action, repeated while it is to be pursued further.
 
-    Its methods are as of `Executor`. left: rank → how many are still to get. spent: rank → the time
-    that it has taken so far.
+    For its methods see `Executor`. left: rank → the number of items still to get. spent: rank → the
+    time taken so far.
     """
 
     episode: Episode
@@ -85,7 +85,7 @@ class OwnController:
 
 @dataclass
 class Executor:
-    """A model: it thinks and acts, and says when the goal is reached or cannot be (§A.1)."""
+    """A model: it thinks and acts, and reports when the goal is reached or cannot be (§A.1)."""
 
     episode: Episode
     llm: LLM
@@ -99,10 +99,10 @@ class Executor:
         self._carried = ""
 
     def begin(self) -> None:
-        """Forget the goals of an earlier plan, but not what was handed over."""
+        """Forget the goals of an earlier plan, but keep the handover."""
 
     def pursue(self, goal: Goal) -> Pursuit:
-        """Pursue a goal until there is something to decide. Raises EpisodeOver."""
+        """Pursue a goal until there is something to decide. Raise EpisodeOver if the trial ends."""
         work = part_of(self._whole, goal.words, self.episode, self._opening, self._carried)
         outcome = Loop(self.episode, self.llm, work, self.options).run()
         self._carried = self._rule.after(self.episode, outcome.steps, "", self._carried)
@@ -118,11 +118,11 @@ class Executor:
         return Pursuit("failed", why)
 
     def held(self) -> str:
-        """Return what is held, in words; "" where observations do not tell."""
+        """Return the inventory in words; "" if observations do not tell."""
         return ""
 
 
-#: Who pursues goals in a running trial.
+#: The controller that pursues goals in a running trial.
 Controller = OwnController | Executor
 
 

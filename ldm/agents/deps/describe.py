@@ -1,6 +1,6 @@
-"""The descriptor: what came of a plan, in words (DEPS, §3.2). No model is asked.
+"""The descriptor: the outcome of a plan in words (DEPS, §3.2). No model is asked.
 
-What an observation tells of goals, `Card.reading` says.
+`Card.reading` defines how observations report on goals.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from ldm.agents.deps.plans import Goal, Plan
 from ldm.prompts import shortened
 from ldm.types import Card, Reading, TimeStep
 
-#: Characters of an answer or a place in a description.
+#: Characters of an answer or of a place in a description.
 LONGEST = 300
 _COUNTED = re.compile(r"(\d+) ([a-z][\w ]*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What an answer says of the goal that was pursued.
+    """The progress of a pursued goal according to an answer.
 
-    reached: whether it is done. left: how many are still to get where it goes on, else 0.
+    reached: whether it is done. left: the number still to get if it goes on, else 0.
     """
 
     reached: bool
@@ -30,9 +30,9 @@ class Progress:
 
 
 def progress(answer: TimeStep, reading: Reading) -> Progress:
-    """Return what an answer says of its goal.
+    """Return the progress of a goal according to the answer to its action.
 
-    An answer that the card's reading does not know is as good as its `valid`.
+    If the card's reading does not know the answer, its `valid` decides.
     """
     text = answer.observation
     if not answer.valid:
@@ -46,7 +46,7 @@ def progress(answer: TimeStep, reading: Reading) -> Progress:
 
 
 def held(observation: str, reading: Reading) -> dict[str, int] | None:
-    """Return what an observation says is held: item → count; None where it does not say."""
+    """Return the inventory in an observation, item → count, or None if it does not tell."""
     if not reading.held:
         return None
     match = re.search(reading.held, observation, re.MULTILINE)
@@ -56,13 +56,13 @@ def held(observation: str, reading: Reading) -> dict[str, int] | None:
 
 
 def amount(item: str, counts: Mapping[str, int], reading: Reading) -> int:
-    """Return how many of an item are held; a word for a family counts all its members."""
+    """Return the number held of an item; a word for a family counts all its members."""
     members = {item, *reading.families.get(item, ())}
     return sum(count for name, count in counts.items() if name in members)
 
 
 def clock(observation: str, reading: Reading) -> tuple[int, int] | None:
-    """Return the present time and the last one; None where the observation does not tell."""
+    """Return the present and the final time, or None if the observation does not tell."""
     match = re.search(reading.clock, observation, re.MULTILINE) if reading.clock else None
     return None if match is None else (int(match[1]), int(match[2]))
 
@@ -70,9 +70,9 @@ def clock(observation: str, reading: Reading) -> tuple[int, int] | None:
 def description(
     plan: Plan, done: Collection[int], failed: Goal | None, *, answer: str = "", held: str = ""
 ) -> str:
-    """Return what came of a plan: steps done, the one that failed, the answer, what is held.
+    """Describe the outcome of a plan: steps done, the failed one, the answer, the inventory.
 
-    done: ranks. answer: what the world said to the step that failed, or why there was none.
+    done: ranks. answer: the world's reply to the failed step, or the reason for its absence.
     """
     parts = [f"{_steps(done)} done." if done else "No step is done."]
     if failed is not None:
@@ -87,16 +87,16 @@ def description(
 
 
 def _steps(ranks: Collection[int]) -> str:
-    """Return "Step 2 is", "Steps 1, 2 and 4 are"."""
+    """Return the subject and verb for some steps: "Step 2 is", "Steps 1, 2 and 4 are"."""
     *others, last = map(str, sorted(ranks))
     return f"Steps {', '.join(others)} and {last} are" if others else f"Step {last} is"
 
 
 def answer_line(card: Card, now: TimeStep, *, whole: bool) -> str:
-    """Return the answer to an action in one line; whole: with what is seen besides."""
+    """Return the answer to an action in one line; whole: with the rest of the observation."""
     lines = [line.strip() for line in now.observation.splitlines() if line.strip()]
     if card.reading.held and not whole:
         lines = lines[:1]
-    elif card.reading.held:  # what is held is told by itself
+    elif card.reading.held:  # the inventory is described separately
         lines = [line for line in lines if not re.search(card.reading.held, line)]
     return shortened(" ".join(lines), LONGEST)

@@ -1,4 +1,4 @@
-"""Reports on planners: how often they planned, which goals were read, and what failed."""
+"""Reports on planners: how often they planned, which goals were parsed, and what failed."""
 
 from __future__ import annotations
 

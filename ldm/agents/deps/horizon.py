@@ -1,7 +1,7 @@
-"""The horizon predictor: how long a goal will take from what is seen now (DEPS, §3.3).
+"""The horizon predictor: how long a goal will take, given the observation (DEPS, §3.3).
 
-Forests of regression trees as arrays of numbers, evaluated with numpy. What they go by is read out
-of the observation as the environment's card says; nothing hidden is known.
+The models are forests of regression trees as arrays, evaluated with numpy. Their features are
+extracted from the observation as the environment's card defines; they use nothing hidden.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ldm.types import Card, Reading, TimeStep, stable_hash
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Where the models that ship lie, each environment's as ENV.npz.
+#: The folder of the shipped models, ENV.npz for each environment.
 SHIPPED = Path(__file__).parent / "horizons"
-#: Bytes that a model may have, compressed and not, and the trees of a forest.
+#: Maximum bytes of a model, compressed and not, and maximum trees of a forest.
 MOST_BYTES, MOST_NUMBERS, MOST_TREES = 1 << 24, 1 << 26, 1000
-#: What a feature is where the observation does not tell it.
+#: The value of a feature that the observation does not tell.
 UNKNOWN = -1.0
 
 _ENTRY = re.compile(
@@ -44,11 +44,11 @@ _AGE = re.compile(r"(\d+) ticks ago")
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What an observation tells of a goal.
+    """The facts about a goal in an observation.
 
-    distance, age: of the nearest known thing that the goal's item comes from, in blocks and ticks.
-    known: how many of them. tier: of the best tool for it that is held. y, left: the height and
-    the time that is left. What is not told is "" or UNKNOWN.
+    distance, age: of the nearest known source of the goal's item, in blocks and ticks. known: the
+    number of known sources. tier: of the best tool for it that is held. y, left: the height and the
+    remaining time. Unknown values are "" or UNKNOWN.
     """
 
     verb: str
@@ -64,7 +64,7 @@ class Situation:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is one of several, each with what it is of."""
+        """The categorical features, each with its name."""
         return (
             f"verb {self.verb}",
             f"item {self.item}",
@@ -77,12 +77,12 @@ class Situation:
         return (self.distance, self.age, self.known, self.y, self.count, self.left)
 
 
-#: What `Situation.numbers` are, in a model's list of features.
+#: The names of `Situation.numbers` in a model's list of features.
 NUMBERS = ("distance", "age", "known", "y", "count", "left")
 
 
 def situation(goal: Goal, now: TimeStep, reading: Reading) -> Situation:
-    """Return what the observation tells of a goal."""
+    """Return the facts about a goal in the observation."""
     text = now.observation
     place = re.search(reading.place, text, re.MULTILINE) if reading.place else None
     where = {} if place is None else place.groupdict()
@@ -107,7 +107,7 @@ def _members(goal: Goal, reading: Reading) -> tuple[str, ...]:
 
 
 def _things(goal: Goal, reading: Reading) -> frozenset[str]:
-    """Return what the goal's item comes from, in the singular."""
+    """Return the sources of the goal's item, in the singular."""
     members = _members(goal, reading)
     return frozenset(_single(reading.sources[one]) for one in members if one in reading.sources)
 
@@ -117,7 +117,7 @@ def _single(thing: str) -> str:
 
 
 def _nearest(things: frozenset[str], text: str, reading: Reading) -> tuple[float, float, float]:
-    """Return distance and age of the nearest of these things, and how many are known."""
+    """Return distance and age of the nearest of these things, and the number of known ones."""
     nearest, known = (UNKNOWN, UNKNOWN), 0.0
     for line in (reading.visible, reading.remembered):
         match = re.search(line, text, re.MULTILINE) if line else None
@@ -134,9 +134,9 @@ def _nearest(things: frozenset[str], text: str, reading: Reading) -> tuple[float
 
 
 def _tier(goal: Goal, text: str, reading: Reading) -> str:
-    """Return the tier of a fitting tool that is held, or its whole name where it has none.
+    """Return the tier of a fitting tool that is held, or its whole name if it has no tier.
 
-    Of several the one that the goal names, or else the last by name.
+    Of several tools, take the one that the goal names, or else the last by name.
     """
     sorts = [sort for one in _members(goal, reading) for sort in reading.fitting.get(one, ())]
     counts = held(text, reading) or {}
@@ -152,7 +152,7 @@ class HorizonModel:
 
     env: the environment that it was trained in. words: those of `Situation.words` that it knows;
     its features are these, each 1 or 0, and then `NUMBERS`. roots: the first node of each tree.
-    Of an inner node the left child is the next node and the right one `right`; a leaf's is 0.
+    An inner node's left child is the next node, its right child is `right`, which is 0 for leaves.
     """
 
     env: str
@@ -181,7 +181,7 @@ class HorizonModel:
             nodes = np.where(inner, after, nodes)
 
     def times(self, goals: Sequence[Goal], now: TimeStep, card: Card) -> list[float]:
-        """Return μ of goals. What is not gathered needs no search: its μ is 0."""
+        """Return μ of goals. Goals that gather nothing need no search: their μ is 0."""
         predicted = self(self.features(goals, now, card))
         gathering = card.reading.gathering
         return [
@@ -190,7 +190,7 @@ class HorizonModel:
         ]
 
     def save(self, path: Path) -> None:
-        """Write the model: the same bytes for the same numbers."""
+        """Write the model; the same numbers give the same bytes."""
         about = json.dumps({"env": self.env, "words": self.words, "numbers": NUMBERS})
         with path.open("wb") as file:
             np.savez_compressed(
@@ -201,7 +201,7 @@ class HorizonModel:
 
     @classmethod
     def load(cls, path: Path) -> HorizonModel:
-        """Return the model in a file. Raises LdmError where it holds none, or is damaged."""
+        """Return the model in a file. Raise LdmError if it holds none or is damaged."""
         content = read_bytes(path, most=MOST_BYTES)
         try:
             return _read(content)
@@ -216,9 +216,9 @@ _ARRAYS: dict[str, Any] = {
     "right": np.int32,
     "value": np.float32,
 }
-#: How to get a model, for messages.
+#: How to get a model, for error messages.
 REMEDY = "Train one in a checkout of ldm: python -m tools.horizon --env ENV --out FILE."
-#: What reading a damaged archive raises.
+#: Errors that reading a damaged archive raises.
 _DAMAGED = (
     ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, OverflowError,
     zipfile.BadZipFile, zlib.error, struct.error,
@@ -238,7 +238,7 @@ def feature_rows(situations: Sequence[Situation], words: Sequence[str]) -> NDArr
 
 
 def _read(content: bytes) -> HorizonModel:
-    """Return the model in an archive of arrays; raise what `_DAMAGED` lists where it is none."""
+    """Return the model in an archive of arrays. Raise one of `_DAMAGED` if it is not one."""
     if len(content) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES} bytes")
     with zipfile.ZipFile(io.BytesIO(content)) as parts:
@@ -258,9 +258,9 @@ def _read(content: bytes) -> HorizonModel:
 
 
 def _array(content: bytes, kind: Any) -> Any:
-    """Return a stored list of numbers. Raises ValueError where it is of another kind or length.
+    """Return a stored list of numbers. Raise ValueError if its kind or length is wrong.
 
-    numpy's own reader would make room for as many numbers as the header says.
+    numpy's own reader would allocate memory for as many numbers as the header claims.
     """
     stream = io.BytesIO(content)
     if np.lib.format.read_magic(stream) != (1, 0):
@@ -273,7 +273,7 @@ def _array(content: bytes, kind: Any) -> Any:
 
 
 def _check(model: HorizonModel) -> None:
-    """Raise ValueError where following the trees would not end, or leave them."""
+    """Raise ValueError if following the trees would not end, or would leave them."""
     size = len(model.right)
     if not 0 < len(model.roots) <= MOST_TREES or not size:
         raise ValueError("it has no trees, or too many")
@@ -297,11 +297,11 @@ def file_digest(path: Path) -> str:
 
 @lru_cache(maxsize=8)
 def horizon_model(path: Path) -> HorizonModel:
-    """Return the model in a file, read once. Raises LdmError as `HorizonModel.load`."""
+    """Return the model in a file, read once. Raise LdmError as `HorizonModel.load` does."""
     return HorizonModel.load(path)
 
 
 def shipped(env: str) -> Path | None:
-    """Return the file of the model that ships for an environment; None where there is none."""
+    """Return the file of the model shipped for an environment, or None if there is none."""
     path = SHIPPED / f"{env}.npz"
     return path if path.is_file() else None

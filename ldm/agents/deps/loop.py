@@ -1,8 +1,8 @@
 """Describe, explain, plan and select: the loop of Eq. 1 (Wang et al., arXiv 2302.01560, §3.1).
 
-A plan's goals are pursued one after the other, in the order that the selector gives them. Where one
-fails, what came of the plan is described, why is explained, and both go into the dialogue that the
-planner answers with its next plan.
+A plan's goals are pursued one after the other, in the selector's order. If one fails, the outcome
+of the plan is described, its cause is explained, and both go into the dialogue that the planner
+answers with its next plan.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _OVER = re.compile(r"^\W*(?:(?:the )?task is )?(?:done|finished|impossible)\W*$"
 
 _LABEL = re.compile(r"^\W*(?:explanation|explainer|reason|because)\W*:\s*", re.IGNORECASE)
 
-#: What ends a plan: a goal that was refused, failed or took too long (`controllers.End`); all goals
-#: done; none read; the program was none, or one of its asserts failed.
+#: What ends a plan: a goal that was refused, failed or timed out (`controllers.End`); all goals
+#: done; no goal parsed; the program malformed, or one of its asserts failed.
 Trigger = Literal[
     "refused", "failed", "out of patience", "all done", "no goals", "malformed", "assert"
 ]
@@ -47,9 +47,9 @@ Trigger = Literal[
 
 @dataclass
 class Turn:
-    """A plan in the dialogue, and what came of it: for the prompts, and for the record.
+    """A plan in the dialogue and its outcome: for the prompts, and for the record.
 
-    pursued: (rank, how it went) of each time that a goal was pursued.
+    pursued: (rank, outcome) of each time that a goal was pursued.
     """
 
     plan: Plan
@@ -96,7 +96,7 @@ class Loop:
         self._view = View(len(self.examples), self.options.observation)
 
     def run(self) -> None:
-        """Work until the trial ends or the method gives up. Raises EpisodeOver."""
+        """Work until the method gives up. Raise EpisodeOver if the trial ends."""
         match self.options.style.form:
             case "next":
                 self._step_by_step()
@@ -116,7 +116,7 @@ class Loop:
                 turn.explanation = self._explanation(turn)
 
     def _carry_out(self, turn: Turn) -> None:
-        """Pursue a plan's goals until one fails or none is left, and describe what came of it."""
+        """Pursue a plan's goals until one fails or none is left, and describe the outcome."""
         plan, reading = turn.plan, self.episode.card.reading
         self.controller.begin()
         why = ""
@@ -142,9 +142,9 @@ class Loop:
         )
 
     def _explanation(self, turn: Turn) -> str:
-        """Ask why a goal failed and what is needed first (App. C.3); "" if the model says nothing.
+        """Ask why a goal failed and what is needed first (App. C.3); "" if the reply is empty.
 
-        Its prompt has no plans, but the descriptions and explanations of the demonstrations.
+        The prompt shows the descriptions and explanations of the demonstrations, but no plans.
         """
         known = [
             (one.description, one.explanation)
@@ -215,7 +215,7 @@ class Loop:
         return "counted" if self._vocabulary.counted else "sentences"
 
     def _step_by_step(self) -> None:
-        """Ask for one goal after the other (Inner Monologue)."""
+        """Ask for one goal at a time (Inner Monologue)."""
         dialogue: list[str] = []
         while len(self.turns) < self.options.max_goals:
             reply = self._next(dialogue)
@@ -276,7 +276,7 @@ class Loop:
         )
 
     def _act(self, turn: Turn, goal: Goal) -> None:
-        """Pursue a goal once, as a call of a program does, whatever comes of it."""
+        """Pursue a goal once, as a call of a program does, whatever the outcome."""
         self.controller.begin()
         turn.pursued.append((len(turn.pursued) + 1, "stopped"))
         came = self.controller.pursue(goal)
@@ -290,7 +290,7 @@ class Loop:
 
 
 def _explanation_in(reply: str) -> str:
-    """Return the explanation in a reply: its first paragraph, without label."""
+    """Return the explanation in a reply: its first paragraph, without a label."""
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", reply) if part.strip()]
     text = " ".join(_LABEL.sub("", paragraphs[0]).split()) if paragraphs else ""
     return shortened(text, LONGEST_EXPLANATION)

@@ -17,7 +17,7 @@ Form = Literal["code", "steps", "program", "thinking", "policy", "next"]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The form of a method's plans, whether it plans anew, and whether it explains before."""
+    """The form of a method's plans, whether it replans, and whether it explains before that."""
 
     form: Form
     replans: bool = False
@@ -40,15 +40,15 @@ STYLES: Mapping[Method, Style] = {
 class DepsOptions(ExecutorOptions):
     """Options of DEPS and the planners that it is compared with.
 
-    method (§4.1, App. D, G): deps describes, explains, plans and selects; dep is without the
-    selector; gpt writes one plan, gpt_rp plans anew from the description; progprompt and cap write
-    programs, cot an inventory after each step, im the next goal alone.
-    selector (§3.3, §4.3.1): none keeps the plan's order, random draws, similarity takes the nearest
-    in meaning to the observation, horizon the smallest predicted time, which is the most probable
-    goal of Eq. 2. The default is horizon for deps if there is a model for the environment, and none
-    otherwise. rounds: Table 4, §4.3.2. parser: llm asks a model for what the rules cannot read
-    (App. C.4). temperature: §4.1 keeps the service's default; the authors'
-    code has 0.7 for plans. goal_steps: App. A.1 has a model as the controller, and 50 steps in all.
+    method (§4.1, App. D, G): deps describes, explains, plans and selects; dep has no selector; gpt
+    writes one plan, gpt_rp replans from the description; progprompt and cap write programs, cot an
+    inventory after each step, im only the next goal.
+    selector (§3.3, §4.3.1): none keeps the plan's order, random draws, similarity takes the goal
+    nearest in meaning to the observation, horizon that with the smallest predicted time, the most
+    probable goal of Eq. 2. The default is horizon for deps if there is a model for the environment,
+    and none otherwise. rounds: Table 4, §4.3.2. parser: llm asks a model to read the lines that the
+    rules cannot (App. C.4). temperature: §4.1 keeps the service's default; the authors' code has
+    0.7 for plans. goal_steps: App. A.1 has a model as the controller, and 50 steps in all.
     admissible: App. A.1. strength: of the executor of goals; skills unless published. The lengths
     are ours.
     """
@@ -76,10 +76,10 @@ class DepsOptions(ExecutorOptions):
 
     @property
     def style(self) -> Style:
-        """What makes the method."""
+        """The style that defines the method."""
         return STYLES[self.method]
 
     @property
     def new_plans(self) -> int:
-        """The maximum number of new plans: 0 if the method does not plan anew."""
+        """The maximum number of new plans: 0 if the method does not replan."""
         return self.rounds if self.style.replans else 0

@@ -1,8 +1,8 @@
 """The goal parser: from a planner's text to goals that the controller knows (DEPS, App. C.4).
 
 Rules read calls and sentences in any mixture of quotes, cases and plurals; nothing is evaluated.
-What names no known goal is looked up by its meaning, and put to a model if one is given; the rest
-is dropped and counted.
+A line that names no known goal is looked up by its meaning, and put to a model if one is given;
+the rest is dropped and counted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from ldm.agents.deps.plans import Goal, Plan
 from ldm.agents.deps.vocabulary import Vocabulary, words_of
 
-#: Characters of a reply and of one of its lines that are read.
+#: Maximum characters read of a reply and of one of its lines.
 LONGEST_REPLY, LONGEST_LINE = 20_000, 400
-#: Goals of a plan that are read.
+#: Maximum goals read of a plan.
 MOST_GOALS = 64
 
 _QUOTES = re.compile("[\"'`‘’‚‛“”„´′]")
@@ -27,7 +27,7 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _CALL = re.compile(r"^\W*([A-Za-z]+(?:_\w+)*)\s*\(")
-#: What code consists of beside calls of goals.
+#: The parts of code other than calls of goals.
 _CODE = re.compile(
     r"^\W*(?:def|return|from|import|if|else|elif|while|for|assert|class|print|pass|null|none)\b",
     re.IGNORECASE,
@@ -60,7 +60,7 @@ class Parser:
 
     nearest: returns the known goal that is nearest in meaning to a text, "" for none. extract: asks
     a model what a line says, and returns it as a line that the rules can read, "" for nothing.
-    most: goals of a plan that are read.
+    most: the maximum number of goals read of a plan.
     """
 
     vocabulary: Vocabulary
@@ -69,7 +69,7 @@ class Parser:
     most: int = MOST_GOALS
 
     def plan(self, text: str) -> Plan:
-        """Return the goals of a reply, in their order; what names none is dropped."""
+        """Return the goals of a reply, in their order; lines that name none are dropped."""
         goals: list[Goal] = []
         dropped: list[str] = []
         for line, comment in _lines(text[:LONGEST_REPLY]):
@@ -83,7 +83,7 @@ class Parser:
         return Plan(text, tuple(goals), tuple(dropped))
 
     def goal(self, line: str, comment: str = "") -> Goal | None:
-        """Return the goal that a line names; None where it is no step, or names no known goal."""
+        """Return the goal that a line names, or None if it is no step or names no known goal."""
         if self.vocabulary.free:
             return _sub_task(line)
         own = " ".join(line.split()).rstrip(" ;")
@@ -143,7 +143,7 @@ class Parser:
         return replace(goal, materials=tuple(materials), tool=self.vocabulary.item(words_of(tool)))
 
     def _named(self, verb: str, words: Sequence[str], count: int) -> Goal | None:
-        """Return the goal with this item; by its only verb where `verb` does not go with it."""
+        """Return the goal with this item; with its only verb if `verb` does not fit it."""
         own = self.vocabulary.item(words, verb) if verb in self.vocabulary.items else ""
         if not own and (verb := self.vocabulary.verb(words)):
             own = self.vocabulary.item(words, verb)
@@ -227,13 +227,13 @@ class Parser:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (line, comment): each statement, and what stands after # beside or above it."""
+    """Yield (line, comment): each statement, and the comment beside or above it."""
     above = ""
     for line in _statements(text):
         head, mark, comment = line.partition("#")
         if not head.strip() and mark and not re.match(r"\s*\d", comment):
             above = line if _LEAD.match(comment.strip()) else above
-            # A comment of its own is a step only where no call follows; `_statements` tells.
+            # A comment on its own line is a step only if no call follows; `_statements` decides.
             continue
         if not head.strip():  # "#1 mine 3 log" is a step
             yield line[:LONGEST_LINE], ""
@@ -243,10 +243,10 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _statements(text: str) -> Iterator[str]:
-    """Yield the lines of a reply that may be steps; two in one line are divided."""
+    """Yield the lines of a reply that may be steps; two steps in one line are divided."""
     unfenced = re.sub(r"```\w*", "\n", text)
     lines = [line.strip() for line in unfenced.splitlines()]
-    # Comments alone make a plan where no line calls anything.
+    # If no line calls anything, the comments are the plan.
     calls = any(_CALL.match(_QUOTES.sub("", _LEAD.sub("", line))) for line in lines)
     for line in lines:
         plain = line if calls else re.sub(r"^#\s*(?=step|action|goal)", "", line, flags=re.I)
@@ -271,7 +271,7 @@ def _sub_task(line: str) -> Goal | None:
 
 
 def _pairs(group: str) -> list[tuple[str, int]]:
-    """Return what stands between braces: names and counts, 1 where there is none."""
+    """Return the names and counts between braces; a missing count is 1."""
     pairs = [(name.strip(), int(count)) for name, count in _PAIR.findall(group)]
     if not pairs:
         pairs = [(name.strip(), 1) for name in group.split(",") if re.search(r"[A-Za-z]", name)]
@@ -283,7 +283,7 @@ def _count(values: Sequence[str]) -> int:
 
 
 def _phrase(line: str) -> str:
-    """Return a line in plain words, for a sentence encoder: no numbers, no signs."""
+    """Return a line in plain words, for a sentence encoder: without numbers and signs."""
     text = _QUOTES.sub("", _NAMESPACE.sub("", _LEAD.sub("", line)))
     words = re.findall(r"[A-Za-z]+", text.replace("_", " "))
     ignored = {"null", "none", "obj", "tool", "num", "materials"}

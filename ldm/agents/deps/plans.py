@@ -11,8 +11,8 @@ from typing import Any
 class Goal:
     """One step of a plan.
 
-    verb, item, count: such as mine, log, 3; item is "" where the goal is a sentence.
-    materials: what it uses up: (item, count). tool: what it needs and keeps, "" for none.
+    verb, item, count: such as mine, log, 3; item is "" if the goal is a sentence.
+    materials: the (item, count) pairs that it uses up. tool: needed and kept, "" for none.
     rank: its place in the plan, from 1. text: the step as the planner wrote it, or the sentence.
     """
 
@@ -43,7 +43,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A planner's reply, and the goals that were read out of it.
+    """A planner's reply, and the goals parsed from it.
 
     dropped: lines that name no known goal.
     """
@@ -54,6 +54,6 @@ class Plan:
 
 
 def listing(counts: Mapping[str, int] | Sequence[tuple[str, int]]) -> str:
-    """Return "3 log, 1 stick" for counted items; "nothing" for none."""
+    """Return counted items as text, such as "3 log, 1 stick"; "nothing" for none."""
     pairs = counts.items() if isinstance(counts, Mapping) else counts
     return ", ".join(f"{count} {item}" for item, count in pairs if count) or "nothing"

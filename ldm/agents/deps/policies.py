@@ -1,7 +1,7 @@
 """Programs that are policies (Code as Policies, DEPS App. G): a small interpreter over `ast`.
 
-It knows while, assert and calls, within one function at most. Anything else is malformed output;
-nothing is handed to Python.
+It knows while, assert and calls, within at most one function. Anything else is malformed output;
+Python executes none of it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ldm.agents.deps.parser import LONGEST_REPLY
 from ldm.agents.deps.plans import Goal
 from ldm.agents.deps.vocabulary import Vocabulary, words_of
 
-#: Rounds of one loop, and statements in all.
+#: Maximum rounds of one loop, and maximum statements in all.
 MOST_ROUNDS, MOST_STATEMENTS = 200, 5000
-#: Brackets within brackets: the parser of Python is not asked to read more.
+#: Maximum depth of nested brackets that Python's parser is given.
 _DEEPEST = 30
 _FENCED = re.compile(r"```\w*\n?(.*?)(?:```|\Z)", re.DOTALL)
 _TYPOGRAPHIC = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"'})
 
 
 class Malformed(Exception):
-    """The program is none; the text says what is wrong with it."""
+    """The program is malformed; the text says why."""
 
 
 class Unmet(Exception):
@@ -33,7 +33,7 @@ class Unmet(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Runs a program. has: whether so many of an item are held. act: pursues a goal once."""
+    """Runs a program. has: whether that many of an item are held. act: pursues a goal once."""
 
     vocabulary: Vocabulary
     has: Callable[[str, int], bool]
@@ -42,7 +42,7 @@ class Policy:
     def run(self, text: str) -> None:
         """Run the program in a reply.
 
-        Raises Malformed and Unmet, and what `act` raises.
+        Raise Malformed, Unmet, and the errors of `act`.
         """
         statements = _body(text)
         self._all(statements, [MOST_STATEMENTS])

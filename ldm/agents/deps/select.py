@@ -1,4 +1,4 @@
-"""The selector: which goal of a plan is pursued next (DEPS, §3.3 and §4.3.1)."""
+"""The selector of the goal of a plan to pursue next (DEPS, §3.3 and §4.3.1)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def candidates(
 ) -> tuple[Goal, ...]:
     """Return the goals that can be pursued now, in the plan's order.
 
-    The first that is not done, and each gathering one whose tool is held or that needs none: goals
-    "with the same precondition" (§3.3). What is made stays in its order, because moving it could
-    use up what an earlier goal needs.
+    These are the first that is not done, and each gathering one whose tool is held or that needs
+    none: goals "with the same precondition" (§3.3). Crafting goals keep their order, because moving
+    them could use up what an earlier goal needs.
     """
     counts = held(now.observation, reading) or {}
     left = [goal for goal in plan.goals if goal.rank not in done]
@@ -43,7 +43,7 @@ class InOrder:
 
 
 class AtRandom:
-    """Draws a goal, and stays with it until it has ended."""
+    """Draws a goal at random, and keeps it until it has ended."""
 
     def __init__(self, *seed: object) -> None:
         self._seed = seed
@@ -93,7 +93,7 @@ class Soonest:
         return goals[list(times).index(min(times))]
 
 
-#: Chooses which of the goals that can be pursued now, one or more, is next.
+#: Chooses the next goal among those that can be pursued now, one or more.
 Selector = InOrder | AtRandom | MostSimilar | Soonest
 
 

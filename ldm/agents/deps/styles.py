@@ -1,4 +1,4 @@
-"""How each method writes a plan: for the examples in its prompts (DEPS, App. G)."""
+"""The plan format of each method, for the examples in its prompts (DEPS, App. G)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ldm.agents.transcript import without_goal
 from ldm.errors import LdmError
 from ldm.text import read_json
 
-#: How the file ends that lies beside demonstrations and holds their rounds: task id → rounds.
+#: Suffix of the companion of a demonstration file that holds their rounds: task id → rounds.
 ROUNDS = ".rounds.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A plan, how many of its goals were done, and what was said of it afterwards."""
+    """A plan, the number of its goals that were done, and the comments on it afterwards."""
 
     plan: Plan
     done: int
@@ -34,7 +34,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A demonstration for planners: a task, what there was at first, and rounds of plans."""
+    """A demonstration for planners: a task, the initial scene, and rounds of plans."""
 
     task: str
     opening: str
@@ -42,7 +42,7 @@ class Example:
 
     @property
     def course(self) -> tuple[Goal, ...]:
-        """What was done in all, as one plan."""
+        """All the goals that were done, as one plan."""
         done = [goal for one in self.rounds for goal in one.plan.goals[: one.done]]
         return tuple(replace(goal, rank=rank) for rank, goal in enumerate(done, 1))
 
@@ -50,9 +50,9 @@ class Example:
 def examples(
     env: str, place: str | None, kind: str, shots: int, vocabulary: Vocabulary
 ) -> tuple[Example, ...]:
-    """Return up to `shots` demonstrations, those with rounds; else how tasks divide.
+    """Return up to `shots` demonstrations with rounds, or else divisions of tasks.
 
-    place: as for `demonstrations.load`. Raises LdmError where a file is damaged.
+    place: as for `demonstrations.load`. Raise LdmError if a file is damaged.
     """
     by_task = _rounds(place, env)
     known = [one for one in demonstrations.load(env, place) if one.task.id in by_task]
@@ -70,7 +70,7 @@ def examples(
 
 
 def _divided(env: str, place: str | None, kind: str, shots: int) -> Iterator[Example]:
-    """Yield up to `shots` examples of how tasks divide whose parts are all to be done in order."""
+    """Yield up to `shots` examples from divisions whose parts are all to be done in order."""
     number = 0
     for one in demonstrations.divisions(env, place, kind, shots):
         plan = parse_plan(one.plan or one.detailed)
@@ -121,7 +121,7 @@ def _read(path: Path) -> Mapping[str, Sequence[Mapping[str, object]]]:
 def text_of(example: Example, style: Style) -> str:
     """Return an example as the prompt of a method shows it.
 
-    The rounds that failed are in it if the method plans anew, explanations if it asks for them.
+    The rounds that failed are in it if the method replans, explanations if it asks for them.
     """
     form = style.form
     head = f"Task: {example.task}\nAt first: {' '.join(example.opening.split()) or 'nothing'}"
@@ -140,7 +140,7 @@ def text_of(example: Example, style: Style) -> str:
 
 
 def plan_text(goals: Sequence[Goal], form: Form, task: str) -> str:
-    """Return goals as a plan of this form; sentences are numbered whatever the form."""
+    """Return goals as a plan of this form; sentences are numbered in any form."""
     numbered = [replace(goal, rank=rank) for rank, goal in enumerate(goals, 1)]
     if any(not goal.item for goal in numbered) or form in ("steps", "next"):
         return "\n".join(map(_step, numbered))
@@ -153,7 +153,7 @@ def _step(goal: Goal) -> str:
 
 
 def effect(goal: Goal) -> str:
-    """Return a goal with what it uses up and needs: craft 1 torch from 1 stick, on a table."""
+    """Return a goal with its materials and tool: craft 1 torch from 1 stick, on a table."""
     used = f" from {listing(goal.materials)}" if goal.materials else ""
     return f"{goal.verb} {goal.count} {goal.item}{used}" + (
         f" with {goal.tool}" if goal.tool else ""
@@ -224,7 +224,7 @@ def _monologue(example: Example) -> Iterator[str]:
 
 
 def _needs(goal: Goal) -> str:
-    """Return what a goal takes, as a thought."""
+    """Return the requirements of a goal, as a thought."""
     if not goal.item:
         return "this brings the task forward"
     parts = [listing(goal.materials)] if goal.materials else []
@@ -233,7 +233,7 @@ def _needs(goal: Goal) -> str:
 
 
 def _apply(goal: Goal, held: dict[str, int]) -> None:
-    """Add to `held` what a goal gets, and take what it uses up."""
+    """Add the goal's product to `held`, and remove the materials used up."""
     held[goal.item] = held.get(goal.item, 0) + goal.count
     for item, count in goal.materials:
         held[item] = max(0, held.get(item, 0) - count)

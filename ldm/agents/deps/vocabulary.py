@@ -12,7 +12,7 @@ from ldm.agents.formaliser import forms
 from ldm.embed import Embedder
 from ldm.types import Card
 
-#: Cosine from which on the nearest known goal stands for one that is not known.
+#: Minimum cosine at which the nearest known goal stands for an unknown one.
 FLOOR = 0.5
 
 _COUNTED = re.compile(r"([a-z]+) (?:(?:\d+|COUNT) )?([a-z][a-z0-9_]*)(?: with [a-z0-9_]+)?")
@@ -20,13 +20,13 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the words of a name or a sentence, so that plurals and underscores do not matter."""
+    """Return the words of a name or a sentence, ignoring plurals and underscores."""
     return tuple(map(_folded, _WORD.findall(text.casefold())))
 
 
 @lru_cache(maxsize=4096)
 def _folded(word: str) -> str:
-    """Return what a word has in common with its plural: "torch" and "torches", "leaf", "leaves"."""
+    """Return a form that a word shares with its plural: "torch", "torches"; "leaf", "leaves"."""
     if word.endswith("s") and not word.endswith("ss") and len(word) > 2:
         word = word[:-1]
     if word.endswith("e") and len(word) > 2:
@@ -38,11 +38,11 @@ def _folded(word: str) -> str:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a card's goals are made of.
+    """The verbs, items and sentences of a card's goals.
 
-    actions: the card's grammar. items: verb → items, where goals have the form VERB COUNT ITEM.
+    actions: the card's grammar. items: verb → items, for goals of the form VERB COUNT ITEM.
     sentences: those of other forms.
-    Without either, goals are sub-tasks in any words, for someone who thinks and acts.
+    Without either, goals are sub-tasks in any words, for an executor that thinks and acts.
     """
 
     actions: tuple[str, ...]
@@ -66,7 +66,7 @@ class Vocabulary:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """All goals without counts, as a sentence encoder is shown them."""
+        """All goals without counts, as input of a sentence encoder."""
         pairs = sorted((verb, item) for verb, items in self.items.items() for item in items)
         return (*(f"{verb} {item.replace('_', ' ')}" for verb, item in pairs), *self.sentences)
 
@@ -95,16 +95,16 @@ class Vocabulary:
 
     @cached_property
     def longest(self) -> int:
-        """Words of the longest name of an item."""
+        """The number of words in the longest name of an item."""
         return max(map(len, self._any_item), default=0)
 
     def item(self, words: Sequence[str], verb: str = "") -> str:
-        """Return the item with these words (`words_of`), among those of a verb; "" for none."""
+        """Return the item with these words (`words_of`) among those of a verb, or ""."""
         known = self._by_words.get(verb, {}) if verb else self._any_item
         return known.get(tuple(words), "")
 
     def verb(self, words: Sequence[str]) -> str:
-        """Return the only verb that goes with an item; "" where there are several or none."""
+        """Return the only verb that goes with an item; "" if there are several or none."""
         verbs = self._verbs.get(tuple(words), ())
         return verbs[0] if len(verbs) == 1 else ""
 
@@ -147,7 +147,7 @@ class Vocabulary:
 
 @lru_cache(maxsize=32)
 def _vocabulary(goals: tuple[str, ...], grammar: tuple[str, ...]) -> Vocabulary:
-    """Return a vocabulary, made once for all episodes."""
+    """Return a vocabulary, cached for all episodes."""
     items: dict[str, set[str]] = {}
     sentences = []
     for goal in goals:
@@ -160,7 +160,7 @@ def _vocabulary(goals: tuple[str, ...], grammar: tuple[str, ...]) -> Vocabulary:
 
 
 class Nearest:
-    """Finds the known goal that is nearest in meaning (§C.4), where its cosine is high enough."""
+    """Finds the known goal that is nearest in meaning (§C.4), if its cosine is high enough."""
 
     def __init__(self, vocabulary: Vocabulary, embedding: Callable[[], Embedder]) -> None:
         self._vocabulary = vocabulary
@@ -171,7 +171,7 @@ class Nearest:
         return self._embedding()
 
     def __call__(self, text: str) -> str:
-        """Return the nearest of `Vocabulary.names`; "" where none is near."""
+        """Return the nearest of `Vocabulary.names`; "" if none is near."""
         names = self._vocabulary.names
         if not names or not text.strip():
             return ""

@@ -1,7 +1,7 @@
 """LATS, Language Agent Tree Search (Zhou et al., arXiv 2310.04406): Monte Carlo tree search.
 
-`search` is the algorithm; `tree` holds values and visits; `walk` leads the environment back to the
-states that the search goes on from.
+`search` is the algorithm; `tree` holds values and visits; `walk` returns the environment to the
+states that the search continues from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SIMULATIONS = 30
 
 
 class LatsAgent(ExecutorAgent):
-    """Searches a tree of steps with the model's values, and learns from trajectories that fail."""
+    """Searches a tree of steps with the model's values, and learns from failed trajectories."""
 
     name = "lats"
     sees_reward = True
@@ -31,7 +31,7 @@ class LatsAgent(ExecutorAgent):
     def solve(self, episode: Episode) -> None:
         """Search, and submit the first of the trajectories with the highest score.
 
-        Every return to a state is a trial that repeats the steps to it.
+        Every return to a state is a new trial that repeats the steps to it.
         """
         simulations = self.setting(episode.card, "simulations", SIMULATIONS)
         llm = self._resources.model(episode)

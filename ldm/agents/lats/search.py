@@ -1,7 +1,7 @@
 """The search: select, expand, evaluate, simulate, backpropagate, reflect (arXiv 2310.04406, §4.2).
 
-Algorithm 1 of the paper, with what its text adds: the simulation goes on from the child with the
-highest value, its nodes join the tree, and a success ends the search.
+This is Algorithm 1 of the paper, with the additions of its text: the simulation continues from the
+child with the highest value, its nodes join the tree, and a success ends the search.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened
 from ldm.types import Step
 
-#: The highest score that a state is given.
+#: The maximum score of a state.
 TOP = 10
 #: Characters of an observation in a failed attempt that later prompts show.
 _EXCERPT = 120
@@ -68,7 +68,7 @@ class LatsOptions(ExecutorOptions):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A trajectory without success, what it earned, and what the model learnt from it."""
+    """An unsuccessful trajectory, its reward, and the lesson that the model drew from it."""
 
     steps: tuple[Step, ...]
     score: float
@@ -88,7 +88,7 @@ class Search(Loop):
     def __init__(
         self, episode: Episode, llm: LLM, options: LatsOptions, walk: Walk, simulations: int
     ) -> None:
-        """Prepare a search of up to `simulations` trajectories, whose walk stands at the root."""
+        """Prepare a search of up to `simulations` trajectories, which starts at the root."""
         sampling = Sampling(options.temperature)
         work = Work(episode.goal, examples(episode, options), sampling=sampling)
         super().__init__(episode, llm, work, options)
@@ -105,7 +105,7 @@ class Search(Loop):
         return super().ask()
 
     def hints(self, view: View) -> tuple[Hint, ...]:
-        """Return the failures as a hint; the lessons alone if all else is shortened already."""
+        """Return the failures as a hint; only their lessons if all else is shortened already."""
         latest = self.failures[-self.lats.lessons :] if self.lats.lessons else []
         title = "Attempts at this task that failed, and what you learnt from each"
         with_steps = view.width >= self.options.observation
@@ -118,7 +118,7 @@ class Search(Loop):
         return self.node.admissible if self.options.admissible else None
 
     def take(self, reply: Reply) -> None:
-        """Take each of the sampled steps, evaluate where they lead, and go on to the best child.
+        """Take each sampled step, evaluate the resulting states, and continue at the best child.
 
         `reply` is the first sample. A child that succeeds is taken at once: the search is over.
         """
@@ -135,9 +135,9 @@ class Search(Loop):
         return self._stand_at(max(self.node.children, key=lambda child: child.value))
 
     def done(self, reply: Reply) -> Verdict:
-        """Where a trajectory ends, learn from it and select the leaf that the next one begins at.
+        """At the end of a trajectory, learn from it and select the leaf to continue from.
 
-        Return "completed" after a success and "failed" when nothing is left to try.
+        Return "completed" after a success and "failed" if nothing is left to try.
         """
         end = self.node
         if end.end is None:
@@ -172,7 +172,7 @@ class Search(Loop):
     def _children(self, samples: Sequence[Reply]) -> list[Node]:
         """Return a child for each different action among the samples, with its share of them.
 
-        Its thought is that of the sample drawn first. Thoughts alone differ by their words.
+        Its thought is that of the sample drawn first. Steps without action differ by their thought.
         """
         card = self.episode.card
         steps = [(one.thought, card.listed(one.action, self.admissible)) for one in samples]
@@ -205,7 +205,7 @@ class Search(Loop):
         return score or 0.0
 
     def _learn(self, end: Node) -> None:
-        """Reflect on a failed trajectory; it joins the prompts with the lesson."""
+        """Reflect on a failed trajectory, which joins the prompts with its lesson."""
         options = self.lats
         tried = self.episode.trajectory(end.trial)
         lesson = reflect(
@@ -216,7 +216,7 @@ class Search(Loop):
 
 
 def score_in(reply: str) -> float | None:
-    """Return the last score of 10 that a reply gives, as a number in [0, 1], or None."""
+    """Return the last score out of 10 in a reply, scaled to [0, 1], or None."""
     for pattern in (_SCORE, _OF_TEN):
         if scores := pattern.findall(reply[: replies.LONGEST_REPLY]):
             return min(1.0, float(scores[-1]) / TOP)
@@ -224,7 +224,7 @@ def score_in(reply: str) -> float | None:
 
 
 def _failed(number: int, failure: Failure, with_steps: bool) -> str:
-    """Return a failed attempt in a line a step, and its lesson."""
+    """Return a failed attempt with one line per step, and its lesson."""
     lines = [f"Attempt {number}, score {failure.score:.2f} of 1:"]
     lines += [
         f"- {step.action}: {shortened(' '.join(step.observation.split()), _EXCERPT)}"

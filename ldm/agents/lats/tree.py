@@ -23,11 +23,11 @@ class Node:
     """A state of the task, and the step that leads to it: a thought and an action, or a thought.
 
     share: of the samples that proposed the step (the paper's SC). rating: the model's score of the
-    state, in [0, 1] (its LM). value: V, of both at first and then also of what came of trajectories
-    through it. visits: N, from 1, so that the first estimate counts like a trajectory.
-    observation, valid, admissible: what the step brought. end: why no step follows; "" where one
-    may. reward: what the trajectory up to here earned, where it ends here. trial: where the step
-    was taken first.
+    state, in [0, 1] (its LM). value: V, from both at first and then also from the rewards of
+    trajectories through it. visits: N, from 1, so that the first estimate counts like a trajectory.
+    observation, valid, admissible: the result of the step. end: why no step follows; "" if one may.
+    reward: of the trajectory up to here, if it ends here. trial: the one in which the step was
+    first taken.
     """
 
     thought: str = ""
@@ -47,7 +47,7 @@ class Node:
 
     @property
     def path(self) -> tuple[Node, ...]:
-        """The nodes from below the root to this one."""
+        """The nodes from the root's child to this one."""
         path: list[Node] = []
         node = self
         while node.parent is not None:
@@ -57,7 +57,7 @@ class Node:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What was done on the way to this node, for prompts."""
+        """The steps on the path to this node, for prompts."""
         return tuple(
             Step(one.action, one.observation, thought=one.thought, valid=one.valid)
             for one in self.path
@@ -77,9 +77,9 @@ class Node:
 
 
 def as_data(root: Node) -> list[dict[str, Any]]:
-    """Return the nodes of a tree as JSON values, for a note; `parent` is a place in the list.
+    """Return the nodes of a tree as JSON values, for a note; `parent` is an index in the list.
 
-    What was seen stands in the trials. A list, since trees may be deeper than JSON may be nested.
+    The trials hold the observations. It is a list because trees may be too deep to nest in JSON.
     """
     places: dict[Node, int] = {}
     entries = []
@@ -104,16 +104,16 @@ def as_data(root: Node) -> list[dict[str, Any]]:
 
 
 def uct(node: Node, exploration: float) -> float:
-    """Return V(s) + w · √(ln N(parent) / N(s)): how worthwhile it is to go on from a child."""
+    """Return V(s) + w · √(ln N(parent) / N(s)): the value of continuing from a child."""
     assert node.parent is not None  # noqa: S101 - the root is never chosen among siblings
     return node.value + exploration * math.sqrt(math.log(node.parent.visits) / node.visits)
 
 
 def select(root: Node, exploration: float) -> Node | None:
-    """Return the leaf to go on from: from the root down, always the child with the greatest UCT.
+    """Return the leaf to continue from: from the root down, always the child with the greatest UCT.
 
-    Of equal children the first is taken. Where all trajectories have been tried to their ends,
-    nothing is selected, since the same steps would bring the same; None where that is everywhere.
+    Of equal children the first is taken. Nodes below which all trajectories have ended are skipped,
+    since the same steps would give the same results; return None if no other node is left.
     """
     left = unfinished(root)
     if root not in left:
@@ -126,7 +126,7 @@ def select(root: Node, exploration: float) -> Node | None:
 
 
 def unfinished(root: Node) -> set[Node]:
-    """Return the nodes through which there are trajectories that have not come to an end."""
+    """Return the nodes on trajectories that have not ended."""
     left: set[Node] = set()
     for node in reversed(list(root.walk())):  # children before their parents
         if node.end is None and (not node.children or not left.isdisjoint(node.children)):
@@ -144,9 +144,9 @@ def backup(node: Node, reward: float) -> None:
 
 
 def best(root: Node) -> Node | None:
-    """Return where the trajectory ends that earned most, the earliest of equals; None without any.
+    """Return the end of the trajectory that earned most, the earliest of equals; None without any.
 
-    Earliest: by the trial in which it came to its end.
+    Earliest: by the trial in which it ended.
     """
     ends = [node for node in root.walk() if node.end is not None]
     return min(ends, key=lambda node: (-node.reward, node.trial), default=None)
@@ -185,7 +185,7 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
 
 
 def _branches(tree: Sequence[Mapping[str, Any]]) -> Iterator[Branch]:
-    """Yield the tree for reports; its list has each node before those below it."""
+    """Yield the tree for reports; `tree` lists each node before those below it."""
     depths: list[int] = []
     for node in tree:
         depths.append(0 if node["parent"] is None else depths[node["parent"]] + 1)

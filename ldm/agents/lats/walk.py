@@ -1,7 +1,7 @@
-"""How the search moves in the environment: forward, or from the start of the task again.
+"""The search's moves in the environment: forward, or from the start of the task again.
 
 LATS needs to go back to earlier states (arXiv 2310.04406, §6). An agent has no copies of its
-environment: it starts the task anew and repeats the steps, which are counted like all others.
+environment: it restarts the task and repeats the steps, which are counted like all others.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _EXCERPT = 80
 
 
 class Walk(ExitStack):
-    """A walk through a tree from its root, in one trial after another; leaving it ends the last.
+    """A walk through a tree from its root, in successive trials; leaving it ends the last one.
 
-    replayed: steps that only led back to known nodes.
+    replayed: the number of steps that only led back to known nodes.
     """
 
     def __init__(self, episode: Episode) -> None:
@@ -32,7 +32,7 @@ class Walk(ExitStack):
         self._at: Node | None = None
 
     def __enter__(self) -> Walk:
-        """Start the task; the root gets its opening."""
+        """Start the task, and record its opening in the root."""
         now = self._start()
         self.root.observation, self.root.admissible = now.observation, now.admissible
         self._at = self.root
@@ -41,7 +41,7 @@ class Walk(ExitStack):
     def visit(self, node: Node) -> None:
         """Take the step that leads to `node` for the first time, and record its outcome there.
 
-        Raise ReplayDivergence if repeating the way to its parent brings something else.
+        Raise ReplayDivergence if repeating the path to its parent gives other observations.
         """
         parent = node.parent
         assert parent is not None  # noqa: S101 - the root is never visited
@@ -59,7 +59,7 @@ class Walk(ExitStack):
         return self.enter_context(self._episode.trial())
 
     def _return_to(self, target: Node) -> None:
-        """Start anew and repeat the steps to `target`; compare every observation."""
+        """Restart the task and repeat the steps to `target`; compare every observation."""
         self._at = None
         now = self._start()
         way = target.path
@@ -74,7 +74,7 @@ class Walk(ExitStack):
                 self._compare(step, node.observation, now.observation)
 
     def _take(self, node: Node) -> tuple[TimeStep, End | None]:
-        """Take the step to a node from its parent; return the answer, and the end if it ends."""
+        """Take the step to a node from its parent; return the answer, and how it ended, if so."""
         episode = self._episode
         try:
             if node.action:
