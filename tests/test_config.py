@@ -55,7 +55,8 @@ def values_of(kind: type[Any]) -> st.SearchStrategy[Any]:
     def strategy(name: str, hint: Any) -> st.SearchStrategy[Any]:
         if name in BOUNDED:
             return BOUNDED[name]
-        return SECTION if hint is Section else st.from_type(hint)
+        values = SECTION if hint is Section else st.from_type(hint)
+        return values.filter(lambda one: str(one).lower() != "none" or one is None)  # that is None
 
     return st.builds(kind, **{n: strategy(n, one.hint) for n, one in hints(kind).items()})
 

@@ -22,9 +22,9 @@ HEAD = None
 _SPEAKERS = ("human", "gpt")
 
 
-def detect(line: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object looks like such a conversation."""
-    return "game" in line and "conversations" in line
+def detect(value: Any) -> bool:
+    """Return whether a JSON value looks like such a conversation."""
+    return isinstance(value, dict) and {"game", "conversations"} <= value.keys()
 
 
 def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:

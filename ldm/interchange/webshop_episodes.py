@@ -28,9 +28,10 @@ _BOUGHT = "click[buy now]"
 _SCORE = re.compile(r"Your score \(min|Thank you for shopping", re.IGNORECASE)
 
 
-def detect(line: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object looks like such an episode."""
-    return {"instruction", "steps", "reward"} <= line.keys() and "opening" not in line
+def detect(value: Any) -> bool:
+    """Return whether a JSON value looks like such an episode."""
+    signs = {"instruction", "steps", "reward"}
+    return isinstance(value, dict) and signs <= value.keys() and "opening" not in value
 
 
 def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:

@@ -57,9 +57,11 @@ class Event:
     reward: float | None = None
 
 
-def detect(line: Mapping[str, Any]) -> bool:
-    """Return whether a JSON object looks like such an event."""
-    return line.get("page") in _PAGES and "url" in line and "goal" in line
+def detect(value: Any) -> bool:
+    """Return whether a JSON value looks like such an event."""
+    if not (isinstance(value, dict) and {"page", "url", "goal"} <= value.keys()):
+        return False
+    return value["page"] in _PAGES
 
 
 def read(path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:

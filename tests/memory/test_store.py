@@ -121,7 +121,7 @@ class TestReading:
     ) -> None:
         for collection in collections(copy).values():
             collection.modify(metadata={**collection.metadata, "format": FORMAT - 1})
-        with pytest.raises(MemoryStoreError, match=f"has format {FORMAT - 1}, and") as refused:
+        with pytest.raises(MemoryStoreError, match=f"has format {FORMAT - 1}; this") as refused:
             read(str(copy))
         assert "Build it again" in refused.value.remedy
 
