@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ldm.memory.access import reading, writing
 
 from ldm.config import Evaluate, Section
 from ldm.embed import load_embedder
 from ldm.envs import load_env
 from ldm.memory import Contents, Memory, generations, inspect
-from ldm.memory.access import reading, writing
 from ldm.memory.ranking import DECIMALS
 from ldm.memory.retrieval import Query, Retriever
 from ldm.reason.offline import OfflineReasoner

@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ldm.memory.access import writing
+from ldm.memory.store import Store
 
 from ldm.embed import load_embedder
 from ldm.memory import Contents, IndexedTuple, Memory, extend, inspect, snapshot
-from ldm.memory.access import writing
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.rows import Rows
-from ldm.memory.store import Store
 from ldm.types import stable_seed
 
 ENV = "alfworld"

@@ -1,4 +1,4 @@
-"""The values that flow through the package: small, frozen, standard library only.
+"""The values that flow through the package: small and frozen.
 
 A trajectory is written o_1, a_1, o_2, a_2, …: `Trajectory.opening` is o_1 and each `Step` holds an
 action together with the observation that followed it.
@@ -12,7 +12,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import not_
 from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 Origin = Literal["human", "expert", "agent", "explored"]
 End = Literal["done", "budget", "gave_up", "error"]
@@ -48,6 +51,10 @@ Similarity = Annotated[float, Within(-1.01, 1.01)]
 Number = Annotated[float, Within(-1e9, 1e9)]
 Seconds = Annotated[float, Within(0, 1e9)]
 Count = Annotated[int, Within(0, 2**53)]
+#: A point in time in seconds since 1970 (UTC); 0 if unknown, which records leave out.
+Time = Annotated[float, Within(0, 1e12), Field(exclude_if=not_)]
+#: Names with their values, sorted, such as (("tenant", "a"),); records leave out empty ones.
+Labels = Annotated[tuple[tuple[str, str], ...], Field(exclude_if=not_)]
 
 
 def encodable(text: str) -> str:
@@ -134,7 +141,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One attempt at one task, from o_1 (`opening`) to its end."""
+    """One attempt at one task, from o_1 (`opening`) to its end.
+
+    time: of its end. scope: whom it belongs to (tenant, user). tags: anything else to filter by.
+    """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
@@ -144,6 +154,9 @@ class Trajectory:
     score: Score
     success: bool
     origin: Origin
+    time: Time = 0.0
+    scope: Labels = ()
+    tags: Labels = ()
 
     @property
     def id(self) -> str:
@@ -247,6 +260,7 @@ class StateActionTuple:
     step: index of the action among the trajectory's environment actions, from 0.
     generation: the memory generation that added this tuple; 0 is the formed memory.
     outcome: None if unknown.
+    time, scope, tags: of its trajectory.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -265,6 +279,9 @@ class StateActionTuple:
     origin: Origin
     generation: Count = 0
     outcome: Outcome | None = None
+    time: Time = 0.0
+    scope: Labels = ()
+    tags: Labels = ()
 
     @property
     def is_refined(self) -> bool:
@@ -306,6 +323,32 @@ _tuple_id = lru_cache(maxsize=50_000)(tuple_id)
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """How often an action worked in a situation, counted over equal tuples and feedback.
+
+    tried, succeeded, failed: numbers of times; feedback may count in parts. An episode that earned
+        a part of the maximum counts in parts as well.
+    first, last: the times of the first and of the latest, 0 if unknown.
+    probability: of success, in [0, 1]: newer outcomes count more, and those of the same action in
+        similar situations count a little.
+    last_failed: whether the latest one failed.
+    """
+
+    tried: float
+    succeeded: float
+    failed: float
+    first: float = 0.0
+    last: float = 0.0
+    probability: float = 0.5
+    last_failed: bool = False
+
+    @property
+    def lately_failed(self) -> bool:
+        """Whether it has worked, and newer outcomes speak against it."""
+        return self.succeeded > 0 and self.probability < 0.5
+
+
+@dataclass(frozen=True, slots=True)
 class Recall:
     """A retrieved tuple, and the place where it was found.
 
@@ -314,6 +357,7 @@ class Recall:
         searched because the cell was empty: "goal type" or "batch".
     id: of the tuple in its memory, which does not change when `tuple` is reworded.
     reach: minimum similarity of a goal that recalls it, 0 for any; see `ldm.memory.IndexedTuple`.
+    evidence: how often its action worked; None if it was not counted.
     """
 
     tuple: StateActionTuple
@@ -324,6 +368,7 @@ class Recall:
     fallback: Literal["", "goal type", "batch"] = ""
     id: str = ""
     reach: float = 0.0
+    evidence: Annotated[Evidence | None, Field(exclude_if=not_)] = None
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -13,6 +13,7 @@ from ldm.cli.completing import environments
 from ldm.cli.environment import EMBEDDINGS, cache_folder
 from ldm.cli.options import (
     AsJson,
+    EmbedderName,
     MemoryAt,
     RunNames,
     RunsAt,
@@ -61,11 +62,10 @@ def chosen(memory: str, env: str) -> str:
     if not env:
         return only_environment(memory)
     from ldm.memory import environments
-    from ldm.memory.directory import unknown_environment
+    from ldm.memory.record import missing
 
-    known = environments(memory)
-    if env not in known:
-        raise unknown_environment(memory, env, known)
+    if env not in environments(memory):
+        raise missing(memory, env)
     return env
 
 
@@ -378,8 +378,8 @@ def import_(
     """
     from ldm.memory.packs import import_pack
 
-    newest = import_pack(memory, file)
-    output.show(f"{newest.tuples} tuples of {newest.env} → {memory}")
+    env, tuples = import_pack(memory, file)
+    output.show(f"{tuples} tuples of {env} → {memory}")
 
 
 def _outcome(source: StateActionTuple) -> str:
@@ -403,7 +403,7 @@ def _settings(generation: Any) -> str:
 
 @memory_app.command("verify")
 def verify(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = False) -> None:
-    """Check a memory: counts, hashes, cells, vectors, and the snapshot against Chroma.
+    """Check a memory: checksums, hashes, cells, vectors, logs, and Chroma against the files.
 
     It re-embeds 200 texts. The exit status is 1 if anything is wrong.
 
@@ -426,19 +426,67 @@ def verify(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = F
             output.say_all(f"{name}: {problem}" for problem in listed or ("sound",))
     if failed:
         output.say(
-            "Files that are left over can be deleted. To repair anything else, build the memory "
-            "again with `ldm build-memory DATA --rebuild`."
+            "`ldm memory publish` makes Chroma's tuples again, and files that are left over can be "
+            "deleted. To repair anything else, take a copy or a pack, or build the memory again "
+            "with `ldm build-memory DATA --rebuild`."
         )
         raise typer.Exit(1)
 
 
+@memory_app.command("publish")
+def publish(
+    to: Annotated[
+        str, typer.Option("--chroma", metavar="DIR|URL", help="Default: within the memory.")
+    ] = "",
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
+    as_json: AsJson = False,
+) -> None:
+    """Publish a memory's tuples to Chroma, a directory or a server, where any client finds them.
+
+    Every change of a memory does this for the Chroma directory within it. Only what differs is
+    written.
+
+    \b
+    Examples:
+      ldm memory publish
+      ldm memory publish --chroma http://localhost:8000
+    """
+    from ldm.memory import chroma, environments, inspect
+    from ldm.memory import generations as of_memory
+
+    published = {}
+    for name in [chosen(memory, env)] if env else environments(memory):
+        contents = inspect(memory, name)
+        with output.stages(quiet=as_json) as on_progress:
+            present = of_memory(memory, name)
+            chroma.publish(contents, to or chroma.beside(memory), present, on_progress)
+        published[name] = contents.generation.recallable
+    if as_json:
+        output.print_json(published)
+        return
+    for name, count in published.items():
+        output.show(f"{name}: {counted(count, 'tuple')} → {to or chroma.beside(memory)}")
+
+
 @memory_app.command("forget")
 def forget(
-    trajectories: Annotated[str, typer.Option(metavar="A,B", help="Ids of trajectories.")] = "",
-    tasks: Annotated[str, typer.Option(metavar="A,B", help="Ids of tasks.")] = "",
+    trajectories: Annotated[
+        str,
+        typer.Option(
+            "--trajectories", "--trajectory", metavar="A,B", help="Ids of trajectories or episodes."
+        ),
+    ] = "",
+    tasks: Annotated[
+        str, typer.Option("--tasks", "--task", metavar="A,B", help="Ids of tasks.")
+    ] = "",
     sources: Annotated[
         str,
-        typer.Option(metavar="A,B", help="Files of trajectories, or sources (games, products)."),
+        typer.Option(
+            *("--sources", "--source"),
+            metavar="A,B",
+            help="Files of trajectories, or sources (games, products).",
+        ),
     ] = "",
     origin: Annotated[str, typer.Option(help="Origin: human, expert, agent or explored.")] = "",
     purge: Annotated[
@@ -467,7 +515,7 @@ def forget(
             "No tuples are selected to be forgotten.",
             "Give --trajectories, --tasks, --sources or --origin.",
         )
-    name = chosen(memory, env)
+    name = _folded(memory, env)
     contents = inspect(memory, name)
     columns, recalled = contents.rows.columns, contents.recallable()
     known = columns.distinct("trajectory_id").values()
@@ -492,6 +540,22 @@ def forget(
         output.print_json({"generation": newest.number, "forgotten": ids})
     else:
         output.show(done)
+
+
+def _folded(memory: str, env: str) -> str:
+    """Return the chosen environment after its pending additions are formed."""
+    from ldm.memory import record
+    from ldm.memory.addresses import is_server
+    from ldm.memory.growing import GrowingMemory
+
+    if is_server(memory):
+        return chosen(memory, env)
+    names = [env] if env else record.environments(memory)
+    if len(names) != 1 or not (record.folder_of(memory, names[0]) / "episodes.log").exists():
+        return chosen(memory, env)
+    with GrowingMemory.open(memory, names[0]) as growing:
+        growing.fold()
+    return names[0]
 
 
 def _erase(memory: str, env: str, ids: Sequence[str], *, quiet: bool) -> None:
@@ -525,7 +589,9 @@ def _sources(
 
 
 @memory_app.command("fold")
-def fold(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
+def fold(
+    memory: MemoryAt = DEFAULT_MEMORY, embedder: EmbedderName = None, as_json: AsJson = False
+) -> None:
     """Form pending additions (in Python: `add`, `record`) into the next generation.
 
     Commands see generations only. A full batch becomes one by itself; the rest waits for more
@@ -535,29 +601,25 @@ def fold(memory: MemoryAt = DEFAULT_MEMORY, as_json: AsJson = False) -> None:
     Examples:
       ldm memory fold --memory support-memory
     """
-    from ldm.memory import additions
-    from ldm.memory.addresses import is_server
-    from ldm.memory.directory import check_directory
+    from ldm.embed import load_embedder
+    from ldm.memory import record
     from ldm.memory.growing import GrowingMemory
+    from ldm.memory.places import refuse_server
 
-    if is_server(memory):
-        raise LdmError(
-            f"{memory} is a server, which has no pending additions.",
-            "Name a directory with --memory.",
-        )
-    names = additions.environments(memory)
-    if not names:
-        check_directory(memory)
-    folded = {}
-    for env in names:
-        growing = GrowingMemory.open(memory, env)
-        count, made = growing.pending, growing.fold()
-        folded[env] = {"trajectories": count, "generation": made.number if made else None}
+    refuse_server(memory, "has no pending additions")
+    folded: dict[str, dict[str, int | None]] = {}
+    given = load_embedder(embedder) if embedder else None
+    for env in record.environments(memory):
+        with GrowingMemory.open(memory, env, embedder=given) as growing:
+            if count := growing.pending:
+                made = growing.fold()
+                at = made.number if made else None
+                folded[env] = {"trajectories": count, "generation": at}
     if as_json:
         output.print_json(folded)
         return
-    for env, one in folded.items():
-        number = counted(one["trajectories"] or 0, "trajectory")
-        output.show(f"{env}: {number} → generation {one['generation']}.")
+    for env, made_of in folded.items():
+        number = counted(made_of["trajectories"] or 0, "trajectory")
+        output.show(f"{env}: {number} → generation {made_of['generation']}.")
     if not folded:
         output.show(f"{memory} has no pending additions.")

@@ -25,13 +25,17 @@ from numpy.typing import NDArray
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory.building import BuildResult, build
-from ldm.memory.changes import Selection, extend, generations, hide, rollback
+from ldm.memory.changes import Selection, extend, hide, rollback
+from ldm.memory.columns import id_of
 from ldm.memory.contents import Contents, kinds_of
+from ldm.memory.equals import Equals
+from ldm.memory.evidence import Trial
+from ldm.memory.filters import Filter
 from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_batches, tuples_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.known_vectors import KnownVectors, OnProgress
-from ldm.memory.opening import known_generations, load
+from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
@@ -40,6 +44,7 @@ from ldm.types import Recall, StateActionTuple, stable_seed
 if TYPE_CHECKING:
     from ldm.memory.exemplars import Exemplar
     from ldm.memory.growing import GrowingMemory
+    from ldm.memory.pending import Texts
 
 #: Maximum number of batches that a message names.
 MOST_NAMED = 20
@@ -170,7 +175,8 @@ class Memory:
         hidden = self.rows.columns.named(tuples, trajectories)
         view._hidden = hidden if self._hidden is None else self._hidden | hidden
         view._contents = replace(self._contents, kinds=None)  # trained without the hidden ones
-        view.__dict__.pop("_kinds", None)
+        for name in ("_kinds", "visible", "_equals"):
+            view.__dict__.pop(name, None)
         return view
 
     def with_rows(self, rows: Sequence[IndexedTuple], batches: Sequence[BatchIndex] = ()) -> Memory:
@@ -227,6 +233,46 @@ class Memory:
         query = self._query(goal, observation, classifier)
         searched = self.batches_for(goal) if batches is None else batches
         return self._retriever.search(query, searched, k, self._hidden)
+
+    @cached_property
+    def visible(self) -> NDArray[np.bool_]:
+        """A mask of the rows that are not hidden."""
+        hidden = self._hidden
+        return np.ones(len(self.rows), np.bool_) if hidden is None else ~hidden
+
+    @cached_property
+    def _equals(self) -> Equals:
+        return Equals(self.rows.columns)
+
+    def nearest(
+        self,
+        goal: NDArray[np.float32],
+        observation: NDArray[np.float32],
+        count: int,
+        accepted: Filter | None = None,
+    ) -> list[Recall]:
+        """Recall the `count` most similar distinct tuples of all kinds, compared exactly.
+
+        goal, observation: (dimension,) unit vectors. accepted: a condition on the tuples.
+        """
+        chosen = self._equals.first(self.visible, accepted)
+        query = Query("", "", goal, observation)
+        found = self._retriever.nearest(query, count, chosen)
+        return [self._retriever.recall(row, similarity) for row, similarity in found]
+
+    def trials(self, texts: Texts, accepted: Filter | None = None) -> list[tuple[str, Trial]]:
+        """Return the id and the trial of each tuple with these goal, observation and action."""
+        return self._equals.trials(texts, self.visible, accepted)
+
+    def ids_of(self, trajectory: str, task: str) -> list[str]:
+        """Return the ids of the tuples of a trajectory or of a task."""
+        columns = self.rows.columns
+        chosen = columns.named((), (trajectory,))
+        chosen |= np.isin(
+            columns["task_id"],
+            [i for i, name in columns.distinct("task_id").items() if name == task],
+        )
+        return [id_of(number) for number in columns["id"][chosen].tolist()]
 
     def place(
         self,

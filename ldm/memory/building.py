@@ -1,4 +1,4 @@
-"""Building a generation of a memory from trajectories, resumable after an interruption.
+"""Building a generation of a memory from trajectories.
 
 This drives LDM²'s memory formation (§3.1–3.2); `ldm.memory.formation` forms the batches.
 """
@@ -13,27 +13,23 @@ from dataclasses import dataclass, field, replace
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError
-from ldm.memory import additions, snapshot
-from ldm.memory.access import writing
-from ldm.memory.addresses import is_server
+from ldm.memory import places
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.formation import (
     BatchPlan,
     FormationOptions,
     FormedBatch,
-    failed,
     form_batch,
     plan_batches,
     texts_of,
 )
 from ldm.memory.index import BatchIndex, Generation
 from ldm.memory.known_vectors import KnownVectors, OnProgress
-from ldm.memory.opening import stored
 from ldm.memory.rows import Rows
-from ldm.memory.store import Store
 from ldm.parallel import iterate_concurrently
 from ldm.reason import Reasoner
+from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 
 
@@ -46,7 +42,7 @@ class BuildResult:
     trajectories: number of added ones.
     skipped: number of trajectories that are duplicates or hold no action.
     left_out: number of trajectories that the options exclude by their score.
-    seconds: wall time per stage ("embed", "form", "store", "check"); empty if nothing was new.
+    seconds: wall time per stage ("embed", "form", "store"); empty if nothing was new.
     """
 
     env: str
@@ -75,7 +71,8 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     Trajectories are divided into batches, every action becomes a tuple, and each batch gets a goal
     index and observation indices (LDM² §3.1–3.2). All of it is one generation, which readers see
     once it is complete. Trajectories that the memory holds already are skipped; if none is new,
-    nothing is written. An interrupted build resumes when it is called again, with the same result.
+    nothing is written. An interrupted build changes nothing; recorded calls of a model are answered
+    from the record when it is repeated.
 
     location: a directory, created if absent, or the http(s) address of a Chroma server.
     trajectories: of one environment; those without any action are skipped.
@@ -95,133 +92,78 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     distinct = _earning(acted, options)
     left_out = len(acted) - len(distinct)
     env = trajectories[0].task.env
-    with writing(location) as store:
+    with places.writing(location):
         if rebuild:
-            if store.generations(env):  # otherwise it may be an interrupted rebuild to resume
-                store.drop(env)
-            if not is_server(location):
-                additions.drop(location, env)
-        newest = _newest_generation(store, env, embedder.name)
-        number = newest.number if newest else -1
-        held = {t for b in store.batches(env) if b.generation <= number for t in b.trajectories}
+            places.drop(location, env)
+        base = _base(location, env, embedder.name)
+        held = {t for b in base.batches for t in b.trajectories} if base else set[str]()
         new = [distinct[i] for i in sorted(distinct) if i not in held]
         skipped = len(trajectories) - left_out - len(new)
-        if newest and not new:
-            contents = stored(store, env)
-            return BuildResult(env, newest, contents.batches, contents.rows, 0, skipped, left_out)
-        if store.withdrawn(env):  # a rollback that becomes final
-            store.drop_after(env, number)
+        if base and not new:
+            newest = base.generation
+            return BuildResult(env, newest, base.batches, base.rows, 0, skipped, left_out)
         known = KnownVectors(embedder)
-        parts = options, known, reasoner_for(known), on_progress
-        builder = _GenerationBuilder(store, env, number + 1, *parts, newest, left_out, env_class)
-        return replace(builder.build(new), skipped=skipped)
+        builder = _Builder(options, known, reasoner_for(known), on_progress, base, env_class)
+        contents = builder.build(env, new, left_out)
+        with builder.timed("store"):
+            places.commit(location, contents, places.generations(location, env), on_progress)
+    made = contents.generation
+    return BuildResult(
+        *(env, made, contents.batches, contents.rows, len(new), skipped, left_out),
+        builder.seconds,
+    )
+
+
+def form_next(
+    env: str,
+    new: Sequence[Trajectory],
+    embedder: Embedder,
+    options: FormationOptions,
+    base: Contents | None,
+) -> Contents:
+    """Form the generation after `base` (None: the first one) without a model; store nothing."""
+    known = KnownVectors(embedder)
+    builder = _Builder(options, known, OfflineReasoner(known), lambda *_: None, base, "")
+    return builder.build(env, new, 0)
+
+
+def _base(location: str, env: str, embedder: str) -> Contents | None:
+    """Return the newest contents, or None; raise MemoryStoreError if of another embedder."""
+    if not (present := places.generations(location, env)):
+        return None
+    present[-1].check_embedder(embedder)
+    return places.load(location, env)
 
 
 @dataclass(slots=True)
-class _GenerationBuilder:
-    """Forms and stores generation `number` of an environment's memory, after `base`."""
+class _Builder:
+    """Forms the generation after `base`."""
 
-    store: Store
-    env: str
-    number: int
     options: FormationOptions
     embedder: KnownVectors
     reasoner: Reasoner
     on_progress: OnProgress
-    base: Generation | None
-    left_out: int
+    base: Contents | None
     env_class: str
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def build(self, new: Sequence[Trajectory]) -> BuildResult:
-        """Form the missing batches and commit the generation."""
-        existing = [b.id for b in self.store.batches(self.env) if b.generation < self.number]
-        plans = plan_batches(new, self.options, existing)
-        complete = self._resume(plans)
-        with self._timed("embed"):
-            self.embedder.prepare(texts_of(new), self.on_progress)
-        done, lock = 0, threading.Lock()
-
-        def advance(by: int = 1) -> None:
-            nonlocal done
-            with lock:
-                done += by
-                self.on_progress("form", done, len(new))
-
-        advance(sum(len(plan.trajectories) for plan in plans if plan.id in complete))
-        base = stored(self.store, self.env, self.base.number) if self.base else None
+    def build(self, env: str, new: Sequence[Trajectory], left_out: int) -> Contents:
+        """Form all batches of new trajectories; return the contents with them."""
+        base = self.base
+        number = base.generation.number + 1 if base else 0
         before = (base.rows.columns, base.vectors) if base else None
-        added = ColumnsBuilder(self.env, self.embedder.dimension, before)
-        self._form([plan for plan in plans if plan.id not in complete], advance, added)
-        with self._timed("check"):
-            if complete:  # batches of an interrupted build have to be read
-                rows, vectors = self.store.rows(self.env, self.number, self.embedder.dimension)
-            else:
-                columns, vectors = added.collected()
-                rows = Rows(columns)
-            written = self.store.batches(self.env)
-            batches = tuple(b for b in written if b.generation <= self.number)
-            generation = self._generation(rows, batches)
-            self.store.commit(generation)
-        with self._timed("check"):
-            snapshot.write(self.store.location, Contents(generation, batches, rows, vectors))
-        return BuildResult(
-            self.env, generation, batches, rows, len(new), 0, self.left_out, self.seconds
-        )
-
-    def _resume(self, plans: Sequence[BatchPlan]) -> set[str]:
-        """Return the ids of usable batches of an interrupted build; remove its other data."""
-        planned = {plan.id: tuple(t.id for t in plan.trajectories) for plan in plans}
-        earlier = [b for b in self.store.batches(self.env) if b.generation == self.number]
-        complete = {
-            b.id
-            for b in earlier
-            if planned.get(b.id) == b.trajectories and b.reasoner == self.reasoner.name
-        }
-        complete -= self._warned_otherwise([plan for plan in plans if plan.id in complete])
-        self.store.drop_after(self.env, self.number - 1, keep=complete)
-        return complete
-
-    def _warned_otherwise(self, plans: Sequence[BatchPlan]) -> set[str]:
-        """Return the ids of stored batches whose failures were formed with another option."""
-        failures = {t.id: self.options.warns(t) for p in plans for t in p.trajectories if failed(t)}
-        if not failures:
-            return set()
-        rows, _ = self.store.rows(self.env, self.number, self.embedder.dimension)
-        return {
-            row.batch
-            for row in rows.after(self.number - 1)
-            if row.tuple.trajectory_id in failures
-            and failures[row.tuple.trajectory_id] != row.tuple.is_warning
-        }
-
-    def _form(
-        self, plans: Sequence[BatchPlan], on_trajectory: Callable[[], None], added: ColumnsBuilder
-    ) -> None:
-        """Form the batches, concurrently if the reasoner can, and store them in order.
-
-        added: receives the stored tuples, so that they need not be read back.
-        """
-
-        def form(plan: BatchPlan) -> FormedBatch:
-            warns = self.options.warns
-            return form_batch(plan, self.reasoner, self.number, on_trajectory, warns)
-
-        with closing(iterate_concurrently(form, plans, self.reasoner.concurrency)) as batches:
-            for _ in plans:
-                with self._timed("form"):
-                    batch = next(batches)
-                with self._timed("store"):
-                    vectors = self.embedder.embed_rows(batch.rows)
-                    self.store.add_tuples(batch.rows, vectors, self.embedder.name)
-                    self.store.add_batch(self.env, batch.index)
-                    added.add_rows(batch.rows, vectors)
-
-    def _generation(self, rows: Rows, batches: Sequence[BatchIndex]) -> Generation:
-        made = Generation(
-            number=self.number,
+        present = base.batches if base else ()
+        plans = plan_batches(new, self.options, [batch.id for batch in present])
+        with self.timed("embed"):
+            self.embedder.prepare(texts_of(new), self.on_progress)
+        added = ColumnsBuilder(env, self.embedder.dimension, before)
+        batches = [*present, *self._form(plans, number, len(new), added)]
+        columns, vectors = added.collected()
+        rows = Rows(columns)
+        generation = Generation(
+            number=number,
             origin="formed",
-            env=self.env,
+            env=env,
             embedder=self.embedder.name,
             dimension=self.embedder.dimension,
             tuples=len(rows),
@@ -231,25 +173,53 @@ class _GenerationBuilder:
                 "batching": self.options.batching,
                 "seed": str(self.options.seed),
                 "reasoner": self.reasoner.name,
-                **self._selection(rows),
+                **self._selection(rows, number, left_out),
             },
-            hidden=self.base.hidden if self.base else (),
-            env_class=self.env_class or (self.base.env_class if self.base else ""),
+            hidden=base.generation.hidden if base else (),
+            env_class=self.env_class or (base.generation.env_class if base else ""),
         )
-        return replace(made, digest=rows.columns.digest(made, batches))
+        ordered = tuple(sorted(batches, key=lambda batch: batch.id))
+        digest = columns.digest(generation, ordered)
+        return Contents(replace(generation, digest=digest), ordered, rows, vectors)
 
-    def _selection(self, rows: Rows) -> dict[str, str]:
+    def _form(
+        self, plans: Sequence[BatchPlan], number: int, count: int, added: ColumnsBuilder
+    ) -> Iterator[BatchIndex]:
+        """Yield the indices of the batches, formed concurrently if the reasoner can.
+
+        count: of trajectories. added: receives the tuples.
+        """
+        done, lock = 0, threading.Lock()
+
+        def advance() -> None:
+            nonlocal done
+            with lock:
+                done += 1
+                self.on_progress("form", done, count)
+
+        def form(plan: BatchPlan) -> FormedBatch:
+            return form_batch(plan, self.reasoner, number, advance, self.options.warns)
+
+        with closing(iterate_concurrently(form, plans, self.reasoner.concurrency)) as batches:
+            for _ in plans:
+                with self.timed("form"):
+                    batch = next(batches)
+                added.add_rows(batch.rows, self.embedder.embed_rows(batch.rows))
+                yield batch.index
+
+    def _selection(self, rows: Rows, number: int, left_out: int) -> dict[str, str]:
         """Return the options that excluded trajectories or made them warnings."""
-        warned = any(row.tuple.is_warning for row in rows.after(self.number - 1))
-        if not (self.left_out or warned):
+        warned = any(row.tuple.is_warning for row in rows.after(number - 1))
+        if not (left_out or warned):
             return {}
         settings: dict[str, str] = {"failures": self.options.failures}
         if self.options.min_reward:
             settings["min_reward"] = f"{self.options.min_reward:g}"
-        return settings | ({"left_out": str(self.left_out)} if self.left_out else {})
+        return settings | ({"left_out": str(left_out)} if left_out else {})
 
     @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the time that a stage takes to `seconds`."""
         started = time.perf_counter()
         yield
         elapsed = time.perf_counter() - started
@@ -286,17 +256,3 @@ def _earning(
         f" more: the best is {best:g}.",
         "Lower --min-reward; in Python, min_reward.",
     )
-
-
-def _newest_generation(store: Store, env: str, embedder: str) -> Generation | None:
-    """Return the newest generation; without one, drop unfinished data of another embedder.
-
-    Raises MemoryStoreError if the generation was built with another embedder.
-    """
-    present = store.generations(env)
-    if present:
-        present[-1].check_embedder(embedder)
-        return present[-1]
-    if store.embedder(env) != embedder:
-        store.drop(env)
-    return None

@@ -6,32 +6,18 @@ tuples of a refinement (LDM² §3.3, Memory Enhancement), or hides tuples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
-from ldm.memory import snapshot
-from ldm.memory.access import writing
+from ldm.memory import chroma, places, record
 from ldm.memory.columns import Columns
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.known_vectors import KnownVectors, OnProgress
-from ldm.memory.opening import known_generations, stored
-from ldm.memory.store import Store
-
-
-def generations(location: str, env: str) -> tuple[Generation, ...]:
-    """List the generations of an environment's memory, oldest first.
-
-    location: a directory or the http(s) address of a Chroma server.
-
-    Returns an empty tuple if the memory at `location` holds nothing of `env`.
-    Raises MemoryStoreError if there is no memory at `location`.
-    """
-    return known_generations(location).get(env, ())
 
 
 def extend(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -64,10 +50,10 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
     Raises MemoryStoreError if the memory has changed since `base` or has another embedder.
     """
     base.check_embedder(embedder.name)
-    with writing(location) as store:
-        env_class, present = base.env_class, store.generations(base.env)
+    with places.writing(location):
+        env_class, present = base.env_class, places.generations(location, base.env)
         base = next((one for one in present if replace(one, env_class=env_class) == base), base)
-        before = _contents_of(store, base)
+        before = _contents_of(location, base)
         known = before.rows.columns.ids
         new = tuple({row.tuple.id: row for row in rows if row.tuple.id not in known}.values())
         vectors = KnownVectors(embedder).embed_rows(new, on_progress)
@@ -80,13 +66,7 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
             tasks=tuple(sorted(tasks)),
             env_class=env_class,
         )
-
-        def write() -> None:
-            store.add_tuples(new, vectors, embedder.name)
-            for batch in batches:
-                store.add_batch(base.env, batch)
-
-        return _commit(store, replace(contents, generation=generation), base, write)
+        return _commit(location, replace(contents, generation=generation), base)
 
 
 def hide(
@@ -112,8 +92,8 @@ def hide(
     """
     hidden = tuple(sorted({*base.hidden, *tuples}))
     changed = replace(base, origin=origin, settings=dict(settings), tasks=(), hidden=hidden)
-    with writing(location) as store:
-        contents = _contents_of(store, base)
+    with places.writing(location):
+        contents = _contents_of(location, base)
         known = contents.rows.columns.ids
         if not all(name in known for name in hidden):
             raise MemoryStoreError(
@@ -125,41 +105,46 @@ def hide(
                 f"The memory of {base.env} at {location} would be left without any tuple.",
                 "Keep some.",
             )
-        return _commit(store, replace(contents, generation=changed), base)
+        return _commit(location, replace(contents, generation=changed), base)
 
 
-def _contents_of(store: Store, base: Generation) -> Contents:
-    """Return the contents of `base`; raise MemoryStoreError if it was replaced."""
-    if base not in store.generations(base.env):
-        raise _changed(store, base)
-    return stored(store, base.env, base.number)
+def show(location: str, env: str, tuples: Collection[str]) -> Generation:
+    """Add a generation that recalls hidden tuples again.
 
-
-def _commit(
-    store: Store, contents: Contents, base: Generation, write: Callable[[], None] = lambda: None
-) -> Generation:
-    """Make `contents` the generation after `base` unless it is there already.
-
-    write: writes its new tuples and batches.
+    Returns the newest generation. Raises MemoryStoreError if there is none.
     """
+    with places.writing(location):
+        contents = places.load(location, env)
+        base = contents.generation
+        hidden = tuple(name for name in base.hidden if name not in tuples)
+        changed = replace(base, origin="added", settings={}, tasks=(), hidden=hidden)
+        return _commit(location, replace(contents, generation=changed), base)
+
+
+def _contents_of(location: str, base: Generation) -> Contents:
+    """Return the contents of `base`; raise MemoryStoreError if it was replaced."""
+    if base not in places.generations(location, base.env):
+        raise _changed(location, base)
+    return places.load(location, base.env, base.number)
+
+
+def _commit(location: str, contents: Contents, base: Generation) -> Generation:
+    """Make `contents` the generation after `base` unless it is there already."""
     digest = contents.rows.columns.digest(contents.generation, contents.batches)
     generation = replace(contents.generation, number=base.number + 1, digest=digest)
-    present = store.generations(base.env)
+    present = places.generations(location, base.env)
     if generation in present:
         return generation
     if present[-1] != base:
-        raise _changed(store, base)
-    store.drop_after(base.env, base.number)  # the remains of an interrupted call
-    write()
-    store.commit(generation)
-    snapshot.write(store.location, replace(contents, generation=generation, kinds=None))
+        raise _changed(location, base)
+    places.commit(location, replace(contents, generation=generation, kinds=None), present)
     return generation
 
 
-def _changed(store: Store, base: Generation) -> MemoryStoreError:
-    newest = [one.number for one in store.generations(base.env)][-1:]
+def _changed(location: str, base: Generation) -> MemoryStoreError:
+    newest = [one.number for one in places.generations(location, base.env)][-1:]
     return MemoryStoreError(
-        f"The memory of {base.env} at {store.location} has changed: its newest generation is "
+        f"The memory of {base.env} at {location} has changed: its newest generation is "
         f"{newest[0] if newest else 'gone'}, not {base.number}.",
         f"Use the newest, or go back with `ldm memory rollback {base.number}`.",
     )
@@ -171,27 +156,29 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
     The same call with a higher number brings these back, until something else is written to the
     memory.
 
-    location: a directory or the http(s) address of a Chroma server.
+    location: a directory.
 
     Returns the generations that were there before, oldest first.
     Raises MemoryStoreError if there is no memory or no such generation, or it is damaged.
     """
-    with writing(location) as store:
-        present = store.generations(env)
-        known = {one.number for one in (*present, *store.withdrawn(env))}
-        if number not in known:
+    places.refuse_server(location, "keeps only the newest generation of a tuple")
+    with record.writing(location):
+        folder = record.folder_of(location, env)
+        known = record.manifest(folder)
+        if known is None:
+            raise record.missing(location, env)
+        pointer, listed = known
+        numbers = [one.number for one in listed.generations]
+        if number not in numbers:
             raise MemoryStoreError(
                 f"The memory of {env} at {location} has no generation {number}.",
-                f"It has {', '.join(map(str, sorted(known))) or 'none'}.",
+                f"It has {', '.join(map(str, numbers))}.",
             )
-        store.restore(env, number)
-        try:
-            contents = stored(store, env, number)
-        except MemoryStoreError:
-            store.withdraw_after(env, present[-1].number)
-            raise
-        store.withdraw_after(env, number)
-        snapshot.write(location, contents)
+        present = record.visible_of(pointer, listed)
+        record.read(folder / pointer.folder, listed)  # raises where it is damaged
+        record.point(folder, replace(pointer, generation=number))
+        contents = record.load(location, env)
+        chroma.publish_beside(location, contents, listed.generations[: number + 1])
         return present
 
 

@@ -8,6 +8,7 @@ an episode's length.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,12 +20,12 @@ from numpy.typing import NDArray
 
 from ldm import records
 from ldm.memory.index import BatchIndex, Generation
-from ldm.types import Outcome, stable_hash
+from ldm.types import Labels, Outcome, stable_hash
 
-#: Columns that hold numbers of texts. outcome: as JSON, "" if none was recorded.
+#: Columns that hold numbers of texts. outcome, scope, tags: as JSON, "" if empty.
 TEXTS = (
     *("goal", "observation", "action", "assessment", "summary", "kind", "split", "task_id"),
-    *("source", "trajectory_id", "origin", "batch", "outcome"),
+    *("source", "trajectory_id", "origin", "batch", "outcome", "scope", "tags"),
 )
 #: The other columns. past: a node of the pasts, or NO_PAST. id: `StateActionTuple.id`.
 NUMBERS: Mapping[str, type[np.generic]] = {
@@ -36,11 +37,12 @@ NUMBERS: Mapping[str, type[np.generic]] = {
     "goal_type": np.int32,
     "observation_type": np.int32,
     "reach": np.float64,
+    "time": np.float64,
     "id": np.uint64,
 }
 NO_PAST = -1
 #: The columns that a digest covers, beside ids and pasts.
-DIGESTED = (*TEXTS, "step", "generation", "goal_type", "observation_type", "reach")
+DIGESTED = (*TEXTS[:-2], "step", "generation", "goal_type", "observation_type", "reach")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,19 +111,23 @@ class Columns:
 
         It covers everything that decisions and gates use: all fields of the tuples, the batches
         with the names of their types, and the embedder, tasks and hidden tuples of generation `of`.
-        Vectors are identified by hashes of their own.
+        Time, scope and tags are covered if any tuple has one. Vectors are not.
         """
         texts, pasts = list(self.texts), self._past_hashes()
         fields = [
             [texts[i] for i in self[name].tolist()] if name in TEXTS else self[name].tolist()
             for name in DIGESTED
         ]
-        tuples = [
+        tuples: list[tuple[object, ...]] = [
             (id_of(number), "" if past == NO_PAST else pasts[past], *values)
             for number, past, *values in zip(
                 self["id"].tolist(), self["past"].tolist(), *fields, strict=True
             )
         ]
+        optional = [[texts[i] for i in self[name].tolist()] for name in ("scope", "tags")]
+        if self["time"].any() or any(any(column) for column in optional):
+            more = zip(self["time"].tolist(), *optional, strict=True)
+            tuples = [(*one, *rest) for one, rest in zip(tuples, more, strict=True)]
         indices = sorted(records.dumps(batch) for batch in batches)
         stated = [of.embedder, sorted(of.tasks), sorted(of.hidden)] if of else []
         return stable_hash(sorted(tuples), indices, stated, length=32)
@@ -220,6 +226,17 @@ class Vectors:
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
         parts = self.numbered(self.goals[rows]), self.numbered(self.observations[rows])
         return np.concatenate(parts, axis=-1)
+
+
+def labels_text(labels: Labels) -> str:
+    """Return scope or tags as they are stored: a JSON object, or "" if empty."""
+    return json.dumps(dict(labels), ensure_ascii=False, separators=(",", ":")) if labels else ""
+
+
+@lru_cache(maxsize=10_000)
+def labels_of(text: str) -> Labels:
+    """Return the scope or tags that a stored text stands for."""
+    return tuple(sorted(json.loads(text).items())) if text else ()
 
 
 @lru_cache(maxsize=10_000)

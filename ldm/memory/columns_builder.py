@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, Vectors, outcome_text
+from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, Vectors, labels_text, outcome_text
 from ldm.memory.index import IndexedTuple
 from ldm.types import Past, tuple_id
 
@@ -133,6 +133,8 @@ def texts_of(row: IndexedTuple) -> dict[str, str]:
         "origin": t.origin,
         "batch": row.batch,
         "outcome": "" if t.outcome is None else outcome_text(t.outcome),
+        "scope": labels_text(t.scope),
+        "tags": labels_text(t.tags),
     }
 
 
@@ -144,4 +146,5 @@ def numbers_of(row: IndexedTuple) -> dict[str, int | float]:
         "goal_type": row.goal_type,
         "observation_type": row.observation_type,
         "reach": row.reach,
+        "time": row.tuple.time,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,13 @@ class Contents:
         columns, of_rows = builder.collected()
         together = tuple(sorted([*self.batches, *batches], key=lambda batch: batch.id))
         return Contents(self.generation, together, Rows(columns), of_rows)
+
+    def rebuilt(self) -> Contents:
+        """Return equal contents that refer to no other file, text or vector than they use."""
+        builder = ColumnsBuilder(self.generation.env, self.vectors.dimension)
+        builder.add_rows(self.rows, (self.vectors[i] for i in range(len(self.rows))))
+        columns, vectors = builder.collected()
+        return replace(self, rows=Rows(columns), vectors=vectors)
 
     def at(self, generation: Generation) -> Contents:
         """Return the contents as of an earlier generation."""

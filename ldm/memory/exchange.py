@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ldm import records
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.opening import known_generations, load
+from ldm.memory.places import known_generations, load
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,9 @@ def tuples_of(
             origin=trajectory.origin,
             generation=generation,
             outcome=Outcome(trajectory.score, values[number], advantage),
+            time=trajectory.time,
+            scope=trajectory.scope,
+            tags=trajectory.tags,
         )
         for number, ((observation, step), notes) in enumerate(
             zip(moves, notes_by_step, strict=True)

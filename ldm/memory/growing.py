@@ -1,129 +1,172 @@
-"""A memory that grows one episode at a time.
+"""A memory that an agent adds to and recalls from while it works.
 
-Additions go to a log (`ldm.memory.additions`) and are recalled at once, beside the newest
-generation. When those of one kind fill a batch, a background thread forms it into the next
-generation. So n additions make about n / B batches and generations, and existing generations are
-never changed or removed.
+Every step is in the log of episodes (`ldm.memory.log`) when `step` returns, and a finished episode
+is recalled at once, beside the newest generation. When a batch of episodes has been finished, a
+process of its own forms them into the next generation (`ldm.memory.folding`). What is recalled does
+not depend on that: recalls are the most similar tuples of both, compared exactly.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import subprocess
+import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+import ldm
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import Memory, additions, snapshot
-from ldm.memory.additions import Addition, Feedback
-from ldm.memory.addresses import is_server
-from ldm.memory.building import build
-from ldm.memory.chroma import store_errors
-from ldm.memory.directory import DATABASE, check_free
-from ldm.memory.formation import FormationOptions, texts_of
+from ldm.memory import Memory, changes, record
+from ldm.memory.evidence import NEIGHBOURS, Trial, weighed
+from ldm.memory.filters import Filter, Outcomes, Where
+from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation
-from ldm.memory.known_vectors import KnownVectors
-from ldm.memory.opening import known_generations, load
-from ldm.memory.pending import extended, vectors_of
-from ldm.memory.recalls import Recalls, Worth
-from ldm.memory.recording import Recording
+from ldm.memory.log import (
+    MAX_TEXT,
+    Add,
+    Begin,
+    Correct,
+    EpisodeLog,
+    Event,
+    Finish,
+    Place,
+    Rate,
+    StepTaken,
+    episodes_of,
+    key_of,
+    rescored,
+    task_id,
+)
+from ldm.memory.pending import Pending, Texts, texts_of
+from ldm.memory.places import refuse_server
+from ldm.memory.purging import purge as purge_tuples
+from ldm.memory.purging import rewrite_outcomes
+from ldm.memory.recalls import Recalls
+from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.reason.offline import OfflineReasoner
-from ldm.types import Origin, Recall, Trajectory
+from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
-#: Trajectories in a batch unless the memory records another number (LDM²).
+#: Episodes that make a batch unless the memory records another number (LDM²).
 BATCH_SIZE = 50
-#: (inode, modification time) of a file, which differ after it is replaced.
-_Stamp = tuple[int, int]
+FEEDBACK = "feedback.log"
+#: Seconds without an answer after which `fold` and `close` give up waiting for the other process.
+PATIENCE = 3_600.0
+
+_numbers = count()
+_open = weakref.WeakSet["GrowingMemory"]()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _View:
-    """The searchable state: the newest generation and the pending additions.
+    """What is searched: the newest generation and the pending episodes.
 
-    base: the newest generation. pending: the additions in no generation, in order. added: a memory
-    of these. known: ids of the trajectories of both. catalog, log: the states of the files that
-    this was read from.
+    known: ids of the trajectories of both. running: the events of episodes that are not finished.
+    place: how far the log was read. pointer, log: the states of the files that this was read from.
     """
 
     base: Memory | None
-    added: Memory | None
-    known: frozenset[str]
-    pending: tuple[Addition, ...] = ()
-    catalog: _Stamp = (0, 0)
-    log: additions.State = (0, 0)
-
-    @classmethod
-    def of(cls, base: Memory | None) -> _View:
-        """Return the view of a generation, without additions."""
-        batches = base.batches if base else ()
-        return cls(base, None, frozenset(name for b in batches for name in b.trajectories))
+    pending: Pending
+    known: set[str]
+    running: dict[str, list[Event]]
+    place: Place
+    pointer: tuple[int, ...]
+    log: tuple[int, ...]
 
 
 class GrowingMemory:
     """A memory that an agent adds to and recalls from, safe across threads and processes.
 
-    `len(memory)` is the number of its tuples, pending additions included.
+    `len(memory)` is the number of its distinct tuples, pending episodes included.
     """
 
-    def __init__(self, location: str, env: str, embedder: Embedder, batch_size: int) -> None:
+    def __init__(
+        self,
+        location: str,
+        env: str,
+        embedder: Embedder,
+        batch_size: int,
+        half_life: float = 0.0,
+        condense: Callable[[str], str] | None = None,
+    ) -> None:
         """Read the memory; callers use `open` instead."""
-        self.location = location
+        self.location = str(Path(location).absolute())
         self.env = env
         self.batch_size = batch_size
+        self.half_life = half_life
         self._embedder = embedder
+        self._condense = condense
         self._reasoner = OfflineReasoner(embedder)
-        self._log = additions.additions(location, env)
-        self._feedback = additions.feedback(location, env)
-        self._worth, self._counted = dict[str, Worth](), (0, 0)
+        self._folder = record.folder_of(self.location, env)
+        self._log = EpisodeLog(self._folder, embedder.name)
+        self._feedback = EpisodeLog(self._folder, embedder.name, FEEDBACK)
+        self._rated: dict[str, list[Trial]] = {}
+        self._rated_until: tuple[tuple[int, ...], Place] = ((), Place())
         self._lock = threading.RLock()
-        self._folding = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._failure: Exception | None = None
-        self._forming = False
-        self._ready: _View | None = None
+        self._folding: subprocess.Popen[str] | None = None
         self._view = self._read(None)
+        _open.add(self)
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - one parameter a decision of the caller
         cls,
-        location: str,
+        location: str | os.PathLike[str],
         env: str,
         *,
         embedder: Embedder | None = None,
         create: bool = False,
         batch_size: int = 0,
+        half_life: float = 0.0,
+        condense: Callable[[str], str] | None = None,
     ) -> GrowingMemory:
         """Open a memory to add to it.
 
-        location, env, embedder, create: as in `Memory.open`, but the location is a directory, and
-            `env` may be any name.
-        batch_size: the number of additions of a kind that make a batch; 0 for the memory's own, or
-            50.
+        location: a directory. env: any name, such as "support".
+        embedder: the one that the memory was built with; None loads it by its recorded name.
+        create: whether to begin a memory that does not exist.
+        batch_size: the number of episodes that make a batch; 0 for the memory's own, or 50.
+        half_life: seconds after which an outcome counts half; 0 for never.
+        condense: summarises a text before it is embedded; the text itself is kept.
 
         Raises MemoryStoreError if there is no memory and `create` is False, it is damaged or has
-        another embedder, or it is on a server, because additions are files.
+        another embedder, or it is on a server.
         """
-        if is_server(location):
+        place = os.fspath(location)
+        refuse_server(place, "takes whole generations and no single episodes")
+        folder = record.folder_of(place, env)
+        exists = os.path.lexists(folder)
+        if not create:
+            record.check_memory(place)
+            if not exists:
+                raise record.missing(place, env)
+        elif Path(place).exists() and any(Path(place).iterdir()):
+            record.check_memory(place)
+        else:
+            with record.writing(place):
+                pass
+        present = record.generations(place, env) if exists else ()
+        name = present[-1].embedder if present else EpisodeLog(folder).embedder()
+        if embedder is not None and name not in ("", embedder.name):
             raise MemoryStoreError(
-                f"{location} is a server, which does not take single episodes.",
-                "Name a directory, or add many trajectories at a time with ldm.build_memory.",
+                f"The memory of {env} was built with the embedder {name!r}, not {embedder.name!r}.",
+                "Open the memory with that embedder.",
             )
-        _check_place(location)
-        newest = _generations(location, env)[-1:]
-        # The additions are read for their embedder only if there is no generation.
-        added = [] if newest else additions.additions(location, env).read()[0]
-        if not (newest or added or create):
-            raise MemoryStoreError(
-                f"{location} holds no memory of {env}.",
-                "Create one with create=True, or check the path.",
-            )
-        names = [*(one.embedder for one in newest), *(one.embedder for one in added)]
-        recorded = newest[0].settings.get("batch_size", "") if newest else ""
+        recorded = present[-1].settings.get("batch_size", "") if present else ""
         size = batch_size or (int(recorded) if recorded.isdecimal() else 0) or BATCH_SIZE
-        return cls(location, env, embedder or load_embedder(next(iter(names), None)), size)
+        model = embedder or load_embedder(name or None)
+        return cls(place, env, model, size, half_life, condense)
 
     def __enter__(self) -> GrowingMemory:
         return self
@@ -133,292 +176,568 @@ class GrowingMemory:
 
     def __len__(self) -> int:
         view = self._current()
-        return sum(len(part) for part in (view.base, view.added) if part)
+        distinct = view.pending.distinct
+        if view.base is not None:
+            rows = view.base.rows
+            visible = view.base.visible
+            distinct |= {
+                (*texts_of(one.tuple), one.tuple.history.past)
+                for one in (rows[i] for i in np.flatnonzero(visible).tolist())
+            }
+        return len(distinct)
 
     @property
     def pending(self) -> int:
-        """The number of added trajectories that are in no generation yet."""
-        return len(self._current().pending)
+        """The number of finished episodes that are in no generation yet."""
+        return len(self._current().pending.trajectories)
 
     @property
     def newest(self) -> Memory | None:
-        """The newest generation, without pending additions."""
+        """The newest generation, without pending episodes."""
         return self._current().base
 
+    def begin(
+        self,
+        goal: Content,
+        kind: str = "",
+        *,
+        source: str = "",
+        origin: Origin = "agent",
+        scope: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> Recording:
+        """Begin an episode, which is on the disk when this returns.
+
+        kind: of the task; batches are formed by kind. source: what an evaluation must not share
+            with the memory; "" for the episode itself. origin: of the actions.
+        scope: whom the episode belongs to, such as {"tenant": "a"}. tags: anything to filter by.
+
+        Raises TypeError or ValueError for a text that cannot be kept, MemoryStoreError if the log
+        cannot be written.
+        """
+        name = stable_hash(time.time_ns(), os.getpid(), next(_numbers))
+        first = Begin(
+            *(name, self.env, plain_text("goal", goal), plain_text("kind", kind)),
+            *(plain_text("source", source), origin, time.time()),
+            *(labels("scope", scope), labels("tags", tags)),
+        )
+        self._append([first])
+        return Recording(self, first, [])
+
+    def resume(self, episode: str) -> Recording:
+        """Continue an episode that was not finished, from any process.
+
+        Raises MemoryStoreError if there is no such episode.
+        """
+        parts = self._current().running.get(episode)
+        if parts is None:
+            raise MemoryStoreError(
+                f"The memory of {self.env} at {self.location} has no unfinished episode"
+                f" {episode!r}.",
+                f"Unfinished are: {', '.join(self.unfinished) or 'none'}.",
+            )
+        [first] = [one for one in parts if isinstance(one, Begin)]
+        return Recording(self, first, [one for one in parts if isinstance(one, StepTaken)])
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """The ids of episodes that were begun and not finished; they are not recalled."""
+        return tuple(self._current().running)
+
+    @contextmanager
+    def record(self, goal: Content, kind: str = "", **more: Any) -> Iterator[Recording]:
+        """Record an episode: `with memory.record(goal) as episode: episode.step(…)`.
+
+        It is finished when the block ends, unless with an exception: an error of the program says
+        nothing about the actions. A failed episode ends with `finish(score=0)`.
+
+        kind, more: as in `begin`.
+
+        Raises LdmError if the episode has neither a score nor rewards.
+        """
+        episode = self.begin(goal, kind, **more)
+        yield episode
+        if episode.steps and not episode.finished:
+            episode.finish()
+
     def add(self, trajectory: Trajectory) -> bool:
-        """Add a trajectory durably; it is recalled at once.
+        """Add a whole trajectory durably; it is recalled at once.
 
         A score of 0 or less is a failure: its tuples are warnings against their actions.
 
-        Returns False if the memory holds it already.
-        Raises ValueError if it is of another environment or holds no action, MemoryStoreError if it
-        cannot be written, and any error of a batch that was formed since the last call.
+        Returns False if the memory recalls it already.
+        Raises ValueError if it is of another environment, holds no action or a text that is too
+        long, MemoryStoreError if it cannot be written.
         """
         if trajectory.task.env != self.env:
             raise ValueError(f"the trajectory is of {trajectory.task.env}, not of {self.env}")
         if not any(step.action for step in trajectory.steps):
             raise ValueError("the trajectory holds no action")
-        if trajectory.id in self._current().known:
-            return False
-        vectors = self._embedder.embed(texts_of([trajectory]))
-        with self._lock:
-            if trajectory.id in self._current().known:
+        for text in (trajectory.task.goal, trajectory.opening, *_texts(trajectory)):
+            if len(text) > MAX_TEXT:
+                raise ValueError(f"a text has more than {MAX_TEXT:,} characters")
+        view = self._current()
+        if trajectory.id in view.known:
+            base = view.base
+            rows = base.rows if base else None
+            if base is None or rows is None:
                 return False
-            _check_place(self.location)
-            self._log.append(Addition.of(trajectory, self._embedder.name, vectors))
-            self._current()
-        self._fold_when_full()
+            named = rows.columns.named((), (trajectory.id,))
+            if (named & base.visible).any() or not named.any():
+                return False
+            ids = [rows[i].tuple.id for i in np.flatnonzero(named).tolist()]
+            changes.show(self.location, self.env, ids)
+            return True
+        self._append([Add(trajectory, time.time())], texts_of_trajectories([trajectory]))
         return True
 
-    @contextmanager
-    def record(
-        self, goal: str, kind: str = "", *, source: str = "", origin: Origin = "agent"
-    ) -> Iterator[Recording]:
-        """Record an episode: `with memory.record(goal) as episode: episode.step(…)`.
+    def recall(  # noqa: PLR0913 - one parameter a decision of the caller
+        self,
+        goal: Content,
+        observation: Content,
+        history: Sequence[tuple[Content, Content]] = (),
+        k: int = 5,
+        *,
+        where: Where | None = None,
+        kind: str | None = None,
+        min_similarity: float | None = None,
+        outcomes: Outcomes = "any",
+        utility: bool = True,
+    ) -> Recalls:
+        """Recall the `k` distinct tuples most similar to a goal and an observation.
 
-        It is added when the block ends, unless with an exception: an error of the program says
-        nothing about the actions. A failed episode ends with `finish(score=0)`.
+        history: earlier (observation, action) pairs of the episode; they break ties.
+        where: conditions on scope, tags, "source", "origin" and "episode".
+        kind: only tuples of this kind; None for all.
+        min_similarity: the least mean cosine of goal and observation, in [-1, 1].
+        outcomes: "any", or only tuples of "success" or of "failure".
+        utility: whether those of the recalls that newer evidence contradicts come last.
 
-        kind: of the task; additions are divided into batches by kind. source: what an evaluation
-            must not share with the memory; "" for the task itself. origin: of the actions.
-
-        Raises what `add` raises, and LdmError if the episode has neither a score nor rewards.
+        Returns at most `k` recalls with their evidence, the most similar first. Raises ValueError if `k` is below 1.
         """
-        episode = Recording(self.env, goal, kind, source, origin)
-        yield episode
-        if (trajectory := episode.trajectory()) is not None:
-            self.add(trajectory)
-
-    def recall(self, goal: str, observation: str, k: int = 5) -> Recalls:
-        """Recall the `k` tuples most similar to a goal and an observation, failures included.
-
-        Returns at most `k` recalls, the most similar first.
-        """
+        if k < 1:
+            raise ValueError(f"k must be 1 or more (got {k})")
+        texts = [plain_text("goal", goal), plain_text("observation", observation)]
+        to_goal, to_observation = self._embedder.embed([self._condensed(one) for one in texts])
         view = self._current()
-        self._count()
-        candidates = [
-            recall
-            for part in (view.added, view.base)
-            if part is not None
-            for recall in part.retrieve(goal, observation, k)
-        ]
-        recalls = tuple(_best(candidates, k))
-        worth = {one.id: self._worth[one.id] for one in recalls if one.id in self._worth}
-        return Recalls(goal, observation, recalls, worth)
+        self._rate()
+        accepted = Filter.of(where, kind, outcomes)
+        found = view.pending.nearest(to_goal, to_observation, max(k, NEIGHBOURS), accepted)
+        nearest = [(similar, one.id, view.pending.recall(one, similar)) for similar, one in found]
+        if view.base is not None:
+            of_base = view.base.nearest(to_goal, to_observation, max(k, NEIGHBOURS), accepted)
+            nearest += [(one.similarity, one.id, one) for one in of_base]
+        nearest.sort(key=lambda entry: (-entry[0], _differs(entry[2].tuple, history), entry[1]))
+        distinct: dict[Texts, Recall] = {}
+        for _, _, one in nearest:
+            distinct.setdefault(texts_of(one.tuple), one)
+        least = -2.0 if min_similarity is None else min_similarity
+        chosen = [one for one in distinct.values() if one.similarity >= least][:k]
+        recalls = self._weighed(view, chosen, distinct, accepted)
+        if utility:
+            recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
+        return Recalls(texts[0], texts[1], tuple(recalls))
 
-    def feedback(self, recalls: Iterable[Recall], reward: float) -> None:
-        """Record the reward of an action that was based on recalls; prompts show the mean.
+    async def arecall(self, goal: Content, observation: Content, **more: Any) -> Recalls:
+        """Recall in a thread of its own; as `recall`."""
+        return await asyncio.to_thread(self.recall, goal, observation, **more)
 
-        recalls: the result of `recall`, or those of it that were followed.
-        reward: in [-1, 1].
+    def feedback(self, of: str | Iterable[Recall], reward: float) -> None:
+        """Add the reward of what was based on recalls to their evidence.
+
+        of: the result of `recall` or the followed ones of it; or the id of such a result, or of an
+            episode, days later and from any process.
+        reward: in [-1, 1]; 1 counts as one success, -1 as one failure.
+
+        Raises ValueError for another reward, MemoryStoreError for an unknown id.
         """
         if not -1 <= reward <= 1:
             raise ValueError("a reward is a number from -1 to 1")
-        if ids := tuple(dict.fromkeys(one.id for one in recalls)):
+        ids = self._ids_of(of) if isinstance(of, str) else [one.id for one in of]
+        if names := tuple(dict.fromkeys(ids)):
             with self._lock:
-                _check_place(self.location)
-                self._feedback.append(Feedback(ids, float(reward)))
-                self._count()
+                self._check_place()
+                self._feedback.append([Rate(names, float(reward), time.time())])
+
+    def correct(self, episode: str, *, score: float) -> None:
+        """Replace the score of a finished episode, days later and from any process.
+
+        episode: its id, or the id of an added trajectory. score: in [0, 1].
+
+        Raises ValueError for another score, MemoryStoreError if there is no such episode.
+        """
+        if not 0 <= score <= 1:
+            raise ValueError("a score is a number from 0 to 1")
+        ids = self._ids_of(episode)
+        self._append([Correct(episode, float(score), time.time())])
+        base = self._current().base
+        if base is not None and (held := base.rows.with_ids(ids)):
+            rewrite_outcomes(self.location, self.env, [row.tuple.id for row in held], score)
+
+    def forget(
+        self, *, where: Where | None = None, episodes: Iterable[str] = (), purge: bool = False
+    ) -> int:
+        """Forget the tuples that match; return their number.
+
+        where: as in `recall`. episodes: ids of episodes or of added trajectories.
+        purge: whether to erase them from the disk as well, with their episodes in the log.
+
+        Raises ValueError if nothing is named.
+        """
+        if not where and not (names := tuple(episodes)):
+            raise ValueError("name what to forget: where=… or episodes=…")
+        accepted = Filter.of(where, None, "any") if where else None
+        named = {name for one in names for name in self._ids_of(one)} if not where else None
+        return self._forget(
+            lambda one: accepted(one) if accepted else one.id in (named or ()), purge=purge
+        )
+
+    def expire(self, before: float) -> int:
+        """Erase the episodes that ended before a time (seconds since 1970); return the tuples."""
+        return self._forget(lambda one: 0 < one.time < before, purge=True)
+
+    def _forget(self, chosen: Callable[[StateActionTuple], bool], *, purge: bool) -> int:
+        self.fold()
+        base = self._current().base
+        if base is None:
+            return 0
+        hidden = ~base.visible
+        rows = [base.rows[i] for i in range(len(base.rows)) if purge or not hidden[i]]
+        ids = [row.tuple.id for row in rows if chosen(row.tuple)]
+        if ids and purge:
+            purge_tuples(self.location, self.env, ids)
+        elif ids:
+            changes.hide(self.location, base.record, ids, settings={}, origin="forgotten")
+        return len(ids)
+
+    def export(self, path: str | os.PathLike[str], *, where: Where | None = None) -> int:
+        """Write the episodes that match to a JSONL file of trajectories; return their number.
+
+        Tuples that were formed from files are not episodes: `ldm memory export` writes them.
+        """
+        from ldm import records
+
+        events, _ = self._log.read()
+        finished, _ = episodes_of(event for _, event in events)
+        accepted = Filter.of(where, None, "any")
+        chosen = [one for one in finished.values() if accepted is None or accepted.takes(one)]
+        return records.write(Path(path), chosen)
+
+    def stats(self, *, where: Where | None = None) -> dict[str, float]:
+        """Return the numbers of episodes, tuples and outcomes that match `where`."""
+        view = self._current()
+        accepted = Filter.of(where, None, "any")
+        tuples = list(view.pending.rows)
+        if view.base is not None:
+            visible = np.flatnonzero(view.base.visible).tolist()
+            tuples += [view.base.rows[i].tuple for i in visible]
+        chosen = [one for one in tuples if accepted is None or accepted(one)]
+        scores = {one.trajectory_id: one.outcome.score for one in chosen if one.outcome}
+        return {
+            "episodes": len({one.trajectory_id for one in chosen}),
+            "tuples": len(chosen),
+            "distinct": len({texts_of(one) for one in chosen}),
+            "succeeded": sum(score >= 1 for score in scores.values()),
+            "failed": sum(score <= 0 for score in scores.values()),
+            "pending": len(view.pending.trajectories),
+            "unfinished": len(view.running),
+        }
 
     def fold(self) -> Generation | None:
-        """Form all pending additions into the next generation, which commands see.
+        """Form all finished episodes into the next generation, which commands see.
 
         Returns the newest generation, or None if there is none.
         Raises MemoryStoreError if it cannot be written, or another process is writing.
         """
         self.close()
-        with self._folding:
-            pending = self._current().pending
-            if pending:
-                self._form(pending, "kind")
+        if self._current().pending.trajectories:
+            self._start_folding(everything=True)
+            self.close()
         newest = self._current().base
         return newest.record if newest else None
 
     def close(self) -> None:
-        """Wait for a batch that is being formed; the memory stays usable."""
-        thread = self._thread
-        if thread is not None:
-            thread.join()
-        self._raise_failure()
+        """Wait for a batch that is being formed; the memory stays usable.
+
+        Raises MemoryStoreError if it could not be formed.
+        """
+        with self._lock:
+            process, self._folding = self._folding, None
+        if process is not None:
+            _, said = process.communicate(timeout=PATIENCE)
+            _check_folded(process.returncode, said)
+
+    # What `Recording` needs.
+
+    def _append(self, events: Sequence[Event], texts: Sequence[str] = ()) -> None:
+        """Append events to the log, with vectors of the texts that they complete."""
+        vectors = dict(zip(texts, self._embed(texts), strict=True)) if texts else None
+        with self._lock:
+            self._check_place()
+            self._log.append(events, vectors)
+            self._view = self._read(self._view, vectors)
+        if texts:
+            self._fold_when_full()
+
+    def _finish(self, end: Finish, parts: Sequence[Event]) -> None:
+        """Append the end of an episode whose other events are in the log."""
+        finished, _ = episodes_of([*parts, end])
+        self._append([end], texts_of_trajectories(finished.values()))
+
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._embedder.embed([self._condensed(text) for text in texts])
+
+    def _condensed(self, text: str) -> str:
+        return self._condense(text) if self._condense else text
+
+    def _check_place(self) -> None:
+        """Raise MemoryStoreError if the memory was moved away meanwhile."""
+        if not os.path.lexists(Path(self.location) / record.MARK):
+            raise MemoryStoreError(
+                f"The memory at {self.location} is gone: it was moved or removed.",
+                "Put it back, or open it at its new place.",
+            )
 
     def _current(self) -> _View:
         """Return the searchable state, updated if a file has changed."""
         view = self._view
-        if (self._catalog(view), self._log.state()) == (view.catalog, view.log):
+        if (self._pointer(), self._log.status()) == (view.pointer, view.log):
             return view
         with self._lock:
             self._view = self._read(self._view)
             return self._view
 
-    def _read(self, before: _View | None) -> _View:
+    def _pointer(self) -> tuple[int, ...]:
+        try:
+            found = (self._folder / record.POINTER).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def _read(
+        self, before: _View | None, vectors: Mapping[str, NDArray[np.float32]] | None = None
+    ) -> _View:
         """Read everything, or what has changed since `before`.
 
-        The log is read first, because additions are removed from it after their generation exists.
+        vectors: of texts of the latest episode.
         """
-        self._count()
-        log = self._log.state()
-        same_log = before is not None and before.log[0] == log[0] and before.log[1] <= log[1]
-        new, log = self._log.read(before.log[1] if before and same_log else 0)
-        if before and same_log:
-            new = [*before.pending, *new]
-        logged = {one.trajectory.id: one for one in new}
-        catalog = self._catalog(before)
-        start = before if before and before.catalog == catalog else self._newest(before)
-        if any(one.trajectory.id not in logged for one in start.pending):
-            start = _View.of(start.base)
-        fresh = [one for name, one in logged.items() if name not in start.known]
-        return replace(self._with(start, fresh), catalog=catalog, log=log)
+        pointer = self._pointer()
+        if before is None or pointer != before.pointer:
+            return self._read_generation(before, pointer)
+        status = self._log.status()
+        events, place = self._log.read(before.place)
+        if place.log != before.place.log:
+            return self._read_generation(before, pointer)
+        self._take(before, [event for _, event in events], vectors)
+        before.place, before.log = place, status
+        return before
 
-    def _with(self, view: _View, fresh: Sequence[Addition]) -> _View:
-        """Return a view with more additions."""
-        if not fresh:
-            return view
-        self._check(fresh)
-        number = view.base.generation + 1 if view.base else 0
-        return replace(
-            view,
-            added=extended(view.added, number, fresh, self._reasoner, self._embedder),
-            known=view.known.union(one.trajectory.id for one in fresh),
-            pending=(*view.pending, *fresh),
-        )
+    def _read_generation(self, before: _View | None, pointer: tuple[int, ...]) -> _View:
+        """Read the newest generation, and the log from there on."""
+        known = record.manifest(self._folder) if pointer else None
+        base = before.base if before else None
+        if known is None:
+            base = None
+        elif base is None or base.record != record.visible_of(*known)[-1]:
+            base = Memory(record.load(self.location, self.env), self._embedder)
+        batches = base.batches if base else ()
+        names = {name for batch in batches for name in batch.trajectories}
+        number = base.generation + 1 if base else 0
+        status = self._log.status()
+        start = Place(*known[1].log) if known else Place()
+        events, place = self._log.read(start)
+        pending = Pending(self._reasoner, self._embedder.dimension, number)
+        view = _View(base, pending, names, {}, place, pointer, status)
+        self._take(view, [event for _, event in events])
+        return view
 
-    def _check(self, fresh: Sequence[Addition]) -> None:
-        """Raise MemoryStoreError if additions do not belong to this memory."""
-        for one in fresh:
-            if one.embedder != self._embedder.name:
-                raise MemoryStoreError(
-                    f"{self._log.path} holds additions with the embedder {one.embedder!r}, not"
-                    f" with {self._embedder.name!r}.",
-                    "Open the memory with that embedder.",
-                )
-            problem = "is of another environment" if one.trajectory.task.env != self.env else ""
-            try:
-                widths = {len(vector) for vector in one.by_text().values()}
-                if widths != {self._embedder.dimension}:
-                    problem = "has vectors of another dimension"
-            except ValueError as error:
-                problem = f"is damaged: {error}"
-            if problem:
-                raise MemoryStoreError(
-                    f"In {self._log.path} the trajectory {one.trajectory.id} {problem}.",
-                    "Remove its line.",
-                )
+    def _take(
+        self,
+        view: _View,
+        events: Sequence[Event],
+        vectors: Mapping[str, NDArray[np.float32]] | None = None,
+    ) -> None:
+        """Add what events tell to a view."""
+        known = dict(vectors or {})
+        running = [event for parts in view.running.values() for event in parts]
+        if any(isinstance(event, Correct) for event in events):
+            self._correct(view, events)
+        finished, view.running = episodes_of([*running, *events])
+        new = {name: one for name, one in finished.items() if one.id not in view.known}
+        if missing := [text for text in texts_of_trajectories(new.values()) if text not in known]:
+            known |= self._vectors_of(missing)
+        for name, trajectory in new.items():
+            view.pending.add(name, trajectory, known)
+            view.known.add(trajectory.id)
 
-    def _newest(self, before: _View | None) -> _View:
-        """Return a view of the newest generation, if possible the one that `_form` prepared."""
-        present = _generations(self.location, self.env)
-        if not present:
-            return _View.of(None)
-        ready, self._ready = self._ready, None
-        for known in (ready, before):
-            if known and known.base and known.base.record == present[-1]:
-                return known
-        return _View.of(Memory(load(self.location, self.env), self._embedder))
+    def _vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of texts, stored ones or new ones."""
+        stored = self._log.vectors(self._embedder.dimension) if len(texts) > 1 else {}
+        known = {text: stored[key_of(text)] for text in texts if key_of(text) in stored}
+        if new := [text for text in texts if text not in known]:
+            computed = dict(zip(new, self._embed(new), strict=True))
+            if os.access(self._folder, os.W_OK):
+                self._log.add_vectors(computed)
+            known |= computed
+        return known
 
-    def _catalog(self, view: _View | None) -> _Stamp:
-        """Return the state of the catalog; while a batch is being formed, the one in `view`."""
-        if view and self._forming:
-            return view.catalog
-        try:
-            status = (snapshot.folder_of(self.location) / snapshot.CATALOG).stat()
-        except OSError:
-            return 0, 0
-        return status.st_ino, status.st_mtime_ns
+    def _correct(self, view: _View, events: Sequence[Event]) -> None:
+        """Rebuild the pending episodes with corrected scores."""
+        scores = {one.episode: one.score for one in events if isinstance(one, Correct)}
+        old = view.pending
+        if not scores.keys() & old.trajectories.keys():
+            return
+        pending = Pending(self._reasoner, self._embedder.dimension, old.generation)
+        known = self._vectors_of(texts_of_trajectories(old.trajectories.values()))
+        for name, one in old.trajectories.items():
+            pending.add(name, rescored(one, scores[name]) if name in scores else one, known)
+        view.pending = pending
 
-    def _fold_when_full(self) -> None:
-        """Start a thread that forms full batches unless one is running."""
-        self._raise_failure()
-        with self._lock:
-            if self._thread is not None and self._thread.is_alive():
-                return
-            if additions.first_full(self._view.pending, self.batch_size) is None:
-                return
-            # The interpreter waits for it at exit; the next addition restarts a killed one.
-            self._thread = threading.Thread(target=self._fold_full, name="ldm-memory")
-            self._thread.start()
-
-    def _fold_full(self) -> None:
-        try:
-            with self._folding:
-                while full := additions.first_full(self._current().pending, self.batch_size):
-                    self._form(*full)
-        except MemoryLocked:
-            return  # another process is writing, perhaps this batch; the next addition retries
-        except Exception as error:  # raised by the next call
-            self._failure = error
-
-    def _form(self, full: Sequence[Addition], batching: Literal["kind", "mixed"]) -> None:
-        """Make a generation of additions and remove them from the log.
-
-        It also prepares the next view, so that no other call has to wait for it.
-        """
-        trajectories = [one.trajectory for one in full]
-        vectors = vectors_of(full)
-        self._forming = True
-        try:
-            built = build(
-                self.location,
-                trajectories,
-                KnownVectors(self._embedder, vectors),
-                OfflineReasoner,
-                options=FormationOptions(self.batch_size, batching, failures="contrast"),
-            )
-            view = _View.of(Memory(load(self.location, self.env), self._embedder))
-            if view.base is not None:
-                view.base.batches_for(trajectories[0].task.goal)
-            rest = [one for one in self._view.pending if one.trajectory.id not in view.known]
-            self._ready = self._with(view, rest)
-        finally:
-            self._forming = False
-        # Not only these: an interrupted process may have left others.
-        formed = {name for batch in built.batches for name in batch.trajectories}
-        additions.drop(self.location, self.env, formed)
-
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    def _count(self) -> None:
-        """Count the feedback that was recorded since the last call."""
-        state = self._feedback.state()
-        if state == self._counted:
+    def _rate(self) -> None:
+        """Read the feedback that was given since the last call."""
+        status = self._feedback.status()
+        if status == self._rated_until[0]:
             return
         with self._lock:
-            if state[0] != self._counted[0] or state[1] < self._counted[1]:
-                self._worth, self._counted = {}, (0, 0)
-            new, self._counted = self._feedback.read(self._counted[1])
-            for one in new:
-                for name in one.tuples:
-                    self._worth[name] = self._worth.get(name, Worth()).after(one.reward)
+            events, place = self._feedback.read(self._rated_until[1])
+            if place.log != self._rated_until[1].log:
+                self._rated = {}
+            for at, event in events:
+                if isinstance(event, Rate):
+                    trial = Trial(event.time, at, (1 + event.reward) / 2)
+                    for name in event.tuples:
+                        self._rated.setdefault(name, []).append(trial)
+            self._rated_until = status, place
+
+    def _weighed(
+        self,
+        view: _View,
+        chosen: Sequence[Recall],
+        near: Mapping[Texts, Recall],
+        accepted: Filter | None,
+    ) -> list[Recall]:
+        """Return recalls with their evidence. near: the recalls nearby, by their texts."""
+        own: dict[Texts, list[Trial]] = {}
+
+        def trials(texts: Texts) -> list[Trial]:
+            if texts not in own:
+                found = view.pending.trials(texts, accepted)
+                if view.base is not None:
+                    found += view.base.trials(texts, accepted)
+                rated = [trial for name, _ in found for trial in self._rated.get(name, ())]
+                own[texts] = [trial for _, trial in found] + rated
+            return own[texts]
+
+        actions = {one.tuple.action for one in chosen}
+        similar: dict[str, list[Trial]] = {action: [] for action in actions}
+        for texts in near:
+            if texts[2] in similar:
+                similar[texts[2]] += trials(texts)
+        now = time.time()
+        return [
+            replace(
+                one,
+                evidence=weighed(
+                    trials(texts_of(one.tuple)),
+                    similar[one.tuple.action],
+                    now=now,
+                    half_life=self.half_life,
+                ),
+            )
+            for one in chosen
+        ]
+
+    def _ids_of(self, name: str) -> list[str]:
+        """Return the ids of the tuples of a recall, an episode or an added trajectory."""
+        if name.startswith(Recalls.PREFIX):
+            return Recalls.ids_in(name)
+        view = self._current()
+        ids = [
+            one.id
+            for one in view.pending.rows
+            if one.trajectory_id == name or one.task_id == task_id(name)
+        ]
+        if view.base is not None:
+            ids += view.base.ids_of(name, task_id(name))
+        if not ids:
+            raise MemoryStoreError(
+                f"The memory of {self.env} at {self.location} has no finished episode {name!r}.",
+                "Name the `id` of an episode or of a result of `recall`.",
+            )
+        return ids
+
+    def _fold_when_full(self) -> None:
+        """Start to form a batch if enough episodes were finished, unless that is going on."""
+        with self._lock:
+            if self._folding is not None and self._folding.poll() is None:
+                return
+            done, self._folding = self._folding, None
+            full = len(self._view.pending.trajectories) >= self.batch_size
+            if full:
+                self._start_folding(everything=False)
+        if done is not None:
+            _, said = done.communicate()
+            _check_folded(done.returncode, said)
+
+    def _start_folding(self, *, everything: bool) -> None:
+        """Start the process that forms a batch; -P keeps the working directory out of its path."""
+        options = ["--dimension", str(self._embedder.dimension)]
+        options += ["--batch-size", str(self.batch_size), *(["--everything"] * everything)]
+        command = [sys.executable, "-P", "-m", "ldm.memory.folding", self.location, self.env]
+        package = str(Path(ldm.__file__).parent.parent)
+        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self._folding = subprocess.Popen(  # noqa: S603 - our own module
+            [*command, *options],
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C in the agent's terminal loses no batch
+        )
+
+    def _after_fork(self) -> None:
+        """Let a forked process use the memory: other threads' locks and processes are not its."""
+        self._lock = threading.RLock()
+        self._log.after_fork()
+        self._feedback.after_fork()
+        self._folding = None
 
 
-def _check_place(location: str) -> None:
-    """Raise MemoryStoreError if there is something other than a memory."""
-    with store_errors(location):
-        if Path(location).exists():
-            check_free(location)
+def _check_folded(status: int, said: str) -> None:
+    """Raise MemoryStoreError if folding failed."""
+    if not status:
+        return
+    lines = said.strip().splitlines() or [""]
+    try:
+        message, remedy = json.loads(lines[-1])
+    except ValueError:
+        killed = f"it was stopped by signal {-status}" if status < 0 else lines[-1][:300]
+        message = f"A batch could not be formed: {killed}."
+        remedy = "Nothing is lost: `ldm memory fold` forms it."
+    error = MemoryLocked if "nother process is writing" in message else MemoryStoreError
+    raise error(message, remedy)
 
 
-def _generations(location: str, env: str) -> tuple[Generation, ...]:
-    """Return the generations of a memory, which may have none."""
-    if not (Path(location) / DATABASE).is_file():
-        return ()
-    return known_generations(location).get(env, ())
+def _texts(trajectory: Trajectory) -> Iterator[str]:
+    for step in trajectory.steps:
+        yield step.action
+        yield step.observation
 
 
-def _best(recalls: Iterable[Recall], k: int) -> list[Recall]:
-    """Return the `k` most similar, one per text and, if there are enough, one per trajectory."""
-    ranked = sorted(recalls, key=lambda one: (-one.similarity, one.id))
-    distinct = {
-        (one.tuple.goal, one.tuple.observation, one.tuple.action): one for one in reversed(ranked)
-    }
-    texts = [one for one in ranked if distinct[_texts(one)] is one]
-    first = {one.tuple.trajectory_id: one.id for one in reversed(texts)}
-    spread = [one for one in texts if first[one.tuple.trajectory_id] == one.id]
-    others = [one for one in texts if first[one.tuple.trajectory_id] != one.id]
-    return sorted([*spread, *others][:k], key=lambda one: (-one.similarity, one.id))
+def _differs(one: StateActionTuple, history: Sequence[tuple[Content, Content]]) -> int:
+    """Return how many of the last actions of a history a tuple's past does not share."""
+    if not history:
+        return 0
+    mine = [action for _, action in one.history.past][-len(history) :]
+    theirs = [plain_text("action", action) for _, action in history]
+    same = sum(a == b for a, b in zip(reversed(mine), reversed(theirs), strict=False))
+    return max(len(mine), len(theirs)) - same
 
 
-def _texts(one: Recall) -> tuple[str, str, str]:
-    return one.tuple.goal, one.tuple.observation, one.tuple.action
+def _after_fork() -> None:
+    for memory in list(_open):
+        memory._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,66 +1,147 @@
-"""Pending additions as a small memory of their own: recalled at once, not clustered yet."""
+"""Episodes that are in no generation yet: recalled at once, compared one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.embed import Embedder
-from ldm.memory import Memory
-from ldm.memory.additions import Addition
-from ldm.memory.contents import empty
+from ldm.memory import ranking
+from ldm.memory.evidence import Trial, success_of
 from ldm.memory.formation import MIXED, FormationOptions, tuples_of
-from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
-from ldm.memory.known_vectors import KnownVectors
+from ldm.memory.index import IndexedTuple
 from ldm.reason import Reasoner
+from ldm.types import Recall, StateActionTuple, Trajectory
 
 #: The type, and a part of the name, of a batch that is not clustered yet.
 PENDING = "pending"
+#: Tuples and vectors for which there is room at first; each further time there is twice as much.
+ROOM = 256
+#: A tuple's goal, observation and action.
+Texts = tuple[str, str, str]
 
 
-def extended(
-    memory: Memory | None,
-    number: int,
-    fresh: Sequence[Addition],
-    reasoner: Reasoner,
-    embedder: Embedder,
-) -> Memory:
-    """Return the memory of pending additions with more of them, one batch per kind.
-
-    memory: the one so far. number: of the generation that they may become. fresh: at least one, all
-    with vectors of `embedder`. reasoner: writes their histories.
-    """
-    env = fresh[0].trajectory.task.env
-    generation = Generation(number, "added", env, embedder.name, embedder.dimension, 0, "", {})
-    contents = memory.contents if memory else empty(generation)
-    batches = {batch.id: batch for batch in contents.batches}
-    rows = list[IndexedTuple]()
-    options = FormationOptions(failures="contrast")
-    for one in fresh:
-        trajectory, kind = one.trajectory, one.trajectory.task.kind
-        name = f"{kind or MIXED}-{PENDING}"
-        warns = options.warns(trajectory)
-        tuples = tuples_of(trajectory, reasoner, number, warning=warns)
-        rows += [IndexedTuple(tuple_, name, 0, 0) for tuple_ in tuples]
-        types = (GoalType(PENDING, (PENDING,)),)
-        batch = batches.get(name) or BatchIndex(name, kind, number, (), types)
-        batches[name] = replace(batch, trajectories=(*batch.trajectories, trajectory.id))
-    known = KnownVectors(embedder, vectors_of(fresh))
-    more = contents.extended(rows, known.embed_rows(rows))
-    together = replace(
-        more,
-        generation=replace(generation, tuples=len(more.rows)),
-        batches=tuple(batches[name] for name in sorted(batches)),
-    )
-    return Memory(together, embedder)
+def texts_of(one: StateActionTuple) -> Texts:
+    """Return the texts by which tuples count as equal."""
+    return one.goal, one.observation, one.action
 
 
-def vectors_of(additions: Iterable[Addition]) -> dict[str, NDArray[np.float32]]:
-    """Return the vectors of additions by text; raise ValueError if they are damaged."""
-    vectors: dict[str, NDArray[np.float32]] = {}
-    for one in additions:
-        vectors.update(one.by_text())
-    return vectors
+class _Growing:
+    """An array that is appended to; a reader's view of its beginning stays as it is."""
+
+    def __init__(self, shape: tuple[int, ...], kind: type[np.generic]) -> None:
+        self._array = np.empty((ROOM, *shape), kind)
+        self.size = 0
+
+    def append(self, value: object) -> int:
+        """Append a value; return its number."""
+        if self.size == len(self._array):
+            self._array = np.concatenate([self._array, np.empty_like(self._array)])
+        self._array[self.size] = value
+        self.size += 1
+        return self.size - 1
+
+    def first(self, count: int) -> NDArray[np.generic]:
+        """Return a view of the first values."""
+        return self._array[:count]
+
+
+class Pending:
+    """The tuples of pending episodes. One thread adds at a time, while others recall."""
+
+    def __init__(self, reasoner: Reasoner, dimension: int, generation: int) -> None:
+        """Start without episodes.
+
+        reasoner: writes histories. generation: the number that they may become.
+        """
+        self.generation = generation
+        self.rows: list[StateActionTuple] = []
+        self.trajectories: dict[str, Trajectory] = {}
+        self._reasoner = reasoner
+        self._numbers: dict[str, int] = {}
+        self._vectors = _Growing((dimension,), np.float32)
+        self._goals, self._observations = _Growing((), np.int64), _Growing((), np.int64)
+        self._of_texts: dict[Texts, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._goals.first(self._goals.size))
+
+    def add(
+        self, episode: str, trajectory: Trajectory, vectors: Mapping[str, NDArray[np.float32]]
+    ) -> None:
+        """Add an episode. vectors: of its goal and observations."""
+        warns = FormationOptions(failures="contrast").warns(trajectory)
+        tuples = tuples_of(trajectory, self._reasoner, self.generation, warning=warns)
+        self.trajectories[episode] = trajectory
+        for one in tuples:
+            self._of_texts.setdefault(texts_of(one), []).append(len(self.rows))
+            self.rows.append(one)
+            self._observations.append(self._number(one.observation, vectors))
+            self._goals.append(self._number(one.goal, vectors))  # its size is that of all
+
+    def _number(self, text: str, vectors: Mapping[str, NDArray[np.float32]]) -> int:
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = self._vectors.append(vectors[text])
+        return number
+
+    def nearest(
+        self,
+        goal: NDArray[np.float32],
+        observation: NDArray[np.float32],
+        count: int,
+        accepted: Callable[[StateActionTuple], bool] | None = None,
+    ) -> list[tuple[float, StateActionTuple]]:
+        """Return (similarity, tuple) of the nearest distinct tuples, the most similar first.
+
+        goal, observation: (dimension,) unit vectors. accepted: a filter, or None for all.
+        """
+        size = self._goals.size
+        if not size:
+            return []
+        goals, observations = self._goals.first(size), self._observations.first(size)
+        distinct = self._vectors.first(self._vectors.size)
+        to_goal, to_observation = (np.vecdot(distinct, one) for one in (goal, observation))
+        similar = ranking.score(to_goal[goals], to_observation[observations])
+        if accepted is None and count < size:
+            least = np.partition(similar, size - count)[size - count]
+            chosen = np.flatnonzero(similar >= least)
+        else:
+            chosen = np.arange(size)
+        order = chosen[np.argsort(-similar[chosen], kind="stable")]
+        found: dict[Texts, tuple[float, StateActionTuple]] = {}
+        for number in order.tolist():
+            one = self.rows[number]
+            if accepted is not None and not accepted(one):
+                continue
+            found.setdefault(texts_of(one), (float(similar[number]), one))
+            if len(found) == count:
+                break
+        return list(found.values())
+
+    def trials(
+        self, texts: Texts, accepted: Callable[[StateActionTuple], bool] | None = None
+    ) -> list[tuple[str, Trial]]:
+        """Return the id and the trial of each tuple with these texts."""
+        trials = []
+        for number in self._of_texts.get(texts, ()):
+            one = self.rows[number]
+            success = success_of(one.outcome)
+            if success is not None and (accepted is None or accepted(one)):
+                trials.append((one.id, Trial(one.time, number, success)))
+        return trials
+
+    @property
+    def distinct(self) -> set[tuple[object, ...]]:
+        """What tells its distinct tuples apart: texts and past."""
+        return {(*texts_of(one), one.history.past) for one in self.rows}
+
+    def recall(self, one: StateActionTuple, similarity: float) -> Recall:
+        """Return a tuple as a recall."""
+        batch = f"{one.kind or MIXED}-{PENDING}"
+        return Recall(one, similarity, batch, PENDING, PENDING)
+
+    def indexed(self) -> Sequence[IndexedTuple]:
+        """Return the tuples in the only cell of a batch for each kind."""
+        return [IndexedTuple(one, f"{one.kind or MIXED}-{PENDING}", 0, 0) for one in self.rows]

@@ -1,147 +1,103 @@
 """Purging: removing tuples from all generations of a memory and from the disk.
 
-Deleting rows in Chroma leaves texts and vectors in its files. So a new database without the tuples
-is written beside the old one, compared with what it should hold, and renamed into its place. A
-process that is killed before that leaves the memory as it was; leftovers of one that is killed
-after it are removed when the memory is next opened or purged.
+The generation is written anew without the tuples and renamed into place, the log of episodes loses
+what they came from, and Chroma's files are made again. A process that is killed before leaves the
+memory as it was, or the command repeated completes it.
 """
 
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
-from uuid import UUID
 
 import numpy as np
 
 from ldm.errors import MemoryStoreError
-from ldm.memory import additions, snapshot
-from ldm.memory.access import locked, open_store
-from ldm.memory.addresses import is_server
-from ldm.memory.chroma import store_errors
+from ldm.memory import chroma, places, record
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
-from ldm.memory.directory import CALLS, DATABASE, check_directory
+from ldm.memory.formation import WARNING
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
-from ldm.memory.known_vectors import OnProgress
-from ldm.memory.opening import load
+from ldm.memory.log import Add, EpisodeLog, Event, Rate, task_id
+from ldm.memory.places import OnProgress
 from ldm.memory.rows import Rows
+from ldm.types import Outcome
 
-#: Folder inside a memory for the new database.
-NEW = ".purging"
-#: All of one environment: the contents of its newest generation, and all of these.
+#: The contents of an environment's newest generation, and all its generations.
 _Part = tuple[Contents, tuple[Generation, ...]]
 
 
 def purge(
-    location: str, env: str, tuples: Sequence[str], on_progress: OnProgress = lambda *_: None
+    location: str, env: str, tuples: Collection[str], on_progress: OnProgress = lambda *_: None
 ) -> None:
     """Remove tuples from all generations of a memory and from the disk.
 
-    This also removes texts, vectors, batches and types that only they used, words of type names
-    that occur nowhere else, and all recorded model calls of formation, which quote trajectories.
+    This also removes the episodes that they came from in the log, texts, vectors, batches and types
+    that only they used, words of type names that occur nowhere else, and all recorded model calls
+    of formation, which quote trajectories.
 
     tuples: ids of tuples of the newest generation.
 
     Raises MemoryStoreError if the memory would be left without any tuple, is damaged, or is on a
     server.
     """
-    if is_server(location):
-        raise MemoryStoreError(
-            f"{location} is a server, whose files cannot be rewritten.",
-            "Stop it, and name its directory with --memory.",
-        )
-    check_directory(location)
-    purged = frozenset(tuples)
-    rows = load(location, env).rows.with_ids(purged)
-    with locked(location) as place:
-        new = place / NEW
-        with store_errors(location):
-            shutil.rmtree(new, ignore_errors=True)
-        try:
-            with open_store(location) as store:
-                parts = [(store.load(name), held) for name, held in store.complete().items()]
-            parts = [
-                _without(contents, present, purged)
-                if present[-1].env == env
-                else (contents, present)
-                for contents, present in parts
-            ]
-            complete = {present[-1].env: present for _, present in parts}
-            for contents, _ in parts:
-                snapshot.write(str(new), contents)
-            snapshot.publish(str(new), complete, ())
-            _write(new, parts, on_progress)
-            with store_errors(location):
-                _replace(place, new)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-        snapshot.publish(location, complete, snapshot.stamp(place / DATABASE))
-    # An interrupted folding may have left them there.
-    additions.drop(location, env, {row.tuple.trajectory_id for row in rows})
+    places.refuse_server(location, "may keep what is removed in its files")
+    with record.writing(location) as place:
+        contents = record.load(location, env)
+        purged = frozenset(tuples)
+        rows = contents.rows.with_ids(purged)
+        present = record.generations(location, env)
+        left, generations = _without(contents, present, purged)
+        shutil.rmtree(place / record.CALLS, ignore_errors=True)
+        chroma.remove(location)  # its files keep what is deleted in them
+        trajectories = {row.tuple.trajectory_id for row in rows}
+        tasks = {row.tuple.task_id for row in rows}
+        log = EpisodeLog(record.folder_of(location, env))
+        # The log first: its identity changes, and the generation is the mark of completion.
+        log.keep(lambda event: not _is_of(event, trajectories, tasks, purged))
+        record.commit(location, left, generations, ("", 0))
+        for other in record.environments(location):
+            if record.generations(location, other):
+                held = record.load(location, other)
+                present = record.generations(location, other)
+                chroma.publish_beside(location, held, present, on_progress)
 
 
-def _write(new: Path, parts: Sequence[_Part], on_progress: OnProgress) -> None:
-    """Write the memories to the database in `new`; raise MemoryStoreError if it then differs.
-
-    What Chroma leaves uninitialised in its files is cleared when it is closed.
-    """
-    done, total = 0, sum(len(contents.rows) for contents, _ in parts)
-    for contents, present in parts:
-        with open_store(str(new)) as store:
-            for written in store.add_memory(contents, present):
-                done += written
-                on_progress("rewrite", done, total)
-        with open_store(str(new)) as store:
-            again = store.load(contents.generation.env)
-        if again.rows != contents.rows or not _same_vectors(again, contents):
-            raise MemoryStoreError(
-                f"The memory at {new.parent} could not be rewritten: the new database differs from"
-                " what was written to it.",
-                "It is unchanged. Free disk space if it is full; otherwise report this.",
-            )
-
-
-def _same_vectors(one: Contents, other: Contents) -> bool:
-    spans = one.rows.columns.batch_spans().values()
-    return all(np.array_equal(one.vectors[span], other.vectors[span]) for span in spans)
-
-
-def _replace(place: Path, new: Path) -> None:
-    """Put the new database in the place of the old one and remove the remains of that."""
-    for folder in new.iterdir():
-        if folder.is_dir() and folder.name != snapshot.SNAPSHOTS:
-            folder.rename(place / folder.name)
-    for folder in new.glob(f"{snapshot.SNAPSHOTS}/*/*"):
-        target = place / folder.relative_to(new)
-        shutil.rmtree(target, ignore_errors=True)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folder.rename(target)
-    shutil.rmtree(place / CALLS, ignore_errors=True)
-    (new / DATABASE).replace(place / DATABASE)
-    for name in leftovers(place):
-        shutil.rmtree(place / name)
+def rewrite_outcomes(location: str, env: str, tuples: Collection[str], score: float) -> None:
+    """Replace the score of tuples in all generations. score: in [0, 1]; 0 makes them warnings."""
+    with record.writing(location):
+        contents = record.load(location, env)
+        chosen = frozenset(tuples)
+        outcome = Outcome(score, score if score > 0 else WARNING)
+        rows = [
+            replace(row, tuple=replace(row.tuple, outcome=outcome))
+            if row.tuple.id in chosen
+            else row
+            for row in contents.rows
+        ]
+        builder = ColumnsBuilder(env, contents.vectors.dimension)
+        builder.add_rows(rows, (contents.vectors[i] for i in range(len(rows))))
+        columns, vectors = builder.collected()
+        changed = replace(contents, rows=Rows(columns), vectors=vectors, kinds=None)
+        digests = [
+            replace(one, digest=held.rows.columns.digest(one, held.batches))
+            for one in record.generations(location, env)
+            for held in [changed.at(one)]
+        ]
+        made = replace(changed, generation=digests[-1])
+        places.commit(location, made, digests[:-1])
 
 
-def leftovers(place: Path) -> list[str]:
-    """Return the folders in a memory's directory that are not in use, sorted."""
-    with closing(sqlite3.connect(place / DATABASE)) as database:
-        used = {row[0] for row in database.execute("SELECT id FROM segments")}
-    folders = [path.name for path in place.iterdir() if path.is_dir()]
-    return sorted(
-        name for name in folders if name == NEW or (_is_segment(name) and name not in used)
-    )
-
-
-def _is_segment(name: str) -> bool:
-    try:
-        return str(UUID(name)) == name
-    except ValueError:
-        return False
+def _is_of(
+    event: Event, trajectories: Collection[str], tasks: Collection[str], tuples: Collection[str]
+) -> bool:
+    """Return whether an event tells of purged trajectories, recorded tasks or tuples alone."""
+    if isinstance(event, Add):
+        return event.trajectory.id in trajectories
+    if isinstance(event, Rate):
+        return {*event.tuples} <= {*tuples}
+    return task_id(event.episode) in tasks
 
 
 def _without(contents: Contents, present: Sequence[Generation], purged: frozenset[str]) -> _Part:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import ClassVar, overload
 
 from ldm.prompts import one_line, plain, shortened, unlabelled
 from ldm.reason.excerpts import characters
@@ -46,6 +46,18 @@ class Recalls(Sequence[Recall]):
     observation: str
     recalls: tuple[Recall, ...] = ()
     worth: Mapping[str, Worth] = field(default_factory=dict)
+
+    PREFIX: ClassVar[str] = "recall-"
+
+    @property
+    def id(self) -> str:
+        """The id for feedback, which holds those of the tuples."""
+        return self.PREFIX + "-".join(one.id for one in self.recalls)
+
+    @classmethod
+    def ids_in(cls, name: str) -> list[str]:
+        """Return the ids of the tuples in an id for feedback."""
+        return [one for one in name.removeprefix(cls.PREFIX).split("-") if one]
 
     def __len__(self) -> int:
         return len(self.recalls)

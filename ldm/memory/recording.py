@@ -1,75 +1,133 @@
-"""Recording an episode step by step as a trajectory."""
+"""Recording an episode step by step; each step is on the disk when its call returns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
-from ldm.types import Origin, Step, Task, Trajectory, stable_hash
+from ldm.memory.log import MAX_TEXT, Begin, Event, Finish, StepTaken, episodes_of
+from ldm.memory.pending import texts_of
+from ldm.types import Labels, Recall, Trajectory, encodable
 
-#: The split of recorded tasks.
-SPLIT = "train"
+if TYPE_CHECKING:
+    from ldm.memory.growing import GrowingMemory
+
+#: Texts, and JSON values, which are kept as their JSON text.
+Content = str | dict[str, Any] | list[Any]
 
 
-@dataclass
+def plain_text(role: str, content: Content) -> str:
+    """Return content as a text that can be kept: JSON for values, no half of a character.
+
+    Raises TypeError for something else, ValueError if it is too long.
+    """
+    if isinstance(content, dict | list):
+        try:
+            content = json.dumps(content, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"the {role} is not a JSON value: {error}") from error
+    if not isinstance(content, str):
+        raise TypeError(f"the {role} must be a text, a dict or a list, not {content!r:.100}")
+    if len(content) > MAX_TEXT:
+        raise ValueError(
+            f"the {role} has {len(content):,} characters, more than {MAX_TEXT:,}: shorten it"
+        )
+    return encodable(content)
+
+
+def labels(role: str, given: Mapping[str, str] | None) -> Labels:
+    """Return scope or tags as sorted pairs; raise TypeError if they are not texts."""
+    pairs = (given or {}).items()
+    if not all(isinstance(name, str) and isinstance(value, str) for name, value in pairs):
+        raise TypeError(f"the {role} must map texts to texts, not {given!r:.100}")
+    return tuple(sorted((encodable(name), encodable(value)) for name, value in pairs))
+
+
 class Recording:
-    """An episode in progress: `step` records each action, `finish` the end."""
+    """An episode in progress: `step` records each action, `finish` the end.
 
-    env: str
-    goal: str
-    kind: str = ""
-    source: str = ""
-    origin: Origin = "agent"
-    _observations: list[str] = field(default_factory=list)
-    _actions: list[str] = field(default_factory=list)
-    _rewards: list[float | None] = field(default_factory=list)
-    _end: str = ""
-    _score: float | None = None
+    id: names the episode for `resume`, `feedback`, `correct` and `forget`.
+    """
 
-    def step(self, observation: str, action: str, reward: float | None = None) -> None:
-        """Record an observation, the action that followed it, and its reward.
+    def __init__(self, memory: GrowingMemory, first: Begin, steps: list[StepTaken]) -> None:
+        """Take what the log holds of the episode; `GrowingMemory.begin` makes it."""
+        self.id = first.episode
+        self.goal = first.goal
+        self.steps = steps
+        self._memory = memory
+        self._first = first
+        self._end: Finish | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether its end is recorded."""
+        return self._end is not None
+
+    def step(
+        self,
+        observation: Content,
+        action: Content,
+        reward: float | None = None,
+        followed: Recall | None = None,
+    ) -> None:
+        """Record an observation and the action that followed it, durably.
 
         reward: in [-1, 1]; the sum of rewards is the score. None if it is not known (`finish`).
+        followed: the recall that the action was based on, if any: the episode's score adds to its
+            evidence.
+
+        Raises TypeError or ValueError for what cannot be kept (the other steps stay), LdmError
+        after the end, MemoryStoreError if the log cannot be written.
         """
-        if not action.strip():
+        self._check_running()
+        seen, done = plain_text("observation", observation), plain_text("action", action)
+        if not done.strip():
             raise ValueError("the action of a step must not be empty")
         if reward is not None and not -1 <= reward <= 1:
             raise ValueError("a reward is a number from -1 to 1")
-        self._observations.append(observation)
-        self._actions.append(action)
-        self._rewards.append(reward)
+        # A step that repeats a tuple adds to its evidence by itself.
+        based = followed is not None and texts_of(followed.tuple) != (self.goal, seen, done)
+        ids = (followed.id,) if followed is not None and based else ()
+        one = StepTaken(self.id, seen, done, reward, ids, time.time())
+        self._memory._append([one])
+        self.steps.append(one)
 
-    def finish(self, score: float | None = None, observation: str = "") -> None:
-        """Record the end of the episode.
+    def finish(self, score: float | None = None, observation: Content = "") -> None:
+        """Record the end of the episode, which is recalled from now on.
 
         score: in [0, 1], 1 for a success and 0 for a failure; None for the sum of the rewards.
         observation: the one after the last action.
+
+        Raises ValueError for another score, LdmError if there is neither a score nor a reward.
         """
+        self._check_running()
         if score is not None and not 0 <= score <= 1:
             raise ValueError("a score is a number from 0 to 1")
-        self._score = score
-        self._end = observation
-
-    def trajectory(self) -> Trajectory | None:
-        """Return the recorded trajectory, or None if there is no step.
-
-        Raises LdmError if there is neither a score nor a reward.
-        """
-        if not self._actions:
-            return None
-        rewards = [reward or 0.0 for reward in self._rewards]
-        if self._score is None and all(reward is None for reward in self._rewards):
+        rewards = [one.reward for one in self.steps]
+        if score is None and all(reward is None for reward in rewards):
             raise LdmError(
                 f"The episode {self.goal!r} ended without a score or a reward.",
                 "Give a step its reward, or call finish(score=1) for a success and"
                 " finish(score=0) for a failure.",
             )
-        score = min(1.0, max(0.0, sum(rewards))) if self._score is None else float(self._score)
-        answers = [*self._observations[1:], self._end]
-        steps = tuple(
-            Step(action, answer, reward)
-            for action, answer, reward in zip(self._actions, answers, rewards, strict=True)
-        )
-        name = stable_hash(self.goal, self.kind, self.source, score)
-        task = Task(f"recorded/{name}", self.env, SPLIT, self.goal, self.kind, self.source)
-        return Trajectory(task, self._observations[0], steps, score, score >= 1, self.origin)
+        total = round(sum(reward or 0.0 for reward in rewards), 9)
+        earned = min(1.0, max(0.0, total)) if score is None else float(score)
+        end = Finish(self.id, earned, plain_text("observation", observation), time.time())
+        self._memory._finish(end, [self._first, *self.steps])
+        self._end = end
+
+    def trajectory(self) -> Trajectory | None:
+        """Return the recorded trajectory, or None if it is not finished or has no step."""
+        if self._end is None:
+            return None
+        events: list[Event] = [self._first, *self.steps, self._end]
+        return next(iter(episodes_of(events)[0].values()), None)
+
+    def _check_running(self) -> None:
+        if self._end is not None:
+            raise LdmError(
+                f"The episode {self.goal!r} is finished.", "Begin another one with `begin`."
+            )

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, product, tee
+from itertools import chain, islice, product, tee
 from typing import Literal
 
 import numpy as np
@@ -275,6 +275,18 @@ class Retriever:
                 if len(recalls) == k:
                     return recalls
         return recalls
+
+    def nearest(
+        self, query: Query, count: int, chosen: NDArray[np.bool_]
+    ) -> Iterator[tuple[int, float]]:
+        """Yield (row, similarity) of the nearest of `chosen` rows in all batches, the best first.
+
+        chosen: a mask of the rows, of which equal texts should appear once.
+        """
+        scope = self._view(query, [*self.batches]).whole_batches
+        ranked = self._ranked(scope, query, ~chosen, own_cell=False)
+        for row, similarity, _, _ in islice(chain.from_iterable(ranked), count):
+            yield row, similarity
 
     def recall(self, row: int, similarity: float, fallback: Fallback = "") -> Recall:
         """Return row number `row` as a recall."""

@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy as np
 
-from ldm.memory.columns import NO_PAST, TEXTS, Columns, outcome_of
+from ldm.memory.columns import NO_PAST, TEXTS, Columns, labels_of, outcome_of
 from ldm.memory.index import BatchIndex, IndexedTuple
 from ldm.types import History, Outcome, Past, StateActionTuple
 
@@ -124,6 +124,9 @@ class Rows(Sequence[IndexedTuple]):
             origin=texts["origin"],  # type: ignore[arg-type]  # one of its names
             generation=int(columns["generation"][number]),
             outcome=outcome_of(outcome),
+            time=float(columns["time"][number]),
+            scope=labels_of(texts["scope"]),
+            tags=labels_of(texts["tags"]),
         )
         return IndexedTuple(
             source,

@@ -1,27 +1,25 @@
-"""Verifying a memory: whether its parts agree, and its snapshot with Chroma."""
+"""Verifying a memory: whether its files are sound and agree, and whether Chroma holds the same."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
-from ldm.memory import additions, locks, snapshot
-from ldm.memory.access import reading
+from ldm.memory import chroma, places, record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
-from ldm.memory.purging import leftovers
+from ldm.memory.log import EpisodeLog
 
 #: The minimum cosine of a new vector to the stored one; embedders differ in the last bits.
 SAME = 0.999
 #: Tolerance for the length of a unit vector.
 UNIT = 1e-3
-#: Rows compared at a time.
+#: Vectors compared at a time.
 ROWS = 10_000
 #: Texts embedded again.
 TEXTS_TRIED = 200
@@ -36,63 +34,64 @@ def verify(
 ) -> list[str]:
     """Return the problems of an environment's memory in words; an empty list if it is sound.
 
-    Every generation is read from Chroma, and its count and hash are compared with its record.
-    Vectors must have unit length, cells must exist and hold a tuple, the snapshot must equal
-    Chroma's contents, and the logs of additions must be undamaged.
+    The checksum of every file, and the count and hash of every generation are compared with their
+    record. Vectors must have unit length, cells must exist and hold a tuple, the logs must be
+    undamaged, and Chroma must hold the same tuples.
 
     embedder: the one that the memory was built with. It embeds up to `texts` distinct texts again,
         chosen by `seed`, to compare the vectors; None skips this.
 
     Raises MemoryStoreError if there is no memory or it cannot be read at all.
     """
-    problems: list[str] = []
-    with reading(location) as store:
-        complete = store.complete()
-        present = complete.get(env, ())
-        if not present:
-            raise MemoryStoreError(
-                f"{location} holds no memory of {env}.", "Make one with `ldm build-memory DATA`."
-            )
-        contents = None
-        for generation in present:
-            try:
-                contents = store.load(env, generation.number)
-            except MemoryStoreError as error:
-                problems.append(f"generation {generation.number}: {error.message}")
-                contents = None
-    if contents is not None:
-        problems += _vector_problems(contents)
-        problems += _cell_problems(contents)
-        problems += _snapshot_problems(location, present, contents)
-        if embedder is not None:
-            problems += _text_problems(contents, embedder, texts, seed)
-    if not is_server(location):
-        problems += _addition_problems(location, env)
-    if not is_server(location) and not locks.is_held(location):
-        newest = [generations[-1] for generations in complete.values()]
-        unused = [path.name for path in snapshot.outdated(location, newest)]
-        problems += [f"left over: {name}" for name in (*leftovers(Path(location)), *unused)]
+    contents = places.load(location, env)
+    present = places.generations(location, env)
+    problems = problems_of(contents, present)
+    if embedder is not None:
+        problems += _text_problems(contents, embedder, texts, seed)
+    if is_server(location):
+        return problems
+    folder = record.folder_of(location, env)
+    for name in ("episodes.log", "feedback.log"):
+        try:
+            EpisodeLog(folder, name=name).read()
+        except MemoryStoreError as error:
+            problems.append(f"log: {error.message}")
+    problems += [f"left over: {path.name}" for path in record.leftovers(folder)]
+    problems += [f"Chroma: {one}" for one in chroma.differences(location, contents, present)]
     return problems
 
 
-def _addition_problems(location: str, env: str) -> Iterator[str]:
-    """Yield the problems of the logs of additions and feedback."""
-    for log in (additions.additions(location, env), additions.feedback(location, env)):
-        try:
-            log.read()
-        except MemoryStoreError as error:
-            yield f"added: {error.message}"
+def problems_of(contents: Contents, present: Sequence[Generation]) -> list[str]:
+    """Return the problems within the contents of a memory's newest generation.
+
+    present: all its generations.
+    """
+    problems = []
+    made = {(one.env, one.embedder, one.dimension) for one in present}
+    if len(made) > 1 or present[-1] != contents.generation:
+        problems.append("its generations are not those of one memory")
+    for one in present:
+        held = contents.at(one)
+        digest = held.rows.columns.digest(one, held.batches)
+        if (len(held.rows), digest) != (one.tuples, one.digest):
+            problems.append(f"generation {one.number} does not match its record")
+    return [*problems, *_vector_problems(contents), *_cell_problems(contents)]
 
 
 def _vector_problems(contents: Contents) -> Iterator[str]:
     distinct = contents.vectors.distinct
     for start in range(0, len(distinct), ROWS):
-        lengths = np.linalg.norm(distinct[start : start + ROWS], axis=1)
+        with np.errstate(all="ignore"):
+            lengths = np.linalg.norm(distinct[start : start + ROWS], axis=1)
         if wrong := int(np.count_nonzero(~(np.abs(lengths - 1) <= UNIT))):
             yield f"{wrong} vectors are not of unit length"
 
 
 def _cell_problems(contents: Contents) -> Iterator[str]:
+    names = {batch.id for batch in contents.batches}
+    if {*contents.rows.columns.distinct("batch").values()} != names:
+        yield "its batches do not match its tuples"
+        return
     for batch in contents.batches:
         cells = {(g, o) for _, g, o in batch.cells()}
         filled = contents.rows.sizes(batch.id).keys()
@@ -102,26 +101,6 @@ def _cell_problems(contents: Contents) -> Iterator[str]:
         ):
             if wrong:
                 yield f"batch {batch.id} {words}: {sorted(wrong)}"
-
-
-def _snapshot_problems(
-    location: str, present: tuple[Generation, ...], contents: Contents
-) -> Iterator[str]:
-    """Yield the differences to the snapshot, if there is one."""
-    if not is_server(location) and locks.is_held(location):
-        return
-    mapped = snapshot.read(location, present)
-    if mapped is None:
-        return
-    generation = contents.generation
-    if mapped.rows.columns.digest(generation, mapped.batches) != generation.digest:
-        yield "the snapshot differs from Chroma in its tuples or batches"
-        return
-    for start in range(0, len(mapped.rows), ROWS):
-        part = slice(start, start + ROWS)
-        if not np.array_equal(mapped.vectors[part], contents.vectors[part]):
-            yield "the snapshot differs from Chroma in its vectors"
-            return
 
 
 def _text_problems(contents: Contents, embedder: Embedder, limit: int, seed: int) -> Iterator[str]:

@@ -141,9 +141,9 @@ def _resumable(memory: str, env: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         raise Interrupted(
-            f"Stopped before the memory of {env} at {memory} was complete; what was computed so "
-            "far is kept.",
-            "Run the same command again to go on.",
+            f"Stopped before the memory of {env} at {memory} was complete; it is unchanged, and "
+            "answers of a model and vectors are kept.",
+            "Run the same command again: it does not compute these again.",
         ) from stop
 
 
@@ -286,7 +286,7 @@ def _reasoners(
 def calls_folder(memory: str, runtime: Runtime) -> Path | None:
     """Return the default folder for the calls of a memory, or None for a server's."""
     from ldm.memory.addresses import is_server
-    from ldm.memory.directory import CALLS
+    from ldm.memory.record import CALLS
 
     if is_server(memory):
         runtime.message("The calls of a memory on a server are recorded only with --cache FOLDER.")

@@ -15,13 +15,13 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from ldm.memory.access import writing
 
 import ldm
 from ldm import diagnosis, embed, memory, registry
 from ldm.envs import ENVS, GROUP
 from ldm.envs.metadata import metadata as metadata_of_env
 from ldm.memory import build
-from ldm.memory.access import writing
 from ldm.reason.offline import OfflineReasoner
 from ldm.run import building
 from tests.cli.conftest import Run

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ldm.memory.access import open_store
 
 import ldm
 from ldm import records
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.disk import VectorFile
 from ldm.memory import build, generations, inspect, rollback, snapshot
-from ldm.memory.access import open_store
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.cli.conftest import Run

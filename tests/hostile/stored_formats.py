@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from ldm.memory.directory import additions_of
 
 from ldm import records
 from ldm.embed.disk import FILE, VectorFile
 from ldm.envs.cache import open_compiled, value_at
 from ldm.memory import generations, snapshot
-from ldm.memory.directory import additions_of
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.packs import export_pack, read_pack
 from ldm.text import Problem

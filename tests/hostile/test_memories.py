@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from ldm.memory.access import open_store
 
 from ldm.errors import LdmError, MemoryStoreError
-from ldm.memory.access import open_store
 from tests.hostile.flips import attack, small_memory
 
 

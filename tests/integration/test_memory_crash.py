@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ldm.memory.directory import DATABASE
 
 from ldm import records
 from ldm.memory import build, environments, generations, inspect
-from ldm.memory.directory import DATABASE
 from ldm.memory.packs import export_pack, import_pack
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner

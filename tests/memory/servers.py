@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from ldm.memory.access import open_store
 
 from ldm.memory import snapshot
-from ldm.memory.access import open_store
 
 
 def free_port() -> int:

@@ -16,14 +16,14 @@ from typing import Any, get_args
 import chromadb
 import numpy as np
 import pytest
+from ldm.memory.access import reading
+from ldm.memory.store import Store
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import BuildResult, Memory, build, environments, generations, inspect
-from ldm.memory.access import reading
 from ldm.memory.exchange import export
 from ldm.memory.formation import Failures, FormationOptions
-from ldm.memory.store import Store
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords

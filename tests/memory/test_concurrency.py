@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ldm.memory.access import writing
 
 from ldm.memory import build, extend, generations, hide, inspect, locks, rollback
-from ldm.memory.access import writing
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from ldm.memory.access import reading
 
 from ldm.memory import index_files
-from ldm.memory.access import reading
 
 MARK = b"sk-in-the-memory-of-the-process!"
 TAIL = len(MARK) * 4

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ldm.memory.access import reading
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, generations, hide, inspect, purging, snapshot
-from ldm.memory.access import reading
 from ldm.memory.purging import purge
 from tests.embedder import BagOfWords
 

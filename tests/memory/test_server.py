@@ -15,13 +15,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from ldm.memory.access import writing
+from ldm.memory.store import Store
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build, chroma, environments, generations, hide, inspect, locks
-from ldm.memory.access import writing
 from ldm.memory.addresses import is_server
 from ldm.memory.exchange import export
-from ldm.memory.store import Store
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.memory.servers import free_port

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ldm.memory.access import reading
 
 from ldm.memory import Contents, Memory, generations, inspect, snapshot
-from ldm.memory.access import reading
 from ldm.memory.kind_classifier import KindClassifier, trained
 from tests.embedder import BagOfWords
 from tests.memory.brute_force import brute_force

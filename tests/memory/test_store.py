@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from chromadb.config import Settings
 from chromadb.errors import InternalError
+from ldm.memory.access import open_store, reading, writing
+from ldm.memory.directory import DATABASE
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import (
@@ -31,9 +33,7 @@ from ldm.memory import (
     snapshot,
     store,
 )
-from ldm.memory.access import open_store, reading, writing
 from ldm.memory.contents import empty
-from ldm.memory.directory import DATABASE
 from ldm.memory.exchange import export
 from ldm.memory.index import FORMAT
 from ldm.memory.verifying import verify

@@ -1,0 +1,103 @@
+"""Folding: forming the finished episodes of a log into the next generation.
+
+A growing memory does this in a process of its own (`python -m ldm.memory.folding`), so that neither
+the threads of the libraries that it needs nor its memory stay in the agent's process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
+from ldm.memory import places, record
+from ldm.memory.building import form_next
+from ldm.memory.formation import FormationOptions
+from ldm.memory.index import Generation
+from ldm.memory.log import EpisodeLog, Place, episodes_of, key_of
+
+
+class StoredVectors:
+    """An embedder that knows the texts of a log only."""
+
+    def __init__(self, name: str, vectors: Mapping[bytes, NDArray[np.float32]], size: int) -> None:
+        """Take the vectors by the keys of their texts. size: their dimension."""
+        self.name = name
+        self.dimension = size
+        self._vectors = vectors
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return (n, dimension) unit vectors; raise MemoryStoreError if one is not stored."""
+        try:
+            known = [self._vectors[key_of(text)] for text in texts]
+        except KeyError as error:
+            raise MemoryStoreError(
+                "The vector of a recorded text is missing.",
+                "Open the memory in Python, which computes it, and repeat the command.",
+            ) from error
+        return np.stack(known) if known else np.empty((0, self.dimension), np.float32)
+
+
+def fold(
+    location: str, env: str, dimension: int, batch_size: int, *, everything: bool = False
+) -> Generation | None:
+    """Form the finished episodes into the next generation, if they fill a batch.
+
+    dimension: of the stored vectors. everything: whether fewer than a batch are enough.
+
+    Returns the newest generation, or None if there is none.
+    Raises MemoryStoreError if it cannot be written, or another process is writing.
+    """
+    with record.writing(location):
+        folder = record.folder_of(location, env)
+        known = record.manifest(folder)
+        present = record.visible_of(*known) if known else ()
+        base = record.load(location, env) if present else None
+        log = EpisodeLog(folder)
+        events, end = log.read(Place(*known[1].log) if known else Place())
+        finished, running = episodes_of(event for _, event in events)
+        held = {name for batch in base.batches for name in batch.trajectories} if base else set()
+        new = [one for one in finished.values() if one.id not in held]
+        if not new or (len(new) < batch_size and not everything):
+            return present[-1] if present else None
+        options = FormationOptions(batch_size, failures="contrast")
+        embedder = StoredVectors(log.embedder(), log.vectors(dimension), dimension)
+        contents = form_next(env, new, embedder, options, base)
+        first = [at for at, event in events if getattr(event, "episode", "") in running]
+        places.commit(location, contents, present, log=(end.log, min(first, default=end.end)))
+        log.drop_vectors(end)
+        return contents.generation
+
+
+def main() -> None:
+    """Fold one memory; print an error as JSON in the last line of standard error."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("location")
+    parser.add_argument("env")
+    parser.add_argument("--dimension", type=int, required=True)
+    parser.add_argument("--batch-size", type=int, required=True)
+    parser.add_argument("--everything", action="store_true")
+    given = parser.parse_args()
+    try:
+        fold(
+            *(given.location, given.env, given.dimension, given.batch_size),
+            everything=given.everything,
+        )
+    except MemoryLocked as error:
+        sys.exit(_told(error) if given.everything else 0)
+    except LdmError as error:
+        sys.exit(_told(error))
+
+
+def _told(error: LdmError) -> int:
+    sys.stderr.write(json.dumps([error.message, error.remedy]) + "\n")
+    return 1
+
+
+if __name__ == "__main__":
+    main()

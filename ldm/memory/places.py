@@ -1,0 +1,97 @@
+"""The two places of a memory behind one set of functions: a directory, or a Chroma server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ldm.errors import MemoryStoreError
+from ldm.memory import chroma, record
+from ldm.memory.addresses import is_server
+from ldm.memory.contents import Contents
+from ldm.memory.index import Generation
+
+#: Called with (stage, done, total) to report progress.
+OnProgress = Callable[[str, int, int], None]
+
+
+def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
+    """Return the complete generations at a location by environment, oldest first.
+
+    Raises MemoryStoreError if there is no memory.
+    """
+    if is_server(location):
+        return chroma.generations(location)
+    names = record.environments(location)
+    by_env = {env: record.visible(record.folder_of(location, env)) for env in names}
+    return {env: present for env, present in by_env.items() if present}
+
+
+def generations(location: str, env: str) -> tuple[Generation, ...]:
+    """List the generations of an environment's memory, oldest first; () if there is none.
+
+    location: a directory or the http(s) address of a Chroma server.
+
+    Raises MemoryStoreError if there is no memory at `location`.
+    """
+    if is_server(location):
+        return chroma.generations(location).get(env, ())
+    return record.generations(location, env)
+
+
+def load(location: str, env: str, generation: int | None = None) -> Contents:
+    """Read everything of `env` up to `generation` (None: the newest).
+
+    Raises MemoryStoreError if there is no such memory or generation, or it is damaged.
+    """
+    if is_server(location):
+        return chroma.read_all(location, env, generation)
+    return record.load(location, env, generation)
+
+
+@contextmanager
+def writing(location: str) -> Iterator[None]:
+    """Hold the lock of a directory, which is created if absent.
+
+    A server needs none: a generation is refused if another one came first.
+    """
+    if is_server(location):
+        yield
+        return
+    with record.writing(location):
+        yield
+
+
+def commit(
+    location: str,
+    contents: Contents,
+    before: Sequence[Generation],
+    on_progress: OnProgress = lambda *_: None,
+    log: tuple[str, int] | None = None,
+) -> None:
+    """Make `contents` what readers see, after the generations `before`, and publish it in Chroma.
+
+    log: as in `record.Manifest`.
+    """
+    present = (*before, contents.generation)
+    if is_server(location):
+        chroma.publish(contents, location, present, on_progress)
+        return
+    record.commit(location, contents, present, log)
+    chroma.publish_beside(location, contents, present, on_progress)
+
+
+def drop(location: str, env: str) -> None:
+    """Remove everything of an environment; the caller holds the lock."""
+    if is_server(location):
+        chroma.drop(location, env)
+        return
+    record.drop(location, env)
+    chroma.drop(str(Path(location) / record.CHROMA), env)
+
+
+def refuse_server(location: str, what: str) -> None:
+    """Raise MemoryStoreError for a server, which cannot do `what`."""
+    if is_server(location):
+        raise MemoryStoreError(f"{location} is a server, which {what}.", "Name a directory.")
