@@ -313,7 +313,8 @@ class GrowingMemory:
         outcomes: "any", or only tuples of "success" or of "failure".
         utility: whether those of the recalls that newer evidence contradicts come last.
 
-        Returns at most `k` recalls with their evidence, the most similar first. Raises ValueError if `k` is below 1.
+        Returns at most `k` recalls with their evidence, the most similar first.
+        Raises ValueError if `k` is below 1.
         """
         if k < 1:
             raise ValueError(f"k must be 1 or more (got {k})")
