@@ -260,6 +260,22 @@ class Memory:
         found = self._retriever.nearest(query, count, chosen)
         return [self._retriever.recall(row, similarity) for row, similarity in found]
 
+    def trials_of(
+        self,
+        action: str,
+        goal: NDArray[np.float32],
+        observation: NDArray[np.float32],
+        least: float,
+        accepted: Filter | None = None,
+    ) -> list[tuple[str, Trial]]:
+        """Return the ids and trials of the latest tuples with an action in similar situations.
+
+        goal, observation: (dimension,) unit vectors. least: the least similarity.
+        """
+        rows = self._equals.latest(action, self.visible, accepted)
+        similar = self._retriever.similarities(Query("", "", goal, observation), rows)
+        return self._equals.trials_at(rows[similar >= least])
+
     def trials(self, texts: Texts, accepted: Filter | None = None) -> list[tuple[str, Trial]]:
         """Return the id and the trial of each tuple with these goal, observation and action."""
         return self._equals.trials(texts, self.visible, accepted)

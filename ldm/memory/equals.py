@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldm.memory.columns import Columns, id_of, outcome_of
 from ldm.memory.evidence import Trial, success_of
 from ldm.memory.filters import Filter
-from ldm.memory.pending import Texts
+from ldm.memory.pending import RECENT, Texts
 
 #: Masks that are cached.
 KEPT = 32
@@ -34,6 +34,12 @@ class Equals:
         """The rows sorted by their group, and the groups in that order."""
         order = np.argsort(self._texts, kind="stable")
         return order, self._texts[order]
+
+    @cached_property
+    def _by_action(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """The rows sorted by action and time, and the actions in that order."""
+        order = np.lexsort((self._columns["time"], self._columns["action"]))
+        return order, self._columns["action"][order]
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -91,17 +97,32 @@ class Equals:
         goal, observation, action = (self._numbers.get(text, -1) for text in texts)
         if -1 in (goal, observation, action):
             return []
-        columns = self._columns
         rows = self._rows_of(goal, observation, action)
-        mask = self._mask(visible, accepted)
+        return self.trials_at(rows[self._mask(visible, accepted)[rows]])
+
+    def latest(
+        self, action: str, visible: NDArray[np.bool_], accepted: Filter | None
+    ) -> NDArray[np.int64]:
+        """Return the rows of the latest accepted tuples with an action, at most RECENT."""
+        order, actions = self._by_action
+        number = self._numbers.get(action, -1)
+        start, stop = np.searchsorted(actions, [number, number + 1])
+        rows = order[start:stop]
+        rows = rows[self._mask(visible, accepted)[rows]]
+        return rows[-RECENT:]
+
+    def trials_at(self, rows: NDArray[np.int64]) -> list[tuple[str, Trial]]:
+        """Return the id and the trial of each row whose success is known."""
+        columns = self._columns
+        found = zip(
+            rows.tolist(),
+            columns["id"][rows].tolist(),
+            columns["time"][rows].tolist(),
+            self._success[rows].tolist(),
+            strict=True,
+        )
         return [
             (id_of(number), Trial(time, row, success))
-            for row, number, time, success in zip(
-                rows.tolist(),
-                columns["id"][rows].tolist(),
-                columns["time"][rows].tolist(),
-                self._success[rows].tolist(),
-                strict=True,
-            )
-            if mask[row] and not math.isnan(success)
+            for row, number, time, success in found
+            if not math.isnan(success)
         ]

@@ -30,7 +30,7 @@ import ldm
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, record
-from ldm.memory.evidence import NEIGHBOURS, Trial, weighed
+from ldm.memory.evidence import MARGIN, Trial, weighed
 from ldm.memory.filters import Filter, Outcomes, Where
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation
@@ -323,10 +323,10 @@ class GrowingMemory:
         view = self._current()
         self._rate()
         accepted = Filter.of(where, kind, outcomes)
-        found = view.pending.nearest(to_goal, to_observation, max(k, NEIGHBOURS), accepted)
+        found = view.pending.nearest(to_goal, to_observation, k, accepted)
         nearest = [(similar, one.id, view.pending.recall(one, similar)) for similar, one in found]
         if view.base is not None:
-            of_base = view.base.nearest(to_goal, to_observation, max(k, NEIGHBOURS), accepted)
+            of_base = view.base.nearest(to_goal, to_observation, k, accepted)
             nearest += [(one.similarity, one.id, one) for one in of_base]
         nearest.sort(key=lambda entry: (-entry[0], _differs(entry[2].tuple, history), entry[1]))
         distinct: dict[Texts, Recall] = {}
@@ -334,7 +334,7 @@ class GrowingMemory:
             distinct.setdefault(texts_of(one.tuple), one)
         least = -2.0 if min_similarity is None else min_similarity
         chosen = [one for one in distinct.values() if one.similarity >= least][:k]
-        recalls = self._weighed(view, chosen, distinct, accepted)
+        recalls = self._weighed(view, chosen, (to_goal, to_observation), accepted)
         if utility:
             recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
         return Recalls(texts[0], texts[1], tuple(recalls))
@@ -614,39 +614,36 @@ class GrowingMemory:
         self,
         view: _View,
         chosen: Sequence[Recall],
-        near: Mapping[Texts, Recall],
+        query: tuple[NDArray[np.float32], NDArray[np.float32]],
         accepted: Filter | None,
     ) -> list[Recall]:
-        """Return recalls with their evidence. near: the recalls nearby, by their texts."""
-        own: dict[Texts, list[Trial]] = {}
-
-        def trials(texts: Texts) -> list[Trial]:
-            if texts not in own:
-                found = view.pending.trials(texts, accepted)
-                if view.base is not None:
-                    found += view.base.trials(texts, accepted)
-                rated = [trial for name, _ in found for trial in self._rated.get(name, ())]
-                own[texts] = [trial for _, trial in found] + rated
-            return own[texts]
-
-        actions = {one.tuple.action for one in chosen}
-        similar: dict[str, list[Trial]] = {action: [] for action in actions}
-        for texts in near:
-            if texts[2] in similar:
-                similar[texts[2]] += trials(texts)
+        """Return recalls with their evidence. query: the vectors of goal and observation."""
+        sources = [one for one in (view.pending, view.base) if one is not None]
         now = time.time()
-        return [
-            replace(
-                one,
-                evidence=weighed(
-                    trials(texts_of(one.tuple)),
-                    similar[one.tuple.action],
-                    now=now,
-                    half_life=self.half_life,
-                ),
+        recalls, latest = [], dict[str, list[tuple[str, Trial]]]()
+        for one in chosen:
+            texts, least = texts_of(one.tuple), one.similarity - MARGIN
+            own = [found for part in sources for found in part.trials(texts, accepted)]
+            action = one.tuple.action
+            if action not in latest:  # with the margin of the most similar one
+                latest[action] = [
+                    found
+                    for part in sources
+                    for found in part.trials_of(action, *query, least, accepted)
+                ]
+            evidence = weighed(
+                self._with_feedback(own),
+                self._with_feedback(latest[action]),
+                now=now,
+                half_life=self.half_life,
             )
-            for one in chosen
-        ]
+            recalls.append(replace(one, evidence=evidence))
+        return recalls
+
+    def _with_feedback(self, found: Sequence[tuple[str, Trial]]) -> list[Trial]:
+        """Return trials, and the feedback on their tuples."""
+        rated = [trial for name, _ in found for trial in self._rated.get(name, ())]
+        return [trial for _, trial in found] + rated
 
     def _ids_of(self, name: str) -> list[str]:
         """Return the ids of the tuples of a recall, an episode or an added trajectory."""
