@@ -19,7 +19,7 @@ from ldm.memory import places, record
 from ldm.memory.building import form_next
 from ldm.memory.formation import FormationOptions
 from ldm.memory.index import Generation
-from ldm.memory.log import EpisodeLog, Place, episodes_of, key_of
+from ldm.memory.log import EpisodeLog, Episodes, Place, key_of
 
 
 class StoredVectors:
@@ -60,7 +60,8 @@ def fold(
         base = record.load(location, env) if present else None
         log = EpisodeLog(folder)
         events, end = log.read(Place(*known[1].log) if known else Place())
-        finished, running = episodes_of(event for _, event in events)
+        episodes = Episodes()
+        finished = episodes.take(event for _, event in events)
         held = {name for batch in base.batches for name in batch.trajectories} if base else set()
         new = [one for one in finished.values() if one.id not in held]
         if not new or (len(new) < batch_size and not everything):
@@ -68,7 +69,7 @@ def fold(
         options = FormationOptions(batch_size, failures="contrast")
         embedder = StoredVectors(log.embedder(), log.vectors(dimension), dimension)
         contents = form_next(env, new, embedder, options, base)
-        first = [at for at, event in events if getattr(event, "episode", "") in running]
+        first = [at for at, event in events if getattr(event, "episode", "") in episodes.running]
         places.commit(location, contents, present, log=(end.log, min(first, default=end.end)))
         log.drop_vectors(end)
         return contents.generation

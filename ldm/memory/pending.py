@@ -12,7 +12,7 @@ from ldm.memory.evidence import Trial, success_of
 from ldm.memory.formation import MIXED, FormationOptions, tuples_of
 from ldm.memory.index import IndexedTuple
 from ldm.reason import Reasoner
-from ldm.types import Recall, StateActionTuple, Trajectory
+from ldm.types import Past, Recall, StateActionTuple, Trajectory
 
 #: The type, and a part of the name, of a batch that is not clustered yet.
 PENDING = "pending"
@@ -161,9 +161,9 @@ class Pending:
         ]
 
     @property
-    def distinct(self) -> set[tuple[object, ...]]:
+    def distinct(self) -> set[tuple[Texts, Past]]:
         """What tells its distinct tuples apart: texts and past."""
-        return {(*texts_of(one), one.history.past) for one in self.rows}
+        return {(texts_of(one), one.history.past) for one in self.rows}
 
     def recall(self, one: StateActionTuple, similarity: float) -> Recall:
         """Return a tuple as a recall."""
