@@ -175,7 +175,7 @@ class Memory:
         hidden = self.rows.columns.named(tuples, trajectories)
         view._hidden = hidden if self._hidden is None else self._hidden | hidden
         view._contents = replace(self._contents, kinds=None)  # trained without the hidden ones
-        for name in ("_kinds", "visible", "distinct"):
+        for name in ("_kinds", "visible", "distinct", "_equals"):
             view.__dict__.pop(name, None)
         return view
 
