@@ -22,6 +22,10 @@ from ldm.memory.index import Generation
 from ldm.memory.log import EpisodeLog, Episodes, Place, key_of
 
 
+#: Seconds to wait for another process that writes, where its batch is not the one that is wanted.
+PATIENCE = 60.0
+
+
 class StoredVectors:
     """An embedder that knows the texts of a log only."""
 
@@ -53,7 +57,7 @@ def fold(
     Returns the newest generation, or None if there is none.
     Raises MemoryStoreError if it cannot be written, or another process is writing.
     """
-    with record.writing(location):
+    with record.writing(location, PATIENCE if everything else 0.0):
         folder = record.folder_of(location, env)
         known = record.manifest(folder)
         present = record.visible_of(*known) if known else ()
