@@ -172,8 +172,10 @@ class EpisodeLog:
                 identity, _, end = self._identity(file)
                 if not identity:
                     return [], Place()
-                if since.log == identity and since.end >= end:
-                    end = since.end
+                if since.log == identity and since.end > end:
+                    file.seek(since.end - 1)
+                    if file.read(1) == b"\n":  # not so in an older copy of the log
+                        end = since.end
                 events = []
                 file.seek(end)
                 number = 0

@@ -187,11 +187,16 @@ def manifest(folder: Path) -> tuple[Pointer, Manifest] | None:
     Raises MemoryStoreError if one of them is damaged.
     """
     for attempt in range(1, ATTEMPTS + 1):
+        for path in (folder.parent, folder):
+            _refuse_link(path)
         pointer = _pointer(folder)
         if pointer is None:
             return None
         try:
-            return pointer, _manifest(folder / pointer.folder)
+            listed = _manifest(folder / pointer.folder)
+            if not 0 <= pointer.generation < len(listed.generations):
+                raise ValueError(f"the pointer names generation {pointer.generation}")
+            return pointer, listed
         except (OSError, ValueError, LookupError, LdmError) as error:
             if attempt == ATTEMPTS or _pointer(folder) == pointer:
                 raise _damaged(folder / pointer.folder / MANIFEST, error) from error
@@ -277,6 +282,11 @@ def read(place: Path, listed: Manifest, *, checked: bool = True) -> Contents:
         for name in ARRAYS
     )
     newest = listed.generations[-1]
+    if (small.dtype, large.dtype) != (np.uint32, np.uint64) or (small.shape, large.shape) != (
+        (len(WIDE32), newest.tuples),
+        (len(WIDE64), newest.tuples),
+    ):
+        raise ValueError("its columns do not fit each other")
     values = {name: small[i].view(_kind(name)) for i, name in enumerate(WIDE32)}
     values |= {name: large[i].view(_kind(name)) for i, name in enumerate(WIDE64)}
     columns = Columns(newest.env, MappedTexts(content, ends), values, pasts)
@@ -302,7 +312,6 @@ def _check_numbers(
         and (not texts or ends[-1] == len(content))
         and distinct.dtype == np.float32
         and distinct.shape[1:] == (newest.dimension,)
-        and len(columns) == newest.tuples
     )
     if not sound:
         raise ValueError("its arrays do not fit each other")
@@ -435,6 +444,8 @@ def drop(location: str, env: str) -> None:
     """Remove everything of an environment; the caller holds the lock."""
     folder = folder_of(location, env)
     with store_errors(location):
+        for path in (folder.parent, folder):
+            _refuse_link(path)
         (folder / POINTER).unlink(missing_ok=True)  # first, so that readers never see a part
         _remove(folder)
 
@@ -490,7 +501,11 @@ def _write_files(part: Path, contents: Contents) -> dict[str, int]:
     )
     for name, array in zip(ARRAYS, arrays, strict=True):
         with (part / name).open("xb") as file:
-            np.save(file, array, allow_pickle=False)
+            # `np.save` does not say why it could not write.
+            np.lib.format.write_array_header_1_0(
+                file, np.lib.format.header_data_from_array_1_0(array)
+            )
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
             file.flush()
             os.fsync(file.fileno())
     written(part / KINDS, records.dumps(contents.trained()).encode())
@@ -524,8 +539,8 @@ def _manifest(place: Path) -> Manifest:
     numbers = [one.number for one in listed.generations]
     if listed.format != FORMAT or not numbers or numbers != [*range(len(numbers))]:
         raise ValueError("its generations are not numbered from 0")
-    if {*listed.files} != {*ARRAYS, KINDS}:
-        raise ValueError("it names other files")
+    if {*listed.files} != {*ARRAYS, KINDS} or not 0 <= listed.log[1] < 2**63:
+        raise ValueError("it names other files, or no place in a log")
     return listed
 
 

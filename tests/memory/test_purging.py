@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ldm.memory.access import reading
 
 from ldm.errors import MemoryStoreError
-from ldm.memory import Memory, generations, hide, inspect, purging, snapshot
+from ldm.memory import Memory, build, generations, hide, inspect, record
+from ldm.memory.growing import GrowingMemory
+from ldm.memory.log import EpisodeLog
 from ldm.memory.purging import purge
+from ldm.memory.verifying import verify
+from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
-
-
-@pytest.fixture
-def place(toy: Path, tmp_path: Path) -> str:
-    return str(shutil.copytree(toy, tmp_path / "memory"))
+from tests.toy import expert_trajectories
 
 
 def content_of(place: str) -> bytes:
@@ -31,121 +29,125 @@ def one_trajectory(place: str) -> tuple[str, list[str]]:
     return name, [row.tuple.id for row in rows if row.tuple.trajectory_id == name]
 
 
-@pytest.mark.slow
-def test_it_leaves_no_trace_on_the_disk(place: str) -> None:
-    before = inspect(place, "toy").rows
-    trajectory, ids = one_trajectory(place)
-    (Path(place) / "calls").mkdir()
-    (Path(place) / "calls" / "llm.jsonl").write_text(trajectory)
-    assert trajectory.encode() in content_of(place)
-    purge(place, "toy", ids)
-    assert trajectory.encode() not in content_of(place)
-    left = [row.tuple.id for row in inspect(place, "toy").rows]
+def test_it_leaves_no_trace_on_the_disk(copy: str) -> None:
+    before = inspect(copy, "toy").rows
+    trajectory, ids = one_trajectory(copy)
+    Path(copy, "calls").mkdir()
+    Path(copy, "calls", "llm.jsonl").write_text(trajectory)
+    assert trajectory.encode() in content_of(copy)
+    purge(copy, "toy", ids)
+    assert trajectory.encode() not in content_of(copy)
+    left = [row.tuple.id for row in inspect(copy, "toy").rows]
     assert left == [row.tuple.id for row in before if row.tuple.id not in ids]
-    assert len(Memory.open(place, "toy", embedder=BagOfWords()).retrieve("put", "fig")) == 5
+    assert len(Memory.open(copy, "toy", embedder=BagOfWords()).retrieve("put", "fig")) == 5
+    assert verify(copy, "toy", BagOfWords()) == []
 
 
-def test_a_server_and_forgetting_everything_are_refused(place: str) -> None:
-    ids = list(inspect(place, "toy").rows.columns.ids)
-    for location in ("http://localhost:8000", place):
+def test_texts_vectors_and_words_of_types_that_nothing_else_uses_are_gone(copy: str) -> None:
+    secret = "Jane Roe of Zanzibar wants her zither back"
+    (one, *_) = expert_trajectories()
+    steps = [replace(step, observation=f"{secret} {n}") for n, step in enumerate(one.steps)]
+    task = replace(one.task, id="train/secret", goal=secret, kind="fetch", source="")
+    private = replace(one, task=task, opening=f"{secret}.", steps=tuple(steps))
+    build(copy, [private], BagOfWords(), OfflineReasoner)
+    vector = BagOfWords().embed([secret]).tobytes()
+    assert vector in content_of(copy)
+    ids = [r.tuple.id for r in inspect(copy, "toy").rows if r.tuple.trajectory_id == private.id]
+    assert len(generations(copy, "toy")) == 2
+    purge(copy, "toy", ids)
+    left = content_of(copy)
+    assert vector not in left
+    for word in (secret, "Zanzibar", "zanzibar", "zither", private.id, "train/secret"):
+        assert word.encode() not in left
+
+
+def test_a_server_and_forgetting_everything_are_refused(copy: str) -> None:
+    ids = list(inspect(copy, "toy").rows.columns.ids)
+    for location in ("http://localhost:8000", copy):
         with pytest.raises(MemoryStoreError, match=r"is a server|without any tuple"):
             purge(location, "toy", ids)
-    assert len(inspect(place, "toy").rows) == len(ids)
+    assert len(inspect(copy, "toy").rows) == len(ids)
 
 
-@pytest.mark.slow
-def test_nor_in_the_settings_of_a_generation_that_forgot_them(place: str) -> None:
-    base = inspect(place, "toy")
-    trajectory, ids = one_trajectory(place)
+def test_nor_in_the_settings_of_a_generation_that_forgot_them(copy: str) -> None:
+    base = inspect(copy, "toy")
+    trajectory, ids = one_trajectory(copy)
     others = [row.tuple.id for row in base.rows if row.tuple.id not in ids]
     settings = {"trajectories": trajectory}
-    forgotten = hide(place, base.generation, ids, settings=settings, origin="forgotten")
+    forgotten = hide(copy, base.generation, ids, settings=settings, origin="forgotten")
     later = {"trajectories": "another"}
-    hide(place, forgotten, others[:1], settings=later, origin="forgotten")
-    purge(place, "toy", ids)
-    assert trajectory.encode() not in content_of(place)
-    assert generations(place, "toy")[-1].settings == later
+    hide(copy, forgotten, others[:1], settings=later, origin="forgotten")
+    purge(copy, "toy", ids)
+    assert trajectory.encode() not in content_of(copy)
+    assert generations(copy, "toy")[-1].settings == later
 
 
-@pytest.mark.slow
-def test_it_removes_types_and_batches_that_held_nothing_else(place: str) -> None:
+def test_it_removes_types_and_batches_that_held_nothing_else(copy: str) -> None:
     def types() -> int:
-        batches = inspect(place, "toy").batches
+        batches = inspect(copy, "toy").batches
         return sum(len(g.observation_types) for b in batches for g in b.goal_types)
 
-    before, count = inspect(place, "toy"), types()
+    before, count = inspect(copy, "toy"), types()
     cell = before.rows[0].cell
-    purge(place, "toy", [row.tuple.id for row in before.rows if row.cell == cell])
+    purge(copy, "toy", [row.tuple.id for row in before.rows if row.cell == cell])
     assert types() == count - 1
     batch = before.batches[0].id
-    purge(place, "toy", [r.tuple.id for r in inspect(place, "toy").rows if r.batch == batch])
-    after = inspect(place, "toy")
-    assert batch not in {b.id for b in after.batches}
-    with reading(place) as store:
-        assert store.load("toy").rows == after.rows
+    purge(copy, "toy", [r.tuple.id for r in inspect(copy, "toy").rows if r.batch == batch])
+    assert batch not in {b.id for b in inspect(copy, "toy").batches}
+    assert verify(copy, "toy") == []
 
 
-def test_it_reaches_all_generations(place: str) -> None:
-    contents = inspect(place, "toy")
+def test_it_reaches_all_generations(copy: str) -> None:
+    contents = inspect(copy, "toy")
     first, second = (contents.rows[i].tuple.id for i in (0, 1))
-    hide(place, contents.generation, [first, second], settings={})
-    purge(place, "toy", [first])
-    present = generations(place, "toy")
+    hide(copy, contents.generation, [first, second], settings={})
+    purge(copy, "toy", [first])
+    present = generations(copy, "toy")
     assert present[-1].hidden == (second,)
     for generation in present:
-        with reading(place) as store:
-            ids = store.load("toy", generation.number).rows.columns.ids
+        ids = inspect(copy, "toy", generation.number).rows.columns.ids
         assert first not in ids
         assert second in ids
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", ["_write", "_replace"])
-def test_an_interrupted_one_changes_nothing(
-    stage: str, place: str, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupted_one_is_complete_or_absent_and_completed_by_the_next(
+    copy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = tuple(inspect(place, "toy").rows)
-    _, ids = one_trajectory(place)
+    with GrowingMemory.open(copy, "toy", embedder=BagOfWords()) as memory:
+        memory.add(replace(expert_trajectories("test")[0]))
+    trajectory, ids = one_trajectory(copy)
+    before = {*inspect(copy, "toy").rows.columns.ids}
 
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(purging, stage, stopped)
-        with pytest.raises(KeyboardInterrupt):
-            purge(place, "toy", ids)
-    with reading(place) as store:
-        assert store.load("toy").rows == before
-    purge(place, "toy", ids)
-    assert not (Path(place) / purging.NEW).exists()
+    for owner, name in (
+        (EpisodeLog, "keep"),
+        (record, "_write_files"),
+        (record, "point"),
+        (record, "leftovers"),
+    ):
+        with monkeypatch.context() as patch:
+            real = getattr(owner, name)
+            calls = iter([real] if name == "leftovers" else [])  # it also tidies up beforehand
+            patch.setattr(owner, name, lambda *a, c=calls, **k: next(c, stopped)(*a))
+            with pytest.raises(KeyboardInterrupt):
+                purge(copy, "toy", ids)
+        assert {*inspect(copy, "toy").rows.columns.ids} in (before, before - {*ids})
+        assert EpisodeLog(record.folder_of(copy, "toy")).read()[0]
+    assert {*inspect(copy, "toy").rows.columns.ids} == before - {*ids}
+    assert trajectory.encode() in content_of(copy)  # in the generation before
+    assert [p for p in verify(copy, "toy") if not p.startswith("left over")] == []
+    with record.writing(copy):
+        pass  # whoever writes next removes it
+    assert trajectory.encode() not in content_of(copy)
+    assert verify(copy, "toy") == []
 
 
-def test_a_database_that_holds_something_else_does_not_take_its_place(
-    place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = tuple(inspect(place, "toy").rows)
-    monkeypatch.setattr(purging, "_same_vectors", lambda *_: False)
-    with pytest.raises(MemoryStoreError, match="differs from what was written"):
-        purge(place, "toy", one_trajectory(place)[1])
-    assert inspect(place, "toy").rows == before
-
-
-@pytest.mark.slow
-def test_remains_of_a_killed_one_are_removed_by_the_next_opening(
-    place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trajectory, ids = one_trajectory(place)
-    publish = snapshot.publish
-
-    def killed(location: str, *rest: Any) -> None:
-        if location == place:
-            raise KeyboardInterrupt
-        publish(location, *rest)
-
-    with monkeypatch.context() as patched:  # killed once the new database is in its place
-        patched.setattr(snapshot, "publish", killed)
-        with pytest.raises(KeyboardInterrupt):
-            purge(place, "toy", ids)
-    assert trajectory.encode() in content_of(place)  # in the previous snapshot
-    assert not {*ids} & {*inspect(place, "toy").rows.columns.ids}
-    assert trajectory.encode() not in content_of(place)
+def test_the_log_of_others_stays(copy: str) -> None:
+    memory = GrowingMemory.open(copy, "toy", embedder=BagOfWords())
+    other = expert_trajectories("test")[0]
+    memory.add(other)
+    purge(copy, "toy", one_trajectory(copy)[1])
+    again = GrowingMemory.open(copy, "toy", embedder=BagOfWords())
+    assert memory.pending == again.pending == 1
