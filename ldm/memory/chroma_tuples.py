@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import shutil
 import stat
 import time
@@ -27,6 +28,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, islice
 from math import isnan
 from pathlib import Path
 from traceback import walk_tb
@@ -41,14 +43,14 @@ from ldm.embed import Embedder, load_embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import Memory, ranking
 from ldm.memory.addresses import is_server, let_in
-from ldm.memory.columns import TEXTS, Columns, id_of, outcome_of
+from ldm.memory.columns import TEXTS, Columns, Vectors, id_of, outcome_of
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
-from ldm.memory.exemplars import Exemplar
+from ldm.memory.exemplars import Exemplar, nearest
 from ldm.memory.index import FORMAT, BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier, KindWeights
 from ldm.memory.known_vectors import OnProgress
-from ldm.memory.retrieval import Query, Retriever
+from ldm.memory.retrieval import Query, Retriever, _Batch
 from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
 from ldm.reason import PAST_OBSERVATION, TypeView
@@ -58,9 +60,6 @@ from ldm.types import (
     Past,
     Recall,
     StateActionTuple,
-    Step,
-    Task,
-    Trajectory,
     stable_hash,
     stable_seed,
 )
@@ -87,6 +86,8 @@ REQUESTS, PAUSE = 4, 0.1
 ANSWER, REPLY = 20.0, 300.0
 #: Counts of equal goals, observations and actions, which new tuples change in old rows.
 EVIDENCE = ("tried", "succeeded", "failed")
+#: Everything of a row.
+ALL = ["metadatas", "documents", "embeddings"]
 #: The vector of rows that need none; Chroma demands one.
 NO_VECTOR = np.ones(1, np.float32)
 
@@ -325,7 +326,7 @@ class _Store:
 
     def rows(self, part: str) -> Iterator[Row]:
         """Yield all rows."""
-        for page in self.pages(part, "metadatas", "documents", "embeddings"):
+        for page in self.pages(part, *ALL):
             yield from _rows_of(page)
 
 
@@ -528,6 +529,7 @@ def _type_rows(contents: Contents, commit: str = "") -> list[Row]:
                     **{"parent": f"{name}/{g}" if suffix else name, "commit": commit},
                     **{"examples": json.dumps(one.examples), "tuples": int(members.sum())},
                     "generation": int(generations[span][members].min()),
+                    **{"goal_number": g, "number": int(suffix[1:] or -1)},
                 }
                 document = "\n".join([one.name, *one.examples])
                 key = f"{name}/{g}{suffix}" + (f"@{commit}" if commit else "")
@@ -709,8 +711,7 @@ def _write(
             continue
         collection = store.created(part, newest)
         states = {name: _state(metadata) for name, metadata in store.metadata_by_id(part)}
-        for start in range(0, len(numbers), WRITE_ROWS):
-            chunk = numbers[start : start + WRITE_ROWS]
+        for chunk in _chunks(numbers):
             _put(collection, rows.part(chunk), states)
             done += len(chunk)
             on_progress("publish", done, len(contents.rows))
@@ -757,14 +758,117 @@ def _replace(
 ) -> None:
     """Write rows and remove all others that are present."""
     known = {name: _state(metadata) for name, metadata in present.items()}
-    for start in range(0, len(rows), WRITE_ROWS):
-        _put(collection, rows[start : start + WRITE_ROWS], known)
+    for chunk in _chunks(rows):
+        _put(collection, chunk, known)
     _delete(collection, sorted(known.keys() - {row.id for row in rows}))
 
 
 def _delete(collection: Any, ids: Sequence[str]) -> None:
-    for start in range(0, len(ids), WRITE_ROWS):
-        collection.delete(ids=list(ids[start : start + WRITE_ROWS]))
+    for chunk in _chunks(ids):
+        collection.delete(ids=chunk)
+
+
+def _chunks(rows: Any) -> Iterator[Any]:
+    """Yield parts of a sequence of rows that Chroma writes at a time."""
+    for start in range(0, len(rows), WRITE_ROWS):
+        yield rows[start : start + WRITE_ROWS]
+
+
+# --- Growing on a server
+
+
+def grow(
+    target: str, additions: Contents, base: Generation | None, *, trusted: bool = True
+) -> None:
+    """Add a generation to a memory whose record is on a server.
+
+    Of several writers that add to the same generation, the first one succeeds; nothing of the
+    others is seen. A call repeated after an interruption goes on.
+
+    additions: the record of the new generation, the tuples that it adds, and the batches of these;
+        new batches are of that generation. kinds: of the whole memory, None to keep those before.
+    base: the newest generation; None for a new memory.
+    trusted: whether the user named the server, so that it gets the credentials.
+
+    Raises MemoryStoreError if the memory has changed since `base`.
+    """
+    generation, commit = additions.generation, additions.generation.digest[:16]
+    row = _generation_row(generation, commit)
+    with chroma_errors(target), _Store(target, generation.env, trusted=trusted) as store:
+        present = store.generations()
+        if generation not in present:
+            if (present[-1] if present else None) != base:
+                raise _changed(store, base)
+            _add(store, additions, commit)
+            log = store.created("records", generation)
+            _put(log, [row], {})
+            # Chroma leaves a row as it is that is there already: the first writer's.
+            if log.get(ids=[row.id], include=["metadatas"])["metadatas"][0]["commit"] != commit:
+                for part in ("tuples", "types", "records"):
+                    store.created(part, generation).delete(where={"commit": commit})
+                raise _changed(store, base)
+        _settle(store, additions, commit, _chosen(store, generation.number).commits)
+
+
+def _changed(store: _Store, base: Generation | None) -> MemoryStoreError:
+    number = "it was empty" if base is None else f"generation {base.number}"
+    return MemoryStoreError(
+        f"The memory of {store.env} at {store.location} has changed since {number}.",
+        "Another writer was first: try again.",
+    )
+
+
+def _add(store: _Store, additions: Contents, commit: str) -> None:
+    """Write tuples, types, batches and kinds, which nobody sees before the generation's record."""
+    generation, rows = additions.generation, _TupleRows(additions, commit)
+    for chunk in _chunks(np.arange(len(additions.rows))):
+        _put(store.created("tuples", generation), rows.part(chunk), {})
+    batches = [one for one in additions.batches if one.generation == generation.number]
+    new = {batch.id for batch in batches}
+    types = [row for row in _type_rows(additions, commit) if row.metadata["batch"] in new]
+    facts = [_record(f"batch:{b.id}@{commit}", b, "batch", b.generation, commit) for b in batches]
+    if additions.kinds or not generation.number:
+        name = f"kinds:{generation.number:06d}@{commit}"
+        facts.append(_record(name, additions.trained(), "kinds", generation.number, commit))
+    for part, others in (("types", types), ("records", facts)):
+        for chunk in _chunks(others):
+            _put(store.created(part, generation), chunk, {})
+
+
+def _settle(store: _Store, additions: Contents, commit: str, commits: Collection[str]) -> None:
+    """Take over tuples that a loser wrote first, count the evidence, and move hidden tuples."""
+    generation, tuples = additions.generation, store.created("tuples", additions.generation)
+    rows = _TupleRows(additions, commit)
+    for chunk in _chunks(np.arange(len(additions.rows))):
+        part = {row.id: row for row in rows.part(chunk)}
+        held = tuples.get(ids=[*part], include=["metadatas"])
+        foreign = {
+            name
+            for name, one in zip(held["ids"], held["metadatas"], strict=True)
+            if one["commit"] not in commits
+        }
+        _delete(tuples, [*foreign])
+        missing = part.keys() - (set(held["ids"]) - foreign)
+        _put(tuples, [part[name] for name in missing], {})
+        same = sorted({row.metadata["same"] for row in part.values()})
+        alike = tuples.get(where={"same": {"$in": same}}, include=["metadatas"])
+        counts: dict[str, NDArray[np.int64]] = {}
+        for one in alike["metadatas"]:
+            if one["commit"] in commits:
+                failed = one.get("warning", False) or one.get("score", 1) <= 0
+                worth = np.array([1, one.get("success", False), failed], np.int64)
+                counts[one["same"]] = counts.get(one["same"], 0) + worth
+        changed = {
+            name: dict(zip(EVIDENCE, counts[one["same"]].tolist(), strict=True))
+            for name, one in zip(alike["ids"], alike["metadatas"], strict=True)
+            if _state(one)[1:] != tuple(counts.get(one["same"], np.empty(0)).tolist())
+            and one["same"] in counts
+        }
+        if changed:
+            tuples.update([*changed], metadatas=[*changed.values()])
+    if generation.hidden and (moved := _rows_of(tuples.get(ids=[*generation.hidden], include=ALL))):
+        _put(store.created("hidden", generation), moved, {})
+        _delete(tuples, [row.id for row in moved])
 
 
 # --- Comparing, and reading everything
@@ -786,12 +890,8 @@ def differences(contents: Contents, target: str, *, trusted: bool = True) -> lis
     try:
         with chroma_errors(target), _Store(target, env, trusted=trusted) as store:
             for part, mask in (("tuples", ~expected.hidden), ("hidden", expected.hidden)):
-                numbers = np.flatnonzero(mask)
-                parts = (
-                    expected.part(numbers[start : start + WRITE_ROWS])
-                    for start in range(0, len(numbers), WRITE_ROWS)
-                )
-                found += _row_differences(part, (row for rows in parts for row in rows), store)
+                parts = map(expected.part, _chunks(np.flatnonzero(mask)))
+                found += _row_differences(part, chain.from_iterable(parts), store)
             found += _row_differences("types", iter(_type_rows(contents)), store)
             if contents.generation not in store.generations():
                 found.append(f"generation {contents.generation.number} is not published")
@@ -898,13 +998,7 @@ def _read_all(store: _Store, snapshot: _Snapshot) -> Contents:
         for row in store.rows(part)
         if snapshot.shows(row.metadata)
     ]
-    links = {one.id: one for one in held}
-    builder = ColumnsBuilder(store.env, record.dimension)
-    for one in sorted(held, key=lambda one: (one.source.trajectory_id, one.source.step, one.id)):
-        goal, observation = np.split(one.vector, 2)
-        row = replace(one.row, tuple=one.with_past(_past(one, links)))
-        builder.add_row(row, goal.tobytes(), observation.tobytes())
-    columns, vectors = builder.collected()
+    columns, vectors = _collected(held, record)
     if len(columns) != record.tuples or columns.digest(record, batches) != record.digest:
         raise MemoryStoreError(
             f"The memory of {store.env} at {store.location} is damaged: it does not hold the tuples"
@@ -963,6 +1057,16 @@ class _Held:
         return replace(self.source, history=replace(self.source.history, past=past))
 
 
+def _collected(held: Iterable[_Held], record: Generation) -> tuple[Columns, Vectors]:
+    """Return whole trajectories that were read as columns and vectors."""
+    links = {one.id: one for one in held}
+    builder = ColumnsBuilder(record.env, record.dimension)
+    for one in sorted(links.values(), key=lambda one: (one.source.trajectory_id, one.source.step)):
+        row = replace(one.row, tuple=one.with_past(_past(one, links)))
+        builder.add_rows([row], [one.vector])
+    return builder.collected()
+
+
 def _past(one: _Held, links: Mapping[str, _Held]) -> Past:
     """Return the past of a tuple. links: the tuples of its trajectory by id."""
     later = []
@@ -975,16 +1079,8 @@ def _past(one: _Held, links: Mapping[str, _Held]) -> Past:
 # --- A memory that is queried
 
 
-@dataclass(frozen=True, slots=True)
-class _Excluded:
-    """What a view does not recall, by id."""
-
-    tuples: frozenset[str] = frozenset()
-    trajectories: frozenset[str] = frozenset()
-
-    def has(self, one: _Held) -> bool:
-        """Return whether a tuple is excluded."""
-        return one.id in self.tuples or one.source.trajectory_id in self.trajectories
+#: Tells whether a view does not recall a tuple.
+_Hidden = Callable[[_Held], bool]
 
 
 class ServerMemory(Memory):
@@ -1019,7 +1115,8 @@ class ServerMemory(Memory):
             self._listed = _batches(self._store, self._snapshot)
         self._embedder = embedder or load_embedder(self.record.embedder)
         self.record.check_embedder(self._embedder.name)
-        self._excluded = _Excluded(frozenset(self.record.hidden))
+        hidden = frozenset(self.record.hidden)
+        self._hidden: Any = lambda one: one.id in hidden
 
     @property
     def record(self) -> Generation:
@@ -1040,10 +1137,6 @@ class ServerMemory(Memory):
     def rows(self) -> Rows:
         """Its tuples, downloaded."""
         return self.contents.rows
-
-    @property
-    def _hidden(self) -> Any:  # handed to the retriever
-        return self._excluded
 
     @cached_property
     def _retriever(self) -> _ServerRetriever:
@@ -1067,10 +1160,8 @@ class ServerMemory(Memory):
         """Return a view that does not recall these; it predicts kinds as this memory does."""
         view = copy(self)
         view.__dict__["_retriever"] = self._retriever
-        view._excluded = _Excluded(
-            self._excluded.tuples | frozenset(tuples),
-            self._excluded.trajectories | frozenset(trajectories),
-        )
+        before, ids, whole = self._hidden, frozenset(tuples), frozenset(trajectories)
+        view._hidden = lambda one: before(one) or one.id in ids or one.source.trajectory_id in whole
         return view
 
     def with_rows(self, rows: Sequence[IndexedTuple], batches: Sequence[BatchIndex] = ()) -> Memory:
@@ -1082,51 +1173,36 @@ class ServerMemory(Memory):
 
         Equal seeds draw equal tuples, though not those that `Memory.sample` draws.
         """
-        return self._retriever.sample(k, stable_seed("sample", seed), self._excluded)
+        return self._retriever.sample(k, stable_seed("sample", seed), self._hidden)
 
     def whole_near(self, goal: str) -> Iterator[Exemplar]:
         """Yield whole successful trajectories, one per goal, the most similar goal first."""
         (vector,) = self._embedder.embed([goal])
-        return self._retriever.whole(vector, self._excluded)
+        return self._retriever.whole(vector, self._hidden)
 
 
-class _ServerBatch:
-    """The types of one batch memory: (number, type) of each goal type, with those below it."""
+class _ServerBatch(_Batch):
+    """The types of one batch memory, whose centroids were published."""
 
     def __init__(self, index: BatchIndex, rows: Iterable[Row]) -> None:
         self.index = index
-        views: dict[tuple[int, ...], TypeView] = {}
-        for row in rows:
-            place = tuple(map(int, row.metadata["type"][len(index.id) + 1 :].split("/")))
-            examples = tuple(json.loads(row.metadata["examples"]))
-            views[place] = TypeView(row.metadata["name"], examples, row.vector)
-        self._goals = sorted(place for place in views if len(place) == 1)
-        self._goal_views = [views[place] for place in self._goals]
-        self._below = [
-            sorted(place for place in views if len(place) == 2 and place[0] == g)
-            for (g,) in self._goals
-        ]
-        self._views = [[views[place] for place in below] for below in self._below]
-
-    def classify(self, query: Query) -> tuple[int, int]:
-        """Return the query's goal type and observation type, by the index's numbers."""
-        if query.classifier is None:
-            g = _nearest(self._goal_views, query.goal_vector)
-            return self._cell(g, _nearest(self._views[g], query.observation_vector))
-        g = query.classifier.classify_goal(query.goal, self._goal_views)
-        return self._cell(
-            g, query.classifier.classify_observation(query.observation, self._views[g])
+        places = {(row.metadata["goal_number"], row.metadata["number"]): row for row in rows}
+        views = {
+            place: TypeView(
+                row.metadata["name"], tuple(json.loads(row.metadata["examples"])), row.vector
+            )
+            for place, row in sorted(places.items())
+        }
+        self._goal_numbers = sorted({g for g, o in views if o >= 0})
+        self.goal_types = tuple(views[g, -1] for g in self._goal_numbers)
+        self._numbers = [[o for one, o in views if one == g and o >= 0] for g in self._goal_numbers]
+        self.observation_types = tuple(
+            tuple(views[g, o] for o in numbers)
+            for g, numbers in zip(self._goal_numbers, self._numbers, strict=True)
         )
 
-    def _cell(self, g: int, o: int) -> tuple[int, int]:
-        goal_type, observation_type = self._below[g][o]
-        return goal_type, observation_type
-
-
-def _nearest(views: Sequence[TypeView], vector: NDArray[np.float32]) -> int:
-    """Return the number of the type whose centroid is nearest, the first of equals."""
-    similar = np.vecdot(np.stack([view.centroid for view in views]), vector)
-    return int(np.argmax(np.round(similar, ranking.DECIMALS)))
+    def _below(self, goal_type: int) -> list[int]:
+        return self._numbers[goal_type]
 
 
 class _ServerRetriever(Retriever):
@@ -1138,38 +1214,20 @@ class _ServerRetriever(Retriever):
     def __init__(self, store: _Store, snapshot: _Snapshot, batches: Sequence[BatchIndex]) -> None:
         self._store = store
         self._snapshot = snapshot
-        self._indices = {batch.id: batch for batch in batches}
-        self._types: dict[str, _ServerBatch] = {}
+        types: dict[str, list[Row]] = {batch.id: [] for batch in batches}
+        for row in store.asking(lambda: [*store.rows("types")]):
+            if snapshot.shows(row.metadata):
+                types[row.metadata["batch"]].append(row)
+        self.batches = {b.id: _ServerBatch(b, types[b.id]) for b in batches}
         self._rows_by_id: dict[str, _Held] = {}
         self._links: dict[str, dict[str, _Held]] = {}
         self._of_kinds = {"": tuple(b.id for b in batches if not b.kind)}
         for kind in {b.kind for b in batches} - {""}:
             self._of_kinds[kind] = tuple(b.id for b in batches if b.kind in (kind, ""))
 
-    @property
-    def batches(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """The batches by id, with the types of those that were asked for."""
-        return _Lazy(self._indices, self._of)
-
-    def _of(self, name: str) -> _ServerBatch:
-        self._load_types([name])
-        return self._types[name]
-
-    def _load_types(self, names: Sequence[str]) -> None:
-        missing = [name for name in names if name not in self._types]
-        if not missing:
-            return
-        where = {"batch": {"$in": missing}}
-        loaded = self._get(["types"], where=where)
-        shown = [row for row in loaded if self._snapshot.shows(row.metadata)]
-        for name in missing:
-            rows = [row for row in shown if row.metadata["batch"] == name]
-            self._types[name] = _ServerBatch(self._indices[name], rows)
-
     def _get(self, parts: Sequence[str], **what: Any) -> list[Row]:
         """Return the rows with some ids or some metadata."""
-        include = ["metadatas", "documents", "embeddings"]
-        pages = (self._store.asked(part, "get", include=include, **what) for part in parts)
+        pages = (self._store.asked(part, "get", include=ALL, **what) for part in parts)
         return [row for page in pages if page is not None for row in _rows_of(page)]
 
     @property
@@ -1179,13 +1237,12 @@ class _ServerRetriever(Retriever):
 
     def _scopes(self, query: Query, names: Sequence[str]) -> Iterator[Any]:
         """Yield what selects the query's cells, their goal types, and the batches."""
-        self._load_types(names)
         count = query.classifier.concurrency if query.classifier else 1
-        cells = map_concurrently(lambda name: self._types[name].classify(query), names, count)
+        cells = map_concurrently(lambda name: self.batches[name].classify(query), names, count)
         placed = list(zip(names, cells, strict=True))
         yield {"observation_type_id": {"$in": [f"{name}/{g}/{o}" for name, (g, o) in placed]}}
         yield {"goal_type_id": {"$in": [f"{name}/{g}" for name, (g, _) in placed]}}
-        yield None if len(names) == len(self._indices) else {"batch": {"$in": list(names)}}
+        yield None if len(names) == len(self.batches) else {"batch": {"$in": list(names)}}
 
     def _ranked(
         self, candidates: Any, query: Query, hidden: Any, *, own_cell: bool
@@ -1212,7 +1269,7 @@ class _ServerRetriever(Retriever):
             yield [
                 (one, similarity, one.source.trajectory_id, one.metadata["same"])
                 for similarity, one in part
-                if not hidden.has(one) and (not one.row.reach or is_reached(one))
+                if not hidden(one) and (not one.row.reach or is_reached(one))
             ]
 
     def _nearest_rows(
@@ -1239,7 +1296,9 @@ class _ServerRetriever(Retriever):
             known.update(name for name, _ in new)
             for start in range(0, max(len(new), 1), READ):
                 part = new[start : start + READ]
-                waiting += [(-exact(one), one.id, one) for one in self._read(part)]
+                waiting += [
+                    (-exact(one), one.id, one) for one in self._read([name for name, _ in part])
+                ]
                 waiting.sort(key=lambda entry: entry[:2])
                 if start + READ < len(new):
                     bound = new[start + READ][1] + MARGIN
@@ -1261,9 +1320,9 @@ class _ServerRetriever(Retriever):
                 near += zip(found["distances"][0], found["ids"][0], strict=True)
         return [(name, distance) for distance, name in sorted(near)[:size]]
 
-    def _read(self, near: Sequence[tuple[str, float]]) -> list[_Held]:
+    def _read(self, names: Sequence[str]) -> list[_Held]:
         """Return the rows with these ids that the generation shows."""
-        missing = [name for name, _ in near if name not in self._rows_by_id]
+        missing = [name for name in names if name not in self._rows_by_id]
         if missing:
             if len(self._rows_by_id) > KEPT_ROWS:
                 self._rows_by_id = {}
@@ -1271,14 +1330,14 @@ class _ServerRetriever(Retriever):
                 (row.id, _Held.of(row, self._store.env))
                 for row in self._get(self._parts, ids=missing)
             )
-        rows = (self._rows_by_id.get(name) for name, _ in near)
+        rows = (self._rows_by_id.get(name) for name in names)
         return [row for row in rows if row is not None and self._snapshot.shows(row.metadata)]
 
     def search(
         self, query: Query, batches: Sequence[str], k: int, hidden: Any = None
     ) -> list[Recall]:
         """Return the best `k` recalls over `batches`, as `Retriever.search`."""
-        recalls = super().search(query, batches, k, hidden or _Excluded())  # type: ignore[arg-type]
+        recalls = super().search(query, batches, k, hidden)
         return self._whole_recalls(recalls)
 
     def recall(self, row: Any, similarity: float, fallback: Any = "") -> Recall:
@@ -1312,25 +1371,15 @@ class _ServerRetriever(Retriever):
             self._links.update(links)
         return {name: self._links[name] for name in trajectories}
 
-    def sample(self, k: int, seed: int, hidden: _Excluded) -> list[Recall]:
+    def sample(self, k: int, seed: int, hidden: _Hidden) -> list[Recall]:
         """Return `k` random recalls."""
-        import random
-
-        names = sorted(
-            name
-            for part in self._parts
-            for page in self._store.pages(part)
-            for name in page["ids"]
-            if name not in hidden.tuples
-        )
+        pages = (page for part in self._parts for page in self._store.pages(part))
+        names = sorted(name for page in pages for name in page["ids"])
         random.Random(seed).shuffle(names)
-        rows: list[_Held] = []
-        while names and len(rows) < k:
-            part = [(names.pop(), 0.0) for _ in range(min(k, len(names)))]
-            rows += [one for one in self._read(part) if not hidden.has(one)]
-        return self._whole_recalls([self.recall(one, 0.0) for one in rows[:k]])
+        drawn = (one for name in names for one in self._read([name]) if not hidden(one))
+        return self._whole_recalls([self.recall(one, 0.0) for one in islice(drawn, k)])
 
-    def whole(self, goal: NDArray[np.float32], hidden: _Excluded) -> Iterator[Exemplar]:
+    def whole(self, goal: NDArray[np.float32], hidden: _Hidden) -> Iterator[Exemplar]:
         """Yield whole successful trajectories, one per goal, the most similar goal first."""
         # Without an observation, the squared distance is 1 + 2 - 2 · cosine of the goals.
         vector = np.concatenate([goal, np.zeros_like(goal)])
@@ -1339,57 +1388,13 @@ class _ServerRetriever(Retriever):
             return round(float(np.vecdot(np.split(one.vector, 2)[0], goal)), ranking.DECIMALS)
 
         goals: set[str] = set()
-        near = self._nearest_rows(vector, {"is_last": True}, cosine, lambda d: (3 - d) / 2)
-        for part in near:
-            ordered = sorted(
-                part, key=lambda p: (-p[0], p[1].source.step, p[1].source.trajectory_id)
-            )
-            for similarity, one in ordered:
-                outcome = one.source.outcome
-                earned = outcome is None or not (outcome.fell_short or outcome.is_warning)
-                if not earned or one.source.goal in goals or one.row.reach > max(similarity, 0):
-                    continue
-                if whole := self._whole(one, hidden):
-                    goals.add(one.source.goal)
-                    yield Exemplar(one.source.trajectory_id, similarity, whole)
-
-    def _whole(self, last: _Held, hidden: _Excluded) -> Trajectory | None:
-        """Return the trajectory that ends with a tuple, or None if its past is incomplete."""
-        source = last.source
-        steps = self._linked({source.trajectory_id: last.id})[source.trajectory_id]
-        past = _past(last, steps)
-        if len(past) != source.step or any(map(hidden.has, steps.values())):
-            return None
-        observed = {one.source.step: one.source.observation for one in steps.values()}
-        observations = [observed.get(i, observation) for i, (observation, _) in enumerate(past)]
-        actions = [*(action for _, action in past), source.action]
-        answers = [*observations[1:], source.observation, ""]
-        return Trajectory(
-            task=Task(
-                *(source.task_id, source.env, source.split, source.goal, source.kind, source.source)
-            ),
-            opening=(observations or [source.observation])[0],
-            steps=tuple(Step(a, o) for a, o in zip(actions, answers[-len(actions) :], strict=True)),
-            score=1.0,
-            success=True,
-            origin=source.origin,
-        )
-
-
-class _Lazy(Mapping[str, Any]):
-    """A mapping whose values are made when asked for."""
-
-    def __init__(self, keys: Mapping[str, Any], made: Callable[[str], Any]) -> None:
-        self._keys = keys
-        self._made = made
-
-    def __getitem__(self, key: str) -> Any:
-        if key not in self._keys:
-            raise KeyError(key)
-        return self._made(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
+        for part in self._nearest_rows(vector, {"is_last": True}, cosine, lambda d: (3 - d) / 2):
+            linked = self._linked({one.source.trajectory_id: one.id for _, one in part})
+            steps = [
+                list(one.values()) for one in linked.values() if not any(map(hidden, one.values()))
+            ]
+            columns, vectors = _collected(chain.from_iterable(steps), self._snapshot.record)
+            for exemplar in nearest(Rows(columns), vectors, goal):
+                if (found := exemplar.trajectory.task.goal) not in goals:
+                    goals.add(found)
+                    yield exemplar
