@@ -22,9 +22,10 @@ import os
 import random
 import shutil
 import stat
+import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -86,6 +87,8 @@ REQUESTS, PAUSE = 4, 0.1
 ANSWER, REPLY = 20.0, 300.0
 #: Counts of equal goals, observations and actions, which new tuples change in old rows.
 EVIDENCE = ("tried", "succeeded", "failed")
+#: Of an index file of hnswlib: version, offset, capacity, elements, bytes per element.
+INDEX_HEADER = struct.Struct("<i4Q")
 #: Everything of a row.
 ALL = ["metadatas", "documents", "embeddings"]
 #: The vector of rows that need none; Chroma demands one.
@@ -180,6 +183,8 @@ def _client(location: str, *, trusted: bool) -> Any:
     if credentials := settings.chroma_client_auth_credentials:
         guard([credentials, credentials.partition(":")[2]])
     if not is_server(location):
+        if damage := _damage(Path(location).resolve(strict=True)):
+            raise OSError(damage)
         return chromadb.PersistentClient(str(Path(location).absolute()), settings=settings)
     import httpx  # a dependency of Chroma
 
@@ -227,6 +232,8 @@ class _Store:
             for api in (client._server, client._admin_client._server):
                 if session := getattr(api, "_session", None):
                     session.close()
+            if not is_server(self.location):
+                _zero_unset(Path(self.location))
         self._opened = None
 
     @property
@@ -262,11 +269,12 @@ class _Store:
         """Return a collection, or None; raise MemoryStoreError if it has another format."""
         if part in self._collections:
             return self._collections[part]
+        client = self.client
         from chromadb.errors import NotFoundError
 
         try:
-            found = self.client.get_collection(_name(self.env, part), embedding_function=None)
-        except (NotFoundError, ValueError):
+            found = client.get_collection(_name(self.env, part), embedding_function=None)
+        except NotFoundError:
             return None
         if (version := (found.metadata or {}).get("format")) != FORMAT:
             raise MemoryStoreError(
@@ -678,9 +686,29 @@ def _damage(place: Path) -> str:
             mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 return f"{path} is a link or no file"
+    if not (place / DATABASE).exists():
+        return ""  # it will be created
     with (place / DATABASE).open("rb") as file:
         head = file.read(16)
     return "" if head == b"SQLite format 3\0" else f"{DATABASE} is not a database"
+
+
+def _zero_unset(place: Path) -> None:
+    """Zero the room for more elements in the index files of a closed Chroma directory.
+
+    Chroma does not initialise it, so it may hold secrets or purged texts of the process.
+    """
+    for header in place.glob("*/header.bin"):
+        if len(start := header.read_bytes()[: INDEX_HEADER.size]) < INDEX_HEADER.size:
+            continue
+        version, offset, capacity, elements, size = INDEX_HEADER.unpack(start)
+        if version != 1 or offset or elements > capacity:
+            continue
+        for name, used in (("data_level0.bin", elements * size), ("length.bin", elements * 4)):
+            with header.with_name(name).open("r+b") as file:
+                room = file.seek(0, os.SEEK_END) - used
+                file.seek(used)
+                file.write(bytes(max(room, 0)))
 
 
 def _drop(store: _Store) -> None:
@@ -838,7 +866,7 @@ def _add(store: _Store, additions: Contents, commit: str) -> None:
 def _settle(store: _Store, additions: Contents, commit: str, commits: Collection[str]) -> None:
     """Take over tuples that a loser wrote first, count the evidence, and move hidden tuples."""
     generation, tuples = additions.generation, store.created("tuples", additions.generation)
-    rows = _TupleRows(additions, commit)
+    rows, same = _TupleRows(additions, commit), set[str]()
     for chunk in _chunks(np.arange(len(additions.rows))):
         part = {row.id: row for row in rows.part(chunk)}
         held = tuples.get(ids=[*part], include=["metadatas"])
@@ -850,25 +878,35 @@ def _settle(store: _Store, additions: Contents, commit: str, commits: Collection
         _delete(tuples, [*foreign])
         missing = part.keys() - (set(held["ids"]) - foreign)
         _put(tuples, [part[name] for name in missing], {})
-        same = sorted({row.metadata["same"] for row in part.values()})
-        alike = tuples.get(where={"same": {"$in": same}}, include=["metadatas"])
-        counts: dict[str, NDArray[np.int64]] = {}
-        for one in alike["metadatas"]:
-            if one["commit"] in commits:
-                failed = one.get("warning", False) or one.get("score", 1) <= 0
-                worth = np.array([1, one.get("success", False), failed], np.int64)
-                counts[one["same"]] = counts.get(one["same"], 0) + worth
-        changed = {
-            name: dict(zip(EVIDENCE, counts[one["same"]].tolist(), strict=True))
-            for name, one in zip(alike["ids"], alike["metadatas"], strict=True)
-            if _state(one)[1:] != tuple(counts.get(one["same"], np.empty(0)).tolist())
-            and one["same"] in counts
-        }
-        if changed:
-            tuples.update([*changed], metadatas=[*changed.values()])
+        same.update(row.metadata["same"] for row in part.values())
     if generation.hidden and (moved := _rows_of(tuples.get(ids=[*generation.hidden], include=ALL))):
         _put(store.created("hidden", generation), moved, {})
         _delete(tuples, [row.id for row in moved])
+        same.update(row.metadata["same"] for row in moved)
+    for chunk in _chunks(sorted(same)):
+        _count(tuples, chunk, commits)
+
+
+def _count(tuples: Any, same: Sequence[str], commits: Collection[str]) -> None:
+    """Write the evidence of tuples with these texts."""
+    alike = tuples.get(where={"same": {"$in": same}}, include=["metadatas"])
+    counts: dict[str, NDArray[np.int64]] = {}
+    rows = [
+        (name, one)
+        for name, one in zip(alike["ids"], alike["metadatas"], strict=True)
+        if one["commit"] in commits
+    ]
+    for _, one in rows:
+        failed = one.get("warning", False) or one.get("score", 1) <= 0
+        worth = np.array([1, one.get("success", False), failed], np.int64)
+        counts[one["same"]] = counts.get(one["same"], 0) + worth
+    changed = {
+        name: dict(zip(EVIDENCE, counts[one["same"]].tolist(), strict=True))
+        for name, one in rows
+        if _state(one)[1:] != tuple(counts[one["same"]].tolist())
+    }
+    if changed:
+        tuples.update([*changed], metadatas=[*changed.values()])
 
 
 # --- Comparing, and reading everything
@@ -880,12 +918,6 @@ def differences(contents: Contents, target: str, *, trusted: bool = True) -> lis
     Every row is compared with its text, metadata and vector. Empty if nothing differs.
     """
     env, expected = contents.generation.env, _TupleRows(contents)
-    if not is_server(target):
-        place = Path(target)
-        if not (place / DATABASE).is_file():
-            return [f"{target} does not exist"]
-        if damage := _damage(place):
-            return [damage]
     found = []
     try:
         with chroma_errors(target), _Store(target, env, trusted=trusted) as store:
@@ -1110,11 +1142,13 @@ class ServerMemory(Memory):
         such memory or generation, or if it was built with another embedder.
         """
         self._store = _Store(address, env, trusted=trusted)
-        with chroma_errors(address):
+        with chroma_errors(address), ExitStack() as stack:
+            stack.enter_context(self._store)
             self._snapshot = self._store.asking(lambda: _chosen(self._store, generation))
             self._listed = _batches(self._store, self._snapshot)
-        self._embedder = embedder or load_embedder(self.record.embedder)
-        self.record.check_embedder(self._embedder.name)
+            self._embedder = embedder or load_embedder(self.record.embedder)
+            self.record.check_embedder(self._embedder.name)
+            stack.pop_all()  # it stays open
         hidden = frozenset(self.record.hidden)
         self._hidden: Any = lambda one: one.id in hidden
 
@@ -1295,10 +1329,8 @@ class _ServerRetriever(Retriever):
             new = [(name, approximate(d)) for name, d in near if name not in known]
             known.update(name for name, _ in new)
             for start in range(0, max(len(new), 1), READ):
-                part = new[start : start + READ]
-                waiting += [
-                    (-exact(one), one.id, one) for one in self._read([name for name, _ in part])
-                ]
+                names = [name for name, _ in new[start : start + READ]]
+                waiting += [(-exact(one), one.id, one) for one in self._read(names)]
                 waiting.sort(key=lambda entry: entry[:2])
                 if start + READ < len(new):
                     bound = new[start + READ][1] + MARGIN
