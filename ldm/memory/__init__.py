@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryStoreError
+from ldm.memory.addresses import is_server
 from ldm.memory.building import BuildResult, build
 from ldm.memory.changes import Selection, extend, hide, rollback
 from ldm.memory.columns import id_of
@@ -120,6 +121,10 @@ class Memory:
             if generation is not None:
                 raise ValueError("additions go to the newest generation: omit `generation`")
             return GrowingMemory.open(location, env, embedder=embedder, create=True)
+        if is_server(location):
+            from ldm.memory.chroma_tuples import ServerMemory
+
+            return ServerMemory(location, env, embedder, generation)
         contents = load(location, env, generation)
         return cls(contents, embedder or load_embedder(contents.generation.embedder))
 

@@ -10,17 +10,17 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
-from ldm.memory import places, record
+from ldm.memory import chroma, record
 from ldm.memory.building import form_next
 from ldm.memory.formation import FormationOptions
 from ldm.memory.index import Generation
 from ldm.memory.log import EpisodeLog, Episodes, Place, key_of
-
 
 #: Seconds to wait for another process that writes, where its batch is not the one that is wanted.
 PATIENCE = 60.0
@@ -74,8 +74,11 @@ def fold(
         embedder = StoredVectors(log.embedder(), log.vectors(dimension), dimension)
         contents = form_next(env, new, embedder, options, base)
         first = [at for at, event in events if getattr(event, "episode", "") in episodes.running]
-        places.commit(location, contents, present, log=(end.log, min(first, default=end.end)))
+        made = (*present, contents.generation)
+        record.commit(location, contents, made, (end.log, min(first, default=end.end)))
         log.drop_vectors(end)
+        with suppress(MemoryStoreError):  # `ldm memory verify` tells, and the next batch repeats it
+            chroma.publish_beside(location, contents, made)
         return contents.generation
 
 
