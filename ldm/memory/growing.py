@@ -46,6 +46,7 @@ from ldm.memory.log import (
     Rate,
     StepTaken,
     key_of,
+    present,
     task_id,
 )
 from ldm.memory.pending import Pending, Texts, texts_of
@@ -211,7 +212,7 @@ class GrowingMemory:
         name = stable_hash(time.time_ns(), os.getpid(), next(_numbers))
         first = Begin(
             *(name, self.env, plain_text("goal", goal), plain_text("kind", kind)),
-            *(plain_text("source", source), origin, time.time()),
+            *(plain_text("source", source), origin, present()),
             *(labels("scope", scope), labels("tags", tags)),
         )
         self._append([first])
@@ -281,7 +282,7 @@ class GrowingMemory:
             ids = [rows[i].tuple.id for i in np.flatnonzero(named).tolist()]
             changes.show(self.location, self.env, ids)
             return True
-        self._append([Add(trajectory, time.time())], texts_of_trajectories([trajectory]))
+        self._append([Add(trajectory, present())], texts_of_trajectories([trajectory]))
         return True
 
     def recall(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -361,7 +362,7 @@ class GrowingMemory:
         if not 0 <= score <= 1:
             raise ValueError("a score is a number from 0 to 1")
         ids = self._ids_of(episode)
-        self._append([Correct(episode, float(score), time.time())])
+        self._append([Correct(episode, float(score), present())])
         base = self._current().base
         if base is not None and (held := base.rows.with_ids(ids)):
             rewrite_outcomes(self.location, self.env, [row.tuple.id for row in held], score)
@@ -566,7 +567,7 @@ class GrowingMemory:
         """Append feedback on tuples."""
         with self._lock:
             self._check_place()
-            self._feedback.append([Rate(tuple(dict.fromkeys(tuples)), float(reward), time.time())])
+            self._feedback.append([Rate(tuple(dict.fromkeys(tuples)), float(reward), present())])
 
     def _read_feedback(self) -> None:
         """Read the feedback that was given since the last call."""
@@ -593,7 +594,7 @@ class GrowingMemory:
     ) -> list[Recall]:
         """Return recalls with their evidence. query: the vectors of goal and observation."""
         sources = [one for one in (view.pending, view.base) if one is not None]
-        now = time.time()
+        now = present()
         recalls, latest = [], dict[str, list[tuple[str, Trial]]]()
         for one in chosen:
             texts, least = texts_of(one.tuple), one.similarity - MARGIN

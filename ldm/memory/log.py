@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -373,6 +374,11 @@ def _rescored(trajectory: Trajectory, score: float) -> Trajectory:
     """Return a trajectory with another score; rewards of its steps are dropped."""
     steps = tuple(replace(step, reward=0.0) for step in trajectory.steps)
     return replace(trajectory, steps=steps, score=score, success=score >= 1)
+
+
+def present() -> float:
+    """Return the present time in seconds since 1970, to the millisecond."""
+    return round(time.time(), 3)
 
 
 def task_id(episode: str) -> str:
