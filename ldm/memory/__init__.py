@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryStoreError
+from ldm.memory.addresses import is_server
 from ldm.memory.building import BuildResult, build
 from ldm.memory.changes import Selection, extend, hide, rollback
 from ldm.memory.columns import id_of
@@ -39,7 +40,7 @@ from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
-from ldm.types import Recall, StateActionTuple, stable_seed
+from ldm.types import Past, Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
     from ldm.memory.exemplars import Exemplar
@@ -120,6 +121,10 @@ class Memory:
             if generation is not None:
                 raise ValueError("additions go to the newest generation: omit `generation`")
             return GrowingMemory.open(location, env, embedder=embedder, create=True)
+        if is_server(location):
+            from ldm.memory.chroma_tuples import ServerMemory
+
+            return ServerMemory(location, env, embedder, generation)
         contents = load(location, env, generation)
         return cls(contents, embedder or load_embedder(contents.generation.embedder))
 
@@ -175,7 +180,7 @@ class Memory:
         hidden = self.rows.columns.named(tuples, trajectories)
         view._hidden = hidden if self._hidden is None else self._hidden | hidden
         view._contents = replace(self._contents, kinds=None)  # trained without the hidden ones
-        for name in ("_kinds", "visible", "_equals"):
+        for name in ("_kinds", "visible", "distinct", "_equals"):
             view.__dict__.pop(name, None)
         return view
 
@@ -260,9 +265,39 @@ class Memory:
         found = self._retriever.nearest(query, count, chosen)
         return [self._retriever.recall(row, similarity) for row, similarity in found]
 
+    def trials_of(
+        self,
+        action: str,
+        goal: NDArray[np.float32],
+        observation: NDArray[np.float32],
+        least: float,
+        accepted: Filter | None = None,
+    ) -> list[tuple[str, Trial]]:
+        """Return the ids and trials of the latest tuples with an action in similar situations.
+
+        goal, observation: (dimension,) unit vectors. least: the least similarity.
+        """
+        rows = self._equals.latest(action, self.visible, accepted)
+        similar = self._retriever.similarities(Query("", "", goal, observation), rows)
+        return self._equals.trials_at(rows[similar >= least])
+
     def trials(self, texts: Texts, accepted: Filter | None = None) -> list[tuple[str, Trial]]:
         """Return the id and the trial of each tuple with these goal, observation and action."""
-        return self._equals.trials(texts, self.visible, accepted)
+        return self._equals.trials_at(self._equals.rows(texts, self.visible, accepted))
+
+    @cached_property
+    def distinct(self) -> int:
+        """The number of visible tuples, those with equal texts and past counted once."""
+        return self._equals.distinct(self.visible)
+
+    def accepted(self, accepted: Filter | None) -> NDArray[np.bool_]:
+        """Return a mask of the rows that are visible and accepted."""
+        return self._equals.mask(self.visible, accepted)
+
+    def holds(self, texts: Texts, past: Past) -> bool:
+        """Return whether a tuple with these texts and past is visible."""
+        found = self._equals.rows(texts, self.visible)
+        return any(self.rows[row].tuple.history.past == past for row in found.tolist())
 
     def ids_of(self, trajectory: str, task: str) -> list[str]:
         """Return the ids of the tuples of a trajectory or of a task."""

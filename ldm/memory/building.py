@@ -101,6 +101,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         skipped = len(trajectories) - left_out - len(new)
         if base and not new:
             newest = base.generation
+            places.publish(location, base, on_progress)
             return BuildResult(env, newest, base.batches, base.rows, 0, skipped, left_out)
         known = KnownVectors(embedder)
         builder = _Builder(options, known, reasoner_for(known), on_progress, base, env_class)

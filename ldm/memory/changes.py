@@ -13,7 +13,7 @@ import numpy as np
 
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
-from ldm.memory import chroma, places, record
+from ldm.memory import places, record
 from ldm.memory.columns import Columns
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
@@ -178,7 +178,7 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
         record.read(folder / pointer.folder, listed)  # raises where it is damaged
         record.point(folder, replace(pointer, generation=number))
         contents = record.load(location, env)
-        chroma.publish_beside(location, contents, listed.generations[: number + 1])
+        places.publish(location, contents)
         return present
 
 

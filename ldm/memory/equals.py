@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldm.memory.columns import Columns, id_of, outcome_of
 from ldm.memory.evidence import Trial, success_of
 from ldm.memory.filters import Filter
-from ldm.memory.pending import Texts
+from ldm.memory.pending import RECENT, Texts
 
 #: Masks that are cached.
 KEPT = 32
@@ -36,6 +36,12 @@ class Equals:
         return order, self._texts[order]
 
     @cached_property
+    def _by_action(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """The rows sorted by action and time, and the actions in that order."""
+        order = np.lexsort((self._columns["time"], self._columns["action"]))
+        return order, self._columns["action"][order]
+
+    @cached_property
     def _numbers(self) -> dict[str, int]:
         used = {
             i for name in ("goal", "observation", "action") for i in self._columns.distinct(name)
@@ -47,8 +53,8 @@ class Equals:
         """The success of each tuple's episode, NaN if unknown."""
         known = {i: success_of(outcome_of(t)) for i, t in self._columns.distinct("outcome").items()}
         values = np.full(max(known, default=0) + 1, np.nan)
-        for number, success in known.items():
-            values[number] = np.nan if success is None else success
+        for number, earned in known.items():
+            values[number] = np.nan if earned is None else earned
         success: NDArray[np.float64] = values[self._columns["outcome"]]
         return success
 
@@ -62,7 +68,8 @@ class Equals:
         group = (goal * size + observation) * size + action
         return order[np.searchsorted(groups, group) : np.searchsorted(groups, group, "right")]
 
-    def _mask(self, visible: NDArray[np.bool_], accepted: Filter | None) -> NDArray[np.bool_]:
+    def mask(self, visible: NDArray[np.bool_], accepted: Filter | None) -> NDArray[np.bool_]:
+        """Return a mask of the tuples that are visible and accepted."""
         if accepted is None:
             return visible
         key = id(visible), accepted
@@ -78,30 +85,50 @@ class Equals:
         if key not in self._firsts:
             if len(self._firsts) >= KEPT:
                 self._firsts.clear()
-            rows = np.flatnonzero(self._mask(visible, accepted))
+            rows = np.flatnonzero(self.mask(visible, accepted))
             first = np.zeros(len(visible), np.bool_)
             first[rows[np.unique(self._texts[rows], return_index=True)[1]]] = True
             self._firsts[key] = first
         return self._firsts[key]
 
-    def trials(
-        self, texts: Texts, visible: NDArray[np.bool_], accepted: Filter | None
-    ) -> list[tuple[str, Trial]]:
-        """Return the id and the trial of each accepted tuple with these texts."""
+    def distinct(self, visible: NDArray[np.bool_]) -> int:
+        """Return the number of visible tuples, those with equal texts and past counted once."""
+        pairs = np.stack([self._texts[visible], self._columns["past"][visible]])
+        return int(np.unique(pairs, axis=1).shape[1])
+
+    def rows(
+        self, texts: Texts, visible: NDArray[np.bool_], accepted: Filter | None = None
+    ) -> NDArray[np.int64]:
+        """Return the accepted rows with these texts."""
         goal, observation, action = (self._numbers.get(text, -1) for text in texts)
         if -1 in (goal, observation, action):
-            return []
-        columns = self._columns
+            return np.empty(0, np.int64)
         rows = self._rows_of(goal, observation, action)
-        mask = self._mask(visible, accepted)
+        return rows[self.mask(visible, accepted)[rows]]
+
+    def latest(
+        self, action: str, visible: NDArray[np.bool_], accepted: Filter | None
+    ) -> NDArray[np.int64]:
+        """Return the rows of the latest accepted tuples with an action, at most RECENT."""
+        order, actions = self._by_action
+        number = self._numbers.get(action, -1)
+        start, stop = np.searchsorted(actions, [number, number + 1])
+        rows = order[start:stop]
+        rows = rows[self.mask(visible, accepted)[rows]]
+        return rows[-RECENT:]
+
+    def trials_at(self, rows: NDArray[np.int64]) -> list[tuple[str, Trial]]:
+        """Return the id and the trial of each row whose success is known."""
+        columns = self._columns
+        found = zip(
+            rows.tolist(),
+            columns["id"][rows].tolist(),
+            columns["time"][rows].tolist(),
+            self._success[rows].tolist(),
+            strict=True,
+        )
         return [
             (id_of(number), Trial(time, row, success))
-            for row, number, time, success in zip(
-                rows.tolist(),
-                columns["id"][rows].tolist(),
-                columns["time"][rows].tolist(),
-                self._success[rows].tolist(),
-                strict=True,
-            )
-            if mask[row] and not math.isnan(success)
+            for row, number, time, success in found
+            if not math.isnan(success)
         ]

@@ -17,8 +17,8 @@ from ldm.types import Evidence, Outcome
 DISCOUNT = 0.7
 #: The weight of the same action in similar situations, in outcomes.
 SIMILAR = 2.0
-#: Similar situations that are looked at.
-NEIGHBOURS = 200
+#: By how much a situation may be less similar to the present one than the recalled one is.
+MARGIN = 0.25
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,16 +10,20 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
-from ldm.memory import places, record
+from ldm.memory import chroma, record
 from ldm.memory.building import form_next
 from ldm.memory.formation import FormationOptions
 from ldm.memory.index import Generation
-from ldm.memory.log import EpisodeLog, Place, episodes_of, key_of
+from ldm.memory.log import EpisodeLog, Episodes, Place, key_of
+
+#: Seconds to wait for another process that writes, where its batch is not the one that is wanted.
+PATIENCE = 60.0
 
 
 class StoredVectors:
@@ -53,14 +57,15 @@ def fold(
     Returns the newest generation, or None if there is none.
     Raises MemoryStoreError if it cannot be written, or another process is writing.
     """
-    with record.writing(location):
+    with record.writing(location, PATIENCE if everything else 0.0):
         folder = record.folder_of(location, env)
         known = record.manifest(folder)
         present = record.visible_of(*known) if known else ()
         base = record.load(location, env) if present else None
         log = EpisodeLog(folder)
         events, end = log.read(Place(*known[1].log) if known else Place())
-        finished, running = episodes_of(event for _, event in events)
+        episodes = Episodes()
+        finished = episodes.take(event for _, event in events)
         held = {name for batch in base.batches for name in batch.trajectories} if base else set()
         new = [one for one in finished.values() if one.id not in held]
         if not new or (len(new) < batch_size and not everything):
@@ -68,9 +73,12 @@ def fold(
         options = FormationOptions(batch_size, failures="contrast")
         embedder = StoredVectors(log.embedder(), log.vectors(dimension), dimension)
         contents = form_next(env, new, embedder, options, base)
-        first = [at for at, event in events if getattr(event, "episode", "") in running]
-        places.commit(location, contents, present, log=(end.log, min(first, default=end.end)))
+        first = [at for at, event in events if getattr(event, "episode", "") in episodes.running]
+        made = (*present, contents.generation)
+        record.commit(location, contents, made, (end.log, min(first, default=end.end)))
         log.drop_vectors(end)
+        with suppress(MemoryStoreError):  # `ldm memory verify` tells, and the next batch repeats it
+            chroma.publish_beside(location, contents, made)
         return contents.generation
 
 

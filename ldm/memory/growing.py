@@ -30,7 +30,7 @@ import ldm
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, record
-from ldm.memory.evidence import NEIGHBOURS, Trial, weighed
+from ldm.memory.evidence import MARGIN, Trial, weighed
 from ldm.memory.filters import Filter, Outcomes, Where
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation
@@ -40,14 +40,12 @@ from ldm.memory.log import (
     Begin,
     Correct,
     EpisodeLog,
+    Episodes,
     Event,
-    Finish,
     Place,
     Rate,
     StepTaken,
-    episodes_of,
     key_of,
-    rescored,
     task_id,
 )
 from ldm.memory.pending import Pending, Texts, texts_of
@@ -73,14 +71,14 @@ _open = weakref.WeakSet["GrowingMemory"]()
 class _View:
     """What is searched: the newest generation and the pending episodes.
 
-    known: ids of the trajectories of both. running: the events of episodes that are not finished.
+    known: ids of the trajectories of both. episodes: those in the log after the generation.
     place: how far the log was read. pointer, log: the states of the files that this was read from.
     """
 
     base: Memory | None
     pending: Pending
     known: set[str]
-    running: dict[str, list[Event]]
+    episodes: Episodes
     place: Place
     pointer: tuple[int, ...]
     log: tuple[int, ...]
@@ -151,7 +149,7 @@ class GrowingMemory:
             record.check_memory(place)
             if not exists:
                 raise record.missing(place, env)
-        elif Path(place).exists() and any(Path(place).iterdir()):
+        elif os.path.lexists(Path(place) / record.MARK):
             record.check_memory(place)
         else:
             with record.writing(place):
@@ -176,15 +174,10 @@ class GrowingMemory:
 
     def __len__(self) -> int:
         view = self._current()
-        distinct = view.pending.distinct
-        if view.base is not None:
-            rows = view.base.rows
-            visible = view.base.visible
-            distinct |= {
-                (*texts_of(one.tuple), one.tuple.history.past)
-                for one in (rows[i] for i in np.flatnonzero(visible).tolist())
-            }
-        return len(distinct)
+        distinct, base = view.pending.distinct, view.base
+        if base is None:
+            return len(distinct)
+        return base.distinct + sum(not base.holds(*key) for key in distinct)
 
     @property
     def pending(self) -> int:
@@ -229,7 +222,7 @@ class GrowingMemory:
 
         Raises MemoryStoreError if there is no such episode.
         """
-        parts = self._current().running.get(episode)
+        parts = self._current().episodes.running.get(episode)
         if parts is None:
             raise MemoryStoreError(
                 f"The memory of {self.env} at {self.location} has no unfinished episode"
@@ -242,7 +235,7 @@ class GrowingMemory:
     @property
     def unfinished(self) -> tuple[str, ...]:
         """The ids of episodes that were begun and not finished; they are not recalled."""
-        return tuple(self._current().running)
+        return tuple(self._current().episodes.running)
 
     @contextmanager
     def record(self, goal: Content, kind: str = "", **more: Any) -> Iterator[Recording]:
@@ -321,12 +314,12 @@ class GrowingMemory:
         texts = [plain_text("goal", goal), plain_text("observation", observation)]
         to_goal, to_observation = self._embedder.embed([self._condensed(one) for one in texts])
         view = self._current()
-        self._rate()
+        self._read_feedback()
         accepted = Filter.of(where, kind, outcomes)
-        found = view.pending.nearest(to_goal, to_observation, max(k, NEIGHBOURS), accepted)
+        found = view.pending.nearest(to_goal, to_observation, k, accepted)
         nearest = [(similar, one.id, view.pending.recall(one, similar)) for similar, one in found]
         if view.base is not None:
-            of_base = view.base.nearest(to_goal, to_observation, max(k, NEIGHBOURS), accepted)
+            of_base = view.base.nearest(to_goal, to_observation, k, accepted)
             nearest += [(one.similarity, one.id, one) for one in of_base]
         nearest.sort(key=lambda entry: (-entry[0], _differs(entry[2].tuple, history), entry[1]))
         distinct: dict[Texts, Recall] = {}
@@ -334,7 +327,7 @@ class GrowingMemory:
             distinct.setdefault(texts_of(one.tuple), one)
         least = -2.0 if min_similarity is None else min_similarity
         chosen = [one for one in distinct.values() if one.similarity >= least][:k]
-        recalls = self._weighed(view, chosen, distinct, accepted)
+        recalls = self._weighed(view, chosen, (to_goal, to_observation), accepted)
         if utility:
             recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
         return Recalls(texts[0], texts[1], tuple(recalls))
@@ -355,10 +348,8 @@ class GrowingMemory:
         if not -1 <= reward <= 1:
             raise ValueError("a reward is a number from -1 to 1")
         ids = self._ids_of(of) if isinstance(of, str) else [one.id for one in of]
-        if names := tuple(dict.fromkeys(ids)):
-            with self._lock:
-                self._check_place()
-                self._feedback.append([Rate(names, float(reward), time.time())])
+        if ids:
+            self._rate(ids, reward)
 
     def correct(self, episode: str, *, score: float) -> None:
         """Replace the score of a finished episode, days later and from any process.
@@ -418,8 +409,7 @@ class GrowingMemory:
         """
         from ldm import records
 
-        events, _ = self._log.read()
-        finished, _ = episodes_of(event for _, event in events)
+        finished = Episodes().take(event for _, event in self._log.read()[0])
         accepted = Filter.of(where, None, "any")
         chosen = [one for one in finished.values() if accepted is None or accepted.takes(one)]
         return records.write(Path(path), chosen)
@@ -428,20 +418,18 @@ class GrowingMemory:
         """Return the numbers of episodes, tuples and outcomes that match `where`."""
         view = self._current()
         accepted = Filter.of(where, None, "any")
-        tuples = list(view.pending.rows)
+        tuples = [one for one in view.pending.rows if accepted is None or accepted(one)]
         if view.base is not None:
-            visible = np.flatnonzero(view.base.visible).tolist()
-            tuples += [view.base.rows[i].tuple for i in visible]
-        chosen = [one for one in tuples if accepted is None or accepted(one)]
-        scores = {one.trajectory_id: one.outcome.score for one in chosen if one.outcome}
+            rows = np.flatnonzero(view.base.accepted(accepted)).tolist()
+            tuples += [view.base.rows[i].tuple for i in rows]
+        scores = {one.trajectory_id: one.outcome.score for one in tuples if one.outcome}
         return {
-            "episodes": len({one.trajectory_id for one in chosen}),
-            "tuples": len(chosen),
-            "distinct": len({texts_of(one) for one in chosen}),
+            "episodes": len({one.trajectory_id for one in tuples}),
+            "tuples": len({(texts_of(one), one.history.past) for one in tuples}),
             "succeeded": sum(score >= 1 for score in scores.values()),
             "failed": sum(score <= 0 for score in scores.values()),
             "pending": len(view.pending.trajectories),
-            "unfinished": len(view.running),
+            "unfinished": len(view.episodes.running),
         }
 
     def fold(self) -> Generation | None:
@@ -479,11 +467,6 @@ class GrowingMemory:
             self._view = self._read(self._view, vectors)
         if texts:
             self._fold_when_full()
-
-    def _finish(self, end: Finish, parts: Sequence[Event]) -> None:
-        """Append the end of an episode whose other events are in the log."""
-        finished, _ = episodes_of([*parts, end])
-        self._append([end], texts_of_trajectories(finished.values()))
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._embedder.embed([self._condensed(text) for text in texts])
@@ -527,7 +510,7 @@ class GrowingMemory:
             return self._read_generation(before, pointer)
         status = self._log.status()
         events, place = self._log.read(before.place)
-        if place.log != before.place.log:
+        if place.log != before.place.log or any(isinstance(one, Correct) for _, one in events):
             return self._read_generation(before, pointer)
         self._take(before, [event for _, event in events], vectors)
         before.place, before.log = place, status
@@ -548,7 +531,7 @@ class GrowingMemory:
         start = Place(*known[1].log) if known else Place()
         events, place = self._log.read(start)
         pending = Pending(self._reasoner, self._embedder.dimension, number)
-        view = _View(base, pending, names, {}, place, pointer, status)
+        view = _View(base, pending, names, Episodes(), place, pointer, status)
         self._take(view, [event for _, event in events])
         return view
 
@@ -559,12 +542,9 @@ class GrowingMemory:
         vectors: Mapping[str, NDArray[np.float32]] | None = None,
     ) -> None:
         """Add what events tell to a view."""
-        known = dict(vectors or {})
-        running = [event for parts in view.running.values() for event in parts]
-        if any(isinstance(event, Correct) for event in events):
-            self._correct(view, events)
-        finished, view.running = episodes_of([*running, *events])
+        finished = view.episodes.take(events)
         new = {name: one for name, one in finished.items() if one.id not in view.known}
+        known = dict(vectors or {})
         if missing := [text for text in texts_of_trajectories(new.values()) if text not in known]:
             known |= self._vectors_of(missing)
         for name, trajectory in new.items():
@@ -582,19 +562,13 @@ class GrowingMemory:
             known |= computed
         return known
 
-    def _correct(self, view: _View, events: Sequence[Event]) -> None:
-        """Rebuild the pending episodes with corrected scores."""
-        scores = {one.episode: one.score for one in events if isinstance(one, Correct)}
-        old = view.pending
-        if not scores.keys() & old.trajectories.keys():
-            return
-        pending = Pending(self._reasoner, self._embedder.dimension, old.generation)
-        known = self._vectors_of(texts_of_trajectories(old.trajectories.values()))
-        for name, one in old.trajectories.items():
-            pending.add(name, rescored(one, scores[name]) if name in scores else one, known)
-        view.pending = pending
+    def _rate(self, tuples: Iterable[str], reward: float) -> None:
+        """Append feedback on tuples."""
+        with self._lock:
+            self._check_place()
+            self._feedback.append([Rate(tuple(dict.fromkeys(tuples)), float(reward), time.time())])
 
-    def _rate(self) -> None:
+    def _read_feedback(self) -> None:
         """Read the feedback that was given since the last call."""
         status = self._feedback.status()
         if status == self._rated_until[0]:
@@ -614,39 +588,36 @@ class GrowingMemory:
         self,
         view: _View,
         chosen: Sequence[Recall],
-        near: Mapping[Texts, Recall],
+        query: tuple[NDArray[np.float32], NDArray[np.float32]],
         accepted: Filter | None,
     ) -> list[Recall]:
-        """Return recalls with their evidence. near: the recalls nearby, by their texts."""
-        own: dict[Texts, list[Trial]] = {}
-
-        def trials(texts: Texts) -> list[Trial]:
-            if texts not in own:
-                found = view.pending.trials(texts, accepted)
-                if view.base is not None:
-                    found += view.base.trials(texts, accepted)
-                rated = [trial for name, _ in found for trial in self._rated.get(name, ())]
-                own[texts] = [trial for _, trial in found] + rated
-            return own[texts]
-
-        actions = {one.tuple.action for one in chosen}
-        similar: dict[str, list[Trial]] = {action: [] for action in actions}
-        for texts in near:
-            if texts[2] in similar:
-                similar[texts[2]] += trials(texts)
+        """Return recalls with their evidence. query: the vectors of goal and observation."""
+        sources = [one for one in (view.pending, view.base) if one is not None]
         now = time.time()
-        return [
-            replace(
-                one,
-                evidence=weighed(
-                    trials(texts_of(one.tuple)),
-                    similar[one.tuple.action],
-                    now=now,
-                    half_life=self.half_life,
-                ),
+        recalls, latest = [], dict[str, list[tuple[str, Trial]]]()
+        for one in chosen:
+            texts, least = texts_of(one.tuple), one.similarity - MARGIN
+            own = [found for part in sources for found in part.trials(texts, accepted)]
+            action = one.tuple.action
+            if action not in latest:  # with the margin of the most similar one
+                latest[action] = [
+                    found
+                    for part in sources
+                    for found in part.trials_of(action, *query, least, accepted)
+                ]
+            evidence = weighed(
+                self._with_feedback(own),
+                self._with_feedback(latest[action]),
+                now=now,
+                half_life=self.half_life,
             )
-            for one in chosen
-        ]
+            recalls.append(replace(one, evidence=evidence))
+        return recalls
+
+    def _with_feedback(self, found: Sequence[tuple[str, Trial]]) -> list[Trial]:
+        """Return trials, and the feedback on their tuples."""
+        rated = [trial for name, _ in found for trial in self._rated.get(name, ())]
+        return [trial for _, trial in found] + rated
 
     def _ids_of(self, name: str) -> list[str]:
         """Return the ids of the tuples of a recall, an episode or an added trajectory."""

@@ -19,7 +19,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, ClassVar
 
@@ -336,34 +336,40 @@ def key_of(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:KEY]
 
 
-def episodes_of(events: Iterable[Event]) -> tuple[dict[str, Trajectory], dict[str, list[Event]]]:
-    """Return the finished episodes by id, in order, and the events of those still open.
+@dataclass(slots=True)
+class Episodes:
+    """The episodes that events tell of.
 
-    A trajectory that was added whole has its own id; adding it again changes nothing. A correction
-    replaces the score.
+    finished: the trajectories by id, in order; one that was added whole has its own id, and adding
+        it again changes nothing. running: the events of episodes that have no end yet.
     """
-    finished: dict[str, Trajectory] = {}
-    running: dict[str, list[Event]] = {}
-    for event in events:
-        match event:
-            case Begin():
-                running[event.episode] = [event]
-            case StepTaken():
-                running.get(event.episode, []).append(event)
-            case Finish():
-                parts = running.pop(event.episode, [])
-                if len(parts) > 1:
-                    finished[event.episode] = _trajectory(parts, event)
-            case Add():
-                finished.setdefault(event.trajectory.id, event.trajectory)
-            case Correct() if event.episode in finished:
-                finished[event.episode] = rescored(finished[event.episode], event.score)
-            case _:
-                pass
-    return finished, running
+
+    finished: dict[str, Trajectory] = field(default_factory=dict)
+    running: dict[str, list[Event]] = field(default_factory=dict)
+
+    def take(self, events: Iterable[Event]) -> dict[str, Trajectory]:
+        """Take further events; return the episodes that they finish or give another score."""
+        new: dict[str, Trajectory] = {}
+        for event in events:
+            match event:
+                case Begin():
+                    self.running[event.episode] = [event]
+                case StepTaken():
+                    self.running.get(event.episode, []).append(event)
+                case Finish():
+                    parts = self.running.pop(event.episode, [])
+                    if len(parts) > 1:
+                        new[event.episode] = _trajectory(parts, event)
+                case Add() if event.trajectory.id not in self.finished:
+                    new[event.trajectory.id] = event.trajectory
+                case Correct() if event.episode in self.finished:
+                    old = self.finished[event.episode]
+                    new[event.episode] = _rescored(old, event.score)
+            self.finished |= new
+        return new
 
 
-def rescored(trajectory: Trajectory, score: float) -> Trajectory:
+def _rescored(trajectory: Trajectory, score: float) -> Trajectory:
     """Return a trajectory with another score; rewards of its steps are dropped."""
     steps = tuple(replace(step, reward=0.0) for step in trajectory.steps)
     return replace(trajectory, steps=steps, score=score, success=score >= 1)

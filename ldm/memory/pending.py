@@ -12,10 +12,12 @@ from ldm.memory.evidence import Trial, success_of
 from ldm.memory.formation import MIXED, FormationOptions, tuples_of
 from ldm.memory.index import IndexedTuple
 from ldm.reason import Reasoner
-from ldm.types import Recall, StateActionTuple, Trajectory
+from ldm.types import Past, Recall, StateActionTuple, Trajectory
 
 #: The type, and a part of the name, of a batch that is not clustered yet.
 PENDING = "pending"
+#: The number of latest tuples with an action whose outcomes are looked at.
+RECENT = 50
 #: Tuples and vectors for which there is room at first; each further time there is twice as much.
 ROOM = 256
 #: A tuple's goal, observation and action.
@@ -63,6 +65,7 @@ class Pending:
         self._vectors = _Growing((dimension,), np.float32)
         self._goals, self._observations = _Growing((), np.int64), _Growing((), np.int64)
         self._of_texts: dict[Texts, list[int]] = {}
+        self._of_action: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
         return len(self._goals.first(self._goals.size))
@@ -76,6 +79,7 @@ class Pending:
         self.trajectories[episode] = trajectory
         for one in tuples:
             self._of_texts.setdefault(texts_of(one), []).append(len(self.rows))
+            self._of_action.setdefault(one.action, []).append(len(self.rows))
             self.rows.append(one)
             self._observations.append(self._number(one.observation, vectors))
             self._goals.append(self._number(one.goal, vectors))  # its size is that of all
@@ -132,10 +136,34 @@ class Pending:
                 trials.append((one.id, Trial(one.time, number, success)))
         return trials
 
+    def trials_of(
+        self,
+        action: str,
+        goal: NDArray[np.float32],
+        observation: NDArray[np.float32],
+        least: float,
+        accepted: Callable[[StateActionTuple], bool] | None = None,
+    ) -> list[tuple[str, Trial]]:
+        """Return the ids and trials of the latest tuples with an action in similar situations."""
+        latest = self._of_action.get(action, ())[-RECENT:]
+        numbers = [i for i in latest if accepted is None or accepted(self.rows[i])]
+        if not numbers:
+            return []
+        size, vectors = self._goals.size, self._vectors.first(self._vectors.size)
+        to_goal = np.vecdot(vectors[self._goals.first(size)[numbers]], goal)
+        to_observation = np.vecdot(vectors[self._observations.first(size)[numbers]], observation)
+        near = ranking.score(to_goal, to_observation) >= least
+        found = [(i, self.rows[i]) for i, is_near in zip(numbers, near, strict=True) if is_near]
+        return [
+            (one.id, Trial(one.time, i, success))
+            for i, one in found
+            if (success := success_of(one.outcome)) is not None
+        ]
+
     @property
-    def distinct(self) -> set[tuple[object, ...]]:
+    def distinct(self) -> set[tuple[Texts, Past]]:
         """What tells its distinct tuples apart: texts and past."""
-        return {(*texts_of(one), one.history.past) for one in self.rows}
+        return {(texts_of(one), one.history.past) for one in self.rows}
 
     def recall(self, one: StateActionTuple, similarity: float) -> Recall:
         """Return a tuple as a recall."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import chroma, record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
-
-#: Called with (stage, done, total) to report progress.
-OnProgress = Callable[[str, int, int], None]
+from ldm.memory.known_vectors import OnProgress
 
 
 def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
@@ -76,10 +73,27 @@ def commit(
     """
     present = (*before, contents.generation)
     if is_server(location):
-        chroma.publish(contents, location, present, on_progress)
+        chroma.grow(location, contents, before)
         return
     record.commit(location, contents, present, log)
-    chroma.publish_beside(location, contents, present, on_progress)
+    publish(location, contents, on_progress)
+
+
+def publish(location: str, contents: Contents, on_progress: OnProgress = lambda *_: None) -> None:
+    """Publish the newest generation of a directory to the Chroma directory in it.
+
+    Raises MemoryStoreError if that fails; the memory is complete without it.
+    """
+    if is_server(location):
+        return
+    present = record.generations(location, contents.generation.env)
+    try:
+        chroma.publish_beside(location, contents, present, on_progress)
+    except MemoryStoreError as error:
+        raise MemoryStoreError(
+            f"The memory is complete, but not published to Chroma: {error.message}",
+            f"{error.remedy} Then repeat the command, or use `ldm memory publish`.",
+        ) from error
 
 
 def drop(location: str, env: str) -> None:
@@ -88,7 +102,7 @@ def drop(location: str, env: str) -> None:
         chroma.drop(location, env)
         return
     record.drop(location, env)
-    chroma.drop(str(Path(location) / record.CHROMA), env)
+    chroma.remove(location)  # it is made again with what is built
 
 
 def refuse_server(location: str, what: str) -> None:

@@ -19,8 +19,8 @@ from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.formation import WARNING
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
+from ldm.memory.known_vectors import OnProgress
 from ldm.memory.log import Add, EpisodeLog, Event, Rate, task_id
-from ldm.memory.places import OnProgress
 from ldm.memory.rows import Rows
 from ldm.types import Outcome
 
@@ -59,9 +59,7 @@ def purge(
         record.commit(location, left, generations, ("", 0))
         for other in record.environments(location):
             if record.generations(location, other):
-                held = record.load(location, other)
-                present = record.generations(location, other)
-                chroma.publish_beside(location, held, present, on_progress)
+                places.publish(location, record.load(location, other), on_progress)
 
 
 def rewrite_outcomes(location: str, env: str, tuples: Collection[str], score: float) -> None:

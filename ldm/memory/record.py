@@ -58,8 +58,8 @@ WIDE32 = (*TEXTS, *(name for name, kind in NUMBERS.items() if np.dtype(kind).ite
 WIDE64 = tuple(name for name in NUMBERS if name not in WIDE32)
 #: Longest name of an environment's folder.
 MOST_LETTERS = 200
-#: Seconds for which a writer waits for the lock, and between two attempts.
-PATIENCE, PAUSE = 1.0, 0.01
+#: Seconds for which a writer waits for the lock unless told otherwise, and between two attempts.
+PATIENCE, PAUSE = 1.0, 0.02
 #: Attempts to read a generation that a writer replaces meanwhile.
 ATTEMPTS = 20
 CHUNK = 1 << 20
@@ -329,8 +329,10 @@ def _check_numbers(
 
 
 @contextmanager
-def writing(location: str) -> Iterator[Path]:
+def writing(location: str, patience: float = PATIENCE) -> Iterator[Path]:
     """Hold the writer's lock of a directory, which is created if absent.
+
+    patience: seconds to wait for another writer.
 
     Raises MemoryLocked if another process holds it, MemoryStoreError if the directory holds
     something other than a memory or cannot be written.
@@ -341,7 +343,7 @@ def writing(location: str) -> Iterator[Path]:
         _check_free(location)
         lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     try:
-        _wait_for(lock, location)
+        _wait_for(lock, location, patience)
         with store_errors(location):
             if not os.path.lexists(place / MARK):
                 written(place / MARK, json.dumps({"format": FORMAT}).encode())
@@ -374,8 +376,8 @@ def _check_free(location: str) -> None:
         )
 
 
-def _wait_for(lock: int, location: str) -> None:
-    until = time.monotonic() + PATIENCE
+def _wait_for(lock: int, location: str, patience: float) -> None:
+    until = time.monotonic() + patience
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

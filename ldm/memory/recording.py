@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
-from ldm.memory.log import MAX_TEXT, Begin, Event, Finish, StepTaken, episodes_of
+from ldm.memory.formation import texts_of as texts_of_trajectories
+from ldm.memory.log import MAX_TEXT, Begin, Episodes, Finish, StepTaken
 from ldm.memory.pending import texts_of
 from ldm.types import Labels, Recall, Trajectory, encodable
 
@@ -116,15 +117,22 @@ class Recording:
         total = round(sum(reward or 0.0 for reward in rewards), 9)
         earned = min(1.0, max(0.0, total)) if score is None else float(score)
         end = Finish(self.id, earned, plain_text("observation", observation), time.time())
-        self._memory._finish(end, [self._first, *self.steps])
         self._end = end
+        whole = self.trajectory()
+        try:
+            self._memory._append([end], texts_of_trajectories([whole] if whole else []))
+        except BaseException:
+            self._end = None
+            raise
+        if followed := [name for one in self.steps for name in one.followed]:
+            self._memory._rate(followed, 2 * earned - 1)
 
     def trajectory(self) -> Trajectory | None:
         """Return the recorded trajectory, or None if it is not finished or has no step."""
         if self._end is None:
             return None
-        events: list[Event] = [self._first, *self.steps, self._end]
-        return next(iter(episodes_of(events)[0].values()), None)
+        whole = Episodes().take([self._first, *self.steps, self._end])
+        return next(iter(whole.values()), None)
 
     def _check_running(self) -> None:
         if self._end is not None:

@@ -10,10 +10,10 @@ tuples are compared in the order of their goals' similarity, until no other can 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice, product, tee
+from itertools import chain, product, tee
 from typing import Literal
 
 import numpy as np
@@ -235,6 +235,7 @@ class Retriever:
         for kind in {b.kind for b in batches} - {""}:
             self._of_kinds[kind] = tuple(b.id for b in batches if b.kind in (kind, ""))
         self._views: OrderedDict[tuple[bytes, tuple[str, ...]], _GoalView] = OrderedDict()
+        self._all: OrderedDict[bytes, tuple[NDArray[np.int64], NDArray[np.float64]]] = OrderedDict()
 
     def batches_of(self, kind: str) -> tuple[str, ...]:
         """Return the ids of the batches of task kind `kind` and of mixed batches, in order."""
@@ -278,15 +279,86 @@ class Retriever:
 
     def nearest(
         self, query: Query, count: int, chosen: NDArray[np.bool_]
-    ) -> Iterator[tuple[int, float]]:
-        """Yield (row, similarity) of the nearest of `chosen` rows in all batches, the best first.
+    ) -> list[tuple[int, float]]:
+        """Return (row, similarity) of the nearest of `chosen` rows in all batches, the best first.
 
         chosen: a mask of the rows, of which equal texts should appear once.
         """
-        scope = self._view(query, [*self.batches]).whole_batches
-        ranked = self._ranked(scope, query, ~chosen, own_cell=False)
-        for row, similarity, _, _ in islice(chain.from_iterable(ranked), count):
-            yield row, similarity
+        all_rows, cosines = self._everything(query.goal_vector)
+        best, similar = np.empty(0, np.int64), np.empty(0, np.float64)
+        cosine_of = self._observation_cosines(query.observation_vector)
+        start, size = 0, FIRST_ROWS
+        while start < len(all_rows):
+            if len(best) == count and similar[-1] > ranking.bound(float(cosines[start])):
+                break
+            part = slice(start, start + size)
+            start, size = start + size, 2 * size
+            counted = chosen[all_rows[part]]
+            if self._reaches is not None:
+                counted &= self._reaches[all_rows[part]] == 0
+            rows, goals = all_rows[part][counted], cosines[part][counted]
+            new = ranking.score(goals, cosine_of(rows))
+            best, similar = np.concatenate([best, rows]), np.concatenate([similar, new])
+            if len(best) > count:
+                near = similar >= np.partition(similar, len(similar) - count)[-count]
+                best, similar = best[near], similar[near]
+            order = np.lexsort((self._ids[best], -similar))[:count]
+            best, similar = best[order], similar[order]
+        return list(zip(best.tolist(), similar.tolist(), strict=True))
+
+    def similarities(self, query: Query, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the similarity of each row."""
+        goals = np.vecdot(self._vectors.numbered(self._vectors.goals[rows]), query.goal_vector)
+        return self._scores(rows, goals, query)
+
+    @cached_property
+    def _by_goals(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64]]:
+        """All rows sorted by their goal, the distinct goals' vectors, and the number of each."""
+        goals = self._vectors.goals
+        numbers, counts = np.unique(goals, return_counts=True)
+        return np.argsort(goals, kind="stable"), numbers, counts
+
+    def _everything(
+        self, goal_vector: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return all rows, sorted by descending cosine of their goals, and the cosines."""
+        key = goal_vector.tobytes()
+        known = self._all.get(key)
+        if known is None:
+            order, numbers, counts = self._by_goals
+            cosines = np.vecdot(self._vectors.numbered(numbers), goal_vector).astype(np.float64)
+            ranks = np.argsort(-cosines, kind="stable")
+            sizes = counts[ranks]
+            starts = (np.cumsum(counts) - counts)[ranks] - (np.cumsum(sizes) - sizes)
+            places = np.repeat(starts, sizes) + np.arange(len(order))
+            known = self._all[key] = order[places], np.repeat(cosines[ranks], sizes)
+            for oldest in list(self._all)[:-KEPT_GOALS]:
+                self._all.pop(oldest, None)
+        return known
+
+    def _observation_cosines(
+        self, vector: NDArray[np.float32]
+    ) -> Callable[[NDArray[np.int64]], NDArray[np.float32]]:
+        """Return a function from rows to the cosines of their observations.
+
+        Where most of them are asked for, all are computed at once, which copies no vectors.
+        """
+        distinct, numbers = self._vectors.distinct, self._vectors.observations
+        known: list[NDArray[np.float32]] = []
+        asked = 0
+
+        def cosines(rows: NDArray[np.int64]) -> NDArray[np.float32]:
+            nonlocal asked
+            asked += len(rows)
+            if not known and 4 * asked > len(distinct):
+                known.append(np.vecdot(distinct, vector))
+            of_rows = numbers[rows]
+            products: NDArray[np.float32] = (
+                known[0][of_rows] if known else np.vecdot(distinct[of_rows], vector)
+            )
+            return products
+
+        return cosines
 
     def recall(self, row: int, similarity: float, fallback: Fallback = "") -> Recall:
         """Return row number `row` as a recall."""

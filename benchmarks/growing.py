@@ -1,0 +1,127 @@
+"""Record episodes into a growing memory and recall from it, at several sizes.
+
+    OMP_NUM_THREADS=1 python benchmarks/growing.py --sizes 1000 10000 50000
+
+Goals, observations and actions are random words, as many as ALFWorld's have; the vectors are those
+of an embedder that costs almost nothing, so that what is measured is the memory: embedding is in
+benchmarks/embedding.py. Every episode has ten steps; after each step and each end there is one
+recall. Batches of 50 episodes are formed meanwhile, by the memory's own process. Each size is
+measured in a process of its own, over its last thousand steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ldm.memory.growing import GrowingMemory
+
+ENV, STEPS, LAST = "desk", 10, 1_000
+VOCABULARY = [f"word{number}" for number in range(2_000)]
+
+
+class Hashing:
+    """An embedder whose vectors are drawn by a hash of each word: as many numbers, no model."""
+
+    name, dimension = "hashing", 384
+
+    def __init__(self) -> None:
+        self._words: dict[str, np.ndarray] = {}
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        rows = [sum((self._word(word) for word in text.split()), self._word("")) for text in texts]
+        matrix = np.array(rows, np.float32).reshape(-1, self.dimension)
+        return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+
+    def _word(self, word: str) -> np.ndarray:
+        if word not in self._words:
+            seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+            drawn = np.random.default_rng(seed).standard_normal(self.dimension, np.float32)
+            self._words[word] = drawn
+        return self._words[word]
+
+
+def words(draw: random.Random, count: int) -> str:
+    """Return random words."""
+    return " ".join(draw.choices(VOCABULARY, k=count))
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Return the milliseconds that a call takes."""
+    started = time.perf_counter()
+    call()
+    return (time.perf_counter() - started) * 1e3
+
+
+def resident() -> float:
+    """Return the MiB that this process occupies."""
+    found = re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def measure(tuples: int, place: str) -> dict[str, float]:
+    """Record episodes until the memory holds so many tuples; return what the last ones took."""
+    draw = random.Random(tuples)
+    memory = GrowingMemory.open(place, ENV, create=True, embedder=Hashing())
+    adding, recalling, ending = [], [], []
+    goals = [words(draw, 8) for _ in range(max(1, tuples // 100))]
+    started = time.perf_counter()
+    for number in range(tuples // STEPS):
+        goal = draw.choice(goals)
+        episode = memory.begin(goal, kind=f"kind{number % 6}")
+        for _ in range(STEPS):
+            seen, done = words(draw, 12), words(draw, 2)
+            recalling.append(timed(lambda g=goal, o=seen: memory.recall(g, o)))
+            adding.append(timed(lambda e=episode, o=seen, a=done: e.step(o, a)))
+        ending.append(timed(lambda e=episode, n=number: e.finish(float(n % 4 != 0))))
+    seconds = time.perf_counter() - started
+    before = resident()
+    memory.close()
+    part = slice(-LAST, None)
+    log = memory._log.path.stat().st_size
+    disk = sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file())
+    return {
+        "tuples": tuples,
+        "step p50 (ms)": np.percentile(adding[part], 50),
+        "step p99 (ms)": np.percentile(adding[part], 99),
+        "end p50 (ms)": np.percentile(ending[-LAST // STEPS :], 50),
+        "end p99 (ms)": np.percentile(ending[-LAST // STEPS :], 99),
+        "recall p50 (ms)": np.percentile(recalling[part], 50),
+        "recall p99 (ms)": np.percentile(recalling[part], 99),
+        "resident (MiB)": before,
+        "ms a step, all": seconds * 1e3 / tuples,
+        "log (MB)": log / 1e6,
+        "disk (MB)": disk / 1e6,
+        "generations": memory.newest.generation + 1 if memory.newest else 0,
+    }
+
+
+def main() -> None:
+    """Measure each size in a process of its own; print a line of JSON for each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000])
+    parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        with tempfile.TemporaryDirectory() as folder:
+            numbers = measure(arguments.measure, f"{folder}/memory")
+        print(json.dumps({name: round(float(value), 2) for name, value in numbers.items()}))
+        return
+    for size in arguments.sizes:
+        command = [sys.executable, __file__, "--measure", str(size)]
+        subprocess.run(command, check=True)  # noqa: S603 - this file
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,490 @@
+"""A memory in Chroma: what is published, what anybody finds there, and what a server recalls."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import chromadb
+import numpy as np
+import pytest
+
+from ldm.errors import MemoryStoreError
+from ldm.memory import Contents, Generation, Memory, chroma_tuples, inspect
+from ldm.memory.chroma_tuples import (
+    ServerMemory,
+    differences,
+    generations_at,
+    grow,
+    publish,
+    read_all,
+)
+from ldm.memory.known_vectors import KnownVectors
+from ldm.types import History, Outcome
+from tests.conftest import CHECKOUT
+from tests.embedder import BagOfWords
+from tests.memory.conftest import Places
+from tests.memory.servers import Servers, free_port
+
+EMBEDDER = BagOfWords()
+TOKEN = "s3cret-t0ken"
+
+
+def recorded(contents: Contents, number: int, **changes: Any) -> Contents:
+    """The contents as generation `number`, with its digest."""
+    generation = replace(contents.generation, number=number, **changes)
+    columns = contents.rows.columns
+    generation = replace(generation, tuples=len(columns))
+    digest = columns.digest(generation, contents.batches)
+    return replace(contents, generation=replace(generation, digest=digest), kinds=None)
+
+
+@pytest.fixture(scope="package")
+def formed(toy: Path) -> Contents:
+    return inspect(str(toy), "toy")
+
+
+@pytest.fixture(scope="package")
+def varied(formed: Contents) -> Contents:
+    """The next generation: long texts, pasts of steps that no row holds, all outcomes, a reach."""
+    first, second = formed.rows[0], formed.rows[1]
+    long = "\n".join(f"line {i}: a pear and a “plum”" for i in range(90))
+    new = [
+        replace(first.tuple, step=40, observation=long, trajectory_id="x", outcome=None),
+        replace(
+            *(first.tuple,),
+            **{
+                "step": 41,
+                "trajectory_id": "x",
+                "observation": "next",
+                "outcome": Outcome(0.4, 0.4),
+            },
+            history=History(
+                "a", "s", (*first.tuple.history.past, (long[:1000], first.tuple.action))
+            ),
+        ),
+        replace(second.tuple, trajectory_id="y", outcome=Outcome(0.0, -1.0)),
+        replace(
+            second.tuple, trajectory_id="z", action="a: b\naction: c", outcome=Outcome(0.0, 0.0)
+        ),
+    ]
+    rows = [replace(first, tuple=replace(one, generation=1)) for one in new]
+    rows[3] = replace(rows[3], reach=0.9)
+    extended = formed.extended(rows, KnownVectors(EMBEDDER).embed_rows(rows))
+    hidden = tuple(sorted(row.tuple.id for row in (formed.rows[5], formed.rows[6])))
+    return recorded(extended, 1, hidden=hidden, origin="refined")
+
+
+def published(contents: Contents, target: str, *generations: Generation, **options: Any) -> str:
+    publish(contents, target, generations=generations, **options)
+    return target
+
+
+def states(contents: Contents) -> list[tuple[str, str]]:
+    rows = [row.tuple for row in contents.rows]
+    return [(one.goal, one.observation) for one in rows] + [("wash the moon", "It is night.")]
+
+
+class TestPublished:
+    def test_reads_back_whole(self, at: Places, varied: Contents, formed: Contents) -> None:
+        target = published(varied, at(), formed.generation, varied.generation)
+        read = read_all(target, "toy")
+        assert read.rows == varied.rows
+        assert np.array_equal(read.vectors[:], varied.vectors[:])
+        assert (read.batches, read.kinds) == (varied.batches, varied.trained())
+        assert read_all(target, "toy", 0).rows == formed.rows
+        assert generations_at(target) == {"toy": (formed.generation, varied.generation)}
+        assert differences(varied, target) == []
+
+    def test_recalls_what_the_files_recall(self, at: Places, varied: Contents) -> None:
+        target = published(varied, at())
+        files, server = Memory(varied, EMBEDDER), ServerMemory(target, "toy", EMBEDDER)
+        excluded = {"tuples": [varied.rows[0].tuple.id], "trajectories": ["x"]}
+        for one, other in (
+            (files, server),
+            (files.without(**excluded), server.without(**excluded)),
+        ):
+            for goal, observation in states(varied)[::3]:
+                for k in (1, 5, 30):
+                    recalls = other.retrieve(goal, observation, k)
+                    assert recalls == one.retrieve(goal, observation, k)
+            goal = varied.rows[3].tuple.goal
+            assert [*islice(other.whole_near(goal), 4)] == [*islice(one.whole_near(goal), 4)]
+        batch, rows = varied.batches[0].id, [row.tuple for row in varied.rows][:9]
+        assert server.place(batch, rows) == files.place(batch, rows)
+        assert (len(server), server.record) == (len(files), files.record)
+        assert {one.id for one in server.sample(7, 1)} == {one.id for one in server.sample(7, 1)}
+        assert len(server.sample(999, 1)) == varied.generation.recallable
+        server.close()
+
+    def test_an_earlier_generation_is_recalled(
+        self, at: Places, varied: Contents, formed: Contents
+    ) -> None:
+        target = published(varied, at(), formed.generation, varied.generation)
+        files, server = Memory(formed, EMBEDDER), ServerMemory(target, "toy", EMBEDDER, 0)
+        for goal, observation in states(varied)[::5]:
+            assert server.retrieve(goal, observation) == files.retrieve(goal, observation)
+        server.close()
+        with pytest.raises(MemoryStoreError, match="has no generation 7"):
+            ServerMemory(target, "toy", EMBEDDER, 7)
+
+    def test_any_client_finds_the_same_in_a_cell(self, at: Places, varied: Contents) -> None:
+        target = published(varied, at())
+        memory = Memory(varied, EMBEDDER)
+        client: Any
+        if target.startswith("http"):
+            client = chromadb.HttpClient(port=int(target.rpartition(":")[2]))
+        else:
+            client = chromadb.PersistentClient(target)
+        rows, types = (client.get_collection(f"ldm.toy.{part}") for part in ("tuples", "types"))
+        for goal, observation in states(varied)[::4]:
+            best = memory.retrieve(goal, observation, 1, batches=["fetch-1"])[0]
+            cell = ("batch", "goal_type", "observation_type")
+            where = {"$and": [{name: getattr(best, name)} for name in cell]}
+            vector = np.concatenate(EMBEDDER.embed([goal, observation]))
+            found = rows.query(query_embeddings=[vector], n_results=1, where=where)
+            assert 1 - found["distances"][0][0] / 4 == pytest.approx(best.similarity, abs=1e-5)
+            (row,) = found["metadatas"][0]
+            (type_row,) = types.get(where={"type": row["observation_type_id"]})["metadatas"]
+            assert type_row["name"] == row["observation_type"] == best.observation_type
+        client.close()
+        if session := getattr(client._server, "_session", None):
+            session.close()  # Chroma leaves it open
+
+    def test_rows_say_what_to_filter_by(self, varied: Contents, tmp_path: Path) -> None:
+        target = published(varied, str(tmp_path / "chroma"))
+        by_trajectory = {
+            row.metadata["trajectory"]: row.metadata for row in stored_rows(target, "tuples")
+        }
+        again = by_trajectory["y"]
+        assert (again["tried"], again["succeeded"], again["failed"]) == (2, 1, 1)
+        assert (again["warning"], again["success"], again["score"]) == (True, False, 0.0)
+        assert (again["kind"], again["generation"]) == ("fetch", 1)
+        assert (
+            "score"
+            not in {row.metadata["step"]: row for row in stored_rows(target, "tuples")}[40].metadata
+        )
+
+    def test_only_what_changed_is_written(
+        self, at: Places, formed: Contents, varied: Contents, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        target = published(formed, at())
+        written: list[str] = []
+        put = chroma_tuples._put
+
+        def counted(collection: Any, rows: Any, known: Any) -> None:
+            if collection.name.endswith("tuples"):
+                written.extend(
+                    r.id for r in rows if known.get(r.id) != chroma_tuples._state(r.metadata)
+                )
+            put(collection, rows, known)
+
+        monkeypatch.setattr(chroma_tuples, "_put", counted)
+        published(varied, target, formed.generation, varied.generation)
+        new = {row.tuple.id for row in varied.rows.after(0)}
+        assert new < {*written}
+        assert len(written) < len(new) + 8  # equal texts, and steps whose step before is hidden
+        assert differences(varied, target) == []
+        published(formed, target)  # a rollback
+        assert differences(formed, target) == []
+
+    def test_an_interrupted_one_goes_on(
+        self, at: Places, varied: Contents, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(chroma_tuples, "WRITE_ROWS", 20)
+
+        def interrupting(stage: str, done: int, total: int) -> None:
+            if done > 30:
+                raise KeyboardInterrupt
+
+        target = at()
+        with pytest.raises(KeyboardInterrupt):
+            publish(varied, target, interrupting)
+        assert not Path(target).exists()
+        assert not target.startswith("http") or generations_at(target) == {}
+        published(varied, target)
+        assert differences(varied, target) == []
+
+    def test_nothing_is_left_of_what_was_purged(self, formed: Contents, tmp_path: Path) -> None:
+        gone = formed.rows[0].tuple
+        left = formed.rows.columns["trajectory_id"] != formed.rows.columns["trajectory_id"][0]
+        secret = replace(formed.rows[0], tuple=replace(gone, observation="the code is 81937"))
+        columns = formed.rows.columns.take(left)
+        kept = recorded(
+            Contents(
+                *(formed.generation, formed.batches, type(formed.rows)(columns)),
+                type(formed.vectors).of(formed.vectors.distinct, columns),
+            ),
+            0,
+        )
+        with_secret = recorded(
+            kept.extended([secret], KnownVectors(EMBEDDER).embed_rows([secret])), 0
+        )
+        target = tmp_path / "chroma"
+        published(with_secret, str(target))
+        assert b"81937" in content_of(target)
+        published(kept, str(target))
+        assert b"81937" not in content_of(target)
+        assert [path.name for path in tmp_path.iterdir()] == ["chroma"]
+
+    def test_the_other_environments_are_published_again(
+        self, formed: Contents, tmp_path: Path
+    ) -> None:
+        target = str(tmp_path / "chroma")
+        published(formed, target, others=lambda: [formed], anew=True)
+        assert differences(formed, target) == []
+
+
+def stored_rows(target: str, part: str) -> list[chroma_tuples.Row]:
+    with chroma_tuples._Store(target, "toy") as store:
+        return [*store.rows(part)]
+
+
+def content_of(place: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file())
+
+
+DIFFERENCES: dict[str, Callable[[Any, Any], object]] = {
+    "1 rows of tuples are missing": lambda rows, _: rows.delete(ids=rows.get(limit=1)["ids"]),
+    "1 rows of tuples are changed": lambda rows, _: rows.update(
+        rows.get(limit=1)["ids"], metadatas=[{"action": "other"}]
+    ),
+    "1 rows of tuples are with another vector": lambda rows, _: rows.update(
+        rows.get(limit=1)["ids"], embeddings=[[0.5] * 48]
+    ),
+    "1 rows of tuples are extra": lambda rows, _: rows.add(
+        ["x"], [[0.5] * 48], [{"a": 1}], ["text"]
+    ),
+    "is not published": lambda _, log: log.delete(ids=["generation:000000"]),
+    "the indices of batches differ": lambda _, log: log.delete(ids=["batch:fetch-1"]),
+}
+
+
+@pytest.mark.parametrize("message", DIFFERENCES)
+def test_a_difference_is_found_and_mended(message: str, formed: Contents, tmp_path: Path) -> None:
+    target = published(formed, str(tmp_path / "chroma"))
+    with chroma_tuples._Store(target, "toy") as store:
+        DIFFERENCES[message](store.collection("tuples"), store.collection("records"))
+    assert message in " ".join(differences(formed, target))
+    published(formed, target, anew=True)
+    assert differences(formed, target) == []
+
+
+def _link(place: Path) -> None:
+    (place / "0a8a8a8a-0a8a-0a8a-0a8a-0a8a8a8a8a8a").symlink_to(place.parent / "mine")
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "garbage": lambda place: (place / "chroma.sqlite3").write_bytes(b"garbage" * 999),
+    "half": lambda place: os.truncate(place / "chroma.sqlite3", 9000),
+    "empty": lambda place: os.truncate(place / "chroma.sqlite3", 0),
+    "pipe": lambda place: os.mkfifo(place / "chroma.sqlite3-journal"),
+    "link": _link,
+    "gone": lambda place: (place / "chroma.sqlite3").unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_directory_is_published_again(
+    damage: str, formed: Contents, varied: Contents, tmp_path: Path
+) -> None:
+    mine, place = tmp_path / "mine", tmp_path / "chroma"
+    mine.mkdir()
+    (mine / "text").write_text("precious")
+    published(formed, str(place))
+    DAMAGES[damage](place)
+    assert differences(formed, str(place))
+    published(varied, str(place))
+    assert differences(varied, str(place)) == []
+    assert (mine / "text").read_text() == "precious"
+
+
+def test_a_directory_with_other_files_or_a_link_is_refused(
+    formed: Contents, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "text").write_text("precious")
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    for name, message in (("mine", "holds other files"), ("link", "not a directory of its own")):
+        with pytest.raises(MemoryStoreError, match=message):
+            publish(formed, str(tmp_path / name), anew=True)
+    assert os.listdir(tmp_path / "mine") == ["text"]
+
+
+def additions_of(contents: Contents, number: int) -> Contents:
+    """What generation `number` adds."""
+    columns = contents.rows.columns.take(contents.rows.columns["generation"] == number)
+    present = {*columns.distinct("batch").values()}
+    return replace(
+        contents,
+        rows=type(contents.rows)(columns),
+        vectors=type(contents.vectors).of(contents.vectors.distinct, columns),
+        batches=tuple(batch for batch in contents.batches if batch.id in present),
+        kinds=contents.trained(),
+    )
+
+
+@pytest.mark.process
+class TestGrowing:
+    def test_a_generation_is_added(
+        self, server: str, formed: Contents, varied: Contents, tmp_path: Path
+    ) -> None:
+        grow(server, formed, None)
+        for _ in range(2):  # a second call changes nothing
+            grow(server, additions_of(varied, 1), formed.generation)
+        read, memory = read_all(server, "toy"), Memory(varied, EMBEDDER)
+        assert read.rows == varied.rows
+        served = ServerMemory(server, "toy", EMBEDDER)
+        for goal, observation in states(varied)[::5]:
+            assert served.retrieve(goal, observation) == memory.retrieve(goal, observation)
+        served.close()
+        target = published(varied, str(tmp_path / "chroma"))
+        grown, expected = (
+            {row.id: chroma_tuples._state(row.metadata)[1:] for row in stored_rows(one, "tuples")}
+            for one in (server, target)
+        )
+        assert grown == expected
+        with pytest.raises(MemoryStoreError, match="that were added there"):
+            publish(varied, server)
+
+    def test_of_two_writers_the_first_succeeds(
+        self, server: str, formed: Contents, varied: Contents, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        grow(server, formed, None)
+        mine = additions_of(varied, 1)
+        theirs = recorded(mine, 1, tuples=0, settings={"by": "another"}, tasks=("t",), hidden=())
+        theirs = replace(theirs, generation=replace(theirs.generation, digest="f" * 32))
+        add = chroma_tuples._add
+
+        def racing(store: Any, additions: Contents, commit: str) -> None:
+            add(store, additions, commit)
+            monkeypatch.setattr(chroma_tuples, "_add", add)
+            grow(server, mine, formed.generation)
+
+        monkeypatch.setattr(chroma_tuples, "_add", racing)
+        with pytest.raises(MemoryStoreError, match="changed since generation 0") as raised:
+            grow(server, theirs, formed.generation)
+        assert "try again" in raised.value.remedy
+        assert read_all(server, "toy").rows == varied.rows
+        assert len(stored_rows(server, "tuples")) == varied.generation.recallable
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Gives one answer to everything, and keeps the tokens."""
+
+    status, body = 401, b""
+    tokens: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        kind = type(self)
+        kind.tokens += [v for v in self.headers.values() if TOKEN in v]
+        self.send_response(kind.status)
+        self.send_header("Content-Length", str(len(kind.body)))
+        self.end_headers()
+        self.wfile.write(kind.body)
+
+    do_POST = do_GET  # noqa: N815 - a name of the base class
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def answering() -> Iterator[tuple[str, type[Answering]]]:
+    class Handler(Answering):
+        tokens: ClassVar[list[str]] = []
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", Handler
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+BEAT = b'{"nanosecond heartbeat": 1}'
+
+
+@pytest.mark.parametrize("token", [False, True])
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (401, b"", "refuses to let us in .HTTP 401"),
+        (401, b"<html>login</html>", "refuses to let us in .HTTP 401"),
+        (403, b'{"error":"ChromaAuthError","message":"no"}', "refuses to let us in .HTTP 403"),
+        (502, b"<html>bad gateway</html>", "answers with HTTP 502"),
+        (200, b"<html>welcome</html>", "not that of a Chroma server"),
+        (200, BEAT, "cannot be used"),
+    ],
+)
+def test_what_a_server_answers_is_said(
+    status: int,
+    body: bytes,
+    message: str,
+    token: bool,
+    answering: tuple[str, type[Answering]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address, handler = answering
+    handler.status, handler.body = status, body
+    if token:
+        provider = "chromadb.auth.token_authn.TokenAuthClientProvider"
+        monkeypatch.setenv("CHROMA_CLIENT_AUTH_PROVIDER", provider)
+        monkeypatch.setenv("CHROMA_CLIENT_AUTH_CREDENTIALS", TOKEN)
+    for trusted in (False, True):
+        with pytest.raises(MemoryStoreError, match=message) as raised:
+            ServerMemory(address, "toy", EMBEDDER, trusted=trusted)
+        assert raised.value.remedy
+        assert TOKEN not in str(raised.value)
+        assert trusted or not handler.tokens
+    if token and status in (401, 403):
+        assert handler.tokens
+
+
+def test_a_server_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chroma_tuples, "PAUSE", 0.001)
+    with pytest.raises(MemoryStoreError, match="does not answer"):
+        ServerMemory(f"http://127.0.0.1:{free_port()}", "toy", EMBEDDER)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_server_that_dies_is_said(
+    formed: Contents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chroma_tuples, "PAUSE", 0.001)
+    servers = Servers(tmp_path)
+    address = published(formed, servers.address("0"))
+    memory = ServerMemory(address, "toy", EMBEDDER)
+    assert memory.retrieve(*states(formed)[0])
+    servers.stop()
+    with pytest.raises(MemoryStoreError, match="does not answer"):
+        memory.retrieve(*states(formed)[40])
+    memory.close()
+
+
+def test_the_example_searches_with_the_client_alone(
+    varied: Contents,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = published(varied, str(tmp_path / "chroma"))
+    goal, observation = states(varied)[0]
+    script = str(CHECKOUT / "docs" / "examples" / "search_with_chroma.py")
+    monkeypatch.setattr(sys, "argv", [script, target, "toy", goal, observation])
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda _: EMBEDDER)
+    runpy.run_path(script)
+    (best,) = Memory(varied, EMBEDDER).retrieve(goal, observation, 1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert lines[0].startswith(f"{best.similarity:.3f}  {best.goal_type}  {goal}")
