@@ -84,6 +84,7 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
         folder = Path(scratch)
         contents, generations = read_pack(path, folder)
         env = contents.generation.env if contents else _env_of(folder)
+        record.folder_of(location, env)  # raises for a name that no folder can have
         with places.writing(location):
             if places.known_generations(location).get(env) or _logs(location, env):
                 raise MemoryStoreError(
@@ -118,7 +119,7 @@ def read_pack(path: Path, folder: Path) -> tuple[Contents | None, tuple[Generati
     except (RecursionError, LookupError, NotImplementedError) as error:
         problem = f"it is damaged ({type(error).__name__})"
     except LdmError as error:
-        problem = error.message
+        problem = error.message.replace(f"{folder}/", "").rstrip(".")
     raise MemoryStoreError(
         f"{path} cannot be read as a pack: {problem}.", "Get it again, or export it again."
     )

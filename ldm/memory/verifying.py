@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from ldm import records
 from ldm.embed import Embedder
-from ldm.errors import MemoryStoreError
+from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, places, record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
 from ldm.memory.log import EpisodeLog
+from ldm.types import Origin, Outcome
 
 #: The minimum cosine of a new vector to the stored one; embedders differ in the last bits.
 SAME = 0.999
@@ -23,6 +27,14 @@ UNIT = 1e-3
 ROWS = 10_000
 #: Texts embedded again.
 TEXTS_TRIED = 200
+#: The latest time, and what the texts of a column are.
+LATEST = 1e12
+CONTENTS: Mapping[str, Any] = {
+    "origin": Origin,
+    "outcome": Outcome,
+    "scope": dict[str, str],
+    "tags": dict[str, str],
+}
 
 
 def verify(
@@ -75,7 +87,21 @@ def problems_of(contents: Contents, present: Sequence[Generation]) -> list[str]:
         digest = held.rows.columns.digest(one, held.batches)
         if (len(held.rows), digest) != (one.tuples, one.digest):
             problems.append(f"generation {one.number} does not match its record")
-    return [*problems, *_vector_problems(contents), *_cell_problems(contents)]
+    checks = (_value_problems, _vector_problems, _cell_problems)
+    return [*problems, *(problem for check in checks for problem in check(contents))]
+
+
+def _value_problems(contents: Contents) -> Iterator[str]:
+    columns, newest = contents.rows.columns, contents.generation.number
+    for name, most in {"step": np.inf, "generation": newest, "reach": 1, "time": LATEST}.items():
+        if not ((columns[name] >= 0) & (columns[name] <= most)).all():
+            yield f"a tuple has a {name} that none can have"
+    for name, kind in CONTENTS.items():
+        for text in filter(None, columns.distinct(name).values()):
+            try:
+                records.loads(text if name != "origin" else json.dumps(text), kind)
+            except LdmError as error:
+                yield f"a tuple has an {name} that none can have: {error.message}"
 
 
 def _vector_problems(contents: Contents) -> Iterator[str]:

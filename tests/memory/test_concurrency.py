@@ -114,8 +114,8 @@ record.PATIENCE = 60
 for number in range(4):
     for attempt in range(1000):
         contents = inspect(place, "toy")
-        row = contents.rows[0]
-        one = replace(row.tuple, action=f"wait {mine} {number}", generation=contents.generation.number + 1)
+        row, later = contents.rows[0], contents.generation.number + 1
+        one = replace(row.tuple, action=f"wait {mine} {number}", generation=later)
         added = [replace(row, tuple=one)]
         try:
             extend(place, contents.generation, added, BagOfWords(), tasks=(), settings={})
