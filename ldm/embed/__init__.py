@@ -26,7 +26,11 @@ class Embedder(Protocol):
     """Embed texts as vectors."""
 
     name: str
-    dimension: int
+
+    @property
+    def dimension(self) -> int:
+        """Return the length of a vector."""
+        ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return (n, dimension) float32, each row of unit length, for n texts.
@@ -67,7 +71,7 @@ def with_disk_cache(embedder: Embedder, folder: Path | None) -> Embedder:
 
     if folder is None or not isinstance(embedder, CachingEmbedder):
         return embedder
-    return CachingEmbedder(embedder.encoder, VectorFile(folder, embedder.encoder))
+    return CachingEmbedder(embedder.source, VectorFile(folder, embedder.source))
 
 
 def bundled_model() -> Path | None:
