@@ -28,8 +28,11 @@ class CachingEmbedder:
     The other computes for one thread at a time. Texts in the cache wait for none.
     """
 
-    def __init__(self, source: Embedder, stored: VectorFile | None = None) -> None:
-        """Wrap `source`. stored: keeps vectors beyond this process."""
+    def __init__(
+        self, source: Embedder, stored: VectorFile | None = None, *, on_disk: bool = True
+    ) -> None:
+        """Wrap `source`. stored: keeps vectors beyond this process. on_disk: whether it may."""
+        self.on_disk = on_disk
         self.source = source
         self.name = source.name
         self._stored = stored

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from ldm.embed import Embedder, load_embedder
+from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, additions, snapshot
 from ldm.memory.additions import Addition, Feedback
@@ -92,7 +92,7 @@ class GrowingMemory:
         location: str,
         env: str,
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         create: bool = False,
         batch_size: int = 0,
     ) -> GrowingMemory:
@@ -123,7 +123,7 @@ class GrowingMemory:
         names = [*(one.embedder for one in newest), *(one.embedder for one in added)]
         recorded = newest[0].settings.get("batch_size", "") if newest else ""
         size = batch_size or (int(recorded) if recorded.isdecimal() else 0) or BATCH_SIZE
-        return cls(location, env, embedder or load_embedder(next(iter(names), None)), size)
+        return cls(location, env, chosen_embedder(embedder, next(iter(names), None)), size)
 
     def __enter__(self) -> GrowingMemory:
         return self
