@@ -34,7 +34,7 @@ COVERED = 3
 #: every second counts.
 BROAD = ("cli", "run", "explore", "integration")
 #: How texts are embedded.
-ENCODE = minilm.MiniLM.encode
+EMBED = minilm.MiniLM.embed
 Golden = Callable[[Path, Sequence[Message]], None]
 
 
@@ -148,13 +148,13 @@ def texts_are_embedded_once() -> Iterator[None]:
     """
     vectors: dict[str, NDArray[np.float32]] = {}
 
-    def encode(self: minilm.MiniLM, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self: minilm.MiniLM, texts: Sequence[str]) -> NDArray[np.float32]:
         new = [text for text in dict.fromkeys(texts) if text not in vectors]
-        vectors.update(zip(new, ENCODE(self, new) if new else (), strict=True))
+        vectors.update(zip(new, EMBED(self, new) if new else (), strict=True))
         return np.array([vectors[text] for text in texts])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minilm.MiniLM, "encode", encode)
+        patch.setattr(minilm.MiniLM, "embed", embed)
         yield
 
 
@@ -177,7 +177,7 @@ def commands_are_made_once() -> Iterator[None]:
 @pytest.fixture
 def embedding_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Embed every text, as users do."""
-    monkeypatch.setattr(minilm.MiniLM, "encode", ENCODE)
+    monkeypatch.setattr(minilm.MiniLM, "embed", EMBED)
 
 
 @pytest.fixture(scope="session")

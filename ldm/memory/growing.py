@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ldm
-from ldm.embed import Embedder, load_embedder
+from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, record
 from ldm.memory.evidence import MARGIN, Trial, weighed
@@ -124,7 +124,7 @@ class GrowingMemory:
         location: str | os.PathLike[str],
         env: str,
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         create: bool = False,
         batch_size: int = 0,
         half_life: float = 0.0,
@@ -157,14 +157,14 @@ class GrowingMemory:
                 pass
         present = record.generations(place, env) if exists else ()
         name = present[-1].embedder if present else EpisodeLog(folder).embedder()
-        if embedder is not None and name not in ("", embedder.name):
+        model = chosen_embedder(embedder, name or None)
+        if name not in ("", model.name):
             raise MemoryStoreError(
-                f"The memory of {env} was built with the embedder {name!r}, not {embedder.name!r}.",
+                f"The memory of {env} was built with the embedder {name!r}, not {model.name!r}.",
                 "Open the memory with that embedder.",
             )
         recorded = present[-1].settings.get("batch_size", "") if present else ""
         size = batch_size or (int(recorded) if recorded.isdecimal() else 0) or BATCH_SIZE
-        model = embedder or load_embedder(name or None)
         return cls(place, env, model, size, half_life, condense)
 
     def __enter__(self) -> GrowingMemory:
