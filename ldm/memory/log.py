@@ -359,13 +359,13 @@ class Episodes:
                 case Finish():
                     parts = self.running.pop(event.episode, [])
                     if len(parts) > 1:
-                        new[event.episode] = _trajectory(parts, event)
-                case Add() if event.trajectory.id not in self.finished:
-                    new[event.trajectory.id] = event.trajectory
-                case Correct() if event.episode in self.finished:
-                    old = self.finished[event.episode]
-                    new[event.episode] = _rescored(old, event.score)
-            self.finished |= new
+                        whole = _trajectory(parts, event)
+                        self.finished[event.episode] = new[event.episode] = whole
+                case Add(trajectory=whole) if whole.id not in self.finished:
+                    self.finished[whole.id] = new[whole.id] = whole
+                case Correct(episode=name) if name in self.finished:
+                    rescored = _rescored(self.finished[name], event.score)
+                    self.finished[name] = new[name] = rescored
         return new
 
 
