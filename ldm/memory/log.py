@@ -194,7 +194,8 @@ class EpisodeLog:
 
         vectors: of their texts, for other processes.
 
-        Raises MemoryStoreError if they cannot be written.
+        Raises ValueError if one could not be read again, MemoryStoreError if they cannot be
+        written.
         """
         lines = b"".join(map(_line, events))
         with store_errors(str(self.path)), self._opened() as file:
@@ -432,7 +433,14 @@ def _first_line(embedder: str) -> bytes:
 
 
 def _line(event: Event) -> bytes:
-    text = type(event).__name__.encode() + b"\t" + records.dumps(event).encode()
+    """Return the line of an event; raise ValueError if it could not be read again."""
+    content = records.dumps(event).encode()
+    if len(content) > MAX_LENGTH - 1000:
+        raise ValueError(f"an episode of {len(content):,} bytes is too long: record its steps")
+    parsed = records.parse(content, type(event), "the episode", 1)
+    if isinstance(parsed, Problem):
+        raise ValueError(f"it cannot be kept: {parsed.field}: {parsed.message}")
+    text = type(event).__name__.encode() + b"\t" + content
     return text + b"\t%08x\n" % zlib.crc32(text)
 
 
