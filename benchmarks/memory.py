@@ -12,6 +12,7 @@ measured in a process of its own. `--only` measures one of them, `--queries` set
 from __future__ import annotations
 
 import argparse
+import atexit
 import ctypes
 import gc
 import json
@@ -19,20 +20,21 @@ import os
 import random
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ldm.memory.access import writing
-from ldm.memory.store import Store
 
 from ldm.embed import load_embedder
-from ldm.memory import Contents, IndexedTuple, Memory, extend, inspect, snapshot
+from ldm.memory import Contents, IndexedTuple, Memory, chroma, extend, inspect, record
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.rows import Rows
 from ldm.types import stable_seed
@@ -159,76 +161,56 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - started, result
 
 
-def build_ours(
-    contents: Contents, size: int, place: Path, *, snapshot_only: bool
-) -> dict[str, float]:
+def build_ours(contents: Contents, size: int, place: Path, *, published: bool) -> dict[str, float]:
     """Write a memory with about `size` tuples; return tuples a second and seconds of commits.
 
-    snapshot_only: leave the tuples out of the database, which takes most of the time.
+    published: whether to publish it to Chroma, which takes most of the time.
     """
     shutil.rmtree(place, ignore_errors=True)
     copies = max(1, round(size / len(contents.rows)))
     base = reduced(contents, size) if size < len(contents.rows) else contents
-    generation = base.generation
-    added, adding = 0, 0.0
-    builder = ColumnsBuilder(ENV, generation.dimension)
-    with writing(str(place)) as store:
-        for copy in range(copies):
-            rows, vectors = copy_of(base, copy)
-            if not snapshot_only:
-                adding += timed(lambda: store.add_tuples(rows, vectors, generation.embedder))[0]  # noqa: B023
-            adding += timed(lambda: add(store, builder, base, rows, vectors, copy))[0]  # noqa: B023
-            added += len(rows)
-        committing, contents_now = timed(lambda: commit(store, builder, base))
-    built = {"tuples": added, "commit_s": committing}
-    if snapshot_only:
-        return built
-    rows, vectors = copy_of(reduced(contents, 1000), 9_999)
-    embedder = KnownVectors(generation.embedder, generation.dimension)
-    for row, vector in zip(rows, vectors, strict=True):
+    builder = ColumnsBuilder(ENV, base.generation.dimension)
+    batches = []
+    for copy in range(copies):
+        builder.add_rows(*copy_of(base, copy))
+        for batch in base.batches:
+            name = f"{batch.id}~{copy}" if copy else batch.id
+            batches.append(replace(batch, id=name, generation=0))
+    columns, vectors = builder.collected()
+    ordered = tuple(sorted(batches, key=lambda batch: batch.id))
+    made = replace(base.generation, number=0, tuples=len(columns), hidden=(), tasks=())
+    made = replace(made, digest=columns.digest(made, ordered))
+    whole = Contents(made, ordered, Rows(columns), vectors)
+    with record.writing(str(place)):
+        committing, _ = timed(lambda: record.commit(str(place), whole, [made]))
+    built = {"tuples": len(columns), "commit_s": committing, "disk_mb": bytes_of(place) / 1e6}
+    if published:
+        publishing, _ = timed(lambda: chroma.publish(whole, chroma.beside(str(place)), [made]))
+        built["published_per_s"] = len(columns) / publishing
+        built["chroma_mb"] = bytes_of(place / record.CHROMA) / 1e6
+    rows, more = copy_of(reduced(contents, 1000), 9_999)
+    embedder = KnownVectors(made.embedder, made.dimension)
+    for row, vector in zip(rows, more, strict=True):
         goal, observation = np.split(vector, 2)
         embedder.vectors |= {row.tuple.goal: goal, row.tuple.observation: observation}
     rows = [
         replace(row, tuple=replace(row.tuple, generation=1), batch=row.batch.partition("~")[0])
         for row in rows
     ]
-    extending, _ = timed(
-        lambda: extend(str(place), contents_now.generation, rows, embedder, tasks=(), settings={})
-    )
-    return {**built, "added_per_s": added / adding, f"extend_by_{len(rows)}_s": extending}
-
-
-def add(
-    store: Store,
-    builder: ColumnsBuilder,
-    base: Contents,
-    rows: list[IndexedTuple],
-    vectors: np.ndarray,
-    copy: int,
-) -> None:
-    """Do what `ldm.memory.build` does once the tuples of a copy are in the database."""
-    builder.add_rows(rows, vectors)
-    for batch in base.batches:
-        name = f"{batch.id}~{copy}" if copy else batch.id
-        store.add_batch(ENV, replace(batch, id=name, generation=0))
-
-
-def commit(store: Store, builder: ColumnsBuilder, base: Contents) -> Contents:
-    """Do what `ldm.memory.build` does once all tuples are written."""
-    columns, vectors = builder.collected()
-    rows = Rows(columns)
-    digest = rows.columns.digest()
-    generation = replace(base.generation, number=0, tuples=len(rows), digest=digest)
-    store.commit(generation)
-    contents = Contents(generation, store.batches(ENV), rows, vectors)
-    snapshot.write(store.location, contents)
-    return contents
+    if published:
+        extending, _ = timed(
+            lambda: extend(str(place), made, rows, embedder, tasks=(), settings={})
+        )
+        built[f"extend_by_{len(rows)}_s"] = extending
+    return built
 
 
 def measure(name: str, place: Path, states: list[tuple[str, str, np.ndarray]]) -> dict[str, Any]:
     """Open a memory and recall; called in a process of its own."""
     openers = {
         "ours": open_ours,
+        "exact": open_exact,
+        "server": open_server,
         "brute-force": open_brute_force,
         "chroma-where": open_chroma,
         "chroma-cells": open_chroma,
@@ -244,8 +226,10 @@ def measure(name: str, place: Path, states: list[tuple[str, str, np.ndarray]]) -
     recall(*states[0])
     first = timed(lambda: recall(*states[1]))[0]
     seconds = [timed(lambda: recall(*state))[0] for state in states]  # noqa: B023
+    moved = loopback()
     warm = [timed(lambda: recall(*state))[0] for state in states]  # noqa: B023
     return {
+        "kb_moved_per_recall": (loopback() - moved) / len(states) / 1e3 if name == "server" else 0,
         "open_s": opening,
         "resident_mib": after_opening,
         "resident_after_mib": resident() - before,
@@ -262,13 +246,52 @@ Recall = Callable[[str, str, np.ndarray], Any]
 
 def open_ours(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Recall:
     """Open as agents do; the embedder's work is left out for all."""
-    generation = json.loads((place / "states.json").read_text())["embedder"]
-    embedder = KnownVectors(generation, states[0][2].shape[0] // 2)
+    memory = Memory.open(str(place), ENV, embedder=known_vectors(place, states))
+    return lambda goal, observation, _: memory.retrieve(goal, observation, K)
+
+
+def known_vectors(place: Path, states: list[tuple[str, str, np.ndarray]]) -> KnownVectors:
+    """Return an embedder that knows the texts of the states."""
+    name = json.loads((place / "states.json").read_text())["embedder"]
+    embedder = KnownVectors(name, states[0][2].shape[0] // 2)
     for goal, observation, vector in states:
         one, other = np.split(vector, 2)
         embedder.vectors |= {goal: one, observation: other}
-    memory = Memory.open(str(place), ENV, embedder=embedder)
+    return embedder
+
+
+def open_exact(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Recall:
+    """Recall exactly over all kinds, as a growing memory does."""
+    contents = inspect(str(place), ENV)
+    known = KnownVectors(contents.generation.embedder, contents.vectors.dimension)
+    memory = Memory(contents, known)
+    return lambda _goal, _observation, vector: memory.nearest(*np.split(vector, 2), K)
+
+
+def open_server(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Recall:
+    """Query a server that holds the published directory; it ends with this process."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(Path(sys.executable).with_name("chroma")), "run", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--path", chroma.beside(str(place))]
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdout=quiet, stderr=quiet)  # noqa: S603 - Chroma itself
+    atexit.register(process.kill)
+    for _ in range(300):
+        with closing(socket.socket()) as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
+    embedder = known_vectors(place, states)
+    memory = Memory.open(f"http://127.0.0.1:{port}", ENV, embedder=embedder)
     return lambda goal, observation, _: memory.retrieve(goal, observation, K)
+
+
+def loopback() -> int:
+    """Return the bytes that this machine has sent to itself."""
+    line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if "lo:" in line)
+    return int(line.split()[9])
 
 
 def open_brute_force(place: Path, _: object) -> Recall:
@@ -402,7 +425,7 @@ def run(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     contents = inspect(arguments.memory, ENV)
     for size in arguments.sizes:
         place = arguments.out / str(size)
-        built = build_ours(contents, size, place, snapshot_only=arguments.snapshot_only)
+        built = build_ours(contents, size, place, published=not arguments.no_chroma)
         present = reduced(contents, size) if size < len(contents.rows) else contents
         listed = states_of(present, arguments.episodes)
         vectors = present.vectors[[i for _, _, i in listed]]
@@ -415,20 +438,18 @@ def run(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
         named = [(goal, observation) for goal, observation, _ in listed]
         facts = {"embedder": contents.generation.embedder, "states": named}
         (place / "states.json").write_text(json.dumps(facts))
-        ours = bytes_of(place) - (place / "states.npy").stat().st_size
         for name in arguments.only:
-            if size > LARGEST.get(name, size):
+            if size > LARGEST.get(name, size) or (name == "server" and arguments.no_chroma):
                 continue
-            record: dict[str, Any] = {"size": size, "memory": name}
+            figures: dict[str, Any] = {"size": size, "memory": name}
             if name == "ours":
-                record |= {**built, "disk_mb": ours / 1e6}
-                record["snapshot_mb"] = bytes_of(place / snapshot.SNAPSHOTS) / 1e6
+                figures |= built
             elif name.startswith("chroma"):
-                record["added_per_s"] = build_chroma(name, place, states_at(place))
-                record["disk_mb"] = bytes_of(place / name) / 1e6
+                figures["added_per_s"] = build_chroma(name, place, states_at(place))
+                figures["disk_mb"] = bytes_of(place / name) / 1e6
             elif name == "usearch":
-                record["added_per_s"] = build_usearch(place)
-                record["disk_mb"] = (place / "index.usearch").stat().st_size / 1e6
+                figures["added_per_s"] = build_usearch(place)
+                figures["disk_mb"] = (place / "index.usearch").stat().st_size / 1e6
             command = [sys.executable, __file__, "--measure", name, "--place", str(place)]
             for when in ("cold", "warm"):
                 if when == "cold" and not drop_caches():
@@ -438,10 +459,10 @@ def run(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 )
                 numbers = json.loads(done.stdout.splitlines()[-1])
                 if when == "cold":
-                    record["open_cold_s"] = numbers["open_s"]
+                    figures["open_cold_s"] = numbers["open_s"]
                 else:
-                    record |= numbers
-            yield record
+                    figures |= numbers
+            yield figures
         if not arguments.keep:
             shutil.rmtree(place)
 
@@ -460,9 +481,9 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 20_000])
     parser.add_argument("--episodes", type=int, default=20, help="whose states are asked for")
     parser.add_argument("--out", type=Path, default=Path("/tmp/ldm-memories"))  # noqa: S108
-    parser.add_argument("--snapshot-only", action="store_true", help="write no tuples to Chroma")
+    parser.add_argument("--no-chroma", action="store_true", help="publish nothing to Chroma")
     parser.add_argument("--keep", action="store_true", help="keep the memories that are made")
-    names = ["ours", "chroma-where", "chroma-cells", "brute-force", "usearch"]
+    names = ["ours", "exact", "server", "chroma-where", "chroma-cells", "brute-force", "usearch"]
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
@@ -470,8 +491,11 @@ def main() -> None:
     if arguments.measure:
         print(json.dumps(measure(arguments.measure, arguments.place, states_at(arguments.place))))
         return
-    for record in run(arguments):
-        rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in record.items()}
+    if "usearch" in arguments.only and find_spec("usearch") is None:
+        print("usearch is not installed: pip install usearch", file=sys.stderr)
+        arguments.only.remove("usearch")
+    for figures in run(arguments):
+        rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in figures.items()}
         print(json.dumps(rounded), flush=True)
 
 

@@ -98,3 +98,7 @@ class ModelUnavailable(RunStopped):
 
 class ReplayMiss(RunStopped):
     """A call that the replayed recording does not hold."""
+
+
+class EmbedderWarning(UserWarning):
+    """Texts that the embedder cannot compare by their meaning; the message names the remedy."""

@@ -35,9 +35,13 @@ COVERED = 3
 #: every second counts.
 BROAD = ("cli", "run", "explore", "integration")
 #: How texts are embedded.
+<<<<<<< HEAD
 ENCODE = minilm.MiniLM.encode
 #: How a memory gets into Chroma, and how that is checked.
 PUBLISH, DIFFERENCES = chroma.publish_beside, chroma.differences
+=======
+EMBED = minilm.MiniLM.embed
+>>>>>>> store
 Golden = Callable[[Path, Sequence[Message]], None]
 
 
@@ -151,13 +155,13 @@ def texts_are_embedded_once() -> Iterator[None]:
     """
     vectors: dict[str, NDArray[np.float32]] = {}
 
-    def encode(self: minilm.MiniLM, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self: minilm.MiniLM, texts: Sequence[str]) -> NDArray[np.float32]:
         new = [text for text in dict.fromkeys(texts) if text not in vectors]
-        vectors.update(zip(new, ENCODE(self, new) if new else (), strict=True))
+        vectors.update(zip(new, EMBED(self, new) if new else (), strict=True))
         return np.array([vectors[text] for text in texts])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minilm.MiniLM, "encode", encode)
+        patch.setattr(minilm.MiniLM, "embed", embed)
         yield
 
 
@@ -196,7 +200,7 @@ def commands_are_made_once() -> Iterator[None]:
 @pytest.fixture
 def embedding_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Embed every text, as users do."""
-    monkeypatch.setattr(minilm.MiniLM, "encode", ENCODE)
+    monkeypatch.setattr(minilm.MiniLM, "embed", EMBED)
 
 
 @pytest.fixture(scope="session")

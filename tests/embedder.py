@@ -35,14 +35,14 @@ class BagOfWords:
 
 
 class Counting:
-    """An encoder that keeps the texts that it had to compute."""
+    """An embedder that keeps the texts that it had to compute."""
 
     def __init__(self, name: str = "bag-of-words", dimension: int = 24) -> None:
         self.words = BagOfWords(name, dimension)
         self.name, self.dimension = name, dimension
         self.computed: list[str] = []
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.computed += [text for text in texts if text not in PROBES]
         return self.words.embed(texts)
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
+import multiprocessing
 import subprocess
 import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+import ldm
 from ldm.embed import (
     DEFAULT,
     DEFAULT_SHA256,
@@ -23,9 +30,11 @@ from ldm.embed import (
     sha256_of_bundled_model,
 )
 from ldm.embed.caching import CACHE_SIZE, CachingEmbedder
+from ldm.embed.language import Reader
 from ldm.embed.minilm import GROUP, WINDOW, MiniLM, _activated
+from ldm.embed.pieces import LIMIT, cut
 from ldm.embed.sentence import SentenceTransformer
-from ldm.errors import LdmError
+from ldm.errors import EmbedderWarning, LdmError
 
 pytestmark = pytest.mark.usefixtures("embedding_anew")
 
@@ -111,9 +120,9 @@ def test_the_default_model_gives_the_vectors_of_its_library(embedder: Embedder) 
 @pytest.mark.slow
 def test_any_model_of_the_library_gives_a_text_the_same_bits(embedder: Embedder) -> None:
     encoder = SentenceTransformer(str(bundled_model()))
-    together = encoder.encode(TEXTS)
+    together = encoder.embed(TEXTS)
     for text, vector in zip(TEXTS, together, strict=True):
-        assert np.array_equal(encoder.encode([text])[0], vector)
+        assert np.array_equal(encoder.embed([text])[0], vector)
 
 
 def test_equal_texts_get_equal_vectors_in_the_order_asked_for(embedder: Embedder) -> None:
@@ -126,6 +135,137 @@ def test_the_end_of_a_long_text_counts(embedder: Embedder) -> None:
     page = "A page about garden furniture, chairs and tables. " * 60
     one, other = embedder.embed([page + "red shoes " * 80, page + "a steam engine " * 80])
     assert float(one @ other) < 0.99
+
+
+PAGE = "".join(
+    f"Link {number} goes to page {number % 7} of shop {number}. " for number in range(400)
+)
+
+
+@pytest.mark.parametrize("name", [DEFAULT, STATIC])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(PAGE + "It is red.", PAGE + "It is blue.", id="end"),
+        pytest.param("It is red. " + PAGE, "It is blue. " + PAGE, id="beginning"),
+        pytest.param(f"{PAGE}It is red. {PAGE}", f"{PAGE}It is blue. {PAGE}", id="middle"),
+        pytest.param(f"{PAGE * 40}a{PAGE}", f"{PAGE * 40}b{PAGE}", id="a letter"),
+        pytest.param("a" * 3_000, "a" * 2_999 + "b", id="a word that is too long"),
+        pytest.param("Build: \U0001f7e2", "Build: \U0001f534", id="emoji"),
+        pytest.param("[\u2713] payment", "[\u2717] payment", id="marks"),
+        pytest.param("\u0e40\u0e07\u0e34\u0e19", "\u0e1e\u0e31\u0e2a", id="Thai"),
+        pytest.param("\u7834\u635f", "\u5305\u88f9", id="Chinese"),
+    ],
+)
+def test_texts_that_differ_have_vectors_that_differ(name: str, one: str, other: str) -> None:
+    if (bundled_model() if name == DEFAULT else installed("wordllama")) is None:
+        pytest.skip(f"{name} is not installed")
+    vectors = load_embedder(name).embed([one, other, one])
+    assert np.array_equal(vectors[0], vectors[2])
+    assert float(vectors[0] @ vectors[1]) < 0.9999
+
+
+def test_the_cost_of_a_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, seen = MiniLM(DEFAULT, bundled_model() or Path()), []
+
+    def forward(batch: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        seen.append(sum(map(len, batch)))
+        return np.ones((len(batch), model.dimension), np.float32)
+
+    monkeypatch.setattr(model, "_forward", forward)
+    monkeypatch.setattr(Reader, "warned", True)
+    chinese = "\u4e2d\u56fd" * 30_000
+    for text in (PAGE, PAGE * 100, "x1" * 30_000, chinese, "a b " * 20_000, "{" * 9_000):
+        model.embed([text])
+        assert 0 < seen.pop() <= LIMIT + 2 * 3
+
+
+@pytest.mark.parametrize("tokens", [LIMIT, LIMIT + 1])
+def test_a_text_within_the_bound_is_embedded_whole(tokens: int) -> None:
+    text = "egg " * tokens
+    whole = cut(text, WINDOW, lambda _: [(4 * i, 4 * i + 3, True) for i in range(len(_) // 4)])
+    assert ("".join(whole.pieces) == text) == (whole.rest == "") == (tokens == LIMIT)
+
+
+SPACY = "spacy.lang.{}.examples"
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "es", "fi", "pl", "ru", "zh", "ja", "ar", "hi"])
+def test_other_languages_are_warned_of_once(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences = pytest.importorskip(SPACY.format(language)).sentences
+    monkeypatch.setattr(Reader, "warned", False)
+    reader = MiniLM(DEFAULT, bundled_model() or Path())._reader
+    with pytest.warns(EmbedderWarning, match=r"lacks \d+%.*multilingual.*--embedder") as caught:
+        reader.see(sentences * 2)
+    assert len(caught) == 1
+
+
+def english() -> Iterator[str]:
+    """Texts of the kinds that agents read: prose, code, JSON, pages with the odd foreign word."""
+    yield from pytest.importorskip(SPACY.format("en")).sentences
+    yield from (path.read_text() for path in Path(ldm.__file__).parent.glob("*/*.py"))
+    yield from (f"Ticket of J\u00fcrgen M\u00fcller from K\u00f6ln, {n} \u20ac" for n in range(9))
+    yield json.dumps([{"trackingId": f"{n:x}f7", "carrier_status": "lost"} for n in range(99)])
+
+
+def test_english_texts_are_not_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reader, "warned", False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MiniLM(DEFAULT, bundled_model() or Path())._reader.see(english())
+
+
+class Waiting:
+    """An embedder that computes until it is let go."""
+
+    name, dimension = "waiting", 2
+
+    def __init__(self) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if "slow" in texts:
+            self.asked.set()
+            assert self.go.wait(30)
+        return np.tile(np.array([2.0, 0.0], np.float32), (len(texts), 1))
+
+
+def test_a_known_text_waits_for_no_other_thread() -> None:
+    source = Waiting()
+    embedder = CachingEmbedder(source)
+    known = embedder.embed(["known"])
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(embedder.embed, ["slow"])
+        assert source.asked.wait(30)
+        assert np.array_equal(embedder.embed(["known"]), known)
+        assert not slow.done()
+        source.go.set()
+    assert np.array_equal(slow.result(), known)  # of unit length
+
+
+@pytest.mark.process
+def test_a_forked_process_embeds_while_another_thread_of_its_parent_does() -> None:
+    source = Waiting()
+    embedder = CachingEmbedder(source)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(embedder.embed, ["slow"])
+        assert source.asked.wait(30)
+        child = multiprocessing.get_context("fork").Process(target=embedder.embed, args=(["new"],))
+        child.start()
+        child.join(20)
+        child.kill()
+        source.go.set()
+    assert child.exitcode == 0
+
+
+@pytest.mark.parametrize("wrong", [[[1.0, 0.0]], [[1.0]] * 2, [[math.nan, 0.0]] * 2])
+def test_an_embedder_that_returns_no_vectors_is_named(
+    wrong: list[list[float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Waiting()
+    monkeypatch.setattr(source, "embed", lambda _: wrong)
+    with pytest.raises(LdmError, match="'waiting' returned"):
+        CachingEmbedder(source).embed(["one", "two"])
 
 
 @pytest.mark.parametrize("name", [DEFAULT, STATIC])

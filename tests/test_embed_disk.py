@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ldm.embed import bundled_model, load_embedder, with_disk_cache
-from ldm.embed.caching import CachingEmbedder, Encoder
+from ldm.embed import Embedder, bundled_model, load_embedder, with_disk_cache
+from ldm.embed.caching import CachingEmbedder
 from ldm.embed.disk import BETWEEN_CHECKS, FILE, VectorFile
 from tests.embedder import BagOfWords, Counting
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("embedding_anew")
 TEXTS = [f"You see a drawer {number}. It is closed." for number in range(40)]
 
 
-def run_of(folder: Path, encoder: Encoder, **options: int) -> CachingEmbedder:
+def run_of(folder: Path, encoder: Embedder, **options: int) -> CachingEmbedder:
     """The embedder of a new run or process."""
     return CachingEmbedder(encoder, VectorFile(folder, encoder, **options))
 
@@ -86,8 +86,8 @@ def test_another_encoder_has_vectors_of_its_own(tmp_path: Path, other: Counting)
 
 def test_other_weights_under_the_same_name_are_told_apart(tmp_path: Path) -> None:
     class Retrained(Counting):
-        def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-            return -super().encode(texts)
+        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return -super().embed(texts)
 
     run_of(tmp_path, Counting()).embed(TEXTS)
     assert np.array_equal(run_of(tmp_path, Retrained()).embed(TEXTS), -BagOfWords().embed(TEXTS))

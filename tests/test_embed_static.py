@@ -37,7 +37,7 @@ def embedder() -> Embedder:
 
 
 def test_they_are_the_vectors_of_the_package(embedder: Embedder) -> None:
-    texts = [text for text in TEXTS if text]
+    texts = [text[:2_000] for text in TEXTS if text]  # of long texts a selection is embedded
     theirs = subprocess.check_output([sys.executable, "-c", THEIRS, json.dumps(texts)])
     assert np.allclose(embedder.embed(texts), json.loads(theirs), atol=1e-6)
     assert "wordllama" not in sys.modules

@@ -69,13 +69,16 @@ def chosen(memory: str, env: str) -> str:
     return env
 
 
-def embedder_of(memory: str, env: str) -> Embedder:
-    """Return the embedder that a memory was built with."""
-    from ldm.embed import load_embedder
+def embedder_of(memory: str, env: str, given: str | None) -> Embedder:
+    """Return the embedder that a memory was built with. given: the user's name for it."""
+    from ldm.embed import chosen_embedder
     from ldm.memory import generations
 
     newest = generations(memory, env)[-1:]
-    return load_embedder(newest[0].embedder if newest else None)
+    chosen = chosen_embedder(given, newest[0].embedder if newest else None)
+    for generation in newest:
+        generation.check_embedder(chosen.name)
+    return chosen
 
 
 @memory_app.command("show")
@@ -283,6 +286,7 @@ def search(
     env: Env = "",
     k: Annotated[int, typer.Option("--k", min=1, help="Number of tuples.")] = 5,
     generation: Number = None,
+    embedder: EmbedderName = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the tuples that a goal and an observation recall, the most similar first.
@@ -302,7 +306,7 @@ def search(
     from ldm.records import plain
 
     name = chosen(memory, env)
-    model = embedder_of(memory, name)
+    model = embedder_of(memory, name, embedder)
     opened = Memory.open(memory, name, embedder=model, generation=generation)
     recalls = sorted(opened.retrieve(goal, observation, k), key=lambda recall: -recall.similarity)
     kind = opened.kind_of(goal)
@@ -402,7 +406,12 @@ def _settings(generation: Any) -> str:
 
 
 @memory_app.command("verify")
-def verify(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = False) -> None:
+def verify(
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
+    embedder: EmbedderName = None,
+    as_json: AsJson = False,
+) -> None:
     """Check a memory: checksums, hashes, cells, vectors, logs, and Chroma against the files.
 
     It re-embeds 200 texts. The exit status is 1 if anything is wrong.
@@ -417,7 +426,7 @@ def verify(memory: MemoryAt = DEFAULT_MEMORY, env: Env = "", as_json: AsJson = F
 
     problems = {}
     for name in [env] if env else environments(memory):
-        problems[name] = problems_of(memory, name, embedder_of(memory, name))
+        problems[name] = problems_of(memory, name, embedder_of(memory, name, embedder))
     failed = any(problems.values())
     if as_json:
         output.print_json({"ok": not failed, "problems": problems})
@@ -590,7 +599,9 @@ def _sources(
 
 @memory_app.command("fold")
 def fold(
-    memory: MemoryAt = DEFAULT_MEMORY, embedder: EmbedderName = None, as_json: AsJson = False
+    memory: MemoryAt = DEFAULT_MEMORY,
+    embedder: EmbedderName = None,
+    as_json: AsJson = False,
 ) -> None:
     """Form pending additions (in Python: `add`, `record`) into the next generation.
 
@@ -601,16 +612,14 @@ def fold(
     Examples:
       ldm memory fold --memory support-memory
     """
-    from ldm.embed import load_embedder
     from ldm.memory import record
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.places import refuse_server
 
     refuse_server(memory, "has no pending additions")
     folded: dict[str, dict[str, int | None]] = {}
-    given = load_embedder(embedder) if embedder else None
     for env in record.environments(memory):
-        with GrowingMemory.open(memory, env, embedder=given) as growing:
+        with GrowingMemory.open(memory, env, embedder=embedder) as growing:
             if count := growing.pending:
                 made = growing.fold()
                 at = made.number if made else None

@@ -389,7 +389,8 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only results and errors, no progress.")
 ]
 EmbedderName = Annotated[
-    str | None, typer.Option("--embedder", help="wordllama, or a sentence-transformers model.")
+    str | None,
+    typer.Option("--embedder", help="The memory's embedder, if it is your own: module:Class."),
 ]
 MemoryAt = Annotated[
     str, typer.Option("--memory", help="Directory, or http://host:port of a server.")

@@ -8,6 +8,7 @@ equals the computed one, to the bit.
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 import weakref
 import zlib
@@ -19,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldm.embed import pieces
+
 if TYPE_CHECKING:
-    from ldm.embed.caching import Encoder
+    from ldm.embed import Embedder
 
 FILE = "embeddings.sqlite"
 #: Maximum bytes of the file; beyond it all vectors are dropped, and those in use come again.
@@ -43,6 +46,8 @@ SUM = 4
 _SUFFIXES = ("", "-wal", "-shm")
 #: Maximum deviation of a vector's length from 1.
 UNIT = 1e-3
+#: Connections of a parent process, which are never closed here.
+_INHERITED: list[sqlite3.Connection | None] = []
 TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL)"
 
 
@@ -61,12 +66,13 @@ def remove(folder: Path) -> bool:
 class VectorFile:
     """The vectors of one encoder in a folder's vectors.sqlite; for one thread at a time."""
 
-    def __init__(self, folder: Path, encoder: Encoder, limit: int = LIMIT) -> None:
+    def __init__(self, folder: Path, encoder: Embedder, limit: int = LIMIT) -> None:
         """Take the folder of the file, which is opened when needed. limit: its size in bytes."""
         self._path = folder / FILE
         self._encoder = encoder
         self._limit = limit
         self._database: sqlite3.Connection | None = None
+        self._process = os.getpid()
         self._unchecked = 0
         self._given_up = False
 
@@ -119,11 +125,14 @@ class VectorFile:
         return database.execute(query, keys).fetchall()
 
     def _opened(self) -> sqlite3.Connection:
+        if self._process != os.getpid():  # SQLite forbids to use or close a parent's connection
+            _INHERITED.append(self._database)
+            self._process, self._database = os.getpid(), None
         if self._database is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # Its user lets one thread in at a time, but not always the same.
             opened = sqlite3.connect(self._path, timeout=PATIENCE, check_same_thread=False)
-            weakref.finalize(self, opened.close)
+            weakref.finalize(self, _closed, opened, self._process)
             opened.execute("PRAGMA journal_mode = WAL")
             opened.execute("PRAGMA synchronous = NORMAL")  # in this mode a crash tears nothing
             opened.execute(TABLE)
@@ -161,9 +170,15 @@ class VectorFile:
     @cached_property
     def _identity(self) -> bytes:
         """A digest of the encoder and of the machine's arithmetic."""
-        vectors = self._encoder.encode(PROBES)
-        described = f"{self._encoder.name}\0{vectors.shape}\0".encode()
+        vectors = self._encoder.embed(PROBES)
+        described = f"{self._encoder.name}\0{pieces.LIMIT}\0{vectors.shape}\0".encode()
         return hashlib.sha256(described + vectors.tobytes()).digest()
+
+
+def _closed(database: sqlite3.Connection, process: int) -> None:
+    """Close a connection in the process that opened it."""
+    if process == os.getpid():
+        database.close()
 
 
 def _sum(key: bytes, vector: bytes) -> bytes:

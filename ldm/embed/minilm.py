@@ -8,7 +8,6 @@ alone would take longer than most commands.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.embed.pieces import cut, joined
+from ldm.embed.forking import ForkLock
+from ldm.embed.language import Reader
+from ldm.embed.pieces import Token, cut, joined
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
@@ -73,11 +74,15 @@ class MiniLM:
             ) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        self._unknown = self._tokenizer.token_to_id("[UNK]")
+        self._reader = Reader(lambda word: self._tokenizer.token_to_id(word) is not None)
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors; several threads compute different texts."""
-        groups = [cut(text, WINDOW - 2, self._offsets) for text in texts]
-        tokens = [self._tokens(piece) for group in groups for piece in group]
+        groups = [cut(text, WINDOW - 2, self._divided) for text in texts]
+        pieces = [piece for group in groups for piece in group.pieces]
+        self._reader.see(pieces)
+        tokens = [self._tokens(piece) for piece in pieces]
         batches = [tokens[start : start + GROUP] for start in range(0, len(tokens), GROUP)]
         with _one_blas_thread_each() as threads:
             if threads > 1 and len(batches) > 1:
@@ -87,8 +92,11 @@ class MiniLM:
                 blocks = [self._forward(batch) for batch in batches]
         return joined(groups, np.concatenate(blocks))
 
-    def _offsets(self, text: str) -> list[tuple[int, int]]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False).offsets)
+    def _divided(self, text: str) -> list[Token]:
+        found = self._tokenizer.encode(text, add_special_tokens=False)
+        return [
+            (*at, one != self._unknown) for at, one in zip(found.offsets, found.ids, strict=True)
+        ]
 
     def _tokens(self, piece: str) -> list[int]:
         ids = list(self._tokenizer.encode(piece).ids)
@@ -210,7 +218,7 @@ def _activated(state: Array) -> Array:
 
 
 #: The number of numpy's threads belongs to the whole process: setting it locks others out.
-_LIMITED = threading.Lock()
+_LIMITED = ForkLock()
 
 
 @contextmanager

@@ -1,35 +1,136 @@
-"""Texts longer than a model's window: cut at token borders, embedded piece by piece, averaged."""
+"""What of a text is embedded: all of a short one, and the telling parts of a long one.
+
+At most LIMIT tokens of a text are embedded, whatever its length: of its distinct sentences and
+lines those of the beginning, those of the end, and an even selection of those between. A model
+sees them in pieces of its window, whose vectors are averaged. What the model cannot see, the rest
+of a long text and characters outside its vocabulary, adds a hash to the vector, so that different
+texts have different vectors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+#: Maximum tokens of a text.
+LIMIT = 512
+#: Characters beyond which a text has more tokens than that; it is not divided into tokens whole.
+LONG = 40 * LIMIT
+#: Characters that are looked at in a very long text, in so many samples.
+SEEN, SAMPLES = 65_536, 16
+#: A sentence or a line, or of a longer one the words within 80 characters.
+UNIT = re.compile(r".{1,80}?(?:\n+|[.!?;]\s+|$)|.{40,80}(?=\s)|.{1,80}", re.DOTALL)
+#: The length of the hash of a text that is not embedded whole, and bounds of that of unknown
+#: characters, which grows with their share of a text. The vector has length 1.
+TRACE, LEAST, MOST = 0.02, 0.1, 0.7
+#: Characters of which each sequence of up to three is hashed, to find similar words.
+HASHED = 1_000
 
-def cut(text: str, window: int, offsets: Callable[[str], Sequence[tuple[int, int]]]) -> list[str]:
-    """Return `text`, cut into pieces of at most `window` tokens.
+#: Where a token begins and ends, and whether the model's vocabulary holds it.
+Token = tuple[int, int, bool]
 
-    offsets: returns where each token of a text begins and ends.
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The pieces of a text to embed, and what a model does not see of it.
+
+    rest: a text that was not embedded whole, or "". unknown: its characters outside the vocabulary.
     """
-    if len(text) <= window:  # a token has at least one character
-        return [text or " "]
-    places = offsets(text)
-    starts = [places[i][0] for i in range(0, len(places), window)] or [0]
-    borders = [0, *starts[1:], len(text)]
-    return [text[a:b] for a, b in zip(borders, borders[1:], strict=False)]
+
+    pieces: tuple[str, ...]
+    rest: str = ""
+    unknown: str = ""
+
+    def vector(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the unit vector of the text from those of its pieces, averaged by length."""
+        lengths = np.array([len(piece) for piece in self.pieces], np.float32)
+        out = (lengths[:, None] * vectors).sum(axis=0) if len(self.pieces) > 1 else vectors[0]
+        return self.marked(_unit(out))
+
+    def marked(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return a text's unit vector with the hashes of what the model does not see."""
+        if self.unknown:
+            share = len(self.unknown) / sum(map(len, self.pieces))
+            length = np.float32(np.clip(share, LEAST, MOST))
+            vector = _unit(vector + length * _hash(_sequences(self.unknown), len(vector)))
+        if self.rest:
+            vector = _unit(vector + np.float32(TRACE) * _hash([self.rest], len(vector)))
+        return vector
 
 
-def joined(groups: Sequence[Sequence[str]], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return a unit vector for each group of pieces: their vectors averaged by length."""
-    out = np.empty((len(groups), vectors.shape[1]), np.float32)
-    start = 0
-    for row, group in enumerate(groups):
-        lengths = np.array([len(piece) for piece in group], np.float32)
-        block = vectors[start : start + len(group)]
-        out[row] = (lengths[:, None] * block).sum(axis=0) if len(group) > 1 else block[0]
-        start += len(group)
-    norms = np.linalg.norm(out, axis=1, keepdims=True)
-    out /= np.maximum(norms, np.float32(1e-12))
-    return out
+def cut(text: str, window: int, tokens: Callable[[str], Sequence[Token]]) -> Pieces:
+    """Return the pieces of `text` to embed, each of at most `window` tokens.
+
+    tokens: divides a text into tokens.
+    """
+    shown, found = text, tokens(text) if len(text) <= LONG else None
+    room = 8 * LIMIT
+    while found is None or len(found) > LIMIT:
+        shown = _telling(text, room)
+        found = tokens(shown)
+        room = room * LIMIT // max(LIMIT, len(found)) - 16
+    rest = "" if shown is text else text
+    unknown = "".join(shown[begin:end] for begin, end, known in found if not known)
+    starts = [found[i][0] for i in range(0, len(found), window)] or [0]
+    borders = [0, *starts[1:], len(shown)]
+    pieces = tuple(shown[a:b] for a, b in zip(borders, borders[1:], strict=False))
+    return Pieces(pieces if shown else (" ",), rest, unknown)
+
+
+def joined(groups: Sequence[Pieces], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the vector of each text from the vectors of all their pieces, in order."""
+    ends = np.cumsum([len(group.pieces) for group in groups])
+    blocks = np.split(vectors, ends[:-1])
+    return np.stack([group.vector(block) for group, block in zip(groups, blocks, strict=True)])
+
+
+def _telling(text: str, room: int) -> str:
+    """Return about `room` characters of a text: its beginning, its end and some between."""
+    units = list(dict.fromkeys(unit.strip() for unit in UNIT.findall(_seen(text))))
+    total, edge = sum(map(len, units)), room // 4
+    share = (room - 2 * edge) / max(1, total - 2 * edge)
+    kept, passed, chosen = [], 0, 0.0
+    for unit in units:
+        at_edge = passed + len(unit) <= edge or passed >= total - edge
+        chosen += 0 if at_edge else len(unit) * share
+        if at_edge or chosen >= len(unit):
+            kept.append(unit)
+            chosen -= 0 if at_edge else len(unit)
+        passed += len(unit)
+    return " ".join(kept)
+
+
+def _seen(text: str) -> str:
+    """Return `text`, or of a very long one samples at even distances, both ends included."""
+    if len(text) <= SEEN:
+        return text
+    size = SEEN // SAMPLES
+    starts = (number * (len(text) - size) // (SAMPLES - 1) for number in range(SAMPLES))
+    return "\n".join(text[start : start + size] for start in starts)
+
+
+def _sequences(text: str) -> list[str]:
+    """Return the distinct sequences of one to three characters of a text, and the text."""
+    part = text[:HASHED]
+    found = {part[i : i + size] for size in (1, 2, 3) for i in range(len(part) - size + 1)}
+    return sorted({*found, text})
+
+
+def _hash(features: Iterable[str], dimension: int) -> NDArray[np.float32]:
+    """Return the unit sum of one direction a feature; directions of two are about orthogonal."""
+    total = np.zeros(dimension, np.float32)
+    for feature in features:
+        digest = hashlib.shake_256(feature.encode("utf-8", "surrogatepass")).digest(dimension)
+        total += np.frombuffer(digest, np.uint8) - np.float32(127.5)
+    return _unit(total)
+
+
+def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    length = np.linalg.norm(vector, axis=-1)
+    unit: NDArray[np.float32] = vector / np.maximum(length, np.float32(1e-12))
+    return unit

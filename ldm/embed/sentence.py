@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.embed.pieces import cut, joined
+from ldm.embed.pieces import Token, cut, joined
 from ldm.errors import LdmError
 
 
@@ -25,13 +25,13 @@ class SentenceTransformer:
             raise LdmError(f"The embedder {name!r} does not state its dimension.", "Use another.")
         self.dimension = int(dimension)
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors, computed one by one, because padding changes bits."""
         window = int(self._model.max_seq_length) - 2  # [CLS] and [SEP]
-        groups = [cut(text, window, self._offsets) for text in texts]
+        groups = [cut(text, window, self._divided) for text in texts]
         with _one_thread_each():
             vectors = self._model.encode(
-                [piece for group in groups for piece in group],
+                [piece for group in groups for piece in group.pieces],
                 batch_size=1,
                 convert_to_numpy=True,
                 normalize_embeddings=True,
@@ -39,12 +39,13 @@ class SentenceTransformer:
             )
         return joined(groups, vectors)
 
-    def _offsets(self, text: str) -> Sequence[tuple[int, int]]:
-        encoded = self._model.tokenizer(
+    def _divided(self, text: str) -> Sequence[Token]:
+        tokenizer = self._model.tokenizer
+        found = tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
-        offsets: Sequence[tuple[int, int]] = encoded["offset_mapping"]
-        return offsets
+        pairs = zip(found["offset_mapping"], found["input_ids"], strict=True)
+        return [(*at, one != tokenizer.unk_token_id) for at, one in pairs]
 
 
 def load(name: str) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.embed import STATIC, installed
+from ldm.embed.pieces import LIMIT, Token, cut
 from ldm.errors import LdmError
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
@@ -52,7 +53,13 @@ class StaticEmbedder:
         out = np.empty((len(texts), self.dimension), np.float32)
         for row, text in enumerate(texts):
             # One by one: the tokenizer's own threads cannot survive a fork.
-            ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+            shown = cut(text, LIMIT, self._divided)
+            seen = shown.pieces[0] if text else ""
+            ids = self._tokenizer.encode(seen, add_special_tokens=False).ids
             vector = self._table[ids or [UNKNOWN]].mean(axis=0)
-            out[row] = vector / max(np.linalg.norm(vector), np.float32(1e-12))
+            out[row] = shown.marked(vector / max(np.linalg.norm(vector), np.float32(1e-12)))
         return out
+
+    def _divided(self, text: str) -> list[Token]:
+        found = self._tokenizer.encode(text, add_special_tokens=False)
+        return [(*at, one != UNKNOWN) for at, one in zip(found.offsets, found.ids, strict=True)]

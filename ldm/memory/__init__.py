@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.embed import Embedder, load_embedder
+from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory.addresses import is_server
 from ldm.memory.building import BuildResult, build
@@ -76,7 +76,7 @@ class Memory:
         location: str,
         env: str,
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         generation: int | None = None,
         create: Literal[False] = False,
     ) -> Memory: ...
@@ -88,7 +88,7 @@ class Memory:
         location: str,
         env: str,
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         generation: None = None,
         create: Literal[True],
     ) -> GrowingMemory: ...
@@ -99,7 +99,7 @@ class Memory:
         location: str,
         env: str,
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         generation: int | None = None,
         create: bool = False,
     ) -> Memory | GrowingMemory:
@@ -107,7 +107,7 @@ class Memory:
 
         location: the directory that `build` wrote, or the http(s) address of a Chroma server.
         env: the environment's name, as in its tasks ("alfworld").
-        embedder: the one that the memory was built with; None loads it.
+        embedder: the one that the memory was built with, an object or a name; None loads it.
         generation: the number of the generation to read; None for the newest.
         create: open a `GrowingMemory`, creating the memory if it does not exist.
 
@@ -126,7 +126,7 @@ class Memory:
 
             return ServerMemory(location, env, embedder, generation)
         contents = load(location, env, generation)
-        return cls(contents, embedder or load_embedder(contents.generation.embedder))
+        return cls(contents, chosen_embedder(embedder, contents.generation.embedder))
 
     @property
     def record(self) -> Generation:

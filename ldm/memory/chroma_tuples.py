@@ -440,7 +440,7 @@ class _TupleRows:
         if self._last[i]:
             metadata["is_last"] = True
         if "time" in columns.values and not isnan(when := float(columns["time"][i])):
-            metadata["time"] = when
+            metadata["time"] = round(when, 3)  # Chroma may change the last bit of more digits
         for name in ("scope", "tag"):
             column = "tags" if name == "tag" else name
             if pairs := column in columns.values and text(column, i):

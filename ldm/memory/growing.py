@@ -27,14 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ldm
-from ldm.embed import Embedder, load_embedder
+from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, record
 from ldm.memory.evidence import MARGIN, Trial, weighed
 from ldm.memory.filters import Filter, Outcomes, Where
 from ldm.memory.formation import texts_of as texts_of_trajectories
-from ldm.memory.index import Generation
+from ldm.memory.index import Generation, IndexedTuple
 from ldm.memory.log import (
+    FEEDBACK,
     MAX_TEXT,
     Add,
     Begin,
@@ -46,6 +47,7 @@ from ldm.memory.log import (
     Rate,
     StepTaken,
     key_of,
+    present,
     task_id,
 )
 from ldm.memory.pending import Pending, Texts, texts_of
@@ -59,7 +61,6 @@ from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
 #: Episodes that make a batch unless the memory records another number (LDM²).
 BATCH_SIZE = 50
-FEEDBACK = "feedback.log"
 #: Seconds without an answer after which `fold` and `close` give up waiting for the other process.
 PATIENCE = 3_600.0
 
@@ -123,7 +124,7 @@ class GrowingMemory:
         location: str | os.PathLike[str],
         env: str,
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | None = None,
         create: bool = False,
         batch_size: int = 0,
         half_life: float = 0.0,
@@ -156,14 +157,14 @@ class GrowingMemory:
                 pass
         present = record.generations(place, env) if exists else ()
         name = present[-1].embedder if present else EpisodeLog(folder).embedder()
-        if embedder is not None and name not in ("", embedder.name):
+        model = chosen_embedder(embedder, name or None)
+        if name not in ("", model.name):
             raise MemoryStoreError(
-                f"The memory of {env} was built with the embedder {name!r}, not {embedder.name!r}.",
+                f"The memory of {env} was built with the embedder {name!r}, not {model.name!r}.",
                 "Open the memory with that embedder.",
             )
         recorded = present[-1].settings.get("batch_size", "") if present else ""
         size = batch_size or (int(recorded) if recorded.isdecimal() else 0) or BATCH_SIZE
-        model = embedder or load_embedder(name or None)
         return cls(place, env, model, size, half_life, condense)
 
     def __enter__(self) -> GrowingMemory:
@@ -211,7 +212,7 @@ class GrowingMemory:
         name = stable_hash(time.time_ns(), os.getpid(), next(_numbers))
         first = Begin(
             *(name, self.env, plain_text("goal", goal), plain_text("kind", kind)),
-            *(plain_text("source", source), origin, time.time()),
+            *(plain_text("source", source), origin, present()),
             *(labels("scope", scope), labels("tags", tags)),
         )
         self._append([first])
@@ -281,7 +282,7 @@ class GrowingMemory:
             ids = [rows[i].tuple.id for i in np.flatnonzero(named).tolist()]
             changes.show(self.location, self.env, ids)
             return True
-        self._append([Add(trajectory, time.time())], texts_of_trajectories([trajectory]))
+        self._append([Add(trajectory, present())], texts_of_trajectories([trajectory]))
         return True
 
     def recall(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -360,10 +361,15 @@ class GrowingMemory:
         """
         if not 0 <= score <= 1:
             raise ValueError("a score is a number from 0 to 1")
-        ids = self._ids_of(episode)
-        self._append([Correct(episode, float(score), time.time())])
-        base = self._current().base
-        if base is not None and (held := base.rows.with_ids(ids)):
+        if episode.startswith(Recalls.PREFIX):
+            raise self._unknown(episode)
+        ids, view = frozenset(self._ids_of(episode)), self._current()
+        held = [row.tuple for row in view.base.rows.with_ids(ids)] if view.base else []
+        first = next(one for one in (*held, *view.pending.rows) if one.id in ids)
+        recorded = first.task_id.startswith(task_id(""))
+        name = first.task_id.removeprefix(task_id("")) if recorded else first.trajectory_id
+        self._append([Correct(name, float(score), present())])
+        if held := [row for row in self._base_rows() if row.tuple.id in ids]:
             rewrite_outcomes(self.location, self.env, [row.tuple.id for row in held], score)
 
     def forget(
@@ -378,29 +384,47 @@ class GrowingMemory:
         """
         if not where and not (names := tuple(episodes)):
             raise ValueError("name what to forget: where=… or episodes=…")
-        accepted = Filter.of(where, None, "any") if where else None
-        named = {name for one in names for name in self._ids_of(one)} if not where else None
-        return self._forget(
-            lambda one: accepted(one) if accepted else one.id in (named or ()), purge=purge
-        )
+        if where and (accepted := Filter.of(where, None, "any")):
+            return self._forget(accepted, accepted.began, purge=purge)
+        named = {name for one in names for name in self._ids_of(one)}
+        return self._forget(lambda one: one.id in named, lambda _: False, purge=purge)
 
     def expire(self, before: float) -> int:
         """Erase the episodes that ended before a time (seconds since 1970); return the tuples."""
-        return self._forget(lambda one: 0 < one.time < before, purge=True)
+        running = self._current().episodes.running
+        return self._forget(
+            lambda one: 0 < one.time < before,
+            lambda one: one.episode in running and one.time < before,
+            purge=True,
+        )
 
-    def _forget(self, chosen: Callable[[StateActionTuple], bool], *, purge: bool) -> int:
+    def _forget(
+        self,
+        chosen: Callable[[StateActionTuple], bool],
+        began: Callable[[Begin], bool],
+        *,
+        purge: bool,
+    ) -> int:
+        """Forget tuples; erase also the episodes of which there are none, which began so."""
         self.fold()
         base = self._current().base
-        if base is None:
-            return 0
-        hidden = ~base.visible
-        rows = [base.rows[i] for i in range(len(base.rows)) if purge or not hidden[i]]
-        ids = [row.tuple.id for row in rows if chosen(row.tuple)]
-        if ids and purge:
-            purge_tuples(self.location, self.env, ids)
-        elif ids:
-            changes.hide(self.location, base.record, ids, settings={}, origin="forgotten")
+        ids = [row.tuple.id for row in self._base_rows(hidden=purge) if chosen(row.tuple)]
+        if purge:
+            events = [event for _, event in self._log.read()[0]]
+            names = [one.episode for one in events if isinstance(one, Begin) and began(one)]
+            if ids or names:
+                purge_tuples(self.location, self.env, ids, episodes=names, everything=True)
+        elif ids and base is not None:
+            more: dict[str, Any] = {"settings": {}, "origin": "forgotten", "everything": True}
+            changes.hide(self.location, base.record, ids, **more)
         return len(ids)
+
+    def _base_rows(self, *, hidden: bool = True) -> Iterator[IndexedTuple]:
+        """Yield the tuples of the newest generation. hidden: those that it hides as well."""
+        if (base := self._current().base) is not None:
+            for i in range(len(base.rows)):
+                if hidden or base.visible[i]:
+                    yield base.rows[i]
 
     def export(self, path: str | os.PathLike[str], *, where: Where | None = None) -> int:
         """Write the episodes that match to a JSONL file of trajectories; return their number.
@@ -566,7 +590,7 @@ class GrowingMemory:
         """Append feedback on tuples."""
         with self._lock:
             self._check_place()
-            self._feedback.append([Rate(tuple(dict.fromkeys(tuples)), float(reward), time.time())])
+            self._feedback.append([Rate(tuple(dict.fromkeys(tuples)), float(reward), present())])
 
     def _read_feedback(self) -> None:
         """Read the feedback that was given since the last call."""
@@ -593,7 +617,7 @@ class GrowingMemory:
     ) -> list[Recall]:
         """Return recalls with their evidence. query: the vectors of goal and observation."""
         sources = [one for one in (view.pending, view.base) if one is not None]
-        now = time.time()
+        now = present()
         recalls, latest = [], dict[str, list[tuple[str, Trial]]]()
         for one in chosen:
             texts, least = texts_of(one.tuple), one.similarity - MARGIN
@@ -632,11 +656,14 @@ class GrowingMemory:
         if view.base is not None:
             ids += view.base.ids_of(name, task_id(name))
         if not ids:
-            raise MemoryStoreError(
-                f"The memory of {self.env} at {self.location} has no finished episode {name!r}.",
-                "Name the `id` of an episode or of a result of `recall`.",
-            )
+            raise self._unknown(name)
         return ids
+
+    def _unknown(self, name: str) -> MemoryStoreError:
+        return MemoryStoreError(
+            f"The memory of {self.env} at {self.location} has no finished episode {name!r}.",
+            "Name the `id` of an episode or of a result of `recall`.",
+        )
 
     def _fold_when_full(self) -> None:
         """Start to form a batch if enough episodes were finished, unless that is going on."""

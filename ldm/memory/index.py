@@ -155,5 +155,5 @@ class Generation:
             raise MemoryStoreError(
                 f"The memory of {self.env} was built with the embedder {self.embedder!r}, not"
                 f" {name!r}.",
-                "Leave --embedder out, or build the memory again with --rebuild.",
+                f"Name the embedder {self.embedder!r}, or build the memory again with --rebuild.",
             )

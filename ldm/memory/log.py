@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -32,7 +33,7 @@ from ldm.memory.record import store_errors
 from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Labels, Origin, Reward, Score, Step, Task, Time, Trajectory
 
-EPISODES, VECTORS = "episodes.log", "vectors.bin"
+EPISODES, FEEDBACK, VECTORS = "episodes.log", "feedback.log", "vectors.bin"
 #: The longest text of an event in characters: every line of such texts can be read again.
 MAX_TEXT = 4 * 2**20
 #: Bytes of a text's key in the file of vectors, and of the checksum after each vector.
@@ -374,6 +375,11 @@ def _rescored(trajectory: Trajectory, score: float) -> Trajectory:
     """Return a trajectory with another score; rewards of its steps are dropped."""
     steps = tuple(replace(step, reward=0.0) for step in trajectory.steps)
     return replace(trajectory, steps=steps, score=score, success=score >= 1)
+
+
+def present() -> float:
+    """Return the present time in seconds since 1970, to the millisecond."""
+    return round(time.time(), 3)
 
 
 def task_id(episode: str) -> str:

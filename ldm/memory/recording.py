@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.memory.formation import texts_of as texts_of_trajectories
-from ldm.memory.log import MAX_TEXT, Begin, Episodes, Finish, StepTaken
+from ldm.memory.log import MAX_TEXT, Begin, Episodes, Finish, StepTaken, present
 from ldm.memory.pending import texts_of
 from ldm.types import Labels, Recall, Trajectory, encodable
 
@@ -92,7 +91,7 @@ class Recording:
         # A step that repeats a tuple adds to its evidence by itself.
         based = followed is not None and texts_of(followed.tuple) != (self.goal, seen, done)
         ids = (followed.id,) if followed is not None and based else ()
-        one = StepTaken(self.id, seen, done, reward, ids, time.time())
+        one = StepTaken(self.id, seen, done, reward, ids, present())
         self._memory._append([one])
         self.steps.append(one)
 
@@ -116,7 +115,7 @@ class Recording:
             )
         total = round(sum(reward or 0.0 for reward in rewards), 9)
         earned = min(1.0, max(0.0, total)) if score is None else float(score)
-        end = Finish(self.id, earned, plain_text("observation", observation), time.time())
+        end = Finish(self.id, earned, plain_text("observation", observation), present())
         self._end = end
         whole = self.trajectory()
         try:

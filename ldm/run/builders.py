@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ldm.explore import ExplorationSetup, GateOptions, RefineOptions
     from ldm.llm import LLM
     from ldm.llm.models import ModelOptions, Models
-    from ldm.memory import Contents, Memory
+    from ldm.memory import Contents, Generation, Memory
     from ldm.policy import PolicyOptions
     from ldm.reason import Reasoner
     from ldm.reason.offline import OfflineReasoner
@@ -340,6 +340,20 @@ def _opened(
     from ldm.embed import with_disk_cache
 
     return with_disk_cache(load(name), folder)
+
+
+def embedder_for(generation: Generation, given: str | None) -> str:
+    """Return the name of the embedder to load for a memory: the user's, or the recorded one.
+
+    Raises LdmError if the given one is not the memory's, or if the recorded one names code.
+    """
+    from ldm.embed import is_class, load_embedder, recorded_embedder
+
+    if given is None and is_class(generation.embedder):
+        recorded_embedder(generation.embedder)
+    loaded = load_embedder(given).name if given and is_class(given) else given
+    generation.check_embedder(loaded or generation.embedder)
+    return given or generation.embedder
 
 
 def load_knowledge(

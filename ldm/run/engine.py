@@ -497,7 +497,9 @@ def recorded_spec(
     Raises LdmError if there is no such run, if it is another kind of experiment, or if it names a
     module that is not trusted.
     """
+    from ldm import registry
     from ldm.agents import load_agent
+    from ldm.embed import GROUP, is_class
     from ldm.envs import load_env
 
     run = open_run(name, runs)
@@ -509,6 +511,8 @@ def recorded_spec(
     for load, section in ((load_env, "env"), (load_agent, "agent")):
         if ":" in (named := run.named(section)):
             load(named, recorded=not trust)
+    if (embedder := getattr(spec, "embedder", None)) and is_class(embedder):
+        registry.load(embedder, {}, GROUP, "embedder", recorded=not trust)
     return run, spec
 
 

@@ -18,6 +18,7 @@ from ldm.run.builders import (
     agent_of,
     agent_options,
     build_environment,
+    embedder_for,
     models_of,
     no_model,
     remembered_class,
@@ -384,11 +385,10 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
             check_leakage(contents.sources(), tasks)
             _check_hidden(spec, contents)
             generation = contents.generation
-            generation.check_embedder(spec.embedder or generation.embedder)
             spec = replace(
                 spec,
                 generation=generation.number,
-                embedder=generation.embedder,
+                embedder=embedder_for(generation, spec.embedder),
                 memory_digest=generation.digest,
             )
             facts = {REMEMBERED: asdict(memory_facts(contents))}

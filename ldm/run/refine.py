@@ -16,6 +16,7 @@ from ldm.run import engine
 from ldm.run.builders import (
     ExplorerBuilder,
     build_environment,
+    embedder_for,
     gate_options,
     models_of,
     only_environment,
@@ -174,11 +175,13 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
     with closing(build_environment(spec.env, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
         base = contents.generation
-        base.check_embedder(spec.embedder or base.embedder)
         if not dry_run:
             _check_newest(spec.memory, base)
         spec = replace(
-            spec, generation=base.number, embedder=base.embedder, memory_digest=base.digest
+            spec,
+            generation=base.number,
+            embedder=embedder_for(base, spec.embedder),
+            memory_digest=base.digest,
         )
         tasks = choose(spec, env, contents, runtime)
         spec = replace(spec, tasks=tuple(task.id for task in tasks))

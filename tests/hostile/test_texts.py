@@ -38,7 +38,6 @@ HOSTILE = "\x1b]0;owned\x07\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202emug\u2066\x00\x
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "words"))
-    monkeypatch.setattr("ldm.memory.load_embedder", lambda name=None: BagOfWords(name or "words"))
     return tmp_path
 
 

@@ -1,0 +1,104 @@
+"""Vectors of texts from an OpenAI-compatible service."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.errors import ModelError, ModelUnavailable
+from ldm.llm.client import RetryPolicy
+from ldm.llm.service import Connection, Fault, Service, json_of
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+#: Texts of a request, and maximum characters of a text: services bound both.
+BATCH, LONGEST = 64, 24_000
+
+
+class Embeddings:
+    """An embedder of a service, with the retries of model calls. Thread-safe."""
+
+    def __init__(
+        self, model: str, connection: Connection | None = None, retry: RetryPolicy | None = None
+    ) -> None:
+        """Name a model. connection: by default of OPENAI_BASE_URL and OPENAI_API_KEY.
+
+        Raises ModelUnavailable if no service is configured.
+        """
+        self.name = f"openai:{model}"
+        self._model, self._retry = model, retry or RetryPolicy()
+        url, key = (
+            os.environ.get(f"OPENAI_{name}", "").strip() for name in ("BASE_URL", "API_KEY")
+        )
+        if not (connection or url or key):
+            raise ModelUnavailable(
+                f"The embedder {self.name!r} needs a service, and none is configured.",
+                "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another server than OpenAI's.",
+            )
+        self._connection = connection or Connection(url, key)
+
+    @cached_property
+    def dimension(self) -> int:
+        """The length of a vector; the service is asked for one."""
+        return len(self._asked(["dimension"])[0])
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return (n, dimension) unit vectors of the first LONGEST characters of the texts.
+
+        Raises ModelError or ModelUnavailable if the service fails for good.
+        """
+        found = [np.empty((0, self.dimension), np.float32)]
+        starts = range(0, len(texts), BATCH)
+        found += [self._asked(texts[start : start + BATCH]) for start in starts]
+        vectors: NDArray[np.float32] = np.concatenate(found)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+        return vectors
+
+    def _asked(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        # A service refuses an empty text.
+        body = {"model": self._model, "input": [text[:LONGEST].strip() or "." for text in texts]}
+
+        def reply(client: OpenAI) -> NDArray[np.float32]:
+            import httpx2
+
+            response = client.post("/embeddings", cast_to=httpx2.Response, body=body)
+            return _vectors(json_of(response.content), len(texts))
+
+        for attempt in range(1, self._retry.attempts + 1):
+            try:
+                return self._service.ask(reply)
+            except Fault as error:
+                fault = error
+            wait = max(self._retry.wait(texts[0], attempt), fault.retry_after or 0.0)
+            if fault.kind != "again" or wait > self._retry.retry_after:
+                break
+            if attempt < self._retry.attempts:
+                time.sleep(wait)
+        failed = ModelUnavailable if fault.kind == "stop" else ModelError
+        raise failed(
+            f"The embedder {self.name!r} failed: {fault.what}.",
+            "Check the service, the model's name and the key.",
+        )
+
+    @cached_property
+    def _service(self) -> Service:
+        return Service(self._connection)
+
+
+def _vectors(content: Any, count: int) -> NDArray[np.float32]:
+    """Return the vectors in a response's JSON, in the order of the texts, or raise Fault."""
+    try:
+        rows = sorted(content["data"], key=lambda row: row["index"])
+        vectors = np.array([row["embedding"] for row in rows], np.float32)
+    except (KeyError, TypeError, ValueError):
+        vectors = np.empty(0, np.float32)
+    if vectors.ndim != 2 or len(vectors) != count or not np.isfinite(vectors).all():
+        raise Fault("again", "an answer without a vector for each text", final=True)
+    return vectors

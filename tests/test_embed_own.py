@@ -1,0 +1,170 @@
+"""Embedders of one's own: objects, classes by name, a service; each text is asked for once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ldm
+from ldm.cli.app import app
+from ldm.embed import cached, chosen_embedder, load_embedder, recorded_embedder
+from ldm.errors import LdmError, MemoryStoreError, ModelError, ModelUnavailable
+from ldm.llm.client import RetryPolicy
+from ldm.llm.embeddings import BATCH, Embeddings
+from ldm.llm.service import Connection
+from ldm.memory.growing import GrowingMemory
+from tests.embedder import BagOfWords
+
+CLASS = "tests.embedder:BagOfWords"
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_an_embedder_is_asked_once_for_a_text(create: bool, tmp_path: Path) -> None:
+    own = BagOfWords()
+    with ldm.Memory.open(str(tmp_path / "m"), "desk", create=True, embedder=own) as memory:
+        with memory.record("refund") as episode:
+            episode.step("a lamp", "reply")
+            episode.finish(1.0)
+        memory.fold()
+    place: Any = ldm.Memory if not create else GrowingMemory
+    opened = place.open(str(tmp_path / "m"), "desk", embedder=own)
+    ask = opened.recall if create else opened.retrieve
+    ask("new goal", "new sight")
+    before = len(own.calls)
+    ask("new goal", "new sight")
+    assert len(own.calls) == before
+
+
+def test_a_class_is_named_by_its_path() -> None:
+    assert load_embedder(CLASS).name == "bag-of-words"
+    assert chosen_embedder(CLASS, "bag-of-words").name == "bag-of-words"
+
+
+def test_a_recorded_name_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "foreign_code.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(LdmError, match=r"would run its code.*--embedder module:Class"):
+        recorded_embedder("foreign_code:Own")
+
+
+def test_what_is_no_embedder_is_refused() -> None:
+    nothing: Any = object()
+    with pytest.raises(LdmError, match="is no embedder"):
+        cached(nothing)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> str:
+    place = str(tmp_path / "own")
+    with ldm.Memory.open(place, "desk", create=True, embedder=BagOfWords()) as memory:
+        for number in range(2):
+            with memory.record(f"refund {number}") as episode:
+                episode.step("a lamp", "reply")
+                episode.finish(1.0)
+            if not number:
+                memory.fold()
+    return place
+
+
+COMMANDS = [["verify"], ["search", "refund", "a lamp"], ["fold"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: str(words[0]))
+def test_commands_take_a_class_by_name(
+    command: list[str], memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    words = ["memory", *command, "--memory", memory]
+    refused = CliRunner().invoke(app, words)
+    assert isinstance(refused.exception, LdmError)
+    assert "'bag-of-words'" in refused.exception.message
+    assert "--embedder module:Class" in refused.exception.remedy
+    assert "hugging" not in str(refused.exception).lower()
+    done = CliRunner().invoke(app, [*words, "--embedder", CLASS])
+    assert done.exit_code == 0, done.output
+
+
+def test_another_embedder_than_the_memory_s_is_refused(memory: str) -> None:
+    with pytest.raises(MemoryStoreError, match="'bag-of-words', not 'other'") as refused:
+        ldm.Memory.open(memory, "desk", embedder=BagOfWords("other"))
+    assert "bag-of-words" in refused.value.remedy
+
+
+class Service(ThreadingHTTPServer):
+    """A service of embeddings; its first `failures` responses are errors."""
+
+    failures, status, seen = 0, 500, list[list[str]]()
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Service
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+    def do_POST(self) -> None:
+        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        self.server.seen.append(texts)
+        self.server.failures -= 1
+        self.send_response(self.server.status if self.server.failures >= 0 else 200)
+        rows = [{"index": i, "embedding": [len(text), 2.0]} for i, text in enumerate(texts)]
+        body = json.dumps({"data": rows[::-1]}).encode()
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with Service(("127.0.0.1", 0), Handler) as server:
+        server.seen = []
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def embeddings(service: Service) -> Embeddings:
+    connection = Connection(f"http://127.0.0.1:{service.server_port}/v1", "sk-test-0123456789")
+    return Embeddings("small", connection, RetryPolicy(attempts=3, first=0.001))
+
+
+@pytest.mark.process
+def test_a_service_embeds_in_batches_and_is_asked_again(service: Service) -> None:
+    service.failures = 2
+    embedder = cached(embeddings(service))
+    texts = ["a" * (1 + number % 90) for number in range(BATCH + 20)]
+    vectors = embedder.embed([*texts, ""])
+    assert embedder.name == "openai:small"
+    assert vectors.shape == (len(texts) + 1, 2)
+    assert np.allclose(vectors[2], np.array([3, 2]) / np.hypot(3, 2))
+    assert max(map(len, service.seen)) <= BATCH
+    before = len(service.seen)
+    embedder.embed(texts)
+    assert len(service.seen) == before
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("status", "error"), [(500, ModelError), (401, ModelUnavailable)])
+def test_a_service_that_fails_is_named(
+    status: int, error: type[LdmError], service: Service
+) -> None:
+    service.failures, service.status = 99, status
+    with pytest.raises(error, match=f"'openai:small' failed: HTTP {status}"):
+        embeddings(service).embed(["a"])
+    assert len(service.seen) == (3 if status == 500 else 1)
+
+
+def test_a_service_must_be_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ModelUnavailable, match="none is configured"):
+        load_embedder("openai:small")
