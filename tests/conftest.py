@@ -35,13 +35,9 @@ COVERED = 3
 #: every second counts.
 BROAD = ("cli", "run", "explore", "integration")
 #: How texts are embedded.
-<<<<<<< HEAD
-ENCODE = minilm.MiniLM.encode
+EMBED = minilm.MiniLM.embed
 #: How a memory gets into Chroma, and how that is checked.
 PUBLISH, DIFFERENCES = chroma.publish_beside, chroma.differences
-=======
-EMBED = minilm.MiniLM.embed
->>>>>>> store
 Golden = Callable[[Path, Sequence[Message]], None]
 
 

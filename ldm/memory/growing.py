@@ -369,8 +369,8 @@ class GrowingMemory:
         recorded = first.task_id.startswith(task_id(""))
         name = first.task_id.removeprefix(task_id("")) if recorded else first.trajectory_id
         self._append([Correct(name, float(score), present())])
-        if held := [row for row in self._base_rows() if row.tuple.id in ids]:
-            rewrite_outcomes(self.location, self.env, [row.tuple.id for row in held], score)
+        if folded := [row.tuple.id for row in self._base_rows() if row.tuple.id in ids]:
+            rewrite_outcomes(self.location, self.env, folded, score)
 
     def forget(
         self, *, where: Where | None = None, episodes: Iterable[str] = (), purge: bool = False

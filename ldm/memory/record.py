@@ -514,7 +514,7 @@ def _write_files(part: Path, contents: Contents) -> dict[str, int]:
             np.lib.format.write_array_header_1_0(
                 file, np.lib.format.header_data_from_array_1_0(array)
             )
-            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             file.flush()
             os.fsync(file.fileno())
     written(part / KINDS, records.dumps(contents.trained()).encode())
