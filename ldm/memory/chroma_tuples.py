@@ -71,12 +71,12 @@ DATABASE = "chroma.sqlite3"
 #: Suffixes of the directory that is being published, and of the one that it replaces.
 FRESH, OLD = ".new", ".old"
 #: The graph of a collection of tuples: recall@5 of 0.99 and more on recorded episodes.
-GRAPH = {"max_neighbors": 24, "ef_construction": 128, "ef_search": 128}
+GRAPH = {"max_neighbors": 24, "ef_construction": 128, "ef_search": 256}
 #: Chroma refuses writes of more than 5,461 rows; smaller ones keep the progress bar moving.
 WRITE_ROWS = 2_000
 READ_ROWS = 5_000
-#: Rows that a query asks for at first, and those of them that are read at a time.
-ASKED, READ = 64, 16
+#: Rows that a query asks for at first, among all and among those that fit; rows read at a time.
+AROUND, ASKED, READ = 256, 64, 16
 #: Difference of a similarity to the one that Chroma's distance, a rounded sum, stands for.
 MARGIN = 1e-5
 #: Rows, and trajectories with the links of their steps, that are cached.
@@ -212,6 +212,14 @@ def _client(location: str, *, trusted: bool) -> Any:
     return made
 
 
+def close_client(client: Any) -> None:
+    """Close a client with its HTTP connections, which Chroma leaves open."""
+    client.close()
+    for api in (client._server, client._admin_client._server):
+        if session := getattr(api, "_session", None):
+            session.close()
+
+
 class _Store:
     """The collections of one environment in a directory or on a server."""
 
@@ -227,11 +235,7 @@ class _Store:
 
     def __exit__(self, *_: object) -> None:
         if self._opened is not None and self._opened[0] == os.getpid():
-            client = self._opened[1]
-            client.close()
-            for api in (client._server, client._admin_client._server):
-                if session := getattr(api, "_session", None):
-                    session.close()
+            close_client(self._opened[1])
             if not is_server(self.location):
                 _zero_unset(Path(self.location))
         self._opened = None
@@ -339,10 +343,16 @@ class _Store:
 
 
 def _rows_of(page: Any) -> list[Row]:
-    parts = (page[name] for name in ("ids", "embeddings", "documents", "metadatas"))
+    vectors = page["embeddings"]
+    parts = (page["ids"], page["documents"], page["metadatas"])
     return [
-        Row(name, np.asarray(vector, np.float32), document or "", dict(metadata or {}))
-        for name, vector, document, metadata in zip(*parts, strict=True)
+        Row(
+            name,
+            NO_VECTOR if vectors is None else np.asarray(vectors[i], np.float32),
+            document or "",
+            dict(metadata or {}),
+        )
+        for i, (name, document, metadata) in enumerate(zip(*parts, strict=True))
     ]
 
 
@@ -1259,9 +1269,9 @@ class _ServerRetriever(Retriever):
         for kind in {b.kind for b in batches} - {""}:
             self._of_kinds[kind] = tuple(b.id for b in batches if b.kind in (kind, ""))
 
-    def _get(self, parts: Sequence[str], **what: Any) -> list[Row]:
+    def _get(self, parts: Sequence[str], *, include: Sequence[str] = ALL, **what: Any) -> list[Row]:
         """Return the rows with some ids or some metadata."""
-        pages = (self._store.asked(part, "get", include=ALL, **what) for part in parts)
+        pages = (self._store.asked(part, "get", include=list(include), **what) for part in parts)
         return [row for page in pages if page is not None for row in _rows_of(page)]
 
     @property
@@ -1322,35 +1332,51 @@ class _ServerRetriever(Retriever):
         """
         waiting: list[tuple[float, str, _Held]] = []
         known: set[str] = set()
-        size = ASKED
-        while True:
-            near = self._query(vector, where, size)
-            last = len(near) < size
+        for near, end in self._searches(vector, where):
             new = [(name, approximate(d)) for name, d in near if name not in known]
             known.update(name for name, _ in new)
             for start in range(0, max(len(new), 1), READ):
                 names = [name for name, _ in new[start : start + READ]]
                 waiting += [(-exact(one), one.id, one) for one in self._read(names)]
                 waiting.sort(key=lambda entry: entry[:2])
-                if start + READ < len(new):
-                    bound = new[start + READ][1] + MARGIN
-                else:
-                    bound = -2.0 if last else approximate(near[-1][1]) + MARGIN
+                later = new[start + READ : start + READ + 1]
+                bound = (later[0][1] if later else approximate(end)) + MARGIN
                 ready = [entry for entry in waiting if -entry[0] > bound]
                 waiting = waiting[len(ready) :]
                 yield [(-similarity, one) for similarity, _, one in ready]
-            if last:
-                return
+
+    def _searches(
+        self, vector: NDArray[np.float32], where: Any
+    ) -> Iterator[tuple[list[tuple[str, float]], float]]:
+        """Yield ever more of the nearest rows, with the distance within which none is missing.
+
+        Chroma walks through its whole graph where few rows fit, so those that fit are looked for
+        among the nearest of all rows first.
+        """
+        if where is not None:
+            near, end = self._query(vector, None, AROUND)
+            pages = [
+                self._store.asked(part, "get", where=where, include=[]) for part in self._parts
+            ]
+            fitting = {name for page in pages if page for name in page["ids"]}
+            yield [(name, distance) for name, distance in near if name in fitting], end
+        size, end = ASKED, 0.0
+        while end < np.inf:
+            near, end = self._query(vector, where, size)
+            yield near, end
             size *= 4
 
-    def _query(self, vector: NDArray[np.float32], where: Any, size: int) -> list[tuple[str, float]]:
-        """Return the ids and distances of the nearest rows, nearest first."""
+    def _query(
+        self, vector: NDArray[np.float32], where: Any, size: int
+    ) -> tuple[list[tuple[str, float]], float]:
+        """Return the ids and distances of the nearest rows, and the distance that was reached."""
         near: list[tuple[float, str]] = []
         what = {"query_embeddings": vector[None], "n_results": size, "where": where}
         for part in self._parts:
             if found := self._store.asked(part, "query", include=["distances"], **what):
                 near += zip(found["distances"][0], found["ids"][0], strict=True)
-        return [(name, distance) for distance, name in sorted(near)[:size]]
+        near = sorted(near)[:size]
+        return [(name, d) for d, name in near], near[-1][0] if len(near) == size else np.inf
 
     def _read(self, names: Sequence[str]) -> list[_Held]:
         """Return the rows with these ids that the generation shows."""
@@ -1397,7 +1423,7 @@ class _ServerRetriever(Retriever):
                 self._links = {}
             links: dict[str, dict[str, _Held]] = {name: {} for name in missing}
             where = {"trajectory": {"$in": missing}}
-            for row in self._get(["tuples", "hidden"], where=where):
+            for row in self._get(["tuples", "hidden"], include=ALL[:2], where=where):
                 one = _Held.of(row, self._store.env)
                 links[one.source.trajectory_id][one.id] = one
             self._links.update(links)
@@ -1421,11 +1447,13 @@ class _ServerRetriever(Retriever):
 
         goals: set[str] = set()
         for part in self._nearest_rows(vector, {"is_last": True}, cosine, lambda d: (3 - d) / 2):
-            linked = self._linked({one.source.trajectory_id: one.id for _, one in part})
-            steps = [
-                list(one.values()) for one in linked.values() if not any(map(hidden, one.values()))
-            ]
-            columns, vectors = _collected(chain.from_iterable(steps), self._snapshot.record)
+            if not part:
+                continue
+            where = {"trajectory": {"$in": [one.source.trajectory_id for _, one in part]}}
+            steps = [_Held.of(row, self._store.env) for row in self._get(self._parts, where=where)]
+            gone = {one.source.trajectory_id for one in steps if hidden(one)}
+            left = (one for one in steps if one.source.trajectory_id not in gone)
+            columns, vectors = _collected(left, self._snapshot.record)
             for exemplar in nearest(Rows(columns), vectors, goal):
                 if (found := exemplar.trajectory.task.goal) not in goals:
                     goals.add(found)

@@ -155,9 +155,7 @@ class TestPublished:
             (row,) = found["metadatas"][0]
             (type_row,) = types.get(where={"type": row["observation_type_id"]})["metadatas"]
             assert type_row["name"] == row["observation_type"] == best.observation_type
-        client.close()
-        if session := getattr(client._server, "_session", None):
-            session.close()  # Chroma leaves it open
+        chroma_tuples.close_client(client)
 
     def test_rows_say_what_to_filter_by(self, varied: Contents, tmp_path: Path) -> None:
         target = published(varied, str(tmp_path / "chroma"))
