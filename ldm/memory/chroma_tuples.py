@@ -95,6 +95,10 @@ ALL = ["metadatas", "documents", "embeddings"]
 NO_VECTOR = np.ones(1, np.float32)
 
 
+#: The process in which Chroma was first embedded: its threads do not survive a fork.
+_embedding: dict[str, int] = {}
+
+
 class Row(NamedTuple):
     """A row of a collection."""
 
@@ -185,6 +189,11 @@ def _client(location: str, *, trusted: bool) -> Any:
     if not is_server(location):
         if damage := _damage(Path(location).resolve(strict=True)):
             raise OSError(damage)
+        if _embedding.setdefault("pid", os.getpid()) != os.getpid():
+            raise MemoryStoreError(
+                "Chroma was open in the process that this one was forked from: it would hang here.",
+                "Publish from that process, with `ldm memory publish`, or start workers by spawn.",
+            )
         return chromadb.PersistentClient(str(Path(location).absolute()), settings=settings)
     import httpx  # a dependency of Chroma
 

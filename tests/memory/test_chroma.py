@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -91,6 +92,20 @@ def published(contents: Contents, target: str, *generations: Generation, **optio
 def states(contents: Contents) -> list[tuple[str, str]]:
     rows = [row.tuple for row in contents.rows]
     return [(one.goal, one.observation) for one in rows] + [("wash the moon", "It is night.")]
+
+
+@pytest.mark.process
+def test_a_forked_process_does_not_hang_in_chroma(formed: Contents, tmp_path: Path) -> None:
+    published(formed, str(tmp_path / "chroma"))
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        try:
+            publish(formed, str(tmp_path / "other"))
+        except MemoryStoreError as error:
+            os._exit(7 if "forked" in error.message else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 class TestPublished:
