@@ -91,6 +91,8 @@ EVIDENCE = ("tried", "succeeded", "failed")
 INDEX_HEADER = struct.Struct("<i4Q")
 #: Everything of a row.
 ALL = ["metadatas", "documents", "embeddings"]
+#: Columns of pairs of texts, as JSON, which tuples have where they were recorded.
+OPTIONAL = ("scope", "tags")
 #: The vector of rows that need none; Chroma demands one.
 NO_VECTOR = np.ones(1, np.float32)
 
@@ -460,10 +462,10 @@ class _TupleRows:
             metadata["is_last"] = True
         if "time" in columns.values and not isnan(when := float(columns["time"][i])):
             metadata["time"] = when
-        for name in ("scope", "tag"):
-            column = "tags" if name == "tag" else name
-            if pairs := column in columns.values and text(column, i):
-                metadata.update({f"{name}_{k}": v for k, v in dict(json.loads(pairs)).items()})
+        for name in OPTIONAL:
+            if pairs := name in columns.values and text(name, i):
+                prefix = name.removesuffix("s")
+                metadata.update({f"{prefix}_{k}": v for k, v in json.loads(pairs)})
         metadata["ldm"] = json.dumps(self._rest(i), ensure_ascii=False)
         return metadata
 
@@ -1076,6 +1078,7 @@ class _Held:
         m = row.metadata
         rest = json.loads(m["ldm"])
         goal_type, observation_type = m["observation_type_id"].rsplit("/", 2)[1:]
+        optional = {n: tuple(map(tuple, json.loads(rest[n]))) for n in OPTIONAL if n in rest}
         source = StateActionTuple(
             goal=m["goal"],
             history=History(rest.get("assessment", ""), rest.get("summary", "")),
@@ -1091,6 +1094,7 @@ class _Held:
             origin=m["origin"],
             generation=m["generation"],
             outcome=outcome_of(rest.get("outcome", "")),
+            **{**optional, **({"time": m["time"]} if "time" in m else {})},
         )
         indexed = IndexedTuple(
             source, m["batch"], int(goal_type), int(observation_type), rest.get("reach", 0.0)
