@@ -122,7 +122,7 @@ class Memory:
                 raise ValueError("additions go to the newest generation: omit `generation`")
             return GrowingMemory.open(location, env, embedder=embedder, create=True)
         if is_server(location):
-            from ldm.memory.chroma_tuples import ServerMemory
+            from ldm.memory.server import ServerMemory
 
             given = chosen_embedder(embedder) if embedder else None
             return ServerMemory(location, env, given, generation)
