@@ -7,6 +7,7 @@ import http.client
 import os
 import shutil
 import stat
+import tomllib
 import urllib.error
 import urllib.request
 import zipfile
@@ -14,7 +15,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from ldm.errors import LdmError
@@ -51,6 +52,13 @@ class RemoteFile:
     @property
     def filename(self) -> str:
         return self.name or self.url.rpartition("/")[2]
+
+
+def published(module: str) -> dict[str, tuple[RemoteFile, ...]]:
+    """Return size → the files that environment.toml, beside the file of a module, names for it."""
+    parts = tomllib.loads(Path(module).with_name("environment.toml").read_text("utf-8"))
+    sizes: dict[str, list[dict[str, Any]]] = parts["files"]
+    return {size: tuple(RemoteFile(**file) for file in files) for size, files in sizes.items()}
 
 
 def fetch_all(

@@ -7,10 +7,13 @@ module for the data is imported only when the data are read.
 from __future__ import annotations
 
 import importlib
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
 
 from ldm import registry
 from ldm.envs import ENVS, GROUP, EnvironmentBase, load_env
@@ -149,6 +152,13 @@ class Metadata:
     shipped: ShippedSplits | None = None
     batch_size: int = BATCH_SIZE
     extra: Extra | None = None
+
+
+def declared(module: str) -> tuple[Card, Metadata]:
+    """Return the card and the metadata in environment.toml, beside the file of a module."""
+    parts = tomllib.loads(Path(module).with_name("environment.toml").read_text("utf-8"))
+    card = TypeAdapter(Card).validate_python(parts["card"])
+    return card, TypeAdapter(Metadata).validate_python(parts["metadata"])
 
 
 def metadata_of(env: type[EnvironmentBase]) -> Metadata:

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from ldm.envs._base import ListedEnvironment
-from ldm.envs.metadata import DataSource, Extra, Metadata
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep
 from ldm.worlds.tabletop import texts
 from ldm.worlds.tabletop.actions import LOOK, Move, Refusal, normal
-from ldm.worlds.tabletop.card import CARD, LIMIT
+from ldm.worlds.tabletop.card import CARD, LIMIT, METADATA
 from ldm.worlds.tabletop.controller import Controller, noisy_target
-from ldm.worlds.tabletop.physics import INSTALL, PACKAGE, State, World, version
+from ldm.worlds.tabletop.physics import INSTALL, State, World, version
 from ldm.worlds.tabletop.scene import Poses
 from ldm.worlds.tabletop.tasks import SPLITS, TEST, TRAIN, Game, digest, game_of, games
 
@@ -70,14 +69,7 @@ class Tabletop(ListedEnvironment[Game]):
     default_split = TEST
     train_splits = (TRAIN,)
     splits = tuple(SPLITS)
-    metadata = Metadata(
-        data=DataSource(
-            "ldm.worlds.tabletop.data",
-            holds="nothing: there are no data",
-            remedy=f"Its scenes are drawn; install its physics: {INSTALL}.",
-        ),
-        extra=Extra((PACKAGE,), purpose="the tabletop, whose physics it is", install=INSTALL),
-    )
+    metadata = METADATA
     Options = TabletopOptions
     options: TabletopOptions
 
