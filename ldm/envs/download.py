@@ -7,7 +7,6 @@ import http.client
 import os
 import shutil
 import stat
-import tomllib
 import urllib.error
 import urllib.request
 import zipfile
@@ -15,9 +14,10 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 from urllib.parse import urlsplit
 
+from ldm.envs.facts import facts
 from ldm.errors import LdmError
 from ldm.text import MAX_RATIO, MAX_UNPACKED, check_file
 
@@ -56,8 +56,7 @@ class RemoteFile:
 
 def published(module: str) -> dict[str, tuple[RemoteFile, ...]]:
     """Return size → the files that environment.toml, beside the file of a module, names for it."""
-    parts = tomllib.loads(Path(module).with_name("environment.toml").read_text("utf-8"))
-    sizes: dict[str, list[dict[str, Any]]] = parts["files"]
+    sizes = facts(module, "environment.toml")["files"]
     return {size: tuple(RemoteFile(**file) for file in files) for size, files in sizes.items()}
 
 

@@ -7,7 +7,6 @@ module for the data is imported only when the data are read.
 from __future__ import annotations
 
 import importlib
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic import TypeAdapter
 
 from ldm import registry
 from ldm.envs import ENVS, GROUP, EnvironmentBase, load_env
+from ldm.envs.facts import facts
 from ldm.episode import NO_CARD
 from ldm.errors import LdmError
 from ldm.text import counted
@@ -156,7 +156,7 @@ class Metadata:
 
 def declared(module: str) -> tuple[Card, Metadata]:
     """Return the card and the metadata in environment.toml, beside the file of a module."""
-    parts = tomllib.loads(Path(module).with_name("environment.toml").read_text("utf-8"))
+    parts = facts(module, "environment.toml")
     card = TypeAdapter(Card).validate_python(parts["card"])
     return card, TypeAdapter(Metadata).validate_python(parts["metadata"])
 

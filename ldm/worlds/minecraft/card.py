@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ldm.envs.metadata import declared
 from ldm.types import Reading
 from ldm.worlds.minecraft.commands import DIRECTIONS
 from ldm.worlds.minecraft.rules import load_rules
-from ldm.worlds.minecraft.sources import MOBS, RAW
+from ldm.worlds.minecraft.sources import FACTS, MOBS, RAW
 
 _CARD, METADATA = declared(__file__)
-#: Place of a source → the sorts of tools for it.
-_TOOLS: Mapping[str, tuple[str, ...]] = {
-    "tree": ("axe", "shears"),
-    "animal": ("sword", "axe"),
-    "ground": ("shovel",),
-    "rock": ("pickaxe",),
-    "vein": ("pickaxe",),
-}
 
 
 def _reading() -> Reading:
     """Return how observations tell the result of a goal, see `texts`."""
-    rules = load_rules("vanilla")
+    rules, tools = load_rules("vanilla"), FACTS["tools"]
     words = {goal.rpartition(" ")[2] for goal in _goals()}
     families = {word: rules.members(word) for word in sorted(words)}
     return replace(
         _CARD.reading,
         families={word: own for word, own in families.items() if own and own != (word,)},
         sources={item: source.thing for item, source in RAW.items()} | {mob: mob for mob in MOBS},
-        fitting={item: _TOOLS[source.where] for item, source in RAW.items()}
-        | dict.fromkeys(MOBS, _TOOLS["animal"]),
+        fitting={item: tuple(tools[source.where]) for item, source in RAW.items()}
+        | dict.fromkeys(MOBS, tuple(tools["animal"])),
         walks=tuple(f"explore {direction}" for direction in DIRECTIONS),
     )
 
