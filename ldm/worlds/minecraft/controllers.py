@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from ldm.types import stable_seed
 from ldm.worlds.minecraft import sight, ticks, workshop
@@ -23,22 +23,6 @@ from ldm.worlds.minecraft.state import State
 from ldm.worlds.minecraft.workshop import Unit
 
 ControllerName = Literal["oracle", "paper", "none"]
-
-
-class Controller(Protocol):
-    """The interface of a controller to the environment."""
-
-    def start(self, given: tuple[str, ...]) -> State:
-        """Return the initial state with the given items."""
-        ...
-
-    def unit(self, command: Command, way: Way, state: State, left: int) -> Unit:
-        """Return the next unit of a command. left: how many are still wanted."""
-        ...
-
-    def finish(self, state: State) -> Unit:
-        """Return the state after picking up the station of a finished action."""
-        ...
 
 
 class Recipes:
@@ -219,3 +203,8 @@ class Paper:
 def _owing(unit: Unit, what: str, spent: int, free: int) -> Unit:
     owed = {**unit.after.owed, what: (spent, free)}
     return replace(unit, after=replace(unit.after, owed=owed))
+
+
+#: The controller of an environment: it begins an episode, carries out the next of the `left` units
+#: of a command, and picks up the station of a finished one.
+Controller = Recipes | Oracle | Paper

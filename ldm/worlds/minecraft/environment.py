@@ -225,7 +225,7 @@ class Minecraft(ListedEnvironment[Game]):
 
     def _answer(self, *sentences: str, reward: float = 0.0, valid: bool = True) -> TimeStep:
         state = self._state
-        text = texts.lines(" ".join(sentences), *self._view(state))
+        text = "\n".join(filter(None, [" ".join(sentences), *self._view(state)]))
         listed = None
         if self.options.admissible:
             listed = tuple(possible(state, self.rules, self.options.tools))
