@@ -82,6 +82,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
             from ldm.envs.alfworld.official import OfficialEngine
 
             self._engine = OfficialEngine()
+        self._own: dict[str, dict[str, Game]] = {}
         self._playing: Game | None = None
         self._now: EngineState | None = None
 
@@ -149,7 +150,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
 
         Each has its digest beside it: the texts of all games together would fill the memory.
         """
-        games = own_games(split) if split in OWN_SPLITS else self._official(split)
+        games = self._own_games(split).values() if split in OWN_SPLITS else self._official(split)
         return ((game.task, (game.id, game.digest)) for game in games)
 
     def _digest(self, games: list[tuple[str, str]]) -> str:
@@ -162,6 +163,11 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
             "admissible": self.options.admissible,
             "feedback": self.options.feedback,
         }
+
+    def _own_games(self, split: str) -> dict[str, Game]:
+        if split not in self._own:
+            self._own[split] = {game.id: game for game in own_games(split)}
+        return self._own[split]
 
     def _official(self, split: str) -> Iterator[Game]:
         root, games = self._root(split), 0
@@ -182,10 +188,9 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         if split not in self.splits:
             raise unknown_split("ALFWorld", split, self.splits)
         if split in OWN_SPLITS:
-            known = next((game for game in own_games(split) if game.id == task.id), None)
-            if known is None:
+            if task.id not in self._own_games(split):
                 raise unknown_task("ALFWorld", task)
-            return known
+            return self._own_games(split)[task.id]
         file = self._root(split) / task.id / FILE
         if not file.is_file():
             raise LdmError(
