@@ -12,6 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
+from importlib.metadata import entry_points
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import pytest
 import typer
 from numpy.typing import NDArray
 
+from ldm import registry
 from ldm.embed import minilm, sentence
 from ldm.llm import Message
 from tests.memory.servers import Servers
@@ -172,6 +174,15 @@ def commands_are_made_once() -> Iterator[None]:
     """Let all calls of `main` share the command that Typer would make anew for each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def packages_are_looked_through_once() -> Iterator[None]:
+    """Let all commands share the entry points, for which a file of each package is read."""
+    found = cache(lambda group, path: entry_points(group=group))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "entry_points", lambda group: found(group, tuple(sys.path)))
         yield
 
 
