@@ -145,11 +145,11 @@ def test_no_reply_breaks_an_episode_in_any_environment(
 ) -> None:
     env, memory = place
     empty = {**BLANK, "action": "", "choice": 1}
-    player, model = agent(memory, lambda _: ODD.get(kind, empty), budget=4, **options)
+    player, model = agent(memory, lambda _: ODD.get(kind, empty), budget=2, **options)
     result, trials = run_episode(env, player, env.tasks(SPLITS[memory.env])[0])
     assert (result.error, result.submitted) == ("", 0)
     assert result.end in ("budget", "done")
-    assert len(trials[0].steps) <= 4
+    assert len(trials[0].steps) <= 2
     assert replies(result)["replies"] == len(model.prompts) == result.usage.calls
 
 
