@@ -124,7 +124,10 @@ def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
     assert sum(n for name, n in counts.items() if name.startswith("matched")) == 5 + again
 
 
-@pytest.fixture(scope="module", params=sorted(SHIPPED))
+@pytest.fixture(
+    scope="module",
+    params=["alfworld", pytest.param("textcraft", marks=pytest.mark.slow), "webshop"],
+)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """An environment with a memory of a few recorded episodes."""
     name = request.param

@@ -76,6 +76,7 @@ def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeSe
     assert run(*command[:-2], *learnt, "--agent.budget", "2").code == 0
 
 
+@pytest.mark.slow
 def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer) -> None:
     assert run(*AUTOPLAN, "--iterations", "1").code == 0
     command = ("eval", "--env", "alfworld", "--agent", "autoplan", "--split", "demo_test")
@@ -168,6 +169,7 @@ def test_it_replays_from_its_recording(run: Run, place: Path, server: FakeServer
     assert len(server.bodies) == paid
 
 
+@pytest.mark.slow
 def test_evaluated_tasks_are_not_learnt_from(run: Run, place: Path, server: FakeServer) -> None:
     played = ("eval", "--env", "alfworld", "--agent", "random", "--split", "demo_train")
     command = (*played, "--workers", "1")

@@ -92,13 +92,18 @@ TestHotpotQAOfficial = contract(
 )
 TestMinecraft = contract("minecraft", "test", tasks=2, steps=20)
 TestMinecraftPaper = contract(
-    "minecraft", "test_worlds", options={"controller": "paper", "rules": "paper", "tools": "stated"}
+    "minecraft",
+    "test_worlds",
+    [pytest.mark.slow],
+    options={"controller": "paper", "rules": "paper", "tools": "stated"},
 )
-TestMinecraftRecipes = contract("minecraft", "test", options={"controller": "none"})
+TestMinecraftRecipes = contract(
+    "minecraft", "test", [pytest.mark.slow], options={"controller": "none"}
+)
 TestMinecraftParallel = contract(
     "minecraft", "parallel", options={"slice": 150, "feedback": "fine"}
 )
-TestTabletop = contract("tabletop", "test", tasks=2)
+TestTabletop = contract("tabletop", "test", [pytest.mark.slow], tasks=2)
 TestTabletopUnlisted = contract(
     "tabletop", "test", actions=("look",), options={"admissible": False}
 )
@@ -107,11 +112,18 @@ TestTabletopNoisy = contract(
 )
 TestTextCraft = contract("textcraft", "test", tasks=2, actions=QUIET)
 TestTextCraftStored = contract(
-    "textcraft", "stored", tasks=2, actions=QUIET, given={"tasks": "textcraft/adapt_test_200.jsonl"}
+    "textcraft",
+    "stored",
+    [pytest.mark.slow],
+    tasks=2,
+    actions=QUIET,
+    given={"tasks": "textcraft/adapt_test_200.jsonl"},
 )
 TestWebShop = contract("webshop", "test", given={"data": small_shop})
 RICH = {"observation": "text_rich", "page_size": 3}
-TestWebShopTextRich = contract("webshop", "test", tasks=1, options=RICH, given={"data": small_shop})
+TestWebShopTextRich = contract(
+    "webshop", "test", [pytest.mark.slow], tasks=1, options=RICH, given={"data": small_shop}
+)
 
 
 @pytest.mark.parametrize("name", NAMES)

