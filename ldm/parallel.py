@@ -242,8 +242,7 @@ def _unpacked(packed: bytes) -> Worker[Any, Any]:
 
 def _work(packed: bytes, item: Any, directory: str) -> Any:
     """Process `item` in `directory`: a process outlives its pool, and its caller's chdir."""
-    if os.getcwd() != directory:
-        os.chdir(directory)
+    os.chdir(directory)
     worker = _unpacked(packed)
     return worker(item)
 
