@@ -18,7 +18,7 @@ DISCOUNT = 0.7
 #: The weight of the same action in similar situations, in outcomes.
 SIMILAR = 2.0
 #: By how much a situation may be less similar to the present one than the recalled one is.
-MARGIN = 0.25
+MARGIN = 0.4
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
-from ldm.memory.record import store_errors
+from ldm.memory.record import held, released, store_errors
 from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Labels, Origin, Reward, Score, Step, Task, Time, Trajectory
 
@@ -288,11 +288,15 @@ class EpisodeLog:
                     if not status or os.fstat(file.fileno()).st_ino != status[0]:
                         continue
                     _drop_torn(file)
-                    if not file.seek(0, os.SEEK_END):
-                        file.write(_first_line(self._embedder))
-                        file.flush()
-                    yield file
-                    return
+                    held.add(file.fileno())
+                    try:
+                        if not file.seek(0, os.SEEK_END):
+                            file.write(_first_line(self._embedder))
+                            file.flush()
+                        yield file
+                        return
+                    finally:
+                        released(file.fileno())
 
     def _check_file(self) -> None:
         if self.path.is_symlink():

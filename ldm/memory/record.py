@@ -67,6 +67,10 @@ CHUNK = 1 << 20
 HEADER = 128
 
 
+#: The open files of this process whose locks it holds.
+held: set[int] = set()
+
+
 @dataclass(frozen=True, slots=True)
 class Pointer:
     """The folder that readers use, and the generation that they see of it."""
@@ -352,6 +356,7 @@ def writing(location: str, patience: float | None = None) -> Iterator[Path]:
             _tidy(place)
         yield place
     finally:
+        released(lock)
         os.close(lock)
 
 
@@ -389,7 +394,26 @@ def _wait_for(lock: int, location: str, patience: float) -> None:
                 ) from error
             time.sleep(PAUSE)
         else:
+            held.add(lock)
             return
+
+
+def released(lock: int) -> None:
+    """Give a file's lock back, which a fork that has the file open would keep otherwise."""
+    held.discard(lock)
+    fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def _after_fork() -> None:
+    """Let a forked process have none of its parent's locks, even if the parent is killed."""
+    for lock in held:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, lock)
+        os.close(nothing)
+    held.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def commit(

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ldm.memory.access import open_store
 
 import ldm
 from ldm import records
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.disk import VectorFile
-from ldm.memory import build, generations, inspect, rollback, snapshot
+from ldm.memory import build, generations, inspect, record, rollback
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
@@ -120,37 +119,38 @@ class TestVerify:
         assert (reply.code, reply.out) == (0, "toy: sound\n")
 
     def test_vectors_of_other_texts_are_noticed(self, run: Run, place: str) -> None:
-        with open_store(place) as store:
-            vectors = store._collection("toy", "vectors")
-            names = vectors.get(include=[])["ids"][:1]
-            dimension = generations(place, "toy")[-1].dimension
-            wrong = np.full((1, dimension), dimension**-0.5, np.float32)
-            vectors.update(ids=names, embeddings=wrong)
+        known = record.manifest(record.folder_of(place, "toy"))
+        assert known is not None
+        contents = inspect(place, "toy")
+        contents.vectors.distinct = np.roll(contents.vectors.distinct, 1, axis=0)
+        with record.writing(place):
+            (Path(place) / "environments" / "toy" / "current.json").unlink()
+            record.commit(place, contents, known[1].generations)
         reply = run("memory", "verify", "--memory", place, "--json")
         assert reply.code == 1
         problems = json.loads(reply.out)["problems"]["toy"]
-        assert any("is damaged" in problem for problem in problems)
+        assert any("is not the embedder's" in problem for problem in problems)
 
-    def test_a_snapshot_of_something_else_is_noticed(self, run: Run, place: str) -> None:
-        contents = inspect(place, "toy")
-        columns = contents.rows.columns
-        changed = dict(columns.values)
-        changed["reach"] = columns["reach"] + 0.5
-        shutil.rmtree(Path(place) / snapshot.SNAPSHOTS)
-        rows = type(contents.rows)(
-            type(columns)(columns.env, columns.texts, changed, columns.pasts)
-        )
-        snapshot.write(
-            place, type(contents)(contents.generation, contents.batches, rows, contents.vectors)
-        )
+    def test_a_damaged_file_is_noticed(self, run: Run, place: str) -> None:
+        (file,) = Path(place).glob("environments/toy/gen-*/texts.npy")
+        file.write_bytes(file.read_bytes()[:-1])
         reply = run("memory", "verify", "--memory", place)
         assert reply.code == 1
-        assert "differs from Chroma in its tuples" in reply.out
+        assert "damaged" in reply.out + reply.err
+
+    @pytest.mark.usefixtures("published")
+    def test_what_chroma_lacks_is_noticed_and_published_again(self, run: Run, place: str) -> None:
+        build(place, expert_trajectories("test"), BagOfWords(), OfflineReasoner)
+        assert run("memory", "verify", "--memory", place).code == 0
+        shutil.rmtree(Path(place) / record.CHROMA)
+        assert run("memory", "verify", "--memory", place).code == 1
+        rollback(place, "toy", 0)
+        assert run("memory", "verify", "--memory", place).code == 0
 
     def test_what_is_left_over_is_named_and_removed(self, run: Run, place: str) -> None:
-        (Path(place) / ".purging").mkdir()
+        (Path(place) / "environments" / "toy" / ".writing").mkdir()
         reply = run("memory", "verify", "--memory", place)
-        assert "left over: .purging" in reply.out
+        assert "left over: .writing" in reply.out
         one = inspect(place, "toy").rows[0].tuple.trajectory_id
         assert (
             run("memory", "forget", "--memory", place, "--trajectories", one, "--purge").code == 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
+import shutil
 import sqlite3
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -14,12 +15,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from ldm.memory.directory import additions_of
 
 from ldm import records
 from ldm.embed.disk import FILE, VectorFile
 from ldm.envs.cache import open_compiled, value_at
-from ldm.memory import generations, snapshot
+from ldm.memory import inspect, record
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.packs import export_pack, read_pack
 from ldm.text import Problem
@@ -31,25 +31,25 @@ from tests.toy import expert_trajectories
 
 
 def memories(folder: Path) -> list[Subject]:
-    """Memories as files, and the files beside one that are read in place of its database."""
-    memory = str(small_memory(folder))
-    export_pack(memory, "toy", folder / "memory.ldmpack")
+    """Packs, and the files of a memory, with sums that are true of them and without."""
+    memory = small_memory(folder)
+    export_pack(str(memory), "toy", folder / "memory.ldmpack")
     whole = (folder / "memory.ldmpack").read_bytes()
     with zipfile.ZipFile(io.BytesIO(whole)) as pack:
         members = {name: pack.read(name) for name in pack.namelist()}
 
     def packed(name: str) -> Callable[[bytes], bytes]:
-        """Put a member into a pack whose manifest is true of it."""
+        """Put a member into a pack whose sums are true of it."""
 
         def wrap(content: bytes) -> bytes:
             changed = {**members, name: content}
-            if name != "manifest.json":
-                manifest = json.loads(members["manifest.json"])
-                manifest["files"][name] = {
-                    "size": len(content),
-                    "sha256": hashlib.sha256(content).hexdigest(),
-                }
-                changed["manifest.json"] = json.dumps(manifest).encode()
+            (manifest,) = (one for one in members if one.endswith(record.MANIFEST))
+            if name != manifest:
+                listed = json.loads(members[manifest].rpartition(b"\n")[0])
+                file = name.rpartition("/")[2]
+                if file in listed["files"]:
+                    listed["files"][file] = zlib.crc32(content)
+                changed[manifest] = _sealed(json.dumps(listed).encode())
             made = io.BytesIO()
             with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
                 for member, text in changed.items():
@@ -60,40 +60,92 @@ def memories(folder: Path) -> list[Subject]:
 
     into = f"memory import FILE --memory {NEW}"
     return [
-        Subject("pack", "m.ldmpack", whole, lambda p: [read_pack(p)], commands=(into,)),
+        Subject("pack", "m.ldmpack", whole, _of_pack, commands=(into,)),
         *(
             Subject(
-                f"pack's {name}",
+                f"pack's {name.rpartition('/')[2]}",
                 "m.ldmpack",
-                members[name],
-                lambda p: [read_pack(p)],
+                content,
+                _of_pack,
                 wrap=packed(name),
                 commands=(into,),
             )
-            for name in members
+            for name, content in members.items()
         ),
-        *_snapshots(Path(memory)),
+        *_files(memory),
         *_added(folder),
     ]
 
 
+def _sealed(content: bytes) -> bytes:
+    return content + b"\n%08x" % zlib.crc32(content)
+
+
+def _of_pack(path: Path) -> list[object]:
+    with tempfile.TemporaryDirectory() as folder:
+        contents, _ = read_pack(path, Path(folder))
+        return [*contents.rows] if contents else []
+
+
+def _files(memory: Path) -> list[Subject]:
+    """The files of a memory, read as they are and with true sums."""
+    sound = [*map(records.dumps, inspect(str(memory), "toy").rows)]
+    folder = record.folder_of(str(memory), "toy")
+
+    def read(path: Path, name: Path) -> Iterable[object]:
+        place = path.parent / "memory"
+        shutil.copytree(memory, place)
+        shutil.copyfile(path, place / name)
+        return [*inspect(str(place), "toy").rows]
+
+    def as_written(name: Path) -> Callable[[Path], Iterable[object]]:
+        def rows(path: Path) -> Iterable[object]:
+            there = read(path, name)
+            if [*map(records.dumps, there)] not in (sound, sound[: len(there)]):
+                raise AssertionError("another memory is read than was written")
+            return there
+
+        return rows
+
+    names = sorted(p.relative_to(memory) for p in folder.rglob("*") if p.is_file())
+    sealed = [n for n in names if n.name in (record.MANIFEST, record.POINTER)]
+    return [
+        *(
+            Subject(f"memory's {n.name}", n.name, (memory / n).read_bytes(), as_written(n))
+            for n in names
+        ),
+        *(
+            Subject(
+                f"memory's {n.name} with a true sum",
+                n.name,
+                (memory / n).read_bytes().rpartition(b"\n")[0],
+                lambda path, n=n: read(path, n),
+                wrap=_sealed,
+            )
+            for n in sealed
+        ),
+    ]
+
+
 def _added(folder: Path) -> list[Subject]:
-    """What was added one by one: lines with checksums, and lines whose checksums are true."""
+    """The log of episodes: lines with checksums, and lines whose checksums are true."""
     sound = expert_trajectories()[:3]
     memory = GrowingMemory.open(str(folder / "added"), "toy", embedder=BagOfWords(), create=True)
     for one in sound:
         memory.add(one)
-    content = additions_of(str(folder / "added"), "toy").read_bytes()
-    texts = b"".join(line.partition(b"\t")[0] + b"\n" for line in content.splitlines())
+    log = record.folder_of(str(folder / "added"), "toy") / "episodes.log"
+    content = log.read_bytes()
+    texts = b"".join(line.rpartition(b"\t")[0] + b"\n" for line in content.splitlines())
 
     def opened(path: Path) -> list[Trajectory]:
         place = path.parent / "memory"
-        at = additions_of(str(place), "toy")
-        at.parent.mkdir(parents=True)
-        at.symlink_to(path)
+        with record.writing(str(place)):
+            at = record.folder_of(str(place), "toy") / "episodes.log"
+            at.parent.mkdir(parents=True)
+            shutil.copyfile(path, at)
         growing = GrowingMemory.open(str(place), "toy", embedder=BagOfWords())
         growing.recall("put the fig in the basket", "You hold the fig.").as_prompt()
-        return [one.trajectory for one in growing._current().pending]
+        return [*growing._current().pending.trajectories.values()]
 
     def as_written(path: Path) -> Iterable[object]:
         there = opened(path)
@@ -108,61 +160,6 @@ def _added(folder: Path) -> list[Subject]:
     return [
         Subject("added", "a.log", content, as_written),
         Subject("added, with true sums", "a.log", texts, opened, wrap=summed),
-    ]
-
-
-def _snapshots(memory: Path) -> list[Subject]:
-    """The files beside a memory that are read in place of its database."""
-    present = generations(str(memory), "toy")
-    sound = snapshot.read(str(memory), present)
-    assert sound is not None
-    held = [*map(records.dumps, sound.rows)], sound.vectors.distinct.tobytes()
-    snapshots = memory / snapshot.SNAPSHOTS
-    (there,) = snapshots.glob("*/*")
-
-    def of_snapshot(path: Path) -> Iterable[object]:
-        """Read the snapshot with one file in the place of its own: all of it, or nothing."""
-        place = path.parent / "memory" / snapshot.SNAPSHOTS / there.relative_to(snapshots)
-        place.mkdir(parents=True)
-        for file in there.iterdir():
-            (place / file.name).symlink_to(path if file.name == path.name else file)
-        contents = snapshot.read(str(path.parent / "memory"), present)
-        if contents is None:
-            return [Problem(str(path), 1, "", "it is made again from the database")]
-        rows = [*map(records.dumps, contents.rows)], contents.vectors.distinct.tobytes()
-        if rows != held:
-            raise AssertionError("another memory is read than was written")
-        return rows[0]
-
-    def of_catalog(path: Path) -> Iterable[object]:
-        place = path.parent / "memory" / snapshot.SNAPSHOTS
-        place.mkdir(parents=True)
-        (place / snapshot.CATALOG).symlink_to(path)
-        catalog = snapshot.catalog(str(place.parent))
-        if catalog is None:
-            return [Problem(str(path), 1, "", "the database is asked")]
-        if catalog.generations != {"toy": present}:
-            raise AssertionError("other generations are read than were written")
-        return [catalog]
-
-    def summed(content: bytes) -> bytes:
-        return content + f"\n{zlib.crc32(content)}".encode()
-
-    def of_lying_manifest(path: Path) -> Iterable[object]:
-        try:
-            return of_snapshot(path)
-        except AssertionError:  # who writes a manifest may say what he likes
-            return []
-
-    parts = (*snapshot.TABLES, snapshot.VECTORS, snapshot.KINDS, snapshot.MANIFEST)
-    manifest = (there / snapshot.MANIFEST).read_bytes().rpartition(b"\n")[0]
-    return [
-        *(
-            Subject(f"snapshot's {name}", name, (there / name).read_bytes(), of_snapshot)
-            for name in parts
-        ),
-        Subject("snapshot's manifest", "manifest.json", manifest, of_lying_manifest, wrap=summed),
-        Subject("catalog", "catalog.json", (snapshots / snapshot.CATALOG).read_bytes(), of_catalog),
     ]
 
 

@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from ldm.memory.access import open_store
 
-from ldm.errors import LdmError, MemoryStoreError
+from ldm.memory.growing import GrowingMemory
+from tests.embedder import BagOfWords
 from tests.hostile.flips import attack, small_memory
+from tests.toy import expert_trajectories
 
 
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_memory(tmp_path_factory.mktemp("flips"))
-
-
-@pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("store_only", [False, True])
-def test_a_flipped_bit_is_harmless_or_refused(memory: Path, store_only: bool) -> None:
-    outcomes = attack(memory, 6, seed=1, store_only=store_only)
-    assert {outcome.split()[0] for outcome in outcomes} <= {"harmless", "refused"}, outcomes
-
-
-def test_a_vector_that_is_not_what_was_written_is_noticed(memory: Path) -> None:
-    with open_store(str(memory)) as store:
-        collection = store._collection("toy", "vectors")
-        page = collection.get(limit=1, include=["embeddings"])
-        turned = -page["embeddings"]
-        collection.update(ids=page["ids"], embeddings=turned)
-        with pytest.raises(LdmError, match="damaged"):
-            store.load("toy")
-        collection.update(ids=page["ids"], embeddings=-turned)
-        assert store.load("toy")
-
-
-@pytest.mark.parametrize("kind", ["generation", "batch"])
-def test_a_record_that_has_lost_its_text_is_damage(memory: Path, tmp_path: Path, kind: str) -> None:
-    """As a flipped bit in the database may have it."""
-    place = str(shutil.copytree(memory, tmp_path / "copy"))
-    with open_store(place) as store:
-        collection = store._collection("toy", "records")
-        (name, *_) = collection.get(where={"record": kind})["ids"]
-        collection.delete(ids=[name])
-        collection.add(ids=[name], embeddings=[[1.0]], metadatas=[{"record": kind}])
-        read = {"generation": store.generations, "batch": store.batches}[kind]
-        with pytest.raises(MemoryStoreError, match=f"a record of a {kind} is damaged"):
-            read("toy")
+def test_a_flipped_bit_is_harmless_or_refused(tmp_path: Path) -> None:
+    memory = small_memory(tmp_path)
+    growing = GrowingMemory.open(memory, "toy", embedder=BagOfWords())
+    for episode in expert_trajectories("test")[:2]:
+        growing.add(episode)
+    growing.begin("put the fig in the basket").step("A shelf.", "go to shelf 1")
+    growing.feedback(growing.recall("put the fig in the basket", "A shelf."), -1.0)
+    outcomes = attack(memory, 12)
+    assert {outcome.split()[0] for outcome in outcomes} == {"harmless", "refused"}, outcomes

@@ -33,10 +33,10 @@ FORKED = "forked"
 QUICK = (FORKED,)
 #: Not polars, whose threads a fork would lack.
 IMPORTED = (
-    *("chromadb.api.rust", "scipy.stats", "sklearn.cluster", "sklearn.feature_extraction.text"),
-    *("sklearn.linear_model", "ldm.cli.app", "ldm.memory.purging", "ldm.reason.offline"),
+    *("scipy.stats", "sklearn.cluster", "sklearn.feature_extraction.text"),
+    *("sklearn.linear_model", "ldm.cli.app", "ldm.memory.growing", "ldm.memory.purging"),
+    *("ldm.reason.offline", "openai", "tests.integration.quick", "tests.toy"),
     *sorted(set(ldm._MODULES.values())),
-    *("openai", "tests.integration.quick", "tests.toy"),
 )
 #: Variables by which a process measures its coverage; other tests cover what commands do.
 MEASURING = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")

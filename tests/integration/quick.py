@@ -9,7 +9,9 @@ import ldm.embed
 from ldm.cli import app
 from ldm.embed import Embedder
 from ldm.memory import chroma
+from ldm.memory.growing import GrowingMemory
 from tests.embedder import BagOfWords
+from tests.memory.desk import fold_here
 
 
 def _bag_of_words(name: str | None = None) -> Embedder:
@@ -20,6 +22,7 @@ def main() -> None:
     """Run the command line with that embedder."""
     ldm.embed.load_embedder = _bag_of_words
     chroma.publish_beside = lambda *_: None
+    GrowingMemory._start_folding = fold_here  # type: ignore[method-assign]
     app.main()
 
 

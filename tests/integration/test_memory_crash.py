@@ -1,4 +1,4 @@
-"""A killed build loses nothing that it computed and doubles nothing."""
+"""A killed change of a memory is complete or absent, and repeated it is complete."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ldm.memory.directory import DATABASE
 
 from ldm import records
 from ldm.memory import build, environments, generations, inspect
-from ldm.memory.packs import export_pack, import_pack
+from ldm.memory.growing import GrowingMemory
+from ldm.memory.packs import export_pack
+from ldm.memory.record import MARK
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
 from tests.integration import forks
 from tests.integration.crash import ATTEMPTS, building, importing, kill_and_resume
 from tests.integration.forks import QUICK
-from tests.memory.servers import Servers
 from tests.toy import ToyOptions, expert_trajectories
 
 
@@ -54,6 +54,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "purge": ("memory", "forget", "--memory", "PLACE", "--tasks", "TASK", "--purge"),
     "rollback": ("memory", "rollback", "--memory", "PLACE", "0", "--yes"),
     "import": ("memory", "import", "FILE", "--memory", "PLACE"),
+    "fold": ("memory", "fold", "--memory", "PLACE"),
 }
 #: The one that `make check` makes, too.
 CANARY = "forget"
@@ -65,6 +66,10 @@ def prepared(change: str, folder: Path) -> Path:
     episodes = expert_trajectories(options=ToyOptions(tasks=8))
     for trajectories in (episodes[:6], episodes):
         build(str(place), trajectories, BagOfWords(), OfflineReasoner)
+    if change == "fold":
+        with GrowingMemory.open(place, "toy", embedder=BagOfWords()) as memory:
+            for episode in expert_trajectories("test")[:3]:
+                memory.add(episode)
     if change == "import":
         export_pack(str(place), "toy", folder / "exported.ldmpack")
         shutil.rmtree(place)
@@ -73,7 +78,7 @@ def prepared(change: str, folder: Path) -> Path:
 
 def state(place: Path | str) -> tuple[str, ...]:
     """Return what a reader sees: the digests of all generations, each by its content."""
-    if isinstance(place, Path) and not (place / DATABASE).exists():
+    if isinstance(place, Path) and not (place / MARK).exists():
         return ()
     if "toy" not in environments(str(place)):
         return ()
@@ -94,7 +99,6 @@ def killed_often(
     seed: str,
     repeated: int | None,
     real: bool = False,
-    environment: Mapping[str, str] | None = None,
 ) -> tuple[int, int]:
     """Kill a change of a memory `kills` times, each at a random moment.
 
@@ -108,7 +112,7 @@ def killed_often(
     fresh()
     before = state(location)
     began = time.monotonic()
-    forks.run(command, environment)
+    forks.run(command)
     duration = time.monotonic() - began
     after, done, running = state(location), 0, 0
     assert after != before
@@ -117,7 +121,7 @@ def killed_often(
         if real and running == kills:
             break
         fresh()
-        with forks.started(command, environment) as process:
+        with forks.started(command) as process:
             moment = generator.uniform(0.3, 1.0) * duration
             time.sleep(moment)
             if process.poll() is None:
@@ -129,15 +133,12 @@ def killed_often(
         current = state(location)
         assert current in (before, after), (seed, number)
         done += current == after
-        if environment:
-            time.sleep(0.3)  # a server's lock is silent then
         if current == before or repeated is not None:
-            again = forks.run(command, environment, check=False)
+            again = forks.run(command, check=False)
             assert again.returncode == (repeated if current == after else 0), again
         assert state(location) == after, (seed, number)
         problems = verify(str(location), "toy")
-        left_over = [problem for problem in problems if problem.startswith("left over")]
-        assert problems == ([] if environment else left_over), (seed, problems)
+        assert all(one.startswith("left over") for one in problems), (seed, problems)
     return running, done
 
 
@@ -194,46 +195,6 @@ def test_a_killed_prune_is_complete_or_absent(tmp_path: Path) -> None:
     killed_prune(tmp_path, kills=3)
 
 
-#: Changes on a server, with PLACE for its address.
-ON_SERVER = {
-    "build": ("build-memory", "DATA", "--memory", "PLACE"),
-    "extend": ("build-memory", "DATA", "--memory", "PLACE"),
-    **{name: CHANGES[name] for name in ("forget", "rollback", "import")},
-}
-
-
-def killed_on_server(change: str, servers: Servers, folder: Path, kills: int) -> int:
-    """Kill a client as `killed` does while it changes a memory on a server."""
-    folder.mkdir(parents=True)
-    records.write(folder / "data.jsonl", expert_trajectories(options=ToyOptions(tasks=40))[20:])
-    base = prepared(change, folder)
-    new = change in ("build", "import")
-    if not new:
-        export_pack(str(base), "toy", folder / "base.ldmpack")
-    task = "" if new else inspect(str(base), "toy").rows[0].tuple.task_id
-    address = servers.address("0")
-    named = {"TASK": task, "FILE": str(folder / "exported.ldmpack"), "PLACE": address}
-    named["DATA"] = str(folder / "data.jsonl")
-    environment = {**os.environ, "HOME": str(folder), "LDM_TEST_SILENCE": "0.2"}
-
-    def fresh() -> None:
-        servers.empty("0")
-        if not new:
-            import_pack(address, folder / "base.ldmpack")
-
-    command = [*QUICK, *(named.get(word, word) for word in ON_SERVER[change])]
-    more: Any = {"repeated": int(change == "import"), "environment": environment}
-    return killed_often(address, fresh, command, kills, seed=change, **more)[1]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("change", ON_SERVER)
-def test_a_killed_client_of_a_server_completes_its_change_or_nothing(
-    change: str, servers: Servers, tmp_path: Path
-) -> None:
-    killed_on_server(change, servers, tmp_path / change, kills=1)
-
-
 @pytest.mark.parametrize(
     "change", [n if n == CANARY else pytest.param(n, marks=pytest.mark.process) for n in CHANGES]
 )
@@ -246,11 +207,6 @@ if __name__ == "__main__":  # python -m tests.integration.test_memory_crash FOLD
     completed = {f"{name}, directory": killed(name, at / name, number)[1] for name in CHANGES}
     (at / "prune").mkdir()
     completed["prune, directory"] = killed_prune(at / "prune", number)
-    running = Servers(at / "servers")
-    for name in ON_SERVER:
-        place = at / f"{name} on a server"
-        completed[f"{name}, server"] = killed_on_server(name, running, place, number)
-    running.stop()
     forks.stop()
     for name, count in completed.items():
         print(f"{name}: {number} kills, complete or absent; {count} were complete")  # noqa: T201 - a command

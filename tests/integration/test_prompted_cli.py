@@ -11,6 +11,7 @@ import pytest
 
 from ldm import records
 from ldm.llm.calls import Call
+from ldm.memory import record
 from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import EpisodeResult
 from tests.cli.conftest import Run
@@ -139,13 +140,11 @@ class TestBuilding:
     def test_batches_that_another_reasoner_left_unfinished_are_not_kept(
         self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from ldm.memory.store import Store
-
         def stop(*_: object) -> None:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "commit", stop)
+            patch.setattr(record, "commit", stop)
             assert run("build-memory", "data").code != 0
         assert run("build-memory", "data", *MODEL).code == 0
         run("memory", "export", "out.jsonl")
