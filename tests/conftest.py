@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ldm.embed import minilm, sentence
 from ldm.llm import Message
+from ldm.memory import chroma
 from tests.memory.servers import Servers
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -35,6 +36,8 @@ COVERED = 3
 BROAD = ("cli", "run", "explore", "integration")
 #: How texts are embedded.
 EMBED = minilm.MiniLM.embed
+#: How a memory gets into Chroma, and how that is checked.
+PUBLISH, DIFFERENCES = chroma.publish_beside, chroma.differences
 Golden = Callable[[Path, Sequence[Message]], None]
 
 
@@ -156,6 +159,22 @@ def texts_are_embedded_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(minilm.MiniLM, "embed", embed)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_published() -> Iterator[None]:
+    """Keep memories out of Chroma, which takes far longer than writing them; see `published`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chroma, "publish_beside", lambda *_: None)
+        patch.setattr(chroma, "differences", lambda *_: [])
+        yield
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publish what is written to a memory, as users do."""
+    monkeypatch.setattr(chroma, "publish_beside", PUBLISH)
+    monkeypatch.setattr(chroma, "differences", DIFFERENCES)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -124,7 +124,8 @@ class Memory:
         if is_server(location):
             from ldm.memory.chroma_tuples import ServerMemory
 
-            return ServerMemory(location, env, embedder, generation)
+            given = chosen_embedder(embedder) if embedder else None
+            return ServerMemory(location, env, given, generation)
         contents = load(location, env, generation)
         return cls(contents, chosen_embedder(embedder, contents.generation.embedder))
 

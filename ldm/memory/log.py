@@ -195,7 +195,8 @@ class EpisodeLog:
 
         vectors: of their texts, for other processes.
 
-        Raises MemoryStoreError if they cannot be written.
+        Raises ValueError if one could not be read again, MemoryStoreError if they cannot be
+        written.
         """
         lines = b"".join(map(_line, events))
         with store_errors(str(self.path)), self._opened() as file:
@@ -360,13 +361,13 @@ class Episodes:
                 case Finish():
                     parts = self.running.pop(event.episode, [])
                     if len(parts) > 1:
-                        new[event.episode] = _trajectory(parts, event)
-                case Add() if event.trajectory.id not in self.finished:
-                    new[event.trajectory.id] = event.trajectory
-                case Correct() if event.episode in self.finished:
-                    old = self.finished[event.episode]
-                    new[event.episode] = _rescored(old, event.score)
-            self.finished |= new
+                        whole = _trajectory(parts, event)
+                        self.finished[event.episode] = new[event.episode] = whole
+                case Add(trajectory=whole) if whole.id not in self.finished:
+                    self.finished[whole.id] = new[whole.id] = whole
+                case Correct(episode=name) if name in self.finished:
+                    rescored = _rescored(self.finished[name], event.score)
+                    self.finished[name] = new[name] = rescored
         return new
 
 
@@ -438,7 +439,14 @@ def _first_line(embedder: str) -> bytes:
 
 
 def _line(event: Event) -> bytes:
-    text = type(event).__name__.encode() + b"\t" + records.dumps(event).encode()
+    """Return the line of an event; raise ValueError if it could not be read again."""
+    content = records.dumps(event).encode()
+    if len(content) > MAX_LENGTH - 1000:
+        raise ValueError(f"an episode of {len(content):,} bytes is too long: record its steps")
+    parsed = records.parse(content, type(event), "the episode", 1)
+    if isinstance(parsed, Problem):
+        raise ValueError(f"it cannot be kept: {parsed.field}: {parsed.message}")
+    text = type(event).__name__.encode() + b"\t" + content
     return text + b"\t%08x\n" % zlib.crc32(text)
 
 

@@ -329,10 +329,10 @@ def _check_numbers(
 
 
 @contextmanager
-def writing(location: str, patience: float = PATIENCE) -> Iterator[Path]:
+def writing(location: str, patience: float | None = None) -> Iterator[Path]:
     """Hold the writer's lock of a directory, which is created if absent.
 
-    patience: seconds to wait for another writer.
+    patience: seconds to wait for another writer; None for PATIENCE.
 
     Raises MemoryLocked if another process holds it, MemoryStoreError if the directory holds
     something other than a memory or cannot be written.
@@ -343,7 +343,7 @@ def writing(location: str, patience: float = PATIENCE) -> Iterator[Path]:
         _check_free(location)
         lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     try:
-        _wait_for(lock, location, patience)
+        _wait_for(lock, location, PATIENCE if patience is None else patience)
         with store_errors(location):
             if not os.path.lexists(place / MARK):
                 written(place / MARK, json.dumps({"format": FORMAT}).encode())
@@ -505,7 +505,7 @@ def _write_files(part: Path, contents: Contents) -> dict[str, int]:
             np.lib.format.write_array_header_1_0(
                 file, np.lib.format.header_data_from_array_1_0(array)
             )
-            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             file.flush()
             os.fsync(file.fileno())
     written(part / KINDS, records.dumps(contents.trained()).encode())

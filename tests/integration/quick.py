@@ -1,10 +1,14 @@
-"""`python -m tests.integration.quick …` is `ldm …` with an embedder that takes no time to load."""
+"""`python -m tests.integration.quick …` is `ldm …` with an embedder that takes no time to load.
+
+Nothing is published to Chroma, which takes longer than most commands.
+"""
 
 from __future__ import annotations
 
 import ldm.embed
 from ldm.cli import app
 from ldm.embed import Embedder
+from ldm.memory import chroma
 from tests.embedder import BagOfWords
 
 
@@ -15,6 +19,7 @@ def _bag_of_words(name: str | None = None) -> Embedder:
 def main() -> None:
     """Run the command line with that embedder."""
     ldm.embed.load_embedder = _bag_of_words
+    chroma.publish_beside = lambda *_: None
     app.main()
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ldm.memory import Memory, build
+from ldm.memory.growing import GrowingMemory
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
+from tests.memory.desk import fold_here
+from tests.memory.servers import Servers
 from tests.toy import expert_trajectories
 
 
@@ -26,7 +30,48 @@ def memory(toy: Path) -> Memory:
     return Memory.open(str(toy), "toy", embedder=BagOfWords())
 
 
+#: Where memories are in the tests that all kinds of location have to pass.
+LOCATIONS = ["directory", pytest.param("server", marks=pytest.mark.process)]
+
+#: Gives a location its name in a test: equal names give the same one, without a memory at first.
+Places = Callable[..., str]
+
+
+@pytest.fixture
+def server(servers: Servers) -> str:
+    """The address of a Chroma server of our own, without a memory."""
+    return servers.empty("0")
+
+
+@pytest.fixture(params=LOCATIONS)
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
+    """Gives locations of one kind: folders of the test's directory, or servers."""
+    places: dict[str, str] = {}
+
+    def place(name: str = "memory") -> str:
+        if name not in places:
+            if request.param == "directory":
+                places[name] = str(tmp_path / name)
+            else:
+                places[name] = request.getfixturevalue("servers").empty(str(len(places)))
+        return places[name]
+
+    return place
+
+
 @pytest.fixture
 def copy(toy: Path, tmp_path: Path) -> str:
     """The place of a copy of the toy memory, to be changed."""
     return str(shutil.copytree(toy, tmp_path / "copy"))
+
+
+@pytest.fixture
+def folds_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Form batches in this process: to start one of their own takes far longer."""
+    monkeypatch.setattr(GrowingMemory, "_start_folding", fold_here)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where a memory may be made."""
+    return tmp_path / "memory"

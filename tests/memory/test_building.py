@@ -36,9 +36,8 @@ from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
 from tests.embedder import BagOfWords
+from tests.memory.conftest import Places
 from tests.toy import ToyOptions, expert_trajectories
-
-Places = Callable[..., str]
 
 TWELVE = expert_trajectories()
 MORE = expert_trajectories(options=ToyOptions(tasks=20))

@@ -1,0 +1,66 @@
+"""Episodes of a help desk, and a memory of them that forms its batches in this process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ldm.errors import LdmError
+from ldm.memory import folding
+from ldm.memory.growing import GrowingMemory
+from ldm.memory.recalls import Recalls
+from ldm.types import Step, Task, Trajectory
+from tests.embedder import BagOfWords
+
+
+def episode(number: int, *, kind: str = "", score: float = 1.0, steps: int = 2) -> Trajectory:
+    """A short episode, unlike all others by its number."""
+    task = Task(f"ask/{number}", "desk", "train", f"answer question {number}", kind)
+    moves = [Step(f"say {number} {i}", f"heard {number} {i}") for i in range(steps)]
+    moves[-1] = replace(moves[-1], reward=score)
+    return Trajectory(task, f"asked {number}", tuple(moves), score, score >= 1, "agent")
+
+
+def opened(place: Path | str, **options: Any) -> GrowingMemory:
+    """The memory of the desk, created if it is absent."""
+    given: dict[str, Any] = {"embedder": BagOfWords(), "create": True, **options}
+    return GrowingMemory.open(place, "desk", **given)
+
+
+def told(memory: GrowingMemory, goal: str, *steps: tuple[str, str], score: float = 1.0) -> str:
+    """Record an episode; return its id."""
+    running = memory.begin(goal)
+    for seen, done in steps:
+        running.step(seen, done)
+    running.finish(score)
+    return running.id
+
+
+def shown(recalls: Recalls) -> list[tuple[str, float]]:
+    """The actions and similarities of recalls."""
+    return [(one.tuple.action, one.similarity) for one in recalls]
+
+
+class Folded:
+    """What the process that forms a batch did, done at once in this one."""
+
+    def __init__(self, memory: GrowingMemory, *, everything: bool) -> None:
+        self.returncode, self._said = 0, ""
+        given = memory.location, memory.env, memory._embedder.dimension, memory.batch_size
+        try:
+            folding.fold(*given, everything=everything)
+        except LdmError as error:
+            if everything or not isinstance(error, folding.MemoryLocked):
+                self.returncode, self._said = 1, f'["{error.message}", "{error.remedy}"]'
+
+    def poll(self) -> int:
+        return self.returncode
+
+    def communicate(self, timeout: float = 0.0) -> tuple[str, str]:
+        return "", self._said
+
+
+def fold_here(memory: GrowingMemory, *, everything: bool) -> None:
+    """Form a batch in this process, in place of `GrowingMemory._start_folding`."""
+    memory._folding = Folded(memory, everything=everything)  # type: ignore[assignment]
