@@ -76,6 +76,7 @@ def hide(
     *,
     settings: Mapping[str, str],
     origin: str = "pruned",
+    everything: bool = False,
 ) -> Generation:
     """Add a generation that does not recall some tuples after `base`, the newest one.
 
@@ -85,6 +86,7 @@ def hide(
     location: a directory or the http(s) address of a Chroma server.
     tuples: ids of tuples of the memory.
     settings: how they were chosen, for `Generation.settings`. origin: the generation's.
+    everything: whether it may recall none.
 
     Returns the new generation.
     Raises MemoryStoreError if the memory has changed since `base`, lacks one of the tuples, or
@@ -100,7 +102,7 @@ def hide(
                 f"The memory of {base.env} at {location} does not hold all of the named tuples.",
                 "Name tuples that it holds.",
             )
-        if not changed.recallable:
+        if not changed.recallable and not everything:
             raise MemoryStoreError(
                 f"The memory of {base.env} at {location} would be left without any tuple.",
                 "Keep some.",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.memory.columns import Columns, labels_of
-from ldm.memory.log import task_id
+from ldm.memory.log import Begin, task_id
 from ldm.types import Labels, Outcome, StateActionTuple, Trajectory
 
 Outcomes = Literal["any", "success", "failure"]
@@ -57,6 +57,11 @@ class Filter:
         """Return whether an episode is accepted."""
         fields = {"source": one.task.leak_key, "origin": one.origin}
         return self._matches(one.scope, one.tags, fields, (one.id, one.task.id))
+
+    def began(self, one: Begin) -> bool:
+        """Return whether the beginning of an episode is accepted."""
+        fields = {"source": one.source, "origin": one.origin}
+        return self._matches(one.scope, one.tags, fields, (one.episode, task_id(one.episode)))
 
     def mask(self, columns: Columns) -> NDArray[np.bool_]:
         """Return a mask of the accepted tuples."""

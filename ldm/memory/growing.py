@@ -33,8 +33,9 @@ from ldm.memory import Memory, changes, record
 from ldm.memory.evidence import MARGIN, Trial, weighed
 from ldm.memory.filters import Filter, Outcomes, Where
 from ldm.memory.formation import texts_of as texts_of_trajectories
-from ldm.memory.index import Generation
+from ldm.memory.index import Generation, IndexedTuple
 from ldm.memory.log import (
+    FEEDBACK,
     MAX_TEXT,
     Add,
     Begin,
@@ -60,7 +61,6 @@ from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
 #: Episodes that make a batch unless the memory records another number (LDM²).
 BATCH_SIZE = 50
-FEEDBACK = "feedback.log"
 #: Seconds without an answer after which `fold` and `close` give up waiting for the other process.
 PATIENCE = 3_600.0
 
@@ -361,11 +361,16 @@ class GrowingMemory:
         """
         if not 0 <= score <= 1:
             raise ValueError("a score is a number from 0 to 1")
-        ids = self._ids_of(episode)
-        self._append([Correct(episode, float(score), present())])
-        base = self._current().base
-        if base is not None and (held := base.rows.with_ids(ids)):
-            rewrite_outcomes(self.location, self.env, [row.tuple.id for row in held], score)
+        if episode.startswith(Recalls.PREFIX):
+            raise self._unknown(episode)
+        ids, view = frozenset(self._ids_of(episode)), self._current()
+        held = [row.tuple for row in view.base.rows.with_ids(ids)] if view.base else []
+        first = next(one for one in (*held, *view.pending.rows) if one.id in ids)
+        recorded = first.task_id.startswith(task_id(""))
+        name = first.task_id.removeprefix(task_id("")) if recorded else first.trajectory_id
+        self._append([Correct(name, float(score), present())])
+        if folded := [row.tuple.id for row in self._base_rows() if row.tuple.id in ids]:
+            rewrite_outcomes(self.location, self.env, folded, score)
 
     def forget(
         self, *, where: Where | None = None, episodes: Iterable[str] = (), purge: bool = False
@@ -379,29 +384,47 @@ class GrowingMemory:
         """
         if not where and not (names := tuple(episodes)):
             raise ValueError("name what to forget: where=… or episodes=…")
-        accepted = Filter.of(where, None, "any") if where else None
-        named = {name for one in names for name in self._ids_of(one)} if not where else None
-        return self._forget(
-            lambda one: accepted(one) if accepted else one.id in (named or ()), purge=purge
-        )
+        if where and (accepted := Filter.of(where, None, "any")):
+            return self._forget(accepted, accepted.began, purge=purge)
+        named = {name for one in names for name in self._ids_of(one)}
+        return self._forget(lambda one: one.id in named, lambda _: False, purge=purge)
 
     def expire(self, before: float) -> int:
         """Erase the episodes that ended before a time (seconds since 1970); return the tuples."""
-        return self._forget(lambda one: 0 < one.time < before, purge=True)
+        running = self._current().episodes.running
+        return self._forget(
+            lambda one: 0 < one.time < before,
+            lambda one: one.episode in running and one.time < before,
+            purge=True,
+        )
 
-    def _forget(self, chosen: Callable[[StateActionTuple], bool], *, purge: bool) -> int:
+    def _forget(
+        self,
+        chosen: Callable[[StateActionTuple], bool],
+        began: Callable[[Begin], bool],
+        *,
+        purge: bool,
+    ) -> int:
+        """Forget tuples; erase also the episodes of which there are none, which began so."""
         self.fold()
         base = self._current().base
-        if base is None:
-            return 0
-        hidden = ~base.visible
-        rows = [base.rows[i] for i in range(len(base.rows)) if purge or not hidden[i]]
-        ids = [row.tuple.id for row in rows if chosen(row.tuple)]
-        if ids and purge:
-            purge_tuples(self.location, self.env, ids)
-        elif ids:
-            changes.hide(self.location, base.record, ids, settings={}, origin="forgotten")
+        ids = [row.tuple.id for row in self._base_rows(hidden=purge) if chosen(row.tuple)]
+        if purge:
+            events = [event for _, event in self._log.read()[0]]
+            names = [one.episode for one in events if isinstance(one, Begin) and began(one)]
+            if ids or names:
+                purge_tuples(self.location, self.env, ids, episodes=names, everything=True)
+        elif ids and base is not None:
+            more: dict[str, Any] = {"settings": {}, "origin": "forgotten", "everything": True}
+            changes.hide(self.location, base.record, ids, **more)
         return len(ids)
+
+    def _base_rows(self, *, hidden: bool = True) -> Iterator[IndexedTuple]:
+        """Yield the tuples of the newest generation. hidden: those that it hides as well."""
+        if (base := self._current().base) is not None:
+            for i in range(len(base.rows)):
+                if hidden or base.visible[i]:
+                    yield base.rows[i]
 
     def export(self, path: str | os.PathLike[str], *, where: Where | None = None) -> int:
         """Write the episodes that match to a JSONL file of trajectories; return their number.
@@ -633,11 +656,14 @@ class GrowingMemory:
         if view.base is not None:
             ids += view.base.ids_of(name, task_id(name))
         if not ids:
-            raise MemoryStoreError(
-                f"The memory of {self.env} at {self.location} has no finished episode {name!r}.",
-                "Name the `id` of an episode or of a result of `recall`.",
-            )
+            raise self._unknown(name)
         return ids
+
+    def _unknown(self, name: str) -> MemoryStoreError:
+        return MemoryStoreError(
+            f"The memory of {self.env} at {self.location} has no finished episode {name!r}.",
+            "Name the `id` of an episode or of a result of `recall`.",
+        )
 
     def _fold_when_full(self) -> None:
         """Start to form a batch if enough episodes were finished, unless that is going on."""

@@ -33,7 +33,7 @@ from ldm.memory.record import store_errors
 from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Labels, Origin, Reward, Score, Step, Task, Time, Trajectory
 
-EPISODES, VECTORS = "episodes.log", "vectors.bin"
+EPISODES, FEEDBACK, VECTORS = "episodes.log", "feedback.log", "vectors.bin"
 #: The longest text of an event in characters: every line of such texts can be read again.
 MAX_TEXT = 4 * 2**20
 #: Bytes of a text's key in the file of vectors, and of the checksum after each vector.

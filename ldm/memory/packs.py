@@ -21,12 +21,11 @@ from ldm.memory import places, record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
-from ldm.memory.log import EPISODES, EpisodeLog
+from ldm.memory.log import EPISODES, FEEDBACK, EpisodeLog
 from ldm.memory.verifying import problems_of
 from ldm.text import check_file
 
 SUFFIX = ".ldmpack"
-FEEDBACK = "feedback.log"
 #: What a pack may hold, as names within it.
 _FILES = "|".join(map(re.escape, (record.MANIFEST, record.KINDS, *record.ARRAYS)))
 MEMBER = re.compile(

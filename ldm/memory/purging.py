@@ -20,7 +20,7 @@ from ldm.memory.contents import Contents
 from ldm.memory.formation import WARNING
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces
 from ldm.memory.known_vectors import OnProgress
-from ldm.memory.log import Add, EpisodeLog, Event, Rate, task_id
+from ldm.memory.log import EPISODES, FEEDBACK, Add, EpisodeLog, Event, Rate, task_id
 from ldm.memory.rows import Rows
 from ldm.types import Outcome
 
@@ -29,7 +29,13 @@ _Part = tuple[Contents, tuple[Generation, ...]]
 
 
 def purge(
-    location: str, env: str, tuples: Collection[str], on_progress: OnProgress = lambda *_: None
+    location: str,
+    env: str,
+    tuples: Collection[str],
+    on_progress: OnProgress = lambda *_: None,
+    *,
+    episodes: Collection[str] = (),
+    everything: bool = False,
 ) -> None:
     """Remove tuples from all generations of a memory and from the disk.
 
@@ -38,25 +44,35 @@ def purge(
     of formation, which quote trajectories.
 
     tuples: ids of tuples of the newest generation.
+    episodes: ids of recorded episodes that are removed from the log as well, finished or not.
+    everything: whether a generation, or the memory, may be left without any tuple.
 
     Raises MemoryStoreError if the memory would be left without any tuple, is damaged, or is on a
     server.
     """
     places.refuse_server(location, "may keep what is removed in its files")
     with record.writing(location) as place:
-        contents = record.load(location, env)
         purged = frozenset(tuples)
-        rows = contents.rows.with_ids(purged)
         present = record.generations(location, env)
-        left, generations = _without(contents, present, purged)
+        contents = record.load(location, env) if present or not episodes else None
+        rows = contents.rows.with_ids(purged) if contents else ()
+        left: _Part | None = None
+        if contents and not (everything and contents.rows.columns.ids <= purged):
+            left = _without(contents, present, purged, everything)
         shutil.rmtree(place / record.CALLS, ignore_errors=True)
         chroma.remove(location)  # its files keep what is deleted in them
         trajectories = {row.tuple.trajectory_id for row in rows}
         tasks = {row.tuple.task_id for row in rows}
-        log = EpisodeLog(record.folder_of(location, env))
-        # The log first: its identity changes, and the generation is the mark of completion.
-        log.keep(lambda event: not _is_of(event, trajectories, tasks, purged))
-        record.commit(location, left, generations, ("", 0))
+        tasks |= {task_id(name) for name in episodes}
+        # The logs first: an identity changes, and the generation is the mark of completion.
+        for name in (EPISODES, FEEDBACK):
+            EpisodeLog(record.folder_of(location, env), name=name).keep(
+                lambda event: not _is_of(event, trajectories, tasks, purged)
+            )
+        if left:
+            record.commit(location, *left, ("", 0))
+        else:
+            record.clear(location, env)
         for other in record.environments(location):
             if record.generations(location, other):
                 places.publish(location, record.load(location, other), on_progress)
@@ -95,10 +111,12 @@ def _is_of(
         return event.trajectory.id in trajectories
     if isinstance(event, Rate):
         return {*event.tuples} <= {*tuples}
-    return task_id(event.episode) in tasks
+    return event.episode in trajectories or task_id(event.episode) in tasks
 
 
-def _without(contents: Contents, present: Sequence[Generation], purged: frozenset[str]) -> _Part:
+def _without(
+    contents: Contents, present: Sequence[Generation], purged: frozenset[str], everything: bool
+) -> _Part:
     """Return a memory as if it had never held these tuples."""
     columns = contents.rows.columns
     rest = np.flatnonzero(~columns.named(purged))
@@ -133,7 +151,7 @@ def _without(contents: Contents, present: Sequence[Generation], purged: frozense
     generations: list[Generation] = []
     hidden: frozenset[str] = frozenset()
     for generation in present:
-        shrunk = _shrunk(left, generation, purged, tasks)
+        shrunk = _shrunk(left, generation, purged, tasks, everything)
         if generation.origin == "forgotten" and purged & {*generation.hidden} - hidden:
             # Its settings may name them.
             shrunk = replace(shrunk, settings={"chosen": "tuples that were purged later"})
@@ -143,11 +161,15 @@ def _without(contents: Contents, present: Sequence[Generation], purged: frozense
 
 
 def _shrunk(
-    left: Contents, generation: Generation, purged: frozenset[str], tasks: frozenset[str]
+    left: Contents,
+    generation: Generation,
+    purged: frozenset[str],
+    tasks: frozenset[str],
+    everything: bool,
 ) -> Generation:
     """Return the record of a generation for its remaining tuples."""
     columns = left.at(generation).rows.columns
-    if not len(columns):
+    if not len(columns) and not everything:
         raise MemoryStoreError(
             f"Generation {generation.number} of {generation.env} would be left without any tuple.",
             "Build the memory again without them.",

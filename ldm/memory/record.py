@@ -450,6 +450,15 @@ def drop(location: str, env: str) -> None:
         _remove(folder)
 
 
+def clear(location: str, env: str) -> None:
+    """Remove all generations of an environment; its logs stay. The caller holds the lock."""
+    folder = folder_of(location, env)
+    with store_errors(location):
+        (folder / POINTER).unlink(missing_ok=True)
+        for one in leftovers(folder):
+            _remove(one)
+
+
 def written(path: Path, content: bytes) -> None:
     """Replace a file, never through a link; it is on the disk when this returns."""
     part = path.with_name(f".{path.name}.new")

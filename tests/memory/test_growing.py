@@ -102,6 +102,9 @@ def test_failures_are_warnings_and_marked_as_such(place: Path) -> None:
         assert first.tuple.is_warning
         assert first.evidence is not None
         assert (first.evidence.tried, first.evidence.failed) == (1, 1)
+        prompt = memory.recall("answer question 1", "asked 1").as_prompt()
+        assert "say 1 0\n```\noutcome: FAILED" in prompt
+        assert "outcome: partial success (score 0.50)" in prompt
         (half, *_) = memory.recall("answer question 2", "asked 2")
         assert half.tuple.outcome == Outcome(0.5, 0.5)
         memory.fold()
