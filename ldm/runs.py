@@ -94,7 +94,8 @@ class Run:
     @property
     def resume_command(self) -> str:
         """Return the command that resumes the run."""
-        trust = " --trust" if ":" in self.named("env") + self.named("agent") else ""
+        named = self.named("env") + self.named("agent") + str(self.manifest.spec.get("memory", ""))
+        trust = " --trust" if ":" in named else ""
         return f"ldm {self.manifest.command} --resume {self.directory}{trust}"
 
     def spec(self, spec_type: type[T]) -> T:
@@ -251,7 +252,11 @@ def open_run(name: str, runs: Path) -> Run:
             "Use the version of ldm that recorded it, or start a new run.",
         )
     text = read_bytes(path)
-    return Run(directory, records.loads(text, Manifest, file=str(path)))
+    from ldm.memory.addresses import distrust
+
+    manifest = records.loads(text, Manifest, file=str(path))
+    distrust(str(manifest.spec.get("memory", "")))
+    return Run(directory, manifest)
 
 
 def list_runs(runs: Path, unreadable: Callable[[LdmError], None] = lambda error: None) -> list[Run]:

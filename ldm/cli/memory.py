@@ -521,6 +521,7 @@ def forget(
       ldm memory forget --origin agent --env alfworld
     """
     from ldm.memory import Selection, generations, hide, inspect
+    from ldm.memory.addresses import is_server
 
     if not (trajectories or tasks or sources or origin):
         raise LdmError(
@@ -544,7 +545,9 @@ def forget(
         settings = selection.described()
         newest = hide(memory, contents.generation, ids, settings=settings, origin="forgotten")
         done = f"{counted(len(ids), 'tuple')} forgotten: generation {newest.number} recalls "
-        done += f"{newest.recallable}. Go back with `ldm memory rollback {newest.number - 1}`."
+        done += f"{newest.recallable}."
+        if not is_server(memory):
+            done += f" Go back with `ldm memory rollback {newest.number - 1}`."
     else:
         newest = contents.generation
         done = "No recallable tuple matches; nothing was changed."
@@ -573,8 +576,10 @@ def _folded(memory: str, env: str) -> str:
 def _erase(memory: str, env: str, ids: Sequence[str], *, quiet: bool) -> None:
     """Erase tuples from all generations, and the cache of vectors."""
     from ldm.embed.disk import remove as remove_vectors
+    from ldm.memory.places import refuse_server
     from ldm.memory.purging import purge as remove
 
+    refuse_server(memory, "may keep what is removed in its files")
     # The cache first: an interrupted command can be repeated as long as the tuples exist.
     if remove_vectors(cache_folder() / EMBEDDINGS) and not quiet:
         output.say("The cache of vectors was removed; vectors are recomputed when needed.")

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,8 +89,8 @@ class Memory:
         env: str,
         *,
         embedder: Embedder | str | None = None,
-        generation: None = None,
         create: Literal[True],
+        **growing: Any,
     ) -> GrowingMemory: ...
 
     @classmethod
@@ -102,6 +102,7 @@ class Memory:
         embedder: Embedder | str | None = None,
         generation: int | None = None,
         create: bool = False,
+        **growing: Any,
     ) -> Memory | GrowingMemory:
         """Read the memory of one environment.
 
@@ -110,6 +111,7 @@ class Memory:
         embedder: the one that the memory was built with, an object or a name; None loads it.
         generation: the number of the generation to read; None for the newest.
         create: open a `GrowingMemory`, creating the memory if it does not exist.
+        growing: further options of `GrowingMemory.open`, such as `condense` and `half_life`.
 
         Returns the memory, which later changes at the location do not affect unless it grows.
         Raises MemoryStoreError if there is no such memory or generation, or it is damaged or was
@@ -120,7 +122,9 @@ class Memory:
 
             if generation is not None:
                 raise ValueError("additions go to the newest generation: omit `generation`")
-            return GrowingMemory.open(location, env, embedder=embedder, create=True)
+            return GrowingMemory.open(location, env, embedder=embedder, create=True, **growing)
+        if growing:
+            raise TypeError(f"{', '.join(growing)} need create=True, for a memory that grows")
         if is_server(location):
             from ldm.memory.server import ServerMemory
 

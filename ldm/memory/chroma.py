@@ -10,8 +10,7 @@ Each environment has four collections, `ldm.<environment>.<part>`:
 - types: a row per goal type and observation type (§3.2), with the centroid as its vector.
 - records: the generations, the indices of batches and the classifiers of kinds, as JSON.
 
-A generation exists once its record does, which is written last. Rows that were added on a server
-name in `commit` the generation that they were written for; those of a lost race are ignored.
+A generation exists once its record does, which is written last.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from numpy.typing import NDArray
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
-from ldm.memory.addresses import is_server, let_in
+from ldm.memory.addresses import is_server, is_trusted, let_in
 from ldm.memory.columns import TEXTS, Columns, id_of, labels_of, outcome_of
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
@@ -96,9 +95,7 @@ class Row(NamedTuple):
 
     def signed(self) -> Row:
         """Return the row with a hash of all that does not change in it."""
-        stable = {
-            k: v for k, v in self.metadata.items() if k not in (*EVIDENCE, "commit", "digest")
-        }
+        stable = {k: v for k, v in self.metadata.items() if k not in (*EVIDENCE, "digest")}
         text = json.dumps([self.id, self.document, stable], sort_keys=True)
         whole = hashlib.sha256(text.encode("utf-8", "replace") + self.vector.tobytes())
         return self._replace(metadata={**self.metadata, "digest": whole.hexdigest()[:16]})
@@ -162,13 +159,14 @@ def _is_unreachable(error: BaseException) -> bool:
     return bool(names & {"ConnectionError", "TransportError", "ConnectError"})
 
 
-def _client(location: str, *, trusted: bool) -> Any:
-    """Return a client for a directory or a server, to which only a trusted one gets credentials."""
+def _client(location: str) -> Any:
+    """Return a client for a directory or a server; only a trusted one gets credentials."""
     import chromadb
     from chromadb.config import Settings
 
     # Without _env_file, Chroma reads .env in the working directory, which can name classes to load.
     settings = Settings(_env_file=None, anonymized_telemetry=False)
+    trusted = is_trusted(location)
     if not trusted:
         settings.chroma_client_auth_provider = settings.chroma_client_auth_credentials = None
     if credentials := settings.chroma_client_auth_credentials:
@@ -219,10 +217,9 @@ def close_client(client: Any) -> None:
 class Store:
     """The collections of one environment in a directory or on a server."""
 
-    def __init__(self, location: str, env: str, *, trusted: bool = True) -> None:
+    def __init__(self, location: str, env: str) -> None:
         self.location = location
         self.env = env
-        self._trusted = trusted
         self._opened: tuple[int, Any] | None = None
         self._collections: dict[str, Any] = {}
 
@@ -240,7 +237,7 @@ class Store:
     def client(self) -> Any:
         """The open client; a forked process opens its own."""
         if self._opened is None or self._opened[0] != os.getpid():
-            self._opened = os.getpid(), _client(self.location, trusted=self._trusted)
+            self._opened = os.getpid(), _client(self.location)
             self._collections = {}
         return self._opened[1]
 
@@ -372,11 +369,10 @@ def _name(env: str, part: str) -> str:
 
 
 class TupleRows:
-    """The rows of a memory's tuples. commit: see the module."""
+    """The rows of a memory's tuples."""
 
-    def __init__(self, contents: Contents, commit: str = "") -> None:
+    def __init__(self, contents: Contents) -> None:
         self._contents = contents
-        self._commit = commit
         self._columns = columns = contents.rows.columns
         self._indices = {batch.id: batch for batch in contents.batches}
         self._texts = {name: columns.distinct(name) for name in TEXTS}
@@ -441,7 +437,6 @@ class TupleRows:
                 for name, counts in zip(EVIDENCE, self._evidence, strict=True)
             },
             "same": stable_hash(*texts),
-            "commit": self._commit,
         }
         if outcome is not None:
             metadata["score"] = outcome.score
@@ -520,7 +515,7 @@ def _last_steps(columns: Columns, hidden: NDArray[np.bool_]) -> NDArray[np.bool_
     return kept
 
 
-def type_rows(contents: Contents, commit: str = "") -> list[Row]:
+def type_rows(contents: Contents) -> list[Row]:
     """Return the rows of the types of a memory's batches."""
     columns = contents.rows.columns
     rows = []
@@ -542,45 +537,44 @@ def type_rows(contents: Contents, commit: str = "") -> list[Row]:
                 metadata = {
                     **{"type": f"{name}/{g}{suffix}", "name": one.name, "batch": name},
                     **{"level": "observation" if suffix else "goal", "kind": index.kind},
-                    **{"parent": f"{name}/{g}" if suffix else name, "commit": commit},
+                    **{"parent": f"{name}/{g}" if suffix else name},
                     **{"examples": json.dumps(one.examples), "tuples": int(members.sum())},
                     "generation": int(generations[span][members].min()),
                     **{"goal_number": g, "number": int(suffix[1:] or -1)},
                 }
                 document = "\n".join([one.name, *one.examples])
-                key = f"{name}/{g}{suffix}" + (f"@{commit}" if commit else "")
+                key = f"{name}/{g}{suffix}"
                 rows.append(
                     Row(key, np.asarray(one.centroid, np.float32), document, metadata).signed()
                 )
     return rows
 
 
-def record_row(key: str, record: object, kind: str, number: int, commit: str = "") -> Row:
+def record_row(key: str, record: object, kind: str, number: int) -> Row:
     """Return the row of a record of a kind, as JSON."""
     # Not a document, because Chroma indexes all trigrams of those.
-    content: dict[str, Any] = {"record": kind, "content": records.dumps(record), "commit": commit}
+    content: dict[str, Any] = {"record": kind, "content": records.dumps(record)}
     content["number"] = number
     return Row(key, NO_VECTOR, kind, content).signed()
 
 
-def generation_row(generation: Generation, commit: str = "") -> Row:
+def generation_row(generation: Generation) -> Row:
     """Return the row of a generation, which is written last."""
     return record_row(
-        f"generation:{generation.number:06d}", generation, "generation", generation.number, commit
+        f"generation:{generation.number:06d}", generation, "generation", generation.number
     )
 
 
 # --- Publishing
 
 
-def publish(  # noqa: PLR0913 - one parameter a decision of the caller
+def publish(
     contents: Contents,
     target: str,
     on_progress: OnProgress = lambda *_: None,
     *,
     generations: Sequence[Generation] = (),
     others: Callable[[], Iterable[Contents]] = tuple,
-    trusted: bool = True,
     anew: bool = False,
 ) -> None:
     """Make a Chroma directory or server show a generation of a memory; its record is elsewhere.
@@ -595,23 +589,16 @@ def publish(  # noqa: PLR0913 - one parameter a decision of the caller
     on_progress: called with ("publish", done, total) in tuples.
     generations: the records of this and the earlier generations.
     others: returns the contents of the other environments in a directory.
-    trusted: whether the user named the server, so that it gets the credentials.
     anew: write everything, as when `differences` are found.
 
-    Raises MemoryStoreError if the target cannot be written, holds other files or a link, or holds
-    generations that were added on the server.
+    Raises MemoryStoreError if the target cannot be written, or holds other files or a link.
     """
     generations = generations or (contents.generation,)
     if is_server(target):
         with (
             chroma_errors(target),
-            Store(target, contents.generation.env, trusted=trusted) as store,
+            Store(target, contents.generation.env) as store,
         ):
-            if any(metadata["commit"] for metadata, _ in store.records("generation", Generation)):
-                raise MemoryStoreError(
-                    f"{target} holds generations of {store.env} that were added there.",
-                    "Name another server, or export them first with `ldm memory export`.",
-                )
             if anew:
                 drop_collections(store)
             _write(store, contents, generations, on_progress)
@@ -832,7 +819,7 @@ def chunks_of(rows: Any) -> Iterator[Any]:
 # --- Comparing
 
 
-def differences(contents: Contents, target: str, *, trusted: bool = True) -> list[str]:
+def differences(contents: Contents, target: str) -> list[str]:
     """Return how a Chroma directory or server differs from what `publish` would write there.
 
     Every row is compared with its text, metadata and vector. Empty if nothing differs.
@@ -840,7 +827,7 @@ def differences(contents: Contents, target: str, *, trusted: bool = True) -> lis
     env, expected = contents.generation.env, TupleRows(contents)
     found = []
     try:
-        with chroma_errors(target), Store(target, env, trusted=trusted) as store:
+        with chroma_errors(target), Store(target, env) as store:
             for part, mask in (("tuples", ~expected.hidden), ("hidden", expected.hidden)):
                 parts = map(expected.part, chunks_of(np.flatnonzero(mask)))
                 found += _row_differences(part, chain.from_iterable(parts), store)

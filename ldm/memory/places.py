@@ -57,10 +57,13 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
 def writing(location: str) -> Iterator[None]:
     """Hold the lock of a directory, which is created if absent.
 
-    A server needs none: a generation is refused if another one came first.
+    On a server the lock is a collection.
     """
     if is_server(location):
-        yield
+        from ldm.memory import server
+
+        with server.writing(location):
+            yield
         return
     with record.writing(location):
         yield
@@ -81,7 +84,7 @@ def commit(
     if is_server(location):
         from ldm.memory import server
 
-        server.extend(location, contents, before)
+        server.commit(location, contents, before, on_progress)
         return
     record.commit(location, contents, present, log)
     publish(location, contents, on_progress)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import socket
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,13 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.embed import Embedder, load_embedder
-from ldm.errors import MemoryStoreError
+from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, ranking
 from ldm.memory.chroma import (
     ALL,
     AROUND,
     ASKED,
-    EVIDENCE,
     KEPT_ROWS,
     KEPT_TRAJECTORIES,
     MARGIN,
@@ -30,18 +32,11 @@ from ldm.memory.chroma import (
     READ,
     Row,
     Store,
-    TupleRows,
     chroma_errors,
-    chunks_of,
-    delete_rows,
     drop_collections,
-    generation_row,
     observation_in,
-    put_rows,
-    record_row,
+    publish,
     rows_of,
-    state_of,
-    type_rows,
 )
 from ldm.memory.columns import Columns, Vectors, labels_of, outcome_of
 from ldm.memory.columns_builder import ColumnsBuilder
@@ -49,6 +44,7 @@ from ldm.memory.contents import Contents
 from ldm.memory.exemplars import Exemplar, nearest
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier, KindWeights
+from ldm.memory.known_vectors import OnProgress
 from ldm.memory.retrieval import Query, Retriever, _Batch
 from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
@@ -61,16 +57,18 @@ from ldm.types import (
     stable_seed,
 )
 
-# --- The whole, and growing
+#: The collection that a writer creates, and the seconds after which it counts as a dead one's.
+LOCK, STALE = "ldm.lock", 1_800.0
+
+# --- The whole, and changes
 
 
-def generations_at(target: str, *, trusted: bool = True) -> dict[str, tuple[Generation, ...]]:
+def generations_at(target: str) -> dict[str, tuple[Generation, ...]]:
     """Return the complete generations at a directory or server by environment, oldest first.
 
-    trusted: whether the user named the server, so that it gets the credentials.
     Raises MemoryStoreError if the server does not answer, does not let us in or is not Chroma.
     """
-    with chroma_errors(target), Store(target, "", trusted=trusted) as store:
+    with chroma_errors(target), Store(target, "") as store:
         known = [one.metadata or {} for one in store.client.list_collections()]
         envs = sorted(str(one["env"]) for one in known if one.get("ldm") == "records")
         present = {}
@@ -80,121 +78,64 @@ def generations_at(target: str, *, trusted: bool = True) -> dict[str, tuple[Gene
         return {env: found for env, found in present.items() if found}
 
 
-def grow(
-    target: str, additions: Contents, base: Generation | None, *, trusted: bool = True
+def commit(
+    address: str,
+    contents: Contents,
+    before: Sequence[Generation],
+    on_progress: OnProgress = lambda *_: None,
 ) -> None:
-    """Add a generation to a memory whose record is on a server.
+    """Add a generation to a memory; the caller holds the lock.
 
-    Of several writers that add to the same generation, the first one succeeds; nothing of the
-    others is seen. A call repeated after an interruption goes on.
+    contents: all of it. before: the earlier generations.
 
-    additions: the record of the new generation, the tuples that it adds, and the batches of these;
-        new batches are of that generation. kinds: of the whole memory, None to keep those before.
-    base: the newest generation; None for a new memory.
-    trusted: whether the user named the server, so that it gets the credentials.
-
-    Raises MemoryStoreError if the memory has changed since `base`.
+    Raises MemoryStoreError if the memory has changed since.
     """
-    generation, commit = additions.generation, additions.generation.digest[:16]
-    row = generation_row(generation, commit)
-    with chroma_errors(target), Store(target, generation.env, trusted=trusted) as store:
-        present = store.generations()
-        if generation not in present:
-            if (present[-1] if present else None) != base:
-                raise _changed(store, base)
-            _add(store, additions, commit)
-            log = store.created("records", generation)
-            put_rows(log, [row], {})
-            # Chroma leaves a row as it is that is there already: the first writer's.
-            if log.get(ids=[row.id], include=["metadatas"])["metadatas"][0]["commit"] != commit:
-                for part in ("tuples", "types", "records"):
-                    store.created(part, generation).delete(where={"commit": commit})
-                raise _changed(store, base)
-        _settle(store, additions, commit, _chosen(store, generation.number).commits)
+    env = contents.generation.env
+    if generations_at(address).get(env, ()) != tuple(before):
+        raise MemoryStoreError(
+            f"The memory of {env} at {address} has changed meanwhile.", "Repeat the command."
+        )
+    publish(contents, address, on_progress, generations=(*before, contents.generation))
 
 
-def _changed(store: Store, base: Generation | None) -> MemoryStoreError:
-    number = "it was empty" if base is None else f"generation {base.number}"
-    return MemoryStoreError(
-        f"The memory of {store.env} at {store.location} has changed since {number}.",
-        "Another writer was first: try again.",
-    )
+@contextmanager
+def writing(address: str) -> Iterator[None]:
+    """Hold the lock of a server: a collection, because Chroma creates one for one client alone.
+
+    Raises MemoryLocked if another process holds it.
+    """
+    with chroma_errors(address), Store(address, "") as store:
+        lock = next((c for c in store.client.list_collections() if c.name == LOCK), None)
+        if lock is not None and time.time() - float((lock.metadata or {}).get("time", 0)) > STALE:
+            store.client.delete_collection(LOCK)
+        try:
+            held = {"time": time.time(), "host": socket.gethostname(), "pid": os.getpid()}
+            store.client.create_collection(LOCK, metadata=held, embedding_function=None)
+        except Exception as error:
+            if not any("exists" in str(one) for one in (error, error.__cause__)):
+                raise
+            by = (lock.metadata or {}) if lock is not None else {}
+            raise MemoryLocked(
+                f"Another process is writing to the memory at {address}"
+                f" ({by.get('host', 'host unknown')}, process {by.get('pid', 'unknown')}).",
+                f"Wait until it has finished; the lock of a killed one ends after {STALE / 60:.0f}"
+                " minutes.",
+            ) from error
+    try:
+        yield
+    finally:
+        with chroma_errors(address), Store(address, "") as store:
+            if any(one.name == LOCK for one in store.client.list_collections()):
+                store.client.delete_collection(LOCK)
 
 
-def _add(store: Store, additions: Contents, commit: str) -> None:
-    """Write tuples, types, batches and kinds, which nobody sees before the generation's record."""
-    generation, rows = additions.generation, TupleRows(additions, commit)
-    for chunk in chunks_of(np.arange(len(additions.rows))):
-        put_rows(store.created("tuples", generation), rows.part(chunk), {})
-    batches = [one for one in additions.batches if one.generation == generation.number]
-    new = {batch.id for batch in batches}
-    types = [row for row in type_rows(additions, commit) if row.metadata["batch"] in new]
-    facts = [
-        record_row(f"batch:{b.id}@{commit}", b, "batch", b.generation, commit) for b in batches
-    ]
-    if additions.kinds or not generation.number:
-        name = f"kinds:{generation.number:06d}@{commit}"
-        facts.append(record_row(name, additions.trained(), "kinds", generation.number, commit))
-    for part, others in (("types", types), ("records", facts)):
-        for chunk in chunks_of(others):
-            put_rows(store.created(part, generation), chunk, {})
-
-
-def _settle(store: Store, additions: Contents, commit: str, commits: Collection[str]) -> None:
-    """Take over tuples that a loser wrote first, count the evidence, and move hidden tuples."""
-    generation, tuples = additions.generation, store.created("tuples", additions.generation)
-    rows, same = TupleRows(additions, commit), set[str]()
-    for chunk in chunks_of(np.arange(len(additions.rows))):
-        part = {row.id: row for row in rows.part(chunk)}
-        held = tuples.get(ids=[*part], include=["metadatas"])
-        foreign = {
-            name
-            for name, one in zip(held["ids"], held["metadatas"], strict=True)
-            if one["commit"] not in commits
-        }
-        delete_rows(tuples, [*foreign])
-        missing = part.keys() - (set(held["ids"]) - foreign)
-        put_rows(tuples, [part[name] for name in missing], {})
-        same.update(row.metadata["same"] for row in part.values())
-    if generation.hidden and (moved := rows_of(tuples.get(ids=[*generation.hidden], include=ALL))):
-        put_rows(store.created("hidden", generation), moved, {})
-        delete_rows(tuples, [row.id for row in moved])
-        same.update(row.metadata["same"] for row in moved)
-    for chunk in chunks_of(sorted(same)):
-        _count(tuples, chunk, commits)
-
-
-def _count(tuples: Any, same: Sequence[str], commits: Collection[str]) -> None:
-    """Write the evidence of tuples with these texts."""
-    alike = tuples.get(where={"same": {"$in": same}}, include=["metadatas"])
-    counts: dict[str, NDArray[np.int64]] = {}
-    rows = [
-        (name, one)
-        for name, one in zip(alike["ids"], alike["metadatas"], strict=True)
-        if one["commit"] in commits
-    ]
-    for _, one in rows:
-        failed = one.get("warning", False) or one.get("score", 1) <= 0
-        worth = np.array([1, one.get("success", False), failed], np.int64)
-        counts[one["same"]] = counts.get(one["same"], 0) + worth
-    changed = {
-        name: dict(zip(EVIDENCE, counts[one["same"]].tolist(), strict=True))
-        for name, one in rows
-        if state_of(one)[1:] != tuple(counts[one["same"]].tolist())
-    }
-    if changed:
-        tuples.update([*changed], metadatas=[*changed.values()])
-
-
-def read_all(
-    target: str, env: str, generation: int | None = None, *, trusted: bool = True
-) -> Contents:
+def read_all(target: str, env: str, generation: int | None = None) -> Contents:
     """Read a whole memory, for those who change or export it; `ServerMemory` does not need it.
 
     Raises MemoryStoreError if there is no such memory or generation, or its rows are not those of
     its digest.
     """
-    with chroma_errors(target), Store(target, env, trusted=trusted) as store:
+    with chroma_errors(target), Store(target, env) as store:
         return _read_all(store, _chosen(store, generation))
 
 
@@ -213,30 +154,26 @@ def _chosen(store: Store, number: int | None) -> _Snapshot:
             f"It has {', '.join(map(str, numbers))}.",
         )
     last = numbers[-1] if number is None else number
-    read = [(metadata["commit"], one) for metadata, one in present if one.number <= last]
-    record = next(one for _, one in read if one.number == last)
-    commits = frozenset(commit for commit, _ in read) | {""}
-    return _Snapshot(record, commits, last == numbers[-1])
+    record = next(one for _, one in present if one.number == last)
+    return _Snapshot(record, last == numbers[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The generation that is read. commits: of it and the earlier ones. newest: whether it is."""
+    """The generation that is read. newest: whether it is."""
 
     record: Generation
-    commits: frozenset[str]
     newest: bool
 
     def shows(self, metadata: Mapping[str, Any]) -> bool:
         """Return whether a row belongs to it."""
-        return metadata["commit"] in self.commits and metadata["generation"] <= self.record.number
+        return bool(metadata["generation"] <= self.record.number)
 
 
 def _batches(store: Store, snapshot: _Snapshot) -> tuple[BatchIndex, ...]:
-    present = store.records("batch", BatchIndex)
-    last = snapshot.record.number
-    known = (b for m, b in present if m["commit"] in snapshot.commits and b.generation <= last)
-    return tuple(sorted(known, key=lambda batch: batch.id))
+    known = (one for _, one in store.records("batch", BatchIndex))
+    shown = (batch for batch in known if batch.generation <= snapshot.record.number)
+    return tuple(sorted(shown, key=lambda batch: batch.id))
 
 
 def _kinds(store: Store, snapshot: _Snapshot) -> KindWeights | None:
@@ -244,7 +181,7 @@ def _kinds(store: Store, snapshot: _Snapshot) -> KindWeights | None:
     known = [
         (metadata["number"], one)
         for metadata, one in store.records("kinds", KindWeights)
-        if metadata["commit"] in snapshot.commits and metadata["number"] <= snapshot.record.number
+        if metadata["number"] <= snapshot.record.number
     ]
     return max(known, key=lambda pair: pair[0])[1] if known else None
 
@@ -338,15 +275,6 @@ def _past(one: _Held, links: Mapping[str, _Held]) -> Past:
     return (*one.past, *reversed(later))
 
 
-def extend(address: str, contents: Contents, before: Sequence[Generation]) -> None:
-    """Add a generation to a memory. contents: all of it. before: the earlier generations."""
-    columns = contents.rows.columns
-    new = columns.take(columns["generation"] == contents.generation.number)
-    vectors = Vectors.of(contents.vectors.distinct, new)
-    additions = replace(contents, rows=Rows(new), vectors=vectors, kinds=contents.trained())
-    grow(address, additions, before[-1] if before else None)
-
-
 def drop(address: str, env: str) -> None:
     """Remove everything of an environment."""
     with chroma_errors(address), Store(address, env) as store:
@@ -373,20 +301,17 @@ class ServerMemory(Memory):
         env: str,
         embedder: Embedder | None = None,
         generation: int | None = None,
-        *,
-        trusted: bool = True,
     ) -> None:
         """Connect to a server (or open a directory).
 
         address: the http(s) address of a Chroma server, or a Chroma directory.
         embedder: the one that the memory was built with; None loads it.
         generation: the number of the generation to read; None for the newest.
-        trusted: whether the user named the server, so that it gets the credentials.
 
         Raises MemoryStoreError if the server does not answer or does not let us in, if there is no
         such memory or generation, or if it was built with another embedder.
         """
-        self._store = Store(address, env, trusted=trusted)
+        self._store = Store(address, env)
         with chroma_errors(address), ExitStack() as stack:
             stack.enter_context(self._store)
             self._snapshot = self._store.asking(lambda: _chosen(self._store, generation))

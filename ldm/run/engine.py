@@ -508,6 +508,10 @@ def recorded_spec(
             f"{run.directory} is not {spec_type.noun}.", f"Resume with `{run.resume_command}`."
         )
     spec = run.spec(spec_type)
+    if trust:
+        from ldm.memory import addresses
+
+        addresses.trust(str(getattr(spec, "memory", "")))
     for load, section in ((load_env, "env"), (load_agent, "agent")):
         if ":" in (named := run.named(section)):
             load(named, recorded=not trust)

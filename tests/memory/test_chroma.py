@@ -18,11 +18,11 @@ import chromadb
 import numpy as np
 import pytest
 
-from ldm.errors import MemoryStoreError
-from ldm.memory import Contents, Generation, Memory, chroma, inspect
+from ldm.errors import MemoryLocked, MemoryStoreError
+from ldm.memory import Contents, Generation, Memory, addresses, chroma, inspect, places
 from ldm.memory.chroma import differences, publish
 from ldm.memory.known_vectors import KnownVectors
-from ldm.memory.server import ServerMemory, generations_at, grow, read_all
+from ldm.memory.server import ServerMemory, generations_at, read_all
 from ldm.types import History, Outcome
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
@@ -324,62 +324,37 @@ def test_a_directory_with_other_files_or_a_link_is_refused(
     assert os.listdir(tmp_path / "mine") == ["text"]
 
 
-def additions_of(contents: Contents, number: int) -> Contents:
-    """What generation `number` adds."""
-    columns = contents.rows.columns.take(contents.rows.columns["generation"] == number)
-    present = {*columns.distinct("batch").values()}
-    return replace(
-        contents,
-        rows=type(contents.rows)(columns),
-        vectors=type(contents.vectors).of(contents.vectors.distinct, columns),
-        batches=tuple(batch for batch in contents.batches if batch.id in present),
-        kinds=contents.trained(),
-    )
-
-
 @pytest.mark.process
-class TestGrowing:
-    def test_a_generation_is_added(
-        self, server: str, formed: Contents, varied: Contents, tmp_path: Path
-    ) -> None:
-        grow(server, formed, None)
-        for _ in range(2):  # a second call changes nothing
-            grow(server, additions_of(varied, 1), formed.generation)
-        read, memory = read_all(server, "toy"), Memory(varied, EMBEDDER)
-        assert read.rows == varied.rows
-        served = ServerMemory(server, "toy", EMBEDDER)
+class TestAMemoryOnAServer:
+    def test_grows_by_generations(self, server: str, formed: Contents, varied: Contents) -> None:
+        with places.writing(server):
+            places.commit(server, formed, ())
+            places.commit(server, varied, (formed.generation,))
+            with pytest.raises(MemoryStoreError, match="has changed meanwhile"):
+                places.commit(server, varied, (formed.generation,))
+        assert read_all(server, "toy").rows == varied.rows
+        assert differences(varied, server) == []
+        served, memory = ServerMemory(server, "toy", EMBEDDER), Memory(varied, EMBEDDER)
         for goal, observation in states(varied)[::5]:
             assert served.retrieve(goal, observation) == memory.retrieve(goal, observation)
         served.close()
-        target = published(varied, str(tmp_path / "chroma"))
-        grown, expected = (
-            {row.id: chroma.state_of(row.metadata)[1:] for row in stored_rows(one, "tuples")}
-            for one in (server, target)
-        )
-        assert grown == expected
-        with pytest.raises(MemoryStoreError, match="that were added there"):
-            publish(varied, server)
 
-    def test_of_two_writers_the_first_succeeds(
-        self, server: str, formed: Contents, varied: Contents, monkeypatch: pytest.MonkeyPatch
+    def test_has_one_writer_at_a_time(
+        self, server: str, formed: Contents, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        grow(server, formed, None)
-        mine = additions_of(varied, 1)
-        theirs = recorded(mine, 1, tuples=0, settings={"by": "another"}, tasks=("t",), hidden=())
-        theirs = replace(theirs, generation=replace(theirs.generation, digest="f" * 32))
-        add = on_server._add
-
-        def racing(store: Any, additions: Contents, commit: str) -> None:
-            add(store, additions, commit)
-            monkeypatch.setattr(on_server, "_add", add)
-            grow(server, mine, formed.generation)
-
-        monkeypatch.setattr(on_server, "_add", racing)
-        with pytest.raises(MemoryStoreError, match="changed since generation 0") as raised:
-            grow(server, theirs, formed.generation)
-        assert "try again" in raised.value.remedy
-        assert read_all(server, "toy").rows == varied.rows
-        assert len(stored_rows(server, "tuples")) == varied.generation.recallable
+        with places.writing(server):
+            with (
+                pytest.raises(MemoryLocked, match=f"process {os.getpid()}"),
+                places.writing(server),
+            ):
+                pass
+            monkeypatch.setattr(
+                "ldm.memory.server.STALE", -1.0
+            )  # that of a process that was killed
+            with places.writing(server):
+                places.commit(server, formed, ())
+            # The end of the lock that was taken over is no error.
+        assert generations_at(server) == {"toy": (formed.generation,)}
 
 
 class Answering(BaseHTTPRequestHandler):
@@ -446,8 +421,9 @@ def test_what_a_server_answers_is_said(
         monkeypatch.setenv("CHROMA_CLIENT_AUTH_PROVIDER", provider)
         monkeypatch.setenv("CHROMA_CLIENT_AUTH_CREDENTIALS", TOKEN)
     for trusted in (False, True):
+        (addresses.trust if trusted else addresses.distrust)(address)
         with pytest.raises(MemoryStoreError, match=message) as raised:
-            ServerMemory(address, "toy", EMBEDDER, trusted=trusted)
+            ServerMemory(address, "toy", EMBEDDER)
         assert raised.value.remedy
         assert TOKEN not in str(raised.value)
         assert trusted or not handler.tokens
