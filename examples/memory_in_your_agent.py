@@ -1,4 +1,4 @@
-"""Use a memory inside an agent loop of your own: record a few episodes, then recall at each step.
+"""Use a memory inside an agent loop of your own: record episodes, and recall at each step.
 
     python examples/memory_in_your_agent.py
 
@@ -37,18 +37,22 @@ def remember(memory: ldm.GrowingMemory, goal: str, ingredient: str) -> None:
 
 
 def play(memory: ldm.GrowingMemory, goal: str, say: Callable[[str], None] = print) -> list[str]:
-    """Reach the goal with recalled actions; return them."""
-    observation, actions = OPENING, list[str]()
-    while "full. It smells" not in observation and len(actions) < 10:
+    """Reach the goal with recalled actions, and record that; return the actions."""
+    observation, episode = OPENING, memory.begin(goal, kind="drink")
+    while "full. It smells" not in observation and len(episode.steps) < 10:
         say(f"\n{observation}")
-        recalls = memory.recall(goal, observation, k=2)
+        recalls = memory.recall(goal, observation, k=2, outcomes="success")
         for recall in recalls:
             say(f"  {recall.similarity:.2f}  {recall.tuple.goal}: {recall.tuple.action}")
-        actions.append(recalls[0].tuple.action)
-        observation = ANSWERS[actions[-1]]
-        say(f"> {actions[-1]}")
+        action = recalls[0].tuple.action
+        episode.step(observation, action, followed=recalls[0])
+        observation = ANSWERS[action]
+        say(f"> {action}")
+    episode.finish(float("full. It smells" in observation), observation)
     say(f"\n{observation}")
-    return actions
+    for line in memory.recall(goal, OPENING, k=2).why:
+        say(f"  {line}")
+    return [step.action for step in episode.steps]
 
 
 def main() -> list[str]:

@@ -10,22 +10,14 @@ options that it belongs to when it is used, because that class is found by name.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path, PurePath
 from types import NoneType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from ldm.errors import LdmError, did_you_mean
 
@@ -191,7 +183,7 @@ class Spec:
                 value = str(value)
             elif isinstance(value, list):
                 value = tuple(value)
-            elif isinstance(value, str) and get_origin(hint) is tuple:
+            elif isinstance(value, str) and typing.get_origin(hint) is tuple:
                 raise LdmError(
                     f"{one.name} takes several values, and {value!r} is one text.",
                     f"Write {one.name}=({value!r},).",
@@ -407,11 +399,11 @@ def hints(owner: Any) -> dict[str, Field]:
 @cache
 def _declared(owner: Any) -> dict[str, Field]:
     result = {}
-    declared = get_type_hints(owner, include_extras=True)
+    declared = typing.get_type_hints(owner, include_extras=True)
     for one in fields(owner):
         hint, extras = declared[one.name], tuple[Any, ...]()
-        if get_origin(hint) is Annotated:
-            hint, *extras = get_args(hint)  # type: ignore[assignment]
+        if typing.get_origin(hint) is Annotated:
+            hint, *extras = typing.get_args(hint)  # type: ignore[assignment]
         made = one.default_factory
         default = one.default if made is MISSING else made()
         option = next((extra for extra in extras if isinstance(extra, Option)), None)
@@ -433,17 +425,12 @@ def load(owner: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
     for name, value in values.items():
         _check_known(name, known, where or owner.__name__)
         one = known[name]
-        try:
+        with _fitting(f"{where and where + '.'}{name}", one.hint, value):
             if one.hint is Section:
                 section = Section.read(value)
                 read[name] = Section(section.name or one.default.name, section.given)
             else:
                 read[name] = parsed(one.hint, value)
-        except (LdmError, ValueError) as error:
-            raise LdmError(
-                f"{where and where + '.'}{name} takes {takes(one.hint)}, not {_quoted(value)}.",
-                "Correct it.",
-            ) from error
     return owner(**read)
 
 
@@ -481,13 +468,8 @@ def typed(options: type[T], values: Mapping[str, Any], owner: str) -> T:
     read = {}
     for name, value in values.items():
         _check_known(name, known, owner[:1].upper() + owner[1:])
-        try:
+        with _fitting(f"{name} of {owner}", known[name].hint, value):
             read[name] = parsed(known[name].hint, value)
-        except ValueError as error:
-            raise LdmError(
-                f"{name} of {owner} takes {takes(known[name].hint)}, not {_quoted(value)}.",
-                "Correct that option.",
-            ) from error
     try:
         return options(**read)
     except ValueError as error:
@@ -504,9 +486,9 @@ def parsed(hint: Any, value: Any) -> Any:
     from pydantic import ValidationError
 
     text = isinstance(value, str)
-    if text and value.lower() == "none" and NoneType in get_args(hint):
+    if text and value.lower() == "none" and NoneType in typing.get_args(hint):
         return None
-    if text and get_origin(hint) in (tuple, list, frozenset):
+    if text and typing.get_origin(hint) in (tuple, list, frozenset):
         value = tuple(part.strip() for part in value.split(",") if part.strip())
     try:
         result = _adapter(hint).validate_python(value)
@@ -524,14 +506,14 @@ def _adapter(hint: Any) -> Any:
 
 def takes(hint: Any) -> str:
     """Describe the values of a type, for help and errors."""
-    if get_origin(hint) is Annotated:
-        return takes(get_args(hint)[0])
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(str, get_args(hint)))
-    if get_origin(hint) in (tuple, list, frozenset):
+    if typing.get_origin(hint) is Annotated:
+        return takes(typing.get_args(hint)[0])
+    if typing.get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, typing.get_args(hint)))
+    if typing.get_origin(hint) in (tuple, list, frozenset):
         return "a list such as a,b"
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
-    parts = get_args(hint)
+    parts = typing.get_args(hint)
     if parts:
         return " or ".join("none" if one is NoneType else takes(one) for one in parts)
     if is_dataclass(hint) or hint is Section:
@@ -565,8 +547,15 @@ def _check_known(name: str, known: Mapping[str, Any], owner: str) -> None:
         raise unknown(name, list(known), f"{owner} has no option {name!r}.")
 
 
-def _quoted(value: Any) -> str:
-    return repr(value) if isinstance(value, str) else repr(_listed(value))
+@contextmanager
+def _fitting(name: str, hint: Any, value: Any) -> Iterator[None]:
+    """Turn the refusal of a value into an LdmError that says what the option takes."""
+    try:
+        yield
+    except (LdmError, ValueError) as error:
+        raise LdmError(
+            f"{name} takes {takes(hint)}, not {_listed(value)!r}.", "Correct that option."
+        ) from error
 
 
 def _frozen(value: Any) -> Value:

@@ -165,41 +165,33 @@ def _service(variables: Mapping[str, str]) -> Iterator[Check]:
 
     url, key = variables.get("OPENAI_BASE_URL", ""), variables.get("OPENAI_API_KEY", "")
     without = "Set it to use a language model; without one ldm uses its offline reasoner."
-    if url:
-        yield Check("Model service", "OPENAI_BASE_URL", "ok", bare_url(url))
-    elif key:
-        yield Check("Model service", "OPENAI_BASE_URL", "ok", "not set: the client's own default")
-    else:
-        yield Check("Model service", "OPENAI_BASE_URL", "missing", "not set", without)
-    if key:
-        yield Check("Model service", "OPENAI_API_KEY", "ok", "set (not shown)")
-    elif url:
-        detail = "not set: most local servers need none"
-        yield Check("Model service", "OPENAI_API_KEY", "ok", detail)
-    else:
-        yield Check("Model service", "OPENAI_API_KEY", "missing", "not set", without)
+    if not (url or key):
+        for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+            yield Check("Model service", name, "missing", "not set", without)
+        return
+    server = bare_url(url) if url else "not set: the client's own default"
+    yield Check("Model service", "OPENAI_BASE_URL", "ok", server)
+    shown = "set (not shown)" if key else "not set: most local servers need none"
+    yield Check("Model service", "OPENAI_API_KEY", "ok", shown)
 
 
 def _data(variables: Mapping[str, str]) -> Iterator[Check]:
     from ldm.envs.metadata import metadata_of, registered
+    from ldm.run.building import shipped_trajectories
 
     usable, _ = registered()
     for env in usable.values():
         source = metadata_of(env).data
         if source is not None and source.variable:
             yield _folder(source, variables.get(source.variable, ""))
-    yield _shipped_trajectories()
-
-
-def _shipped_trajectories() -> Check:
-    from ldm.run.building import shipped_trajectories
 
     folder = shipped_trajectories()
     if folder is None:
         remedy = "Reinstall ldm-memory, or give `ldm build-memory` files of your own."
-        return Check("Data", "trajectories", "missing", "not shipped with this copy", remedy)
-    files = ", ".join(str(p.relative_to(folder)) for p in sorted(folder.glob("*/*.jsonl*")))
-    return Check("Data", "trajectories", "ok", f"shipped: {files} in {folder}")
+        yield Check("Data", "trajectories", "missing", "not shipped with this copy", remedy)
+    else:
+        files = ", ".join(str(p.relative_to(folder)) for p in sorted(folder.glob("*/*.jsonl*")))
+        yield Check("Data", "trajectories", "ok", f"shipped: {files} in {folder}")
 
 
 def _folder(source: DataSource, value: str) -> Check:

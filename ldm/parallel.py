@@ -58,23 +58,8 @@ class Worker(Protocol[T_contra, R_co]):
 WorkerFactory = Callable[[], Worker[T, R]]
 
 
-class Stage(Protocol):
-    """Carry out a stage of an experiment; the engine provides it, bound to a run."""
-
-    def __call__(
-        self,
-        name: str,
-        worker: Callable[[Any], Worker[T, R]],
-        items: Sequence[T],
-        record_type: type[R],
-        on_result: Callable[[R], None] = ...,
-    ) -> list[R]:
-        """Return the records of all `items` in order, from the run's file `name` if it exists.
-
-        worker: makes a worker from the value that the builder returns. The index of a record is its
-        item's place. on_result: takes every record as it arrives, recorded ones first.
-        """
-        ...
+#: Carries out a stage of an experiment, bound to a run: see `ldm.run.engine.Session.stage`.
+Stage = Callable[..., list[Any]]
 
 
 class Cluster(Protocol):
@@ -257,8 +242,7 @@ def _unpacked(packed: bytes) -> Worker[Any, Any]:
 
 def _work(packed: bytes, item: Any, directory: str) -> Any:
     """Process `item` in `directory`: a process outlives its pool, and its caller's chdir."""
-    if os.getcwd() != directory:
-        os.chdir(directory)
+    os.chdir(directory)
     worker = _unpacked(packed)
     return worker(item)
 

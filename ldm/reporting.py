@@ -24,6 +24,23 @@ class Measure:
     of: Callable[[EpisodeResult], float | None]
 
 
+def noted(result: EpisodeResult, kind: str) -> Mapping[str, Any] | None:
+    """Return the data of an episode's first note of a kind, or None."""
+    return next((note.data for note in result.notes if note.kind == kind), None)
+
+
+def measure_of_note(
+    name: str, meaning: str, kind: str, read: Callable[[Mapping[str, Any]], float]
+) -> Measure:
+    """Return the measure that `read` takes from the note of a kind; None without such a note."""
+
+    def of(result: EpisodeResult) -> float | None:
+        data = noted(result, kind)
+        return None if data is None else float(read(data))
+
+    return Measure(name, meaning, of)
+
+
 @dataclass(frozen=True, slots=True)
 class Findings:
     """Further results of a run's episodes, in sentences and as JSON values."""

@@ -32,6 +32,8 @@ from ldm.version import __version__
 SCHEMA_VERSION = 2
 MANIFEST = "run.json"
 PARTS = "parts"
+#: Command → the file that a finished run has; it appears last, and whole.
+RESULTS = {"eval": "episodes.jsonl", "refine": "trees.jsonl", "autoplan": "iterations.jsonl"}
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
@@ -82,6 +84,12 @@ class Run:
     def begun(self) -> bool:
         """Return whether any worker has recorded an item that is not merged yet."""
         return self.parts.is_dir() and any(self.parts.iterdir())
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether all items are recorded and merged."""
+        result = RESULTS.get(self.manifest.command)
+        return result is not None and (self.directory / result).is_file()
 
     @property
     def resume_command(self) -> str:

@@ -18,7 +18,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import tokenize
 from collections import Counter
 from pathlib import Path
 from types import FrameType
@@ -33,26 +32,27 @@ EVAL = (
     "eval --env alfworld --split demo_test --limit 2 --workers 1 --memory {folder}/memory"
     " --runs {folder}/runs"
 )
-BLANK = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
-    *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
-}
+TEXTS = (ast.Constant, ast.JoinedStr)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def code_lines(file: Path) -> int:
     """Return the number of code lines of a Python file."""
     source = file.read_text("utf-8")
-    docstrings = set[int]()
+    docstrings, lines = set[int](), set[int]()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            first = node.body[0]
-            docstrings.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
-    lines = set[int]()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in BLANK:
-            lines.update(range(token.start[0], token.end[0] + 1))
+            docstrings.update(_lines(node.body[0]))
+        elif isinstance(node, TEXTS):  # whose lines may be empty, or look like comments
+            lines.update(_lines(node))
+    for number, text in enumerate(source.split("\n"), 1):
+        if text.strip() and not text.lstrip().startswith("#"):
+            lines.add(number)
     return len(lines - docstrings)
+
+
+def _lines(node: ast.stmt | ast.expr) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def packages() -> dict[str, int]:

@@ -12,6 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
+from importlib.metadata import entry_points
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import pytest
 import typer
 from numpy.typing import NDArray
 
+from ldm import registry
 from ldm.embed import minilm, sentence
 from ldm.llm import Message
 from ldm.memory import chroma
@@ -30,9 +32,9 @@ from tests.memory.servers import Servers
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 #: So many repetitions of a test with parameters count for the coverage.
-COVERED = 3
+COVERED = 2
 #: Tests of whole commands and refinements, which take the same lines again and again; of these
-#: every second counts.
+#: every third counts.
 BROAD = ("cli", "run", "explore", "integration")
 #: How texts are embedded.
 EMBED = minilm.MiniLM.embed
@@ -50,17 +52,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Measure no coverage of what only repeats: tracing all of it takes a third of the whole time.
 
     Of tests that are slow or start processes quick ones take the same lines; of a test with many
-    parameters `COVERED` do, evenly spread; of `BROAD` ones every second does.
+    parameters `COVERED` do, evenly spread; of `BROAD` ones every third does.
     """
     repetitions = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         if any(item.get_closest_marker(marker) for marker in ("official", "process", "slow")):
             item.add_marker("untraced")
         repetitions[item.nodeid.partition("[")[0]].append(item)
-    every_second = cycle((False, True))
+    two_of_three = cycle((False, True, True))
     for same in repetitions.values():
         every = -(-len(same) // COVERED)
-        left_out = same[0].path.parent.name in BROAD and next(every_second)
+        left_out = same[0].path.parent.name in BROAD and next(two_of_three)
         for number, item in enumerate(same):
             if left_out or number % every:
                 item.add_marker("untraced")
@@ -190,6 +192,15 @@ def commands_are_made_once() -> Iterator[None]:
     """Let all calls of `main` share the command that Typer would make anew for each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def packages_are_looked_through_once() -> Iterator[None]:
+    """Let all commands share the entry points, for which a file of each package is read."""
+    found = cache(lambda group, path: entry_points(group=group))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "entry_points", lambda group: found(group, tuple(sys.path)))
         yield
 
 

@@ -29,7 +29,7 @@ TUTORIALS = ROOT / "docs" / "tutorials"
 #: Commands play their few tasks themselves: a worker takes longer to start than the tasks do.
 ONE_PROCESS = {"LOKY_MAX_CPU_COUNT": "1"}
 #: Of each kind, so many of the shipped episodes are enough to show that a command works.
-EPISODES = 4
+EPISODES = 2
 #: How the quickstart says how many tasks to play; the test plays two.
 TASKS = re.compile(r"(--limit |--tasks |limit=)\d+")
 

@@ -62,6 +62,7 @@ def test_the_weights_are_the_published_ones() -> None:
     assert sha256_of_bundled_model() == DEFAULT_SHA256
 
 
+@pytest.mark.slow
 def test_a_text_gets_the_same_bits_whatever_stands_beside_it(embedder: Embedder) -> None:
     many = [*TEXTS, *(f"a text of {number} words" + " more" * number for number in range(GROUP))]
     together = embedder.embed(many)
@@ -298,7 +299,12 @@ def test_what_it_remembers_is_limited(embedder: Embedder, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    "kind", ["an unknown name", "an empty folder", "a folder with a torn model"]
+    "kind",
+    [
+        pytest.param("an unknown name", marks=pytest.mark.slow),
+        "an empty folder",
+        "a folder with a torn model",
+    ],
 )
 def test_a_model_that_cannot_be_loaded_is_named(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -33,7 +33,7 @@ reveal_type(report.summary.overall.success_rate)
 USER_SETTINGS = """\
 [mypy]
 strict = true
-[mypy-sentence_transformers.*,torch.*,transformers.*]
+[mypy-sentence_transformers.*,torch.*,transformers.*,chromadb.*,openai.*,polars.*,numpy.*,typer.*]
 follow_imports = skip
 """
 
@@ -82,6 +82,7 @@ def as_user(place: Path, *words: object) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.process
 def test_the_wheel_runs_and_prints_the_published_schemas(installed: Path, tmp_path: Path) -> None:
     done = as_user(tmp_path, installed / "ldm", "--version")
     assert done.stdout == f"ldm {__version__}\n"
@@ -94,15 +95,15 @@ def test_the_wheel_builds_refines_and_evaluates_on_what_it_ships(
     installed: Path, tmp_path: Path
 ) -> None:
     ldm = partial(as_user, tmp_path, installed / "ldm")
-    outcome = ldm("demo", "--env", "webshop", "--limit", "6")
+    outcome = ldm("demo", "--env", "webshop", "--per-kind", "8", "--limit", "3")
     assert f"using the bundled expert episodes in {installed.parent}" in outcome.stderr
     assert "trajectories added as generation 0" in outcome.stdout
     assert "$ ldm refine --env webshop --split demo_train" in outcome.stderr
     assert "Generation 1: " in outcome.stdout
     memory = ("--memory", ".ldm/demo/memory")
-    report = json.loads(ldm("eval", *memory, "--limit", "6", "--json").stdout)
+    report = json.loads(ldm("eval", *memory, "--limit", "3", "--json").stdout)
     assert (report["env"], report["split"]) == ("webshop", "demo_test")
-    assert (report["episodes"], report["errors"]) == (6, 0)
+    assert (report["episodes"], report["errors"]) == (3, 0)
 
 
 @pytest.mark.slow
@@ -124,6 +125,7 @@ def test_a_users_strict_mypy_knows_the_types_of_the_public_names(
     ]
 
 
+@pytest.mark.process
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
     process = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "ldm"], capture_output=True, text=True, check=False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,15 @@ STORED = {
 }
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Yield (file:name, function) of every function in the package, inner ones included."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{path.relative_to(PACKAGE)}:{node.name}", node
 
@@ -44,7 +50,7 @@ def test_no_value_is_called_by_what_happened_to_it() -> None:
     vague = {
         f"{path.relative_to(PACKAGE)}:{name}"
         for path in sorted(PACKAGE.rglob("*.py"))
-        for name in _names(ast.parse(path.read_text("utf-8")))
+        for name in _names(parsed(path))
         if name.strip("_") in VAGUE
     }
     assert vague == STORED

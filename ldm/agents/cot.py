@@ -21,7 +21,7 @@ from ldm.episode import NO_ACTION, Agent, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import GREEDY, LLM, Message, Sampling
 from ldm.prompts import render
-from ldm.reporting import Measure, Reporting
+from ldm.reporting import Measure, Reporting, noted
 from ldm.types import Card, EpisodeResult, Trajectory
 
 #: The label of the answer's line, and the placeholder for the answer in `Card.answer`.
@@ -67,10 +67,10 @@ class Answer:
 
 def _agreement(result: EpisodeResult) -> float | None:
     """Return the percentage of several samples with the chosen answer; None for a single one."""
-    for note in result.notes:
-        if note.kind == NOTE and len(note.data["samples"]) > 1:
-            return 100 * len(note.data["votes"]) / len(note.data["samples"])
-    return None
+    data = noted(result, NOTE)
+    if data is None or len(data["samples"]) == 1:
+        return None
+    return 100 * len(data["votes"]) / len(data["samples"])
 
 
 class CotAgent(Agent):

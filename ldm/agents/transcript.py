@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import TypeVar
 
 from ldm.agents.demonstrations import Division
 from ldm.agents.replies import ACT, COMPLETED, FAILED, SEEN, THINK
 from ldm.prompts import shortened
 from ldm.types import Step, Trajectory
+
+E = TypeVar("E")
 
 
 def transcript_text(
@@ -33,14 +36,11 @@ def example_texts(
     Consecutive ones with the same opening become one text, in which it stands once.
     judged: each ends by saying whether its task was completed.
     """
-    texts = []
-    for opening, group in groupby(trajectories, key=lambda one: one.opening):
-        courses = [
-            (one.task.goal, _course(one, width=width, thoughts=thoughts, judged=judged))
-            for one in group
-        ]
-        texts.append(_in_one_place(_line(SEEN, opening, width), courses))
-    return texts
+
+    def course(one: Trajectory) -> tuple[str, list[str]]:
+        return one.task.goal, _course(one, width=width, thoughts=thoughts, judged=judged)
+
+    return _by_place(trajectories, lambda one: one.opening, course, width)
 
 
 def look_texts(trajectories: Sequence[Trajectory], *, width: int) -> list[str]:
@@ -48,14 +48,12 @@ def look_texts(trajectories: Sequence[Trajectory], *, width: int) -> list[str]:
 
     Consecutive ones with the same observation become one text, in which it stands once.
     """
-    texts = []
-    for opening, group in groupby(trajectories, key=lambda one: one.opening):
-        verdicts = [
-            (one.task.goal, [*_thoughts(one), COMPLETED if one.success else FAILED])
-            for one in group
-        ]
-        texts.append(_in_one_place(_line(SEEN, opening, width), verdicts))
-    return texts
+
+    def verdict(one: Trajectory) -> tuple[str, list[str]]:
+        thoughts = [step.thought for step in one.steps if step.thought]
+        return one.task.goal, [*thoughts, COMPLETED if one.success else FAILED]
+
+    return _by_place(trajectories, lambda one: one.opening, verdict, width)
 
 
 def division_texts(divisions: Sequence[Division], *, detailed: bool, width: int) -> list[str]:
@@ -64,13 +62,12 @@ def division_texts(divisions: Sequence[Division], *, detailed: bool, width: int)
     Consecutive ones with the same scene become one text, in which it stands once.
     detailed: with the plans whose steps need no further division.
     """
-    texts = []
-    for opening, group in groupby(divisions, key=lambda one: without_goal(one.seen, one.task)):
-        plans = [
-            (one.task, [*_tried(one), one.detailed if detailed else one.plan]) for one in group
-        ]
-        texts.append(_in_one_place(_line(SEEN, opening, width), plans))
-    return texts
+
+    def plan(one: Division) -> tuple[str, list[str]]:
+        tried = [f"Tried without success: {one.tried}"] if one.tried else []
+        return one.task, [*tried, one.detailed if detailed else one.plan]
+
+    return _by_place(divisions, lambda one: without_goal(one.seen, one.task), plan, width)
 
 
 def outlined(trajectory: Trajectory, plan: str, *, width: int) -> str:
@@ -100,12 +97,26 @@ def localized(trajectory: Trajectory, localize: Callable[[str], str]) -> Traject
     return replace(trajectory, opening=localize(trajectory.opening), steps=steps)
 
 
-def _in_one_place(opening: str, tasks: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return tasks, each followed by its lines, after one description of their place."""
-    if len(tasks) == 1:
-        ((task, lines),) = tasks
-        return "\n".join([f"Task: {task}", opening, *lines])
-    return "\n\n".join([opening, *("\n".join([f"Task: {task}", *lines]) for task, lines in tasks)])
+def _by_place(
+    examples: Sequence[E],
+    place: Callable[[E], str],
+    task: Callable[[E], tuple[str, list[str]]],
+    width: int,
+) -> list[str]:
+    """Return the texts of examples, one for consecutive ones in the same place.
+
+    place: describes where an example is. task: returns its task and the lines below it.
+    """
+    texts = []
+    for seen, group in groupby(examples, key=place):
+        opening = _line(SEEN, seen, width)
+        (goal, lines), *others = map(task, group)
+        if others:
+            tasks = [[f"Task: {goal}", *lines] for goal, lines in [(goal, lines), *others]]
+            texts.append("\n\n".join([opening, *map("\n".join, tasks)]))
+        else:
+            texts.append("\n".join([f"Task: {goal}", opening, *lines]))
+    return texts
 
 
 def _course(trajectory: Trajectory, *, width: int, thoughts: bool, judged: bool) -> list[str]:
@@ -117,14 +128,6 @@ def _course(trajectory: Trajectory, *, width: int, thoughts: bool, judged: bool)
     if judged:
         lines.append(f"{ACT} {COMPLETED if trajectory.success else FAILED}")
     return lines
-
-
-def _thoughts(trajectory: Trajectory) -> list[str]:
-    return [step.thought for step in trajectory.steps if step.thought]
-
-
-def _tried(division: Division) -> list[str]:
-    return [f"Tried without success: {division.tried}"] if division.tried else []
 
 
 def _step_lines(steps: Sequence[Step], *, width: int, thoughts: bool) -> list[str]:

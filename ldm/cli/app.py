@@ -74,11 +74,7 @@ def _command(entry_point: str, name: str) -> Any:
         loaded = registry.load(entry_point, {}, GROUP, "command")
     except LdmError as error:
         loaded = _broken(error)
-    if not isinstance(loaded, typer.Typer):
-        app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(name)(loaded)
-        loaded = app
-    return typer.main.get_command(loaded)
+    return as_command(name, loaded)
 
 
 def _broken(error: LdmError) -> Any:
@@ -104,7 +100,7 @@ COMMANDS = {
     "compare": ("ldm.cli.evaluate:compare", "Compare finished evaluations."),
     "judge": ("ldm.cli.judge:judge", "Let a model judge the answers of a run."),
     "presets": ("ldm.cli.presets:presets", "List or show published tables to reproduce."),
-    "runs": ("ldm.cli.runs:runs_app", "List, show and delete recorded runs."),
+    "runs": ("ldm.cli.runs:runs_app", "List and show recorded runs."),
     "agents": ("ldm.cli.catalog:agents", "List the agents and their options."),
     "envs": ("ldm.cli.catalog:envs", "List the environments and their options."),
     "data": ("ldm.cli.data:data", "Check or download the data of an environment."),
@@ -124,7 +120,8 @@ class LazyGroup(PluggedGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import and return a command, or None if the name is unknown."""
         if cmd_name in COMMANDS:
-            return as_command(cmd_name, COMMANDS[cmd_name][0])
+            module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+            return as_command(cmd_name, getattr(importlib.import_module(module), attribute))
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -136,10 +133,8 @@ class LazyGroup(PluggedGroup):
             formatter.write_dl(rows)
 
 
-def as_command(name: str, place: str) -> Any:
-    """Return the function or Typer at "module:attribute" as a command."""
-    module, _, attribute = place.partition(":")
-    target = getattr(importlib.import_module(module), attribute)
+def as_command(name: str, target: Any) -> Any:
+    """Return a function or a Typer as a command."""
     if not isinstance(target, typer.Typer):
         single = typer.Typer(add_completion=False, **SETTINGS)
         kind = SpecCommand if hasattr(target, "owners") else None

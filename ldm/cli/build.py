@@ -243,20 +243,16 @@ def _report(built: BuildResult) -> dict[str, Any]:
     }
 
 
-def _why(spec: Build) -> str:
-    """Return why trajectories were left out, and how to keep them."""
-    if spec.min_reward:
-        return f"reward below {spec.min_reward:g} (--min-reward)"
-    return "they scored 0 (--failures keep takes them, --failures contrast as warnings)"
-
-
 def _show(built: BuildResult, memory: str, spec: Build) -> None:
     from ldm.memory import type_sizes
     from ldm.memory.typical import typical_goals
 
     if built.left_out:
+        why = "they scored 0 (--failures keep takes them, --failures contrast as warnings)"
+        if spec.min_reward:
+            why = f"reward below {spec.min_reward:g} (--min-reward)"
         of = built.trajectories + built.skipped + built.left_out
-        output.show(f"{built.left_out} of {of} trajectories skipped: {_why(spec)}.")
+        output.show(f"{built.left_out} of {of} trajectories skipped: {why}.")
     if not built.trajectories:
         authors = sorted({batch.reasoner or "an unknown reasoner" for batch in built.batches})
         output.show(

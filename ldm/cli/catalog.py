@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
 from typing import Annotated, Any
 
 import typer
@@ -11,18 +10,15 @@ import typer
 from ldm import registry
 from ldm.cli import completing, output
 from ldm.cli.options import AsJson
-from ldm.config import hints
+from ldm.config import Field, hints
 from ldm.errors import LdmError
 from ldm.types import Card
 
+ONLY = "Only this one: a name or module:Class."
+
 
 def agents(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="Only this one: a name or module:Class.", autocompletion=completing.agents
-        ),
-    ] = "",
+    name: Annotated[str, typer.Argument(help=ONLY, autocompletion=completing.agents)] = "",
     as_json: AsJson = False,
 ) -> None:
     """List the agents: where each comes from, what it needs, and its options.
@@ -53,12 +49,7 @@ def agents(
 
 
 def envs(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="Only this one: a name or module:Class.", autocompletion=completing.environments
-        ),
-    ] = "",
+    name: Annotated[str, typer.Argument(help=ONLY, autocompletion=completing.environments)] = "",
     as_json: AsJson = False,
 ) -> None:
     """List the environments: what each is, its default split, and its options.
@@ -137,13 +128,14 @@ def _entries(
     for name, target in known.items():
         try:
             loaded = load(name)
+            options = hints(loaded.Options)
             entries[name] = {
                 "is": (loaded.__doc__ or "").strip().partition("\n")[0],
                 **describe(loaded),
-                "options": _defaults(loaded.Options),
+                "options": _defaults(options),
                 "descriptions": {
-                    name: one.description
-                    for name, one in hints(loaded.Options).items()
+                    n: one.description
+                    for n, one in hints(loaded.Options).items()
                     if one.description
                 },
                 "class": target,
@@ -155,24 +147,16 @@ def _entries(
 
 def _published(agent: Any, cards: Mapping[str, Card]) -> dict[str, dict[str, Any]]:
     """Return the published values by environment of options that are None by default."""
-    options = [option.name for option in fields(agent.Options)]
-    values = {
-        option: {
-            name: card.published[agent.name][option]
-            for name, card in cards.items()
-            if option in card.published.get(agent.name, {})
-        }
-        for option in options
-    }
-    return {f"published {option}": by_env for option, by_env in values.items() if by_env}
+    values: dict[str, dict[str, Any]] = {}
+    for option in hints(agent.Options):
+        for name, card in cards.items():
+            if option in (known := card.published.get(agent.name, {})):
+                values.setdefault(f"published {option}", {})[name] = known[option]
+    return values
 
 
-def _defaults(options: type[Any]) -> dict[str, Any]:
+def _defaults(options: Mapping[str, Field]) -> dict[str, Any]:
     """Return option → default as a JSON value, or as text if JSON has no such value."""
-    defaults = {}
-    for field in fields(options):
-        value = field.default
-        if field.default_factory is not MISSING:
-            value = field.default_factory()
-        defaults[field.name] = value if isinstance(value, str | int | float | None) else str(value)
-    return defaults
+    defaults = {name: one.default for name, one in options.items()}
+    plain = str | int | float | None
+    return {n: one if isinstance(one, plain) else str(one) for n, one in defaults.items()}

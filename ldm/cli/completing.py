@@ -77,9 +77,3 @@ def runs_below(context: typer.Context) -> Iterable[str]:
     """Complete the ids of the runs in the folder of runs."""
     folder = Path(context.params.get("runs") or "runs")
     return [str(path.parent) for path in folder.glob("*/run.json")]
-
-
-@_completing
-def commands(context: typer.Context) -> Iterable[str]:
-    """Complete the commands that record runs."""
-    return ("autoplan", "eval", "refine")

@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ldm.cli import output
-from ldm.cli.options import (
-    DATA,
-    AsJson,
-    Given,
-    Models,
-    Recording,
-    RunNames,
-    RunsAt,
-    Trust,
-    listed_names,
-    offers,
-)
+from ldm.cli import options, output
 from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, Section
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
@@ -41,7 +29,7 @@ class Variations:
     preset: Annotated[
         str | None, Option("Published table, or your own file; see `ldm presets`.", TASKS)
     ] = None
-    data: Annotated[Path | None, DATA] = None
+    data: Annotated[Path | None, options.DATA] = None
     k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="agent.k", metavar="N")] = None
     generations: Annotated[
         str | None,
@@ -71,7 +59,7 @@ class Variations:
 
     def numbers(self) -> list[int | None]:
         """Return the memory generations, the last given one first; None is the newest."""
-        names = listed_names(self.generations or "newest") or ("newest",)
+        names = options.listed_names(self.generations or "newest") or ("newest",)
         for name in names:
             if name != "newest" and not name.isdecimal():
                 raise LdmError(
@@ -88,7 +76,7 @@ class Variations:
         return Grid(agents, more, self.control, self.sweep, self.repeats)
 
 
-@offers(Evaluate, Variations, Models, Recording)
+@options.offers(Evaluate, Variations, options.Models, options.Recording)
 def evaluate(**values: Any) -> None:
     """Evaluate an agent: success overall and by kind with 95 % intervals, recorded and resumable.
 
@@ -110,8 +98,8 @@ def evaluate(**values: Any) -> None:
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm MODEL --max-usd 2
     """
-    given = Given(evaluate, values)
-    variations, recording = given.group(Variations), given.group(Recording)
+    given = options.Given(evaluate, values)
+    variations, recording = given.group(Variations), given.group(options.Recording)
     if variations.retry_errors and recording.resume is None:
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
     check_output(variations.output)
@@ -128,7 +116,9 @@ def evaluate(**values: Any) -> None:
     output.say_all(refined, error=recording.as_json)
 
 
-def _prepared(given: Given, variations: Variations, recording: Recording) -> list[Evaluation]:
+def _prepared(
+    given: options.Given, variations: Variations, recording: options.Recording
+) -> list[Evaluation]:
     """Return the evaluations to run: a recorded one, the rows of presets, or new ones."""
     from ldm.run import evaluate as evaluations
 
@@ -137,41 +127,39 @@ def _prepared(given: Given, variations: Variations, recording: Recording) -> lis
         given.refuse_with_resume(Evaluate)
         _refuse_variations(variations)
         return [evaluations.resume(recording.resume, given.model_changes(), runtime)]
-    options = given.of(Evaluate)
-    agent = Section.read(options.pop("agent", ""))
-    agents = tuple(dict.fromkeys(listed_names(agent.name)))
-    options |= {"agent": agent.options} if agent.given else {}
+    nested = given.of(Evaluate)
+    agent = Section.read(nested.pop("agent", ""))
+    agents = tuple(dict.fromkeys(options.listed_names(agent.name)))
+    nested |= {"agent": agent.options} if agent.given else {}
     if variations.generations is not None:
-        options["generation"] = variations.numbers()[0]
+        nested["generation"] = variations.numbers()[0]
     grid = variations.grid(agents)
     if variations.preset is not None:
         from ldm.run.reproducing import prepare_presets
 
-        return prepare_presets(variations.preset, options, grid, runtime)
-    return evaluations.prepare_each(options, grid, runtime)
+        return prepare_presets(variations.preset, nested, grid, runtime)
+    return evaluations.prepare_each(nested, grid, runtime)
 
 
 def _refuse_variations(variations: Variations) -> None:
     """Raise LdmError for options that cannot be added to a recorded run."""
-    for name in ("preset", "generations", "control", "sweep"):
-        if getattr(variations, name) is not None:
+    for name in ("preset", "generations", "control", "sweep", "repeats"):
+        if getattr(variations, name) not in (None, 1):
             raise LdmError(
                 f"--{name.removesuffix('s')} cannot be added to a recorded run.",
                 "Omit it, or start a new run.",
             )
-    if variations.repeats > 1:
-        raise LdmError("--repeat cannot be added to a recorded run.", "Omit it.")
 
 
 def compare(
-    names: RunNames,
-    runs: RunsAt = DEFAULT_RUNS,
-    trust: Trust = False,
+    names: options.RunNames,
+    runs: options.RunsAt = DEFAULT_RUNS,
+    trust: options.Trust = False,
     output_file: Annotated[
         Path | None,
         typer.Option("--output", help="Also write a row per episode to this .csv or .parquet."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare finished runs side by side, with the paired difference of the first to the others.
 

@@ -471,7 +471,10 @@ def publish(
         contents = inspect(memory, name)
         with output.stages(quiet=as_json) as on_progress:
             present = of_memory(memory, name)
-            chroma.publish(contents, to or chroma.beside(memory), present, on_progress)
+            if to:
+                chroma.publish(contents, to, on_progress, generations=present)
+            else:
+                chroma.publish_beside(memory, contents, present, on_progress)
         published[name] = contents.generation.recallable
     if as_json:
         output.print_json(published)

@@ -385,9 +385,6 @@ def listed_ids(named: str) -> tuple[str, ...]:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print only results and errors, no progress.")
-]
 EmbedderName = Annotated[
     str | None,
     typer.Option("--embedder", help="The memory's embedder, if it is your own: module:Class."),

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ldm.text import printable, printable_json, redacted, redacted_json
 
@@ -32,10 +32,8 @@ BETWEEN_EDGES, BETWEEN_COLUMNS = 2, 3
 BETWEEN = 10.0
 
 
-class Report(Protocol):
-    """Show the progress of a stage, with a short note."""
-
-    def __call__(self, stage: str, done: int, total: int, note: str = "") -> None: ...
+#: Shows the progress of a stage: its name, how much of how much is done, and perhaps a short note.
+Report = Callable[..., None]
 
 
 def safe(text: str) -> str:
@@ -124,25 +122,6 @@ def _least(rows: Sequence[Sequence[str]], i: int, divisible: Sequence[bool]) -> 
     return min(LEAST if divisible[i] else FILE_WIDTH, max(len(row[i]) for row in rows))
 
 
-class _Lines:
-    """Report progress if no bar can be shown: one line every BETWEEN seconds.
-
-    A separate thread prints it, so that a single slow step is reported as well.
-    """
-
-    def __init__(self) -> None:
-        self._state = ""
-        self._started = time.monotonic()
-        self.heart = Heartbeat(self._line, say, BETWEEN)
-
-    def __call__(self, stage: str, done: int, total: int, note: str = "") -> None:
-        self._state = f"{stage}: {done} of {total}" if total else stage
-        self.heart.beat(time.monotonic())
-
-    def _line(self, now: float) -> str:
-        return f"{self._state or 'working'} ({now - self._started:.0f} s)"
-
-
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Advance]:
     """Show on standard error how many of `total` are done, by a bar or occasional lines."""
@@ -221,9 +200,16 @@ def stages(*, quiet: bool = False) -> Iterator[Report]:
         yield lambda *_: None
         return
     if not on_terminal():
-        lines = _Lines()
-        with lines.heart.beating():
-            yield lines
+        state, started = "working", time.monotonic()
+        heart = Heartbeat(lambda now: f"{state} ({now - started:.0f} s)", say, BETWEEN)
+
+        def told(stage: str, done: int, total: int, note: str = "") -> None:
+            nonlocal state
+            state = f"{stage}: {done} of {total}" if total else stage
+            heart.beat(time.monotonic())
+
+        with heart.beating():
+            yield told
         return
     from rich import progress as bar
 

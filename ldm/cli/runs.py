@@ -1,17 +1,17 @@
-"""`ldm runs`: list recorded runs, show their episodes and trees, and delete them."""
+"""`ldm runs`: list recorded runs, and show their episodes and trees."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from ldm.cli import output
 from ldm.cli.app import PluggedGroup
-from ldm.cli.completing import agents, commands, environments, runs_below
-from ldm.cli.options import AsJson, RunNames, RunsAt, Yes, confirm
+from ldm.cli.completing import runs_below
+from ldm.cli.options import AsJson, RunsAt
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
@@ -25,7 +25,7 @@ runs_app = typer.Typer(
     cls=PluggedGroup,
     no_args_is_help=True,
     add_completion=False,
-    help="List recorded runs, show and delete them.",
+    help="List recorded runs and show them.",
 )
 
 #: Rows of a table, unless all are asked for.
@@ -37,23 +37,7 @@ Named = TypeVar("Named")
 
 
 @runs_app.command("list")
-def list_runs(
-    command: Annotated[
-        str, typer.Option(help="Only runs of this command.", autocompletion=commands)
-    ] = "",
-    env: Annotated[
-        str, typer.Option(help="Only runs in this environment.", autocompletion=environments)
-    ] = "",
-    agent: Annotated[
-        str, typer.Option(help="Only evaluations of this agent.", autocompletion=agents)
-    ] = "",
-    state: Annotated[
-        Literal["finished", "stopped", "running"] | None,
-        typer.Option(help="Only runs in this state."),
-    ] = None,
-    runs: RunsAt = DEFAULT_RUNS,
-    as_json: AsJson = False,
-) -> None:
+def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
     """List the recorded runs, oldest first, with their state and score.
 
     Score is the success rate of a finished evaluation. A stopped run can be resumed with the
@@ -62,22 +46,20 @@ def list_runs(
     \b
     Examples:
       ldm runs list
-      ldm runs list --env alfworld --agent react
-      ldm runs list --state stopped --json
+      ldm runs list --json
     """
-    from ldm.run.listing import entries
+    from ldm.run.listing import entry_of
+    from ldm.runs import list_runs as recorded
 
     def unreadable(error: LdmError) -> None:
         output.say(f"Skipping: {error.message}")
 
-    criteria = {"command": command, "env": env, "agent": agent, "state": state or ""}
-    listed = entries(runs, criteria, unreadable)
+    listed = [entry_of(run) for run in recorded(runs, unreadable)]
     if as_json:
         output.print_json({"runs": [asdict(one) for one in listed]})
         return
     if not listed:
-        fitting = " that fit" if any(criteria.values()) else ""
-        output.say(f"There are no runs{fitting} in {runs}.")
+        output.say(f"There are no runs in {runs}.")
         return
     rows = [
         (
@@ -97,36 +79,6 @@ def list_runs(
     filled = [i for i in range(len(names)) if any(row[i] != "" for row in rows)]
     columns, table = [names[i] for i in filled], [[row[i] for i in filled] for row in rows]
     output.print_table(f"Runs in {runs}", columns, table, whole=("run",))
-
-
-@runs_app.command("delete")
-def delete(names: RunNames, runs: RunsAt = DEFAULT_RUNS, yes: Yes = False) -> None:
-    """Delete recorded runs, with their results, trajectories and model calls.
-
-    What depends on a run is listed first. A run that a process is using is not deleted.
-
-    \b
-    Examples:
-      ldm runs delete RUN
-      ldm runs delete RUN OTHER --yes
-    """
-    from ldm.run.listing import delete as remove
-    from ldm.run.listing import dependents
-    from ldm.runs import open_run
-
-    opened = {run.directory.resolve(): run for run in (open_run(name, runs) for name in names)}
-    for run in opened.values():
-        if run.is_locked:
-            raise LdmError(
-                f"{run.directory} is in use by another process.",
-                "Wait until it has finished, or stop it. Nothing was deleted.",
-            )
-    for run in opened.values():
-        output.say_all((f"{run.directory}: {line}" for line in dependents(run)), error=True)
-    confirm(f"Delete {counted(len(opened), 'run')} for good?", yes=yes)
-    for run in opened.values():
-        remove(run)
-        output.show(f"Deleted {run.directory}.")
 
 
 @runs_app.command("show")

@@ -67,9 +67,9 @@ def _check(file: Path, record: RecordName | None) -> dict[str, Any]:
     try:
         checked = records.check(file, record or "")
         report |= {"type": checked.type, "records": checked.sound}
-        for problem in checked.problems:
-            place = {"line": problem.line, "field": problem.field, "message": problem.message}
-            listed.append({**place, "text": str(problem)})
+        for one in checked.problems:
+            place = {"line": one.line, "field": one.field, "message": one.message}
+            listed.append({**place, "text": str(one)})
     except LdmError as error:
         listed.append({"line": None, "field": "", "message": error.message, "text": str(error)})
     return report

@@ -2,7 +2,8 @@
 
 A WordPiece vocabulary holds the frequent words of its language whole, and divides others into
 pieces. Of English prose, tool results, code and logs it holds most words of letters; of other
-Latin languages few, and of other scripts none.
+Latin languages few, and of other scripts none. Names such as saltshaker are in none, so a text with
+the small words of English counts as English.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ PROSE = re.compile(
 #: Words below four letters are in the vocabulary by chance.
 WORD = re.compile(r"[a-zA-Z][a-z]{3,}")
 LETTERS = re.compile(r"[^\W\d_]+")
+#: Words of English prose that hardly another language has, and their least share in English.
+ENGLISH = re.compile(r"\b(?:the|and|you|your|with|that|this|from|have|are|of)\b", re.IGNORECASE)
+LEAST = 0.02
 MESSAGE = (
     "The default embedder reads English, and its vocabulary lacks {:.0%} of these words: such texts"
     " are compared by their characters, hardly by their meaning. For other languages name a"
@@ -43,6 +47,7 @@ class Reader:
         """Take a function that tells whether a vocabulary holds a word or character, whole."""
         self._knows = knows
         self._seen = Counter[tuple[str, bool]]()
+        self._english = self._words = 0
 
     def see(self, texts: Iterable[str]) -> None:
         """Warn with EmbedderWarning if the vocabulary lacks most words of the latest texts."""
@@ -53,8 +58,10 @@ class Reader:
                 continue
             weights = {one: sizes[one] * count for one, count in self._seen.items()}
             unread = sum(weights[one] for one in weights if not one[1]) / sum(weights.values())
+            english = self._english / max(1, self._words)
             self._seen.clear()
-            if unread >= UNREAD:
+            self._english = self._words = 0
+            if unread >= UNREAD and english < LEAST:
                 Reader.warned = True
                 warnings.warn(MESSAGE.format(unread), EmbedderWarning, stacklevel=2)
                 return
@@ -69,7 +76,10 @@ class Reader:
             if not word.isascii():
                 yield word, False
         for run in PROSE.findall(folded):
-            for word in LETTERS.findall(run):
+            words = LETTERS.findall(run)
+            self._words += len(words)
+            self._english += len(ENGLISH.findall(run))
+            for word in words:
                 if WORD.fullmatch(word):
                     yield word.lower(), self._knows(word.lower())
 

@@ -33,14 +33,8 @@ _META, _TEXT = "meta.json", "text.jsonl"
 _SUMMED = 64 * 2**20
 #: Exceptions that a damaged cache may raise.
 DAMAGE = (
-    OSError,
-    EOFError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-    LdmError,
+    *(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError),
+    *(RecursionError, LdmError),
 )
 
 #: Write the text to a binary file; return the arrays by name, and metadata as JSON values.

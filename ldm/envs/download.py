@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import urlsplit
 
+from ldm.envs.facts import facts
 from ldm.errors import LdmError
 from ldm.text import MAX_RATIO, MAX_UNPACKED, check_file
 
@@ -51,6 +52,12 @@ class RemoteFile:
     @property
     def filename(self) -> str:
         return self.name or self.url.rpartition("/")[2]
+
+
+def published(module: str) -> dict[str, tuple[RemoteFile, ...]]:
+    """Return size → the files that environment.toml, beside the file of a module, names for it."""
+    sizes = facts(module, "environment.toml")["files"]
+    return {size: tuple(RemoteFile(**file) for file in files) for size, files in sizes.items()}
 
 
 def fetch_all(

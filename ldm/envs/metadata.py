@@ -12,8 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+
 from ldm import registry
 from ldm.envs import ENVS, GROUP, EnvironmentBase, load_env
+from ldm.envs.facts import facts
 from ldm.episode import NO_CARD
 from ldm.errors import LdmError
 from ldm.text import counted
@@ -149,6 +152,13 @@ class Metadata:
     shipped: ShippedSplits | None = None
     batch_size: int = BATCH_SIZE
     extra: Extra | None = None
+
+
+def declared(module: str) -> tuple[Card, Metadata]:
+    """Return the card and the metadata in environment.toml, beside the file of a module."""
+    parts = facts(module, "environment.toml")
+    card = TypeAdapter(Card).validate_python(parts["card"])
+    return card, TypeAdapter(Metadata).validate_python(parts["metadata"])
 
 
 def metadata_of(env: type[EnvironmentBase]) -> Metadata:

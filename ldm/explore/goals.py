@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -31,11 +31,12 @@ def evaluated_leak_keys(
             ids.update(manifest.protocol.get("tasks", ()))
     leak_keys: set[str] = set()
     for (split, section), ids in splits.items():
-        try:
-            with closing(open_env(section)) as evaluated_env:
-                by_id = _leak_keys(evaluated_env, split)
-        except LdmError:
-            by_id = _leak_keys_if_any(env, split)
+        by_id: dict[str, str] = {}
+        with suppress(LdmError), closing(open_env(section)) as evaluated_env:
+            by_id = _leak_keys(evaluated_env, split)
+        if not by_id:
+            with suppress(LdmError):  # the data are missing now
+                by_id = _leak_keys(env, split)
         leak_keys.update(by_id.get(task_id, task_id) for task_id in ids)
     return frozenset(leak_keys)
 
@@ -43,13 +44,6 @@ def evaluated_leak_keys(
 def _leak_keys(env: Environment, split: str) -> dict[str, str]:
     """Return task id → `leak_key` of a split."""
     return {task.id: task.leak_key for task in env.tasks(split)}
-
-
-def _leak_keys_if_any(env: Environment, split: str) -> dict[str, str]:
-    try:
-        return _leak_keys(env, split)
-    except LdmError:  # the data are missing now
-        return {}
 
 
 def new_goals(

@@ -13,6 +13,7 @@ from ldm.envs.alfworld import texts
 from ldm.envs.alfworld.games import ENV, kind_of
 from ldm.envs.fields import FieldError
 from ldm.envs.formats import LINES
+from ldm.interchange.documents import located
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory
 
@@ -33,10 +34,7 @@ def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Probl
     The opening is the one that `ALFWorld.reset` returns for the same game. The last action earns
     the reward 1; an answer that was not recorded is "".
     """
-    try:
-        return _trajectory(line)
-    except FieldError as error:
-        return Problem(file, number, error.field, str(error))
+    return located(lambda: _trajectory(line), file, number)
 
 
 def _trajectory(line: Mapping[str, Any]) -> Trajectory:

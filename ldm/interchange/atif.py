@@ -12,14 +12,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from ldm import records
 from ldm.envs.fields import FieldError
 from ldm.envs.formats import LINES, NOTHING, Assumed
 from ldm.errors import LdmError
 from ldm.interchange import foreign
-from ldm.interchange.documents import SUFFIX, Content, text_of
+from ldm.interchange.documents import SUFFIX, Content, located, text_of
 from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.interchange.remainder import (
     KEY,
@@ -39,17 +41,7 @@ SIGN = '"schema_version": "ATIF-…"'
 HEAD = re.compile(rb'"schema_version"\s*:\s*"ATIF-')
 #: The first version with all written fields.
 WRITTEN_VERSION = "ATIF-v1.7"
-Version = Literal[
-    "ATIF-v1.0",
-    "ATIF-v1.1",
-    "ATIF-v1.2",
-    "ATIF-v1.3",
-    "ATIF-v1.4",
-    "ATIF-v1.5",
-    "ATIF-v1.6",
-    "ATIF-v1.7",
-    "ATIF-v1.8",
-]
+Version = Annotated[str, Field(pattern=r"^ATIF-v1\.[0-8]$")]
 #: The agent is known by its origin only ("expert", …).
 _AGENT_VERSION = "unknown"
 _NOTES = {"schema_version": "a newer ldm may read other versions"}
@@ -142,12 +134,9 @@ def parse(
     document = parsed(text, Document, file, number, _NOTES)
     if isinstance(document, Problem):
         return document
-    try:
-        if document.extra and document.extra.ldm:
-            return _ours(document.steps, document.extra.ldm)
-        return _foreign(document, assumed)
-    except FieldError as error:
-        return Problem(file, number, error.field, str(error))
+    if document.extra and (rest := document.extra.ldm):
+        return located(lambda: _ours(document.steps, rest), file, number)
+    return located(lambda: _foreign(document, assumed), file, number)
 
 
 def document_of(trajectory: Trajectory) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ldm import records
 from ldm.envs.fields import FieldError
 from ldm.envs.formats import LINES, NOTHING, Assumed
 from ldm.interchange import foreign
-from ldm.interchange.documents import SUFFIX, Content, each, is_bare, text_of
+from ldm.interchange.documents import SUFFIX, Content, each, is_bare, located, text_of
 from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.interchange.remainder import (
     KEY,
@@ -110,12 +110,12 @@ def parse(
     line = parsed(text, Line, file, number, {})
     if isinstance(line, Problem):
         return line
-    try:
-        if line.ldm:
-            return _ours(line.messages, line.ldm)
-        return foreign.trajectory(_turns(line.messages), foreign.stated(assumed, line), "messages")
-    except FieldError as error:
-        return Problem(file, number, error.field, str(error))
+    if rest := line.ldm:
+        return located(lambda: _ours(line.messages, rest), file, number)
+    stated = foreign.stated(assumed, line)
+    return located(
+        lambda: foreign.trajectory(_turns(line.messages), stated, "messages"), file, number
+    )
 
 
 def write(path: Path, trajectories: Sequence[Trajectory]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ldm.envs.fields import FieldError
 from ldm.records import Problem
 from ldm.text import parse_json, read_bytes, read_lines
 
@@ -15,6 +16,14 @@ SUFFIX = ".json"
 
 A = TypeVar("A")
 R = TypeVar("R")
+
+
+def located(read: Callable[[], R], file: str, number: int) -> R | Problem:
+    """Return the result of `read`, or the problem with the field that it raises."""
+    try:
+        return read()
+    except FieldError as error:
+        return Problem(file, number, error.field, str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,26 +117,24 @@ def _spans(value: Any) -> Iterator[Mapping[str, Any]]:
     if "resourceSpans" not in value:
         context = value.get("context")
         trace = context.get("trace_id", "") if isinstance(context, dict) else ""
-        yield {
-            "trace": trace,
-            "attributes": _mapping(value.get("attributes"), "attributes"),
-            "events": [
-                (event.get("name"), _mapping(event.get("attributes"), "events.attributes"))
-                for event in _list(value.get("events"), "events")
-            ],
-        }
+        yield _span(value, trace, lambda one: _mapping(one, "attributes"))
         return
     for resource in _list(value["resourceSpans"], "resourceSpans"):
         for scope in _list(resource.get("scopeSpans"), "resourceSpans.scopeSpans"):
             for span in _list(scope.get("spans"), "resourceSpans.scopeSpans.spans"):
-                yield {
-                    "trace": span.get("traceId", ""),
-                    "attributes": _attributes(span.get("attributes")),
-                    "events": [
-                        (event.get("name"), _attributes(event.get("attributes")))
-                        for event in _list(span.get("events"), "events")
-                    ],
-                }
+                yield _span(span, span.get("traceId", ""), _attributes)
+
+
+def _span(
+    span: Mapping[str, Any], trace: Any, read: Callable[[Any], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Return a span with its events. read: returns attributes as plain values."""
+    events = _list(span.get("events"), "events")
+    return {
+        "trace": trace,
+        "attributes": read(span.get("attributes")),
+        "events": [(event.get("name"), read(event.get("attributes"))) for event in events],
+    }
 
 
 def _add(conversations: dict[str, _Conversation], span: Mapping[str, Any], number: int) -> None:

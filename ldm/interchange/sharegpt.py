@@ -16,7 +16,7 @@ from typing import Any
 from ldm.envs.fields import FieldError
 from ldm.envs.formats import NOTHING, Assumed
 from ldm.interchange import foreign
-from ldm.interchange.documents import SUFFIX, each
+from ldm.interchange.documents import SUFFIX, each, located
 from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.interchange.remainder import parsed
 from ldm.records import Problem
@@ -31,14 +31,6 @@ HEARD = frozenset({"human", "user", "observation", "tool", "function_response", 
 ACTS = frozenset({"gpt", "assistant", "chatgpt", "bing", "bard", "model"})
 CALLS = frozenset({"function_call", "tool_call"})
 INSTRUCTS = frozenset({"system", "developer"})
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message. `from` is a keyword of Python, so it is renamed."""
-
-    speaker: str
-    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +58,8 @@ def parse(
     line = parsed(text, Line, file, number, {})
     if isinstance(line, Problem):
         return line
-    try:
-        turns = list(_turns(line.conversations))
-        return foreign.trajectory(turns, foreign.stated(assumed, line), "conversations")
-    except FieldError as error:
-        return Problem(file, number, error.field, str(error))
+    stated, turns = foreign.stated(assumed, line), _turns(line.conversations)
+    return located(lambda: foreign.trajectory(turns, stated, "conversations"), file, number)
 
 
 def _turns(messages: Sequence[Mapping[str, Any]]) -> Iterator[Heard | Acted]:

@@ -14,6 +14,7 @@ from ldm.envs.fields import FieldError, reward_in, text_in
 from ldm.envs.formats import LINES
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.render import INVALID
+from ldm.interchange.documents import located
 from ldm.interchange.webshop_sessions import ENV, SPLIT
 from ldm.records import Problem
 from ldm.types import Step, Task, Trajectory, stable_hash
@@ -41,10 +42,7 @@ def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Probl
     reveals the reward. The requested product is not recorded; `source` is the last one opened,
     which for a full reward is the requested one or an equivalent.
     """
-    try:
-        return _trajectory(line)
-    except FieldError as error:
-        return Problem(file, number, error.field, str(error))
+    return located(lambda: _trajectory(line), file, number)
 
 
 def _trajectory(line: Mapping[str, Any]) -> Trajectory:

@@ -52,15 +52,12 @@ class Capabilities:
 
     def weaker(self, other: Capabilities) -> Capabilities:
         """Return the common capabilities, for simultaneous calls with different findings."""
+        flags = ("constraints", "temperature", "top_p", "stop", "seed")
         return Capabilities(
             structured=max(self.structured, other.structured, key=MODES.index),
-            constraints=self.constraints and other.constraints,
-            temperature=self.temperature and other.temperature,
-            top_p=self.top_p and other.top_p,
-            stop=self.stop and other.stop,
-            seed=self.seed and other.seed,
             max_tokens=max(self.max_tokens, other.max_tokens, key=BOUNDS.index),
             context=min(filter(None, (self.context, other.context)), default=None),
+            **{name: getattr(self, name) and getattr(other, name) for name in flags},
         )
 
     def without(self, complaint: str) -> Capabilities | None:
@@ -91,12 +88,8 @@ class Capabilities:
 #: Fields of model lists with the context length: as the server was started (vLLM, llama.cpp, LM
 #: Studio), or as the provider offers it.
 CONTEXT_FIELDS = (
-    "max_model_len",
-    "n_ctx",
-    "loaded_context_length",
-    "context_length",
-    "context_window",
-    "max_context_length",
+    *("max_model_len", "n_ctx", "loaded_context_length"),
+    *("context_length", "context_window", "max_context_length"),
 )
 #: The context length of the training (llama.cpp); the server's may be shorter.
 TRAINED_CONTEXT = "n_ctx_train"

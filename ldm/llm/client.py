@@ -16,15 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Unpack
 
-from ldm.errors import (
-    BudgetSpent,
-    ContextTooLong,
-    LdmError,
-    ModelError,
-    ModelUnavailable,
-    ReplayMiss,
-    RunStopped,
-)
+from ldm import errors
 from ldm.llm import GREEDY, CallOptions, Completion, Message
 from ldm.llm.calls import Call, Request, ServerReply
 from ldm.llm.capabilities import MODES, Capabilities, CapabilityStore, Probe, probe_request
@@ -98,7 +90,7 @@ class Client:
         self._pending: dict[str, Future[Call]] = {}
         self._lock = threading.Lock()
         self._probing = threading.Lock()
-        self._stopped: RunStopped | None = None
+        self._stopped: errors.RunStopped | None = None
         self._stopping = threading.Event()
         self._responses = 0
         self._failures = 0
@@ -126,12 +118,12 @@ class Client:
 
         grace: seconds to wait for responses in flight, which are billed anyway, to record them.
         """
-        self.stop(RunStopped("The client is closed."))
+        self.stop(errors.RunStopped("The client is closed."))
         self._setup.meter.wait_until_settled(grace)
         if self._setup.service is not None:
             self._setup.service.close()
 
-    def stop(self, reason: RunStopped) -> None:
+    def stop(self, reason: errors.RunStopped) -> None:
         """Stop sending new calls; calls in flight may still finish and be recorded."""
         with self._lock:
             if self._stopped is None:
@@ -157,7 +149,7 @@ class Client:
         elif call is None:
             call = self._make(role, request, outcome)
         if call.error:
-            raise ContextTooLong(
+            raise errors.ContextTooLong(
                 f"The messages are too long for {request.model}: {call.text}.", "Shorten them."
             )
         return call
@@ -191,7 +183,7 @@ class Client:
         """Make the call; threads that wait for `outcome` get the same result or error."""
         try:
             if self._setup.service is None:
-                raise ReplayMiss(
+                raise errors.ReplayMiss(
                     f"The recording does not hold a call of {request.model} that is needed "
                     f"(role {role}, key {request.key}).",
                     "Replay with the settings of the recorded run, or use a server.",
@@ -243,7 +235,7 @@ class Client:
         bound = self._bound(request, capabilities)
         try:
             reservation = meter.reserve(request, bound)
-        except RunStopped as error:
+        except errors.RunStopped as error:
             self.stop(error)
             raise
         if reservation is None:
@@ -300,7 +292,7 @@ class Client:
         if not self._setup.meter.limits.need_bounds:
             return request.max_tokens
         if not capabilities.max_tokens:
-            unbounded = BudgetSpent(
+            unbounded = errors.BudgetSpent(
                 f"The server takes no bound on the length of {request.model}'s replies, so "
                 "--max-usd and --max-tokens cannot be enforced.",
                 "Use --max-calls.",
@@ -309,7 +301,7 @@ class Client:
             raise unbounded
         return self._setup.answer_tokens if request.max_tokens is None else request.max_tokens
 
-    def _failure(self, fault: Fault, attempts: int, *, silent: bool) -> LdmError:
+    def _failure(self, fault: Fault, attempts: int, *, silent: bool) -> errors.LdmError:
         """Return the error of a call that failed for good.
 
         silent: the server answered no call at all while this one was tried.
@@ -320,15 +312,15 @@ class Client:
         times = f"after {attempts} attempts" if attempts > 1 else "at once"
         message = f"The model service failed {times}: {fault.what}."
         if fault.kind == "stop" or is_hopeless or (silent and fault.down):
-            unavailable = ModelUnavailable(
+            unavailable = errors.ModelUnavailable(
                 message, "Check the service, the model's name and the key; then resume."
             )
             self.stop(unavailable)
             return unavailable
-        return ModelError(message, "Other calls may succeed; this one was given up.")
+        return errors.ModelError(message, "Other calls may succeed; this one was given up.")
 
-    def _stop_reason(self) -> RunStopped:
-        return self._stopped or RunStopped("The client is closed.")
+    def _stop_reason(self) -> errors.RunStopped:
+        return self._stopped or errors.RunStopped("The client is closed.")
 
     def _probe(self, model: str) -> Capabilities:
         """Ask short questions, from the strongest way of asking for JSON to the weakest."""
@@ -380,7 +372,7 @@ class Model:
         usage, keys = call.usage, [call.key]
         if value is None:
             messages_again = repair_messages(request.messages, call.text, complaint)
-            with suppress(ContextTooLong):
+            with suppress(errors.ContextTooLong):
                 call = self._client.call(self.role, replace(request, messages=messages_again))
                 usage += call.usage
                 keys.append(call.key)

@@ -122,9 +122,10 @@ class Memory:
                 raise ValueError("additions go to the newest generation: omit `generation`")
             return GrowingMemory.open(location, env, embedder=embedder, create=True)
         if is_server(location):
-            from ldm.memory.chroma_tuples import ServerMemory
+            from ldm.memory.server import ServerMemory
 
-            return ServerMemory(location, env, embedder, generation)
+            given = chosen_embedder(embedder) if embedder else None
+            return ServerMemory(location, env, given, generation)
         contents = load(location, env, generation)
         return cls(contents, chosen_embedder(embedder, contents.generation.embedder))
 

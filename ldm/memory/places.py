@@ -19,7 +19,9 @@ def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
     Raises MemoryStoreError if there is no memory.
     """
     if is_server(location):
-        return chroma.generations(location)
+        from ldm.memory import server
+
+        return server.generations_at(location)
     names = record.environments(location)
     by_env = {env: record.visible(record.folder_of(location, env)) for env in names}
     return {env: present for env, present in by_env.items() if present}
@@ -33,7 +35,9 @@ def generations(location: str, env: str) -> tuple[Generation, ...]:
     Raises MemoryStoreError if there is no memory at `location`.
     """
     if is_server(location):
-        return chroma.generations(location).get(env, ())
+        from ldm.memory import server
+
+        return server.generations_at(location).get(env, ())
     return record.generations(location, env)
 
 
@@ -43,7 +47,9 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
     Raises MemoryStoreError if there is no such memory or generation, or it is damaged.
     """
     if is_server(location):
-        return chroma.read_all(location, env, generation)
+        from ldm.memory import server
+
+        return server.read_all(location, env, generation)
     return record.load(location, env, generation)
 
 
@@ -73,7 +79,9 @@ def commit(
     """
     present = (*before, contents.generation)
     if is_server(location):
-        chroma.grow(location, contents, before)
+        from ldm.memory import server
+
+        server.extend(location, contents, before)
         return
     record.commit(location, contents, present, log)
     publish(location, contents, on_progress)
@@ -99,7 +107,9 @@ def publish(location: str, contents: Contents, on_progress: OnProgress = lambda 
 def drop(location: str, env: str) -> None:
     """Remove everything of an environment; the caller holds the lock."""
     if is_server(location):
-        chroma.drop(location, env)
+        from ldm.memory import server
+
+        server.drop(location, env)
         return
     record.drop(location, env)
     chroma.remove(location)  # it is made again with what is built

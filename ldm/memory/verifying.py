@@ -69,7 +69,7 @@ def verify(
         except MemoryStoreError as error:
             problems.append(f"log: {error.message}")
     problems += [f"left over: {path.name}" for path in record.leftovers(folder)]
-    problems += [f"Chroma: {one}" for one in chroma.differences(location, contents)]
+    problems += [f"Chroma: {one}" for one in chroma.differences(contents, chroma.beside(location))]
     return problems
 
 

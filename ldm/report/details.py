@@ -187,12 +187,8 @@ def _steps(trial: Trajectory, numbers: Mapping[str, int]) -> Json:
 
 def _step(step: Step, numbers: Mapping[str, int]) -> Json:
     data: Json = {"action": cut(step.action), "seen": cut(step.observation)}
-    if step.thought:
-        data["thought"] = cut(step.thought)
-    if step.reward:
-        data["reward"] = step.reward
-    if not step.valid:
-        data["invalid"] = True
+    more = {"thought": cut(step.thought), "reward": step.reward, "invalid": not step.valid}
+    data |= {name: value for name, value in more.items() if value}
     if recalls := [pair for pair in step.recalls if pair[0] in numbers]:
         data["recalls"] = [
             number

@@ -61,7 +61,7 @@ def inspect_log(run: ReadRun, episodes: Sequence[RecordedEpisode]) -> Json:
     task = f"{spec.env.name}/{spec.split}" if spec.split else spec.env.name
     return {
         "version": INSPECT,
-        "status": "success" if run.is_finished else "started",
+        "status": "success" if run.run.is_finished else "started",
         "eval": {
             "eval_id": run.id,
             "run_id": run.id,

@@ -98,13 +98,11 @@ def run_data(content: Content, label: str, report: Report | None) -> Json:
         "started": manifest.started,
         "version": manifest.code.get("version", ""),
         "fingerprint": manifest.fingerprint,
-        "finished": run.is_finished,
+        "finished": run.run.is_finished,
         "rewards": None if report is None else report.sees_reward,
         "settings": _settings(run),
-        "summary": None if summary is None else _figures(summary.overall),
-        "kinds": {}
-        if summary is None
-        else {kind: _figures(group) for kind, group in summary.by_kind.items()},
+        "summary": summary and summary.overall.as_data(),
+        "kinds": summary.as_data()["by_kind"] if summary else {},
         "remarks": _remarks(content, report),
         "plans": _plans(run),
     }
@@ -124,11 +122,6 @@ def columns() -> list[Json]:
         for column in COLUMNS
         if column.side or column.table
     ]
-
-
-def _figures(group: Any) -> Json:
-    data: Json = group.as_data()
-    return data
 
 
 def _settings(run: ReadRun) -> list[list[str]]:
@@ -156,7 +149,7 @@ def _settings(run: ReadRun) -> list[list[str]]:
 def _remarks(content: Content, report: Report | None) -> list[str]:
     """Return sentences on facts that tables do not show."""
     remarks = []
-    if not content.run.is_finished:
+    if not content.run.run.is_finished:
         remarks.append(
             "This run is not finished: what is shown is what it has. "
             f"{content.run.run.resume_command} goes on with it."
@@ -221,13 +214,6 @@ def _sees_reward(run: ReadRun) -> bool:
         return load_agent(run.agent, recorded=True).sees_reward
     except LdmError:
         return False
-
-
-def differences(reports: Sequence[Report]) -> list[str]:
-    """Return lines on the paired difference of each two evaluations on the same tasks."""
-    from ldm.run.results import gains
-
-    return gains(reports) if len(reports) > 1 else []
 
 
 def curves(contents: Sequence[Content], names: Sequence[str]) -> list[Json]:

@@ -45,6 +45,8 @@ def write_report(
 
 
 def _content(runs: Sequence[ReadRun]) -> str:
+    from ldm.run.results import gains
+
     chunks, numbering = Chunks(), Numbering()
     contents = [Content(run, run.episodes(), run.goals()) for run in runs]
     names = overview.labels_of(runs)
@@ -70,7 +72,7 @@ def _content(runs: Sequence[ReadRun]) -> str:
             "columns": overview.columns(),
             "runs": data,
             "curves": overview.curves(contents, names),
-            "differences": overview.differences(comparable) if len(prints) == 1 else [],
+            "differences": gains(comparable) if len(prints) == 1 and len(comparable) > 1 else [],
             "tuples": chunks.sizes.get("tuples", []),
             "labels": names,
         },

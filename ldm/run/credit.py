@@ -22,7 +22,6 @@ from ldm.types import EpisodeResult, Trajectory
 if TYPE_CHECKING:
     from ldm.memory import Generation
     from ldm.runs import Run
-    from ldm.types import Trajectory
 
 #: Figures are rounded, so that the last bits of a sum decide nothing.
 DECIMALS = 9
@@ -131,12 +130,8 @@ def counted(
 
 
 def tuple_credits(attempts: Sequence[Trajectory]) -> list[Credit]:
-    """Return the credit of each recalled tuple, the most harmful first.
-
-    Raises ValueError if a step with recalls does not record which were followed.
-    """
-    recalled, recalled_in = Counter[str](), Counter[str]()
-    followed = Counter[str]()
+    """Return the credit of each recalled tuple, the most harmful first."""
+    recalled, recalled_in, followed = Counter[str](), Counter[str](), Counter[str]()
     scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     kinds: dict[str, list[float]] = defaultdict(list)
     for attempt in attempts:
@@ -166,12 +161,8 @@ def _uses(attempt: Trajectory) -> tuple[Counter[str], Counter[str]]:
     """Return the number of steps that recalled, and that followed, each tuple."""
     recalled, followed = Counter[str](), Counter[str]()
     for step in attempt.steps:
-        if not step.recalls:
-            continue
-        if step.followed is None:
-            raise ValueError("the steps do not record which recalls were followed")
         recalled.update({tuple_id for tuple_id, _ in step.recalls})
-        followed.update({step.recalls[place][0] for place in step.followed})
+        followed.update({step.recalls[place][0] for place in step.followed or ()})
     return recalled, followed
 
 
@@ -325,7 +316,6 @@ def _attempts(run: Run) -> Iterator[Trajectory]:
     """Yield the attempts of a finished run; raise LdmError if they do not record recalls."""
     from ldm import records
     from ldm.run.runner import TRAJECTORIES, results
-    from ldm.types import Trajectory
 
     ended = results(run)
     attempts = list(counted(ended, records.read(run.directory / TRAJECTORIES, Trajectory)))

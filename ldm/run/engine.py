@@ -16,19 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from ldm import records
+from ldm import parallel, records
 from ldm.config import S, Section, dump
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.llm.models import ModelOptions, serving
-from ldm.parallel import (
-    Backend,
-    Record,
-    Worker,
-    map_in_processes,
-    map_in_threads,
-    one_thread,
-    sigterm_as_interrupt,
-)
 from ldm.records import writing
 from ldm.run.builders import Builder, build_environment, models_of, roles
 from ldm.run.runtime import Runtime
@@ -42,11 +33,11 @@ if TYPE_CHECKING:
 STOPPED = (Interrupted, WorkerDied, RunStopped)
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=parallel.Record)
 Outcome = TypeVar("Outcome")
 Result = TypeVar("Result")
 
-MakeWorker = Callable[[Any], Worker[T, R]]
+MakeWorker = Callable[[Any], parallel.Worker[T, R]]
 #: Yields the items to work on, each under the index of its record, turn by turn; it is given all
 #: records of the turns before.
 Turns = Callable[[Mapping[int, R]], Iterator[Mapping[int, T]]]
@@ -64,7 +55,12 @@ class Session:
     """
 
     def __init__(
-        self, run: Run, build: Callable[[], Any], workers: int, backend: Backend, resume: str
+        self,
+        run: Run,
+        build: Callable[[], Any],
+        workers: int,
+        backend: parallel.Backend,
+        resume: str,
     ) -> None:
         self.run = run
         self.workers = workers
@@ -73,7 +69,7 @@ class Session:
         self._build = build
         self._backend = backend
         self._resume = f"Resume with `{resume or run.resume_command}`"
-        self._counting: tuple[type[Record], int] | None = None
+        self._counting: tuple[type[parallel.Record], int] | None = None
 
     def setup(self) -> Any:
         """Call the builder in this process and return its value."""
@@ -111,7 +107,7 @@ class Session:
             self._counting = record_type, len({*done, *turn})
             if isinstance(self._backend, str) and min(self.workers, len(items)) == 1:
                 work, part = worker(self.setup()), _Part(self.run.parts)
-                with closing(work), sigterm_as_interrupt(), one_thread():
+                with closing(work), parallel.sigterm_as_interrupt(), parallel.one_thread():
                     for item in items:
                         record = work(item)
                         part.append(record)
@@ -129,7 +125,11 @@ class Session:
         record_type: type[R],
         on_result: Callable[[R], None] = _ignore,
     ) -> list[R]:
-        """Return the records of `items`, kept in the run's file `name`; see `parallel.Stage`."""
+        """Return the records of all `items` in order, from the run's file `name` if it exists.
+
+        worker: makes a worker from the value that the builder returns. The index of a record is its
+        item's place. on_result: takes every record as it arrives, recorded ones first.
+        """
         path = self.run.directory / name
         if path.is_file():
             result = records.read(path, record_type)
@@ -158,13 +158,13 @@ class Session:
             self._backend.map(build, items, workers=self.workers, on_result=keep_and_take)
             return
         workers = min(self.workers, len(items))
-        with sigterm_as_interrupt():
+        with parallel.sigterm_as_interrupt():
             if self._backend == "threads":
                 build = partial(_Recording, self.setup, worker, parts)
-                map_in_threads(build, items, workers=workers, on_result=take)
+                parallel.map_in_threads(build, items, workers=workers, on_result=take)
             else:
                 build = partial(_Recording, self._build, worker, parts)
-                map_in_processes(build, items, workers=workers, on_result=take)
+                parallel.map_in_processes(build, items, workers=workers, on_result=take)
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
@@ -207,7 +207,7 @@ def working(
     build: Callable[[], Any],
     *,
     workers: int = 1,
-    backend: Backend = "processes",
+    backend: parallel.Backend = "processes",
     resume: str = "",
 ) -> Iterator[Session]:
     """Lock a run and yield a session for it. Errors name `resume`, the command that resumes it.
@@ -253,7 +253,7 @@ class _Part:
         self._parts = parts
         self._path = self._new_path()
 
-    def append(self, record: Record) -> None:
+    def append(self, record: parallel.Record) -> None:
         path, self._path = self._path, self._new_path()
         with writing(path), path.open("a", encoding="utf-8", newline="\n") as file:
             records.append(file, record)
@@ -404,7 +404,7 @@ class Experiment(Generic[S, Outcome, Result]):
         build: Any = self.builder(member.spec, runtime.cache, runtime.embeddings)
         calls = bool(self.roles(member))
         workers = runtime.workers_for(member.models.in_flight if calls else None)
-        backend: Backend = "threads" if calls else runtime.backend_for_workers()
+        backend: parallel.Backend = "threads" if calls else runtime.backend_for_workers()
         with discarding(self.members), ExitStack() as stack:
             if calls:
                 check_backend(runtime)

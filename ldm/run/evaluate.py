@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,33 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ldm.config import Evaluate, Section, full_location, load
 from ldm.errors import LdmError
 from ldm.llm.models import listed
-from ldm.run import engine
-from ldm.run.builders import (
-    PlayerBuilder,
-    agent_needs,
-    agent_of,
-    agent_options,
-    build_environment,
-    embedder_for,
-    models_of,
-    no_model,
-    remembered_class,
-    roles,
-)
+from ldm.run import builders, engine, runner
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
 from ldm.run.grid import Grid, label, labelled, labels, repeated, say_limits, subject
-from ldm.run.runner import (
-    ATTEMPTS,
-    EPISODES,
-    Played,
-    Player,
-    finished,
-    merge,
-    reopen,
-    results,
-    write_summary,
-)
+from ldm.run.runner import reopen, results
 from ldm.run.runtime import Playing, Runtime
 from ldm.run.selection import evaluation_split, with_data
 from ldm.runs import differences
@@ -135,13 +113,13 @@ def report_of(
     from ldm.run.statistics import summarize
 
     run, spec = runs[0]
-    reporting = agent_of(spec).reporting
+    reporting = builders.agent_of(spec).reporting
     results = [result for outcome in outcomes for result in outcome]
     return Report(
         env=spec.env.name,
         split=spec.split,
         label=label(spec),
-        sees_reward=agent_of(spec).sees_reward,
+        sees_reward=builders.agent_of(spec).sees_reward,
         directory=run.directory,
         summary=summarize(results, seed=spec.seed, reporting=reporting),
         results=tuple(results),
@@ -156,10 +134,10 @@ def report_of(
 class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]"]):
     """Evaluate on the same tasks; repeats of the same become one report."""
 
-    builder = PlayerBuilder
-    worker = Player
-    record = Played
-    file = EPISODES
+    builder = builders.PlayerBuilder
+    worker = runner.Player
+    record = runner.Played
+    file = runner.EPISODES
 
     @property
     def presets(self) -> tuple[PresetRecord, ...]:
@@ -179,12 +157,12 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
         return repeated([member.spec for member in self.members])
 
     def turns(
-        self, items: Sequence[Task], done: Mapping[int, Played]
+        self, items: Sequence[Task], done: Mapping[int, runner.Played]
     ) -> Iterator[Mapping[int, tuple[int, Task, int]]]:
         """Yield all tasks, then those whose episodes ended in an error."""
         yield {index: (index, task, 1) for index, task in enumerate(items)}
         yield {
-            index: (index, items[index], ATTEMPTS)
+            index: (index, items[index], runner.ATTEMPTS)
             for index, played in sorted(done.items())
             if played.to_repeat
         }
@@ -192,33 +170,33 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
     @contextmanager
     def showing(
         self, member: Member[Evaluate], session: Session, total: int
-    ) -> Iterator[Callable[[Played], None]]:
+    ) -> Iterator[Callable[[runner.Played], None]]:
         spec, run = member.spec, member.run
         repeat = f", repeat {spec.repeat}" if len(self._groups) < len(self.members) else ""
         name = f"{short(label(spec))} on {short(spec.env.name)}{repeat}"
-        before = total if finished(run) else len(run.recorded(Played))
+        before = total if run.is_finished else len(run.recorded(runner.Played))
         playing = Playing(name, total, session.workers, before, session.paid)
         with self.runtime.play(playing) as on_episode:
             yield lambda played: on_episode(played.result)
 
-    def finished(self, run: Run) -> list[Played] | None:
-        if not finished(run):
+    def finished(self, run: Run) -> list[runner.Played] | None:
+        if not run.is_finished:
             return None
-        return [Played(index, result, ()) for index, result in enumerate(results(run))]
+        return [runner.Played(index, result, ()) for index, result in enumerate(results(run))]
 
     def keep(
-        self, member: Member[Evaluate], items: Sequence[Task], known: Sequence[Played]
+        self, member: Member[Evaluate], items: Sequence[Task], known: Sequence[runner.Played]
     ) -> None:
-        merge(member.run, known)
+        runner.merge(member.run, known)
 
     def reopen(self, run: Run) -> None:
         reopen(run)
 
     def finish(
-        self, member: Member[Evaluate], session: Session, known: Sequence[Played]
+        self, member: Member[Evaluate], session: Session, known: Sequence[runner.Played]
     ) -> list[EpisodeResult]:
         outcome = [played.result for played in known]
-        write_summary(member.run, outcome)
+        runner.write_summary(member.run, outcome)
         return outcome
 
     def result(self, outcomes: Sequence[Sequence[EpisodeResult]]) -> tuple[Report, ...]:
@@ -291,7 +269,7 @@ def _playable(memory: str, runtime: Runtime) -> list[str]:
             "Build one with `ldm build-memory`, or name an environment with --env.",
         )
     for name in names:
-        loaded_by = remembered_class(memory, name)
+        loaded_by = builders.remembered_class(memory, name)
         try:
             load_env(loaded_by, recorded=not runtime.trust)
         except LdmError as error:
@@ -331,16 +309,10 @@ def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluation:
     specs = [settled(spec) for spec in specs]
     for spec in {(spec.agent.name, spec.models): spec for spec in specs}.values():
         check_models(spec, runtime)
-    checked = alike(_distinct(check(spec, runtime) for spec in specs), runtime)
+    # A named generation may be the newest, which is evaluated once.
+    distinct = {one.spec: one for one in (check(spec, runtime) for spec in specs)}
+    checked = alike(list(distinct.values()), runtime)
     return started(checked, runtime)
-
-
-def _distinct(checked: Iterable[Member[Evaluate]]) -> list[Member[Evaluate]]:
-    """Return each evaluation once: a named generation may be the newest."""
-    distinct: dict[Evaluate, Member[Evaluate]] = {}
-    for one in checked:
-        distinct.setdefault(one.spec, one)
-    return list(distinct.values())
 
 
 def started(
@@ -374,13 +346,13 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
     from ldm.memory import inspect
     from ldm.run.selection import check_examples, check_leakage, select
 
-    agent_options(spec)
+    builders.agent_options(spec)
     facts: dict[str, Any] = {}
-    with closing(build_environment(spec.env, runtime.cache)) as env:
-        agent_of(spec).check(env.card, agent_options(spec))
+    with closing(builders.build_environment(spec.env, runtime.cache)) as env:
+        builders.agent_of(spec).check(env.card, builders.agent_options(spec))
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
-        check_examples(agent_of(spec), agent_options(spec), env.card.name, tasks)
-        if "memory" in agent_needs(spec):
+        check_examples(builders.agent_of(spec), builders.agent_options(spec), env.card.name, tasks)
+        if "memory" in builders.agent_needs(spec):
             contents = inspect(spec.memory, env.card.name, spec.generation)
             check_leakage(contents.sources(), tasks)
             _check_hidden(spec, contents)
@@ -388,7 +360,7 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
             spec = replace(
                 spec,
                 generation=generation.number,
-                embedder=embedder_for(generation, spec.embedder),
+                embedder=builders.embedder_for(generation, spec.embedder),
                 memory_digest=generation.digest,
             )
             facts = {REMEMBERED: asdict(memory_facts(contents))}
@@ -420,12 +392,12 @@ def settled(spec: Evaluate) -> Evaluate:
 
     Files that options name are given by their full paths, with their digests.
     """
-    agent, options = agent_of(spec), dict(spec.agent.options)
+    agent, options = builders.agent_of(spec), dict(spec.agent.options)
     for name, (digest_name, digest) in agent.digests.items():
         if name in options:
             path = Path(str(options[name])).expanduser().absolute()
             options |= {name: str(path), digest_name: digest(path)}
-    if models_of(spec).configured:
+    if builders.models_of(spec).configured:
         options |= agent.with_model(options)
     section = spec.agent.with_options(**options)
     return replace(spec, agent=section.settled(agent.Options, f"agent {spec.agent.name}"))
@@ -433,9 +405,9 @@ def settled(spec: Evaluate) -> Evaluate:
 
 def check_models(spec: Evaluate, runtime: Runtime) -> None:
     """Raise LdmError if the agent needs a model and none is named; report those used."""
-    models, agent = models_of(spec), agent_of(spec)
-    needs, called = agent.needs, roles(spec)
-    if notice := agent.notice(agent_options(spec)):
+    models, agent = builders.models_of(spec), builders.agent_of(spec)
+    needs, called = agent.needs, builders.roles(spec)
+    if notice := agent.notice(builders.agent_options(spec)):
         runtime.message(notice)
     if not called:
         if "reasoner" in needs:
@@ -444,7 +416,7 @@ def check_models(spec: Evaluate, runtime: Runtime) -> None:
             runtime.message(f"The agent {spec.agent.name} uses no LLM; ignoring the model options.")
         return
     if not models.configured:
-        raise no_model(spec)
+        raise builders.no_model(spec)
     check_backend(runtime)
     if not models.replay:
         names = listed(models.of(called))

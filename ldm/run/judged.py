@@ -28,7 +28,6 @@ from ldm.types import Answer
 if TYPE_CHECKING:
     from ldm.llm import LLM, Message
     from ldm.llm.models import Models
-    from ldm.runs import Run
     from ldm.types import EpisodeResult
 
 #: The file of verdicts in the judged run's directory.
@@ -43,7 +42,7 @@ class Judged:
 
     answer: None if none was given. success: in the environment. by: the source of the verdict; a
     success is the same without a call, and an episode without an answer or a usable reply is not.
-    model: the judge.
+    model: the judge. index: the place of the episode in its run.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -54,6 +53,7 @@ class Judged:
     same: bool
     by: By
     model: str
+    index: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +141,6 @@ class Same:
     same: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Hold the model's verdict on an answer. usable: whether its reply was one."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    index: int
-    same: bool
-    usable: bool
-
-
 class JudgeBuilder(Builder[Evaluate]):
     """Build the model that judges; there is no environment."""
 
@@ -161,16 +150,20 @@ class JudgeBuilder(Builder[Evaluate]):
 
 
 class Judge:
-    """Ask the model about answers; the worker of a judgement."""
+    """Judge episodes, and ask the model about answers without success; a judgement's worker."""
 
     def __init__(self, llm: LLM) -> None:
         self._llm = llm
 
-    def __call__(self, item: tuple[int, Answer]) -> Verdict:
-        index, answer = item
-        reply = self._llm.complete(_messages(answer), schema=Same, max_tokens=LENGTH)
-        usable = not reply.malformed
-        return Verdict(index, usable and reply.value.same, usable)
+    def __call__(self, item: tuple[int, EpisodeResult, Answer | None]) -> Judged:
+        index, result, answer = item
+        same = result.success
+        by: By = "success" if same else "no answer"
+        if answer is not None and not result.success:
+            reply = self._llm.complete(_messages(answer), schema=Same, max_tokens=LENGTH)
+            same = not reply.malformed and reply.value.same
+            by = "unusable reply" if reply.malformed else "model judge"
+        return Judged(result.task.id, answer, result.success, same, by, self._llm.name, index)
 
     def close(self) -> None:
         """Do nothing: the engine closes the model."""
@@ -189,7 +182,7 @@ class Judgement(Experiment[Evaluate, JudgedRun, JudgedRun]):
 
     builder = JudgeBuilder
     worker = Judge
-    record = Verdict
+    record = Judged
     file = JUDGED
     costs = " for judging"
 
@@ -199,28 +192,19 @@ class Judgement(Experiment[Evaluate, JudgedRun, JudgedRun]):
     def finished(self, run: Run) -> None:
         """Return None: an evaluation may be judged again, which costs nothing twice."""
 
-    def items(self, member: Member[Evaluate], session: Session) -> list[tuple[int, Answer]]:
-        """Return the answers to ask about."""
-        return list(enumerate(_to_ask(self.pairs)))
+    def items(self, member: Member[Evaluate], session: Session) -> list[tuple[Any, ...]]:
+        """Return the episodes with their places and answers."""
+        return [(index, *pair) for index, pair in enumerate(self.pairs)]
 
-    def keep(self, member: Member[Evaluate], items: Any, known: Sequence[Verdict]) -> None:
-        judged, verdicts = [], iter(known)
-        for result, answer in self.pairs:
-            by: By = "success" if result.success else "no answer"
-            same = result.success
-            if answer is not None and not result.success:
-                verdict = next(verdicts)
-                by, same = "model judge" if verdict.usable else "unusable reply", verdict.same
-            judged.append(Judged(result.task.id, answer, result.success, same, by, self.model))
+    def keep(self, member: Member[Evaluate], items: Any, known: Sequence[Judged]) -> None:
         path = self.judged.directory / JUDGED
         with writing(path):
-            records.write(path, judged)
+            records.write(path, known)
 
     def finish(
-        self, member: Member[Evaluate], session: Session, known: Sequence[Verdict]
+        self, member: Member[Evaluate], session: Session, known: Sequence[Judged]
     ) -> JudgedRun:
-        verdicts = records.read(self.judged.directory / JUDGED, Judged)
-        return JudgedRun(self.judged, self.model, tuple(verdicts))
+        return JudgedRun(self.judged, self.model, tuple(known))
 
     def result(self, outcomes: Sequence[JudgedRun]) -> JudgedRun:
         return outcomes[0]
@@ -289,11 +273,6 @@ def _answers(name: str, runtime: Runtime) -> tuple[Run, Evaluate, list[Pair]]:
             given = 0 <= episode.submitted < len(own)
             pairs.append((episode, env.answer(own[episode.submitted]) if given else None))
         return run, spec, pairs
-
-
-def _to_ask(pairs: Sequence[Pair]) -> list[Answer]:
-    """Return the answers of episodes without success."""
-    return [answer for result, answer in pairs if answer is not None and not result.success]
 
 
 def _messages(answer: Answer) -> Sequence[Message]:

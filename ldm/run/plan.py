@@ -18,18 +18,10 @@ from ldm.errors import LdmError
 from ldm.llm.estimate import cost_lines
 from ldm.llm.models import listed
 from ldm.records import writing
-from ldm.run import engine
+from ldm.run import engine, plan_scores
 from ldm.run.builders import AttemptBuilder, build_environment, models_of, plan_settings, roles
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.grid import check_repeats, say_limits, sweep_values
-from ldm.run.plan_scores import (
-    PlanEvaluation,
-    PlanScores,
-    check,
-    episodes,
-    evaluate_plans,
-    recorded_evaluation,
-)
 from ldm.run.runtime import Playing, Runtime
 from ldm.run.selection import training_split, with_data
 from ldm.text import short
@@ -101,7 +93,7 @@ class OptimisedPlans:
     """Hold the outcomes of several optimisations. scores: of their plans, if evaluated."""
 
     plans: tuple[OptimisedPlan, ...]
-    scores: PlanScores | None = None
+    scores: plan_scores.PlanScores | None = None
 
 
 def optimize_plan(spec: OptimisePlan, *, runtime: Runtime | None = None) -> OptimisedPlan:
@@ -118,7 +110,7 @@ def optimize_plans(
     spec: OptimisePlan,
     grid: PlanGrid | None = None,
     *,
-    evaluation: PlanEvaluation | None = None,
+    evaluation: plan_scores.PlanEvaluation | None = None,
     runtime: Runtime | None = None,
 ) -> OptimisedPlans:
     """Optimise plans for several kinds of task, with several settings, repeatedly; see `PlanGrid`.
@@ -134,7 +126,7 @@ def optimize_plans(
 class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
     """Optimise plans. evaluation: of the final plans, or None."""
 
-    evaluation: PlanEvaluation | None = None
+    evaluation: plan_scores.PlanEvaluation | None = None
 
     builder = AttemptBuilder
     worker = Collector
@@ -188,7 +180,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         if self.evaluation is None:
             return OptimisedPlans(plans)
         specs = [member.spec for member in self.members]
-        scores = evaluate_plans(self.evaluation, specs, first.run, self.runtime)
+        scores = plan_scores.evaluate_plans(self.evaluation, specs, first.run, self.runtime)
         return OptimisedPlans(plans, scores)
 
     def estimate(self) -> Iterator[str]:
@@ -208,7 +200,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         yield from cost_lines(usages, attempts, self.members[0].models, "attempts")
         yield "They were made without a plan, which later prompts hold; rewriting it is included."
         if self.evaluation is not None:
-            count = episodes(self.evaluation, [member.spec for member in self.members])
+            count = plan_scores.episodes(self.evaluation, [member.spec for member in self.members])
             tokens = sum(one.prompt_tokens + one.completion_tokens for one in playing)
             yield (
                 f"The evaluation comes on top: {count} episodes, like these attempts without "
@@ -228,7 +220,10 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
 
 
 def prepare(
-    spec: OptimisePlan, grid: PlanGrid, evaluation: PlanEvaluation | None, runtime: Runtime
+    spec: OptimisePlan,
+    grid: PlanGrid,
+    evaluation: plan_scores.PlanEvaluation | None,
+    runtime: Runtime,
 ) -> Optimisation:
     """Choose the pools and write new runs, or nothing if something does not fit.
 
@@ -242,7 +237,7 @@ def prepare(
         checked = _with_pools(specs, env, runtime)
     if evaluation is not None:
         sources = {task.leak_key for one in checked for task in one.tasks}
-        evaluation = check(evaluation, specs, sources, runtime)
+        evaluation = plan_scores.check(evaluation, specs, sources, runtime)
     if not models.replay:
         server = runtime.connection().display_url
         runtime.message(f"Models at {server}: {listed(called)}.")
@@ -263,7 +258,8 @@ def resume(name: str, models: Section, runtime: Runtime) -> Optimisation:
     members = engine.resumed(
         name, OptimisePlan, lambda one: checked_again(one, one.pool, runtime), models, runtime
     )
-    return Optimisation(members, runtime, evaluation=recorded_evaluation(members[0].run))
+    evaluation = members[0].run.argument("evaluation", plan_scores.PlanEvaluation)
+    return Optimisation(members, runtime, evaluation=evaluation)
 
 
 def _share(usage: Usage, count: int) -> Usage:

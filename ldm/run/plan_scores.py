@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.config import Evaluate, OptimisePlan, Section
@@ -22,6 +21,7 @@ from ldm.run.repeats import Spread, TTest, spread, t_test
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 from ldm.run.selection import evaluation_split
+from ldm.text import read_json
 
 if TYPE_CHECKING:
     from ldm.runs import Run
@@ -220,11 +220,6 @@ def episodes(evaluation: PlanEvaluation, specs: Sequence[OptimisePlan]) -> int:
     return evaluation.tasks * len(set(_planned(evaluation, specs).values()))
 
 
-def recorded_evaluation(run: Run) -> PlanEvaluation | None:
-    """Return how the plans of a recorded optimisation are evaluated, or None if they are not."""
-    return run.argument("evaluation", PlanEvaluation)
-
-
 def evaluate_plans(
     evaluation: PlanEvaluation, specs: Sequence[OptimisePlan], run: Run, runtime: Runtime
 ) -> PlanScores:
@@ -260,23 +255,10 @@ def _begun(run: Run, models: Section, runtime: Runtime) -> evaluations.Evaluatio
     path = run.directory / EVALUATED
     if not path.is_file():
         return None
-    name = _first_run(path)
-    directory = run.directory.parent / name
-    if not name or not directory.is_dir():  # it was removed without results
+    directory = run.directory.parent / str(read_json(path)["run"])
+    if not directory.is_dir():  # it was removed without results
         return None
     return evaluations.resume(str(directory), models, runtime)
-
-
-def _plan(spec: Evaluate) -> tuple[str, str]:
-    """Return the plan of an evaluation: the folder of its optimisation, and the iteration."""
-    return spec.agent.text("plans"), spec.agent.text("iteration")
-
-
-def _first_run(path: Path) -> str:
-    from ldm.text import read_json
-
-    content = read_json(path)
-    return str(content.get("run", "")) if isinstance(content, dict) else ""
 
 
 def _planned(

@@ -18,18 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_type_hints
 
 from pydantic import Field
 
-from ldm.config import (
-    AGENT_SECTION,
-    ENV_SECTION,
-    Build,
-    Evaluate,
-    Refine,
-    Section,
-    load,
-    merge,
-    typed,
-    unknown,
-)
+from ldm import config
 from ldm.errors import LdmError, did_you_mean
 from ldm.run.published import Figures, PublishedRow, PublishedTable
 from ldm.text import read_bytes
@@ -68,9 +57,9 @@ class Row:
     note: str = ""
 
     @property
-    def player(self) -> Section:
+    def player(self) -> config.Section:
         """Return the agent as a section; without a name if there is none."""
-        return Section.read(self.agent)
+        return config.Section.read(self.agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +128,11 @@ class Preset:
         return self.evaluation.env.name
 
     @cached_property
-    def evaluation(self) -> Evaluate:
+    def evaluation(self) -> config.Evaluate:
         """The fields that all rows share."""
-        return load(Evaluate, self.content.evaluation, where=f"{self.file}:evaluation")
+        return config.load(
+            config.Evaluate, self.content.evaluation, where=f"{self.file}:evaluation"
+        )
 
     @cached_property
     def agents(self) -> tuple[str, ...]:
@@ -190,7 +181,7 @@ class Preset:
         """
         own = self.evaluation
         with self._naming("evaluation.env"):
-            env = ENV_SECTION.load(own.env.name, recorded=not trust)
+            env = config.ENV_SECTION.load(own.env.name, recorded=not trust)
             own.env.typed(env, f"environment {own.env.name}")
         self._check_making(env)
         lacking = set(own.agent.options)
@@ -198,13 +189,13 @@ class Preset:
             if not (player := row.player).name:
                 continue
             with self._naming(f"rows.{number}.env"):
-                typed(env, {**own.env.options, **row.env}, f"environment {own.env.name}")
+                config.typed(env, {**own.env.options, **row.env}, f"environment {own.env.name}")
             with self._naming(f"rows.{number}.agent"):
-                options = AGENT_SECTION.load(player.name, recorded=not trust)
+                options = config.AGENT_SECTION.load(player.name, recorded=not trust)
                 known = {one.name for one in fields(options)}
                 lacking -= known
                 values = {**own.agent.only(known).options, **player.options}
-                typed(options, values, f"agent {player.name}")
+                config.typed(options, values, f"agent {player.name}")
         if lacking:
             raise LdmError(
                 f"{self.file}:evaluation.agent: none of its agents has an option {min(lacking)!r}.",
@@ -214,9 +205,9 @@ class Preset:
     def _check_making(self, env: type[Any]) -> None:
         """Raise LdmError for an option of building or refining its memory that does not fit."""
         own = self.content
-        load(Build, own.build, where=f"{self.file}:build")
-        refinement = load(Refine, own.refine, where=f"{self.file}:refine")
-        for name, of in Refine.sections().items():
+        config.load(config.Build, own.build, where=f"{self.file}:build")
+        refinement = config.load(config.Refine, own.refine, where=f"{self.file}:refine")
+        for name, of in config.Refine.sections().items():
             with self._naming(f"refine.{name}"):
                 options = env if name == "env" else of.load()
                 getattr(refinement, name).typed(options, f"refinement's {name}")
@@ -296,8 +287,8 @@ def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict
     if len(fitting) == 1:
         chosen = fitting[0]
         name_of_env = chosen.env if stage == "build" else {"name": chosen.env}
-        owner = Build if stage == "build" else Refine
-        return merge(owner, {"env": name_of_env}, getattr(chosen.content, stage))
+        owner = config.Build if stage == "build" else config.Refine
+        return config.merge(owner, {"env": name_of_env}, getattr(chosen.content, stage))
     if not known:
         raise LdmError(
             f"The preset {name!r} does not say how a memory is made.",
@@ -322,7 +313,7 @@ def _content(data: Mapping[str, Any], file: str) -> Content:
     where = [str(part) for part in detail["loc"]]
     place = f"{file}:{'.'.join(where)}"
     if detail["type"] == "unexpected_keyword_argument":
-        raise unknown(where[-1], _known(where[:-1]), f"{place}: there is no such field.")
+        raise config.unknown(where[-1], _known(where[:-1]), f"{place}: there is no such field.")
     fault = "it is missing" if detail["type"] in ("missing", "missing_argument") else detail["msg"]
     raise LdmError(f"{place}: {fault}.", f"Correct it there. {GUIDE}")
 

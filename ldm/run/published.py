@@ -101,17 +101,17 @@ def beside(
     kinds = [kind for row in rows for kind in row.published.kinds]
     kinds += sorted(kind for report in reports for kind in report.summary.by_kind)
     kinds = list(dict.fromkeys(kinds))
-    scored = any(row.published.score is not None for row in rows)
     lines, matched = list[tuple[str, ...]](), set[str]()
     for report, record in zip(reports, records, strict=True):
-        lines.append(_measured(report, kinds, scored=scored))
+        lines.append(_measured(report, kinds))
         for row in rows:
             if row.name in record.counterparts and row.published and row.name not in matched:
                 matched.add(row.name)
-                lines.append(_published(row, kinds, scored=scored))
-    rest = (row for row in rows if row.published and row.name not in matched)
-    lines += (_published(row, kinds, scored=scored) for row in rest)
-    return (*COLUMNS, *kinds, *(("score",) if scored else ())), lines
+                lines.append(_published(row, kinds))
+    lines += (_published(row, kinds) for row in rows if row.published and row.name not in matched)
+    if any(row.published.score is not None for row in rows):
+        return (*COLUMNS, *kinds, "score"), lines
+    return (*COLUMNS, *kinds), [line[:-1] for line in lines]
 
 
 def remarks(record: PresetRecord) -> list[str]:
@@ -165,19 +165,18 @@ def as_json(reports: Sequence[Report], records: Sequence[PresetRecord]) -> dict[
     }
 
 
-def _measured(report: Report, kinds: Sequence[str], *, scored: bool) -> tuple[str, ...]:
+def _measured(report: Report, kinds: Sequence[str]) -> tuple[str, ...]:
     overall, by_kind = report.summary.overall, report.summary.by_kind
-    score = () if not scored else (percent(overall.mean_score).removesuffix(" %"),)
     rates = (percent(by_kind[kind].success_rate if kind in by_kind else None) for kind in kinds)
     own = (report.label, HERE, percent(overall.success_rate), span(overall.interval))
-    return (*own, *rates, *score)
+    return (*own, *rates, percent(overall.mean_score).removesuffix(" %"))
 
 
-def _published(row: PublishedRow, kinds: Sequence[str], *, scored: bool) -> tuple[str, ...]:
+def _published(row: PublishedRow, kinds: Sequence[str]) -> tuple[str, ...]:
     figures = row.published
-    score = () if not scored else (figure(figures.score),)
     rates = (figure(figures.kinds.get(kind), " %") for kind in kinds)
-    return (row.name, ELSEWHERE, figure(figures.all, " %"), "–", *rates, *score)
+    own = (row.name, ELSEWHERE, figure(figures.all, " %"), "–")
+    return (*own, *rates, figure(figures.score))
 
 
 def figure(value: float | None, unit: str = "") -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -128,18 +128,6 @@ class ReadRun:
         """The reporting of the agent's class."""
         return reporting_named(self.agent) if self.agent else Reporting()
 
-    @cached_property
-    def is_finished(self) -> bool:
-        """Whether the run is complete."""
-        from ldm.agents.autoplan.optimiser import ITERATIONS
-        from ldm.explore.refine import TREES
-        from ldm.run.runner import finished
-
-        files = {"refine": TREES, "autoplan": ITERATIONS}
-        if name := files.get(self.run.manifest.command):
-            return (self.run.directory / name).is_file()
-        return finished(self.run)
-
     def episodes(self) -> list[RecordedEpisode]:
         """Return the episodes of an evaluation, or the attempts of an optimisation, in order."""
         match self.run.manifest.command:
@@ -157,7 +145,7 @@ class ReadRun:
         """Return the explored goals of a refinement."""
         from ldm.explore import read_explored_goals
 
-        if self.run.manifest.command != "refine" or not self.is_finished:
+        if self.run.manifest.command != "refine" or not self.run.is_finished:
             return []
         return read_explored_goals(self.run)
 
@@ -232,9 +220,9 @@ def tuples_of(
 
 
 def _evaluated(run: Run, verdicts: Mapping[str, Judged]) -> list[RecordedEpisode]:
-    from ldm.run.runner import TRAJECTORIES, Played, finished, results
+    from ldm.run.runner import TRAJECTORIES, Played, results
 
-    if not finished(run):
+    if not run.is_finished:
         played = run.recorded(Played)
         return [RecordedEpisode(played[i].result, played[i].trajectories) for i in sorted(played)]
     path = run.directory / TRAJECTORIES
@@ -258,14 +246,8 @@ def _judged(verdict: Judged) -> str:
 
 def _attempted(number: int, iteration: Iteration) -> Iterator[RecordedEpisode]:
     for one in iteration.experiences:
-        reflection = one.reflection
-        texts = {
-            "summary": reflection.summary,
-            "flaw": reflection.flaw,
-            "revision": reflection.revision,
-        }
         trials = () if one.trajectory is None else (one.trajectory,)
-        replies = {name: text for name, text in texts.items() if text}
+        replies = {name: text for name, text in asdict(one.reflection).items() if text}
         yield RecordedEpisode(one.result, trials, f"iteration {number + 1}", replies)
 
 

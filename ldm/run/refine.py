@@ -12,19 +12,7 @@ from typing import TYPE_CHECKING
 from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
 from ldm.errors import Interrupted, LdmError
 from ldm.explore.refine import TREES, ExploredGoal, Explorer
-from ldm.run import engine
-from ldm.run.builders import (
-    ExplorerBuilder,
-    build_environment,
-    embedder_for,
-    gate_options,
-    models_of,
-    only_environment,
-    open_embedder,
-    policy_options,
-    remembered_class,
-    search_options,
-)
+from ldm.run import builders, engine
 from ldm.run.engine import Experiment, Member, Session, check_backend, checked_again, protocol
 from ldm.run.runtime import Runtime
 from ldm.run.selection import training_split, with_data
@@ -172,7 +160,7 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
     from ldm.memory import inspect
 
     spec = _resolved(spec, runtime)
-    with closing(build_environment(spec.env, runtime.cache)) as env:
+    with closing(builders.build_environment(spec.env, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
         base = contents.generation
         if not dry_run:
@@ -180,14 +168,14 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
         spec = replace(
             spec,
             generation=base.number,
-            embedder=embedder_for(base, spec.embedder),
+            embedder=builders.embedder_for(base, spec.embedder),
             memory_digest=base.digest,
         )
         tasks = choose(spec, env, contents, runtime)
         spec = replace(spec, tasks=tuple(task.id for task in tasks))
         spec = _with_method(spec)
         checked = Member(spec, tasks, protocol(env, spec.split, tasks))
-    models = models_of(spec)
+    models = builders.models_of(spec)
     if not models.configured:
         runtime.once("No LLM configured; using the offline reasoner.")
     else:
@@ -221,7 +209,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
 
     dry_run: bool = False
 
-    builder = ExplorerBuilder
+    builder = builders.ExplorerBuilder
     worker = Explorer
     record = ExploredGoal
     file = TREES
@@ -293,7 +281,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
         with self.runtime.stages() as on_progress:
             return judge(
                 *(session.stage, session.setup, explored),
-                *(gate_options(member.spec), formation, on_progress),
+                *(builders.gate_options(member.spec), formation, on_progress),
             )
 
     def _interrupted(self, member: Member[Refine], explored: Sequence[ExploredGoal]) -> Interrupted:
@@ -323,13 +311,13 @@ def _extended(
     if ":" in spec.env.name:
         base = replace(base, env_class=spec.env.name)
     total = totals(explored)
-    options = {name: str(value) for name, value in asdict(search_options(spec)).items()}
+    options = {name: str(value) for name, value in asdict(builders.search_options(spec)).items()}
     settings = {
         "goals": str(total.goals),
         "improved": str(total.improved),
         **options,
         **{name: written(value) for name, value in spec.policy.given},
-        "gate": gate_options(spec).gate,
+        "gate": builders.gate_options(spec).gate,
         **({"round": f"{spec.round}/{spec.rounds}"} if spec.rounds > 1 else {}),
         **gate_settings(verdict, gain_of(verdict, spec.seed)),
         "seed": str(spec.seed),
@@ -340,7 +328,7 @@ def _extended(
             spec.memory,
             base,
             verdict.rows,
-            open_embedder(spec.embedder, runtime.embeddings),
+            builders.open_embedder(spec.embedder, runtime.embeddings),
             tasks=[one.task.id for one in explored if not one.error],
             settings=settings,
             batches=verdict.batches,
@@ -353,7 +341,7 @@ def _resolved(spec: Refine, runtime: Runtime) -> Refine:
     from ldm.envs import load_env
 
     memory = full_location(spec.memory)
-    name = spec.env.name or remembered_class(memory, only_environment(memory))
+    name = spec.env.name or builders.remembered_class(memory, builders.only_environment(memory))
     load_env(name, recorded=not (spec.env.name or runtime.trust))
     env = with_data(Section(name, spec.env.given), runtime)
     return replace(
@@ -361,9 +349,9 @@ def _resolved(spec: Refine, runtime: Runtime) -> Refine:
         env=env,
         split=training_split(env, spec.split, runtime),
         memory=memory,
-        policy=spec.policy.settled(type(policy_options(spec)), "policy"),
-        search=spec.search.settled(type(search_options(spec)), "search"),
-        gate=spec.gate.settled(type(gate_options(spec)), "gate"),
+        policy=spec.policy.settled(type(builders.policy_options(spec)), "policy"),
+        search=spec.search.settled(type(builders.search_options(spec)), "search"),
+        gate=spec.gate.settled(type(builders.gate_options(spec)), "gate"),
     )
 
 
@@ -373,12 +361,12 @@ def _with_method(spec: Refine) -> Refine:
     The explorer is the paper's tree in the paper's way, or if each decision costs a model call; a
     best-first search takes many more decisions, and finds more.
     """
-    calls_models = models_of(spec).configured
+    calls_models = builders.models_of(spec).configured
     if calls_models:
-        given = policy_options(spec).with_model(spec.policy.options)
+        given = builders.policy_options(spec).with_model(spec.policy.options)
         spec = replace(spec, policy=spec.policy.with_options(**given))
-    always = calls_models and policy_options(spec).consult == "always"
-    explorer = "tree" if always or gate_options(spec).gate == "off" else "best-first"
+    always = calls_models and builders.policy_options(spec).consult == "always"
+    explorer = "tree" if always or builders.gate_options(spec).gate == "off" else "best-first"
     return replace(spec, search=Section.read({"explorer": explorer, **spec.search.options}))
 
 
@@ -424,7 +412,7 @@ def choose(
 
     tasks = env.tasks(spec.split)
     evaluated = evaluated_leak_keys(
-        runtime.runs, spec.env.name, env, partial(build_environment, cache=runtime.cache)
+        runtime.runs, spec.env.name, env, partial(builders.build_environment, cache=runtime.cache)
     )
     before = [
         generation

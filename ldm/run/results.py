@@ -15,22 +15,9 @@ from ldm.errors import LdmError
 from ldm.reason import TYPES_BY_FALLBACK
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL, REASONS
 from ldm.reporting import Findings, Measure, Reporting
+from ldm.run import statistics
 from ldm.run.conditions import Conditions
 from ldm.run.runner import TRAJECTORIES
-from ldm.run.statistics import (
-    COLUMNS,
-    Column,
-    Difference,
-    Group,
-    Interval,
-    Summary,
-    bootstrap,
-    by_task,
-    difference,
-    frame,
-    holm,
-    summarize,
-)
 from ldm.runs import Run
 from ldm.types import EpisodeResult, Trajectory
 
@@ -39,7 +26,7 @@ if TYPE_CHECKING:
 
 HEADINGS = (
     *("kind", "episodes", "success", "95 % interval"),
-    *(column.table for column in COLUMNS if column.table),
+    *(column.table for column in statistics.COLUMNS if column.table),
 )
 #: The treatment of irregular replies, by the name of their count.
 REPLIES = {
@@ -68,7 +55,7 @@ class Report:
     label: str
     sees_reward: bool
     directory: Path
-    summary: Summary
+    summary: statistics.Summary
     results: tuple[EpisodeResult, ...]
     reporting: Reporting | None = None
     conditions: Conditions = Conditions()  # noqa: RUF009 - frozen
@@ -154,7 +141,9 @@ def _repeats_as_json(report: Report) -> dict[str, Any]:
 def _spread(report: Report) -> Spread:
     from ldm.run.repeats import spread
 
-    return spread([summarize(results).overall.success_rate or 0.0 for results in report.repeats])
+    return spread(
+        [statistics.summarize(results).overall.success_rate or 0.0 for results in report.repeats]
+    )
 
 
 def rows(report: Report) -> list[tuple[str, ...]]:
@@ -179,7 +168,11 @@ def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], s
                 "success": percent(overall.success_rate),
                 "95 % interval": span(overall.interval),
                 **{k: percent(by_kind[k].success_rate) if k in by_kind else "–" for k in kinds},
-                **{one.side: one.text(_per_task(one, overall)) for one in COLUMNS if one.side},
+                **{
+                    one.side: one.text(_per_task(one, overall))
+                    for one in statistics.COLUMNS
+                    if one.side
+                },
                 "rewards": "seen" if report.sees_reward else "hidden",
                 **report.conditions.cells(),
             }
@@ -197,7 +190,7 @@ def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], s
     return columns, [[row[name] for name in columns] for row in rows_by_agent], remark
 
 
-def _per_task(column: Column, group: Group) -> float | None:
+def _per_task(column: statistics.Column, group: statistics.Group) -> float | None:
     """Return a column's mean per episode."""
     value = group.figures[column.key]
     return value if value is None or column.total == "mean" else value / max(1, group.episodes)
@@ -326,12 +319,12 @@ def describe_replies(counts: Mapping[str, int]) -> str:
     return "; ".join(parts) + "."
 
 
-def score_interval(report: Report) -> Interval | None:
+def score_interval(report: Report) -> statistics.Interval | None:
     """Return the 95 % interval of the mean score, or None if scores are only successes."""
-    counted = by_task(frame(report.results))
+    counted = statistics.by_task(statistics.frame(report.results))
     if (counted["score"] == counted["success"]).all():
         return None
-    return bootstrap(counted["score"].to_numpy())
+    return statistics.bootstrap(counted["score"].to_numpy())
 
 
 def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
@@ -357,26 +350,26 @@ def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:
     return group
 
 
-def _differences(reports: Sequence[Report]) -> dict[tuple[int, int], Difference | None]:
+def _differences(reports: Sequence[Report]) -> dict[tuple[int, int], statistics.Difference | None]:
     """Return the paired difference of each two reports, by their places, with corrected p-values.
 
     The difference is None if two have no task in common.
     """
-    pairs: dict[tuple[int, int], Difference | None] = {}
+    pairs: dict[tuple[int, int], statistics.Difference | None] = {}
     for i, j in combinations(range(len(reports)), 2):
         try:
-            pairs[i, j] = difference(reports[i].results, reports[j].results)
+            pairs[i, j] = statistics.difference(reports[i].results, reports[j].results)
         except LdmError:
             pairs[i, j] = None
     measured = {place: pair for place, pair in pairs.items() if pair is not None}
     if len(measured) > 1:
-        corrected = holm([pair.p_value for pair in measured.values()])
+        corrected = statistics.holm([pair.p_value for pair in measured.values()])
         for (place, pair), p_value in zip(measured.items(), corrected, strict=True):
             pairs[place] = replace(pair, corrected_p=p_value)
     return pairs
 
 
-def _data(pair: Difference | None) -> dict[str, Any] | None:
+def _data(pair: statistics.Difference | None) -> dict[str, Any] | None:
     return None if pair is None else asdict(pair)
 
 
@@ -420,7 +413,7 @@ def gains(reports: Sequence[Report]) -> list[str]:
     return sentences
 
 
-def _gain(first: Report, second: Report, gain: Difference | None) -> str:
+def _gain(first: Report, second: Report, gain: statistics.Difference | None) -> str:
     if gain is None:
         return f"{first.label} and {second.label} have no task in common."
     if gain.interval is None:
@@ -447,7 +440,7 @@ def percent(rate: float | None) -> str:
     return "–" if rate is None else f"{100 * rate:.1f} %"
 
 
-def span(interval: Interval | None) -> str:
+def span(interval: statistics.Interval | None) -> str:
     """Return an interval of rates in per cent."""
     return "–" if interval is None else f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}"
 
@@ -457,7 +450,7 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def _row(kind: str, group: Group) -> tuple[str, ...]:
-    figures = (one.text(group.figures[one.key]) for one in COLUMNS if one.table)
+def _row(kind: str, group: statistics.Group) -> tuple[str, ...]:
+    figures = (one.text(group.figures[one.key]) for one in statistics.COLUMNS if one.table)
     rate = percent(group.success_rate), span(group.interval)
     return (kind, str(group.episodes), *rate, *figures)

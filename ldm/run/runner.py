@@ -13,11 +13,11 @@ from ldm.episode import Agent, Environment, run_episode
 from ldm.errors import LdmError
 from ldm.records import writing
 from ldm.run.statistics import summarize
-from ldm.runs import Run
+from ldm.runs import RESULTS, Run
 from ldm.text import redacted_json
 from ldm.types import EpisodeResult, Task, Trajectory
 
-EPISODES = "episodes.jsonl"
+EPISODES = RESULTS["eval"]
 TRAJECTORIES = "trajectories.jsonl"
 SUMMARY = "summary.json"
 #: Attempts at an episode that ends in an error: a lost connection may be to blame.
@@ -63,14 +63,9 @@ class Player:
 
 def results(run: Run) -> list[EpisodeResult]:
     """Return the results of a finished run. Raises LdmError if it is unfinished."""
-    if not finished(run):
+    if not run.is_finished:
         raise LdmError(f"{run.directory} is unfinished.", f"Resume with `{run.resume_command}`.")
     return records.read(run.directory / EPISODES, EpisodeResult)
-
-
-def finished(run: Run) -> bool:
-    """Return whether all tasks are recorded and merged; episodes.jsonl appears last, and whole."""
-    return (run.directory / EPISODES).is_file()
 
 
 def trials(run: Run) -> dict[str, list[Trajectory]]:
@@ -91,7 +86,7 @@ def merge(run: Run, played: Sequence[Played]) -> None:
 
 def reopen(run: Run) -> None:
     """Make a finished run with errors unfinished; the other episodes stay recorded."""
-    if not finished(run):
+    if not run.is_finished:
         return
     episodes = results(run)
     if not any(result.end == "error" for result in episodes):

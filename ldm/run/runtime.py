@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from ldm import registry
 from ldm.errors import LdmError
@@ -27,10 +27,8 @@ BackendName = Literal["processes", "threads", "ray"]
 BACKENDS = "ldm.backends"
 
 
-class Advance(Protocol):
-    """Advance a progress display by one item, with a short note."""
-
-    def __call__(self, note: str = "") -> None: ...
+#: Advances a progress display by one item, perhaps with a short note.
+Advance = Callable[..., None]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ ODD = {
     "empty": "",
     "blank": " \n\n ",
     "long": "I wonder about the shelves and the fruit. " * 2000,
-    "long line": "Act: " + "go to " * 20_000,
+    "long line": "Act: " + "go to " * 8_000,
     "refusing": "I'm sorry, but I can't help with that.",
     "thinking only": "Think: I wonder.",
     "prose": "Well, the best thing would be to look around first.",

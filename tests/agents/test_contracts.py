@@ -19,7 +19,7 @@ from tests.agents.scripted import ODD, Scripted, always, babbling
 HELD: dict[str, dict[str, Any]] = {
     **{name: {"budget": 9, "trials": 2} for name in LOOP_AGENTS},
     **{
-        name: {"budget": 25, "d_max": 3, "executor_steps": 3, "max_calls": 40}
+        name: {"budget": 16, "d_max": 3, "executor_steps": 3, "max_calls": 24}
         for name in ("adapt", "autoplan", "plan_execute")
     },
     "lats": {"budget": 5, "simulations": 2, "width": 2, "shots": 1},

@@ -372,12 +372,12 @@ class TestSelection:
 
 
 def test_a_tree_may_be_deeper_than_json_may_be_nested(tmp_path: Path) -> None:
-    result, _ = play(Fork({}, ends=400), Guide({"": "a"}, {}), budget=500, width=1, simulations=1)
+    result, _ = play(Fork({}, ends=260), Guide({"": "a"}, {}), budget=300, width=1, simulations=1)
     records.write(tmp_path / "episodes.jsonl", [result])
     assert records.read(tmp_path / "episodes.jsonl", EpisodeResult) == [result]
     tree = LatsAgent.reporting.tree(result)
     assert tree is not None
-    assert tree.columns["depth"] == "400"
+    assert tree.columns["depth"] == "260"
     root = deep = Node()
     for _ in range(3000):
         deep.children = [Node(parent=deep)]

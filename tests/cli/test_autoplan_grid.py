@@ -157,8 +157,8 @@ class TestRepeats:
 
     @pytest.mark.slow
     def test_print_mean_and_deviation(self, run: Run, place: Path, server: FakeServer) -> None:
-        outcome = run(*AUTOPLAN, *self.SWEEP, "--eval", "test")
-        assert "Mean ± standard deviation (n - 1) of 4 runs" in outcome.out
+        outcome = run(*AUTOPLAN, *self.SWEEP, "--repeat", "3", "--eval", "test", "--limit", "2")
+        assert "Mean ± standard deviation (n - 1) of 3 runs" in outcome.out
         assert "100.0 ± 0.0 %" in outcome.out
         assert "batch=1 and batch=2, iteration 1: t = " in outcome.out
 
@@ -179,8 +179,9 @@ class TestRepeats:
     def test_the_empty_plan_is_evaluated_once_for_all(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
-        printed(run, *AUTOPLAN, *self.SWEEP, "--eval", "test", "--curve", "--limit", "2")
-        assert len(runs(place, "ToyEnv-test-autoplan")) == 1 + 8
+        twice = (*self.SWEEP, "--repeat", "2")
+        printed(run, *AUTOPLAN, *twice, "--eval", "test", "--curve", "--limit", "2")
+        assert len(runs(place, "ToyEnv-test-autoplan")) == 1 + 4
 
 
 class TestGoingOn:

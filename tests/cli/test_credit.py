@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -32,11 +33,21 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test puts its memory for the others."""
+    return tmp_path_factory.mktemp("kept") / "place"
+
+
 @pytest.fixture(autouse=True)
-def built(place: Path, run: Run) -> None:
+def built(place: Path, run: Run, kept: Path) -> None:
+    if kept.exists():
+        shutil.copytree(kept, place, dirs_exist_ok=True)
+        return
     episodes = expert_trajectories(options=ToyOptions(tasks=4))
     records.write(place / "data" / "train.jsonl", episodes)
     assert run("build-memory", "data").code == 0
+    shutil.copytree(place, kept)
 
 
 def sources() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -209,10 +210,20 @@ class TestImporting:
         assert not (place / "out.jsonl").exists()
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test that looks at a memory puts it for the others."""
+    return tmp_path_factory.mktemp("kept") / "memory"
+
+
 class TestLooking:
     @pytest.fixture(autouse=True)
-    def built(self, place: Path, run: Run) -> None:
-        run("build-memory", "data")
+    def built(self, place: Path, run: Run, kept: Path) -> None:
+        if kept.exists():
+            shutil.copytree(kept, place / ".ldm" / "memory")
+        else:
+            assert run("build-memory", "data").code == 0
+            shutil.copytree(place / ".ldm" / "memory", kept)
 
     def test_show_lists_generations(self, run: Run) -> None:
         outcome = run("memory", "show")

@@ -1,4 +1,4 @@
-"""`ldm runs list | delete`, and what the shell completes, as users meet them."""
+"""`ldm runs list`, and what the shell completes, as users meet them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ldm import records
 from ldm.runs import open_run
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
-from tests.toy import expert_trajectories
 
 TOY = ("eval", "--env", "tests.toy:ToyEnv", "--workers", "1")
 RANDOM = (*TOY, "--agent", "random", "--agent.budget", "4")
@@ -57,58 +55,6 @@ class TestListing:
         with open_run(str(directory), place).lock():
             (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
             assert entry["state"] == "running"
-
-    def test_can_be_narrowed_down(self, run: Run) -> None:
-        random = played(run, *RANDOM, "--limit", "1").name
-        naive = played(run, *TOY, "--agent", "naive", "--limit", "1").name
-
-        def listed(*options: str) -> set[str]:
-            runs = json.loads(run("runs", "list", *options, "--json").out)["runs"]
-            return {one["id"] for one in runs}
-
-        assert listed() == {random, naive}
-        assert listed("--agent", "random") == {random}
-        assert listed("--env", "ToyEnv") == {random, naive}
-        assert listed("--state", "stopped") == set()
-        assert listed("--command", "refine") == listed("--env", "alfworld") == set()
-        assert "There are no runs that fit" in run("runs", "list", "--agent", "react").err
-
-
-class TestDeleting:
-    def test_asks_and_says_what_rests_on_a_run(self, run: Run) -> None:
-        directory = played(run, *RANDOM, "--limit", "1")
-        outcome = run("runs", "delete", directory)
-        assert outcome.code == 1
-        assert "Add --yes" in outcome.err
-        assert "`ldm refine` with --runs runs may then explore its 1 task" in outcome.err
-        assert directory.is_dir()
-        done = run("runs", "delete", directory.name, "--yes")
-        assert (done.code, done.out) == (0, f"Deleted {directory}.\n")
-        assert list(directory.parent.iterdir()) == []
-
-    def test_leaves_a_run_that_is_in_use(self, run: Run, place: Path) -> None:
-        one, other = (played(run, *RANDOM, "--limit", "1") for _ in range(2))
-        with open_run(str(other), place).lock():
-            refused = run("runs", "delete", one, other, "--yes")
-        assert refused.code == 1
-        assert f"{other} is in use by another process" in refused.err
-        assert one.is_dir()
-
-    def test_names_companions_and_generations(self, run: Run, place: Path) -> None:
-        records.write(place / "data" / "train.jsonl", expert_trajectories())
-        run("build-memory", "data")
-        outcome = run(*TOY, "--agent", "ldm", "--control", "none", "--limit", "1", "--json")
-        report = json.loads(outcome.out)
-        first, second = Path(report["run"]), Path(report["compared"][0]["run"])
-        question = run("runs", "delete", second)
-        assert f"{first} names it as its companion" in question.err
-        assert f"started together with {second.name}" in run("runs", "delete", first).err
-
-    def test_of_what_is_no_run_deletes_nothing(self, run: Run, place: Path) -> None:
-        (place / "precious").mkdir()
-        outcome = run("runs", "delete", "precious", "--yes")
-        assert outcome.code == 1
-        assert (place / "precious").is_dir()
 
 
 class TestCompletion:

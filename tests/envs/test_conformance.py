@@ -82,33 +82,48 @@ SHORT = {"tasks": 1, "steps": 3}
 TestALFWorldOfficialEngine = contract(
     "alfworld", "demo_test", [pytest.mark.official], options={"engine": "official"}, **SHORT
 )
-TestALFWorldOfficialGames = contract("alfworld", "valid_seen", given={"data": "alfworld"}, **SHORT)
+TestALFWorldOfficialGames = contract(
+    "alfworld", "valid_seen", [pytest.mark.slow], given={"data": "alfworld"}, **SHORT
+)
 TestHotpotQA = contract("hotpotqa", "demo_test", actions=WIKI)
+OFFICIAL = {"data": "hotpotqa", "cache": folder}
 TestHotpotQAOfficial = contract(
-    "hotpotqa", "dev_hard", tasks=2, actions=WIKI, given={"data": "hotpotqa", "cache": folder}
+    "hotpotqa", "dev_hard", [pytest.mark.slow], tasks=2, actions=WIKI, given=OFFICIAL
 )
-TestMinecraft = contract("minecraft", "test", steps=20)
+TestMinecraft = contract("minecraft", "test", tasks=2, steps=20)
 TestMinecraftPaper = contract(
-    "minecraft", "test_worlds", options={"controller": "paper", "rules": "paper", "tools": "stated"}
+    "minecraft",
+    "test_worlds",
+    [pytest.mark.slow],
+    options={"controller": "paper", "rules": "paper", "tools": "stated"},
 )
-TestMinecraftRecipes = contract("minecraft", "test", options={"controller": "none"})
+TestMinecraftRecipes = contract(
+    "minecraft", "test", [pytest.mark.slow], options={"controller": "none"}
+)
 TestMinecraftParallel = contract(
     "minecraft", "parallel", options={"slice": 150, "feedback": "fine"}
 )
-TestTabletop = contract("tabletop", "test", tasks=5)
+TestTabletop = contract("tabletop", "test", [pytest.mark.slow], tasks=2)
 TestTabletopUnlisted = contract(
     "tabletop", "test", actions=("look",), options={"admissible": False}
 )
 TestTabletopNoisy = contract(
     "tabletop", "train", [pytest.mark.slow], tasks=5, options={"controller": "noisy", "poses": True}
 )
-TestTextCraft = contract("textcraft", "test", actions=QUIET)
+TestTextCraft = contract("textcraft", "test", tasks=2, actions=QUIET)
 TestTextCraftStored = contract(
-    "textcraft", "stored", tasks=2, actions=QUIET, given={"tasks": "textcraft/adapt_test_200.jsonl"}
+    "textcraft",
+    "stored",
+    [pytest.mark.slow],
+    tasks=2,
+    actions=QUIET,
+    given={"tasks": "textcraft/adapt_test_200.jsonl"},
 )
 TestWebShop = contract("webshop", "test", given={"data": small_shop})
 RICH = {"observation": "text_rich", "page_size": 3}
-TestWebShopTextRich = contract("webshop", "test", tasks=1, options=RICH, given={"data": small_shop})
+TestWebShopTextRich = contract(
+    "webshop", "test", [pytest.mark.slow], tasks=1, options=RICH, given={"data": small_shop}
+)
 
 
 @pytest.mark.parametrize("name", NAMES)

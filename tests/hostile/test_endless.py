@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from types import FrameType
 import pytest
 
 from ldm import records
+from ldm.llm.client import RetryPolicy
 from ldm.text import check_file
 from tests.cli.conftest import Run, run
 from tests.conftest import CHECKOUT
@@ -74,14 +76,24 @@ def patience() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_memory(tmp_path_factory.mktemp("small"))
+
+
 @pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("make", ENDLESS, ids=lambda make: make.__name__)
 def test_no_command_waits_for_it(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    memory: Path,
+    make: Callable[[Path], None],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    small_memory(tmp_path / ".ldm")
+    monkeypatch.setattr(RetryPolicy, "wait", lambda *_: 0.0)  # nobody listens there
+    shutil.copytree(memory, tmp_path / ".ldm" / "memory")
     wrong = []
     for number, (command, name) in enumerate(CASES):
         file = tmp_path / str(number) / name

@@ -56,7 +56,7 @@ def give(run: Run, command: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(5, id="short"), pytest.param(60, id="long", marks=pytest.mark.slow)]
+    "number", [pytest.param(4, id="short"), pytest.param(20, id="long", marks=pytest.mark.slow)]
 )
 def test_every_mutant_is_read_or_refused_with_a_reason(
     run: Run, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch

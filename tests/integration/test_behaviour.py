@@ -2,7 +2,8 @@
 
 tests/golden/behaviour.json holds the digests; `--update-goldens` rewrites those of the scenarios
 that run. Each test writes what it digested into its temporary directory, to be compared with that
-of another commit: `pytest --basetemp DIR`. LDM_BEHAVIOUR_WORKERS sets the number of workers.
+of another commit: `pytest --basetemp DIR -o tmp_path_retention_policy=all`. LDM_BEHAVIOUR_WORKERS
+sets the number of workers.
 
 Times, paths, run ids, costs and empty fields are left out, so the digests depend on neither the
 names of options nor the layout of files. The bundled embedder is used: on another processor its

@@ -24,7 +24,7 @@ def test_resuming_a_killed_evaluation_gives_what_an_undisturbed_one_gives(
 ) -> None:
     program = QUICK if workers == 1 else LDM  # worker processes are started as users start them
     command = evaluation(*TOY, "--workers", str(workers), program=program)
-    attempts = kill_and_resume(command, tmp_path, kills=3, seed=workers)
+    attempts = kill_and_resume(command, tmp_path, kills=2, seed=workers)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)
 

@@ -143,7 +143,7 @@ def test_nothing_of_the_vocabulary_is_left(language: Language) -> None:
 
 @pytest.mark.slow
 def test_success_does_not_hang_on_words(tmp_path: Path, language: Language) -> None:
-    plain = success(tmp_path / "plain", Language({}), 60)
-    foreign = success(tmp_path / "foreign", language, 60)
+    plain = success(tmp_path / "plain", Language({}), 30)
+    foreign = success(tmp_path / "foreign", language, 30)
     assert plain > 0.5
     assert foreign >= plain - 0.10

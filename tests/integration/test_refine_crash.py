@@ -20,7 +20,7 @@ SHED = ("--env", "tests.toy:ToyEnv", "--env.tasks", "16", "--env.shelves", "8")
 def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(tmp_path: Path) -> None:
     episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     build(str(tmp_path / "base"), episodes, BagOfWords(), OfflineReasoner)
-    options = (*SHED, "--depth", "10", "--workers", "1")
+    options = (*SHED, "--limit", "8", "--depth", "10", "--workers", "1")
     command = refinement(tmp_path / "base", *options, program=QUICK)
     attempts = kill_and_resume(command, tmp_path, kills=2, seed=1)
     assert all(attempt.same for attempt in attempts), attempts
@@ -31,9 +31,8 @@ def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(tmp_pa
 def test_resuming_one_that_was_killed_between_two_rounds_ends_with_both(tmp_path: Path) -> None:
     episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     build(str(tmp_path / "base"), episodes, BagOfWords(), OfflineReasoner)
-    many = ("--env", "tests.toy:ToyEnv", "--env.tasks", "28", "--env.shelves", "8")
-    options = (*many, "--limit", "20", "--depth", "10", "--workers", "1")
+    options = (*SHED, "--limit", "8", "--depth", "10", "--workers", "1")
     command = across_rounds(tmp_path / "base", *options, program=QUICK)
-    attempts = kill_and_resume(command, tmp_path, kills=3, seed=2)
+    attempts = kill_and_resume(command, tmp_path, kills=2, seed=2)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)

@@ -32,6 +32,7 @@ def remember(run: Run, place: Path, episodes: int) -> None:
     assert run("build-memory", "some.jsonl").code == 0
 
 
+@pytest.mark.slow
 def test_the_memory_solves_new_scenes_that_a_random_one_does_not(run: Run, place: Path) -> None:
     remember(run, place, 40)
     options = ("--agent", "ldm", "--control", "random", "--limit", "5", "--workers", "1", "--json")

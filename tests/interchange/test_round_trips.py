@@ -46,7 +46,7 @@ WRITTEN += [(f"x.jsonl{gz}", kind) for kind in ("atif", "chat") for gz in ("", "
 
 
 @pytest.mark.parametrize(("name", "kind"), WRITTEN)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(TRAJECTORIES, min_size=1, max_size=3))
 def test_any_come_back_equal(name: str, kind: str, trajectories: list[Trajectory]) -> None:
     with TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ def test_any_come_back_equal(name: str, kind: str, trajectories: list[Trajectory
         assert ldm.read_trajectories(path) == trajectories  # the format is told by the file
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(TRAJECTORIES)
 def test_any_trajectory_comes_back_equal_from_a_document_of_its_own(one: Trajectory) -> None:
     with TemporaryDirectory() as folder:

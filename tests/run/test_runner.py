@@ -18,7 +18,6 @@ from ldm.run.builders import PlayerBuilder
 from ldm.run.engine import protocol
 from ldm.run.evaluate import Evaluation
 from ldm.run.results import Report
-from ldm.run.runner import finished
 from ldm.run.runtime import OnEpisode, Playing, Runtime
 from ldm.runs import Run
 from ldm.types import EpisodeResult, Task, TimeStep
@@ -106,7 +105,7 @@ def test_broken_episodes_of_a_finished_run_are_played_again_when_asked(tmp_path:
     assert not after.results[2].error
     undisturbed.play()
     assert content(evaluation) == content(undisturbed)
-    assert finished(run)
+    assert run.is_finished
 
 
 def test_a_finished_run_is_read_and_not_played_again(tmp_path: Path) -> None:

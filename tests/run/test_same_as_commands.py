@@ -56,6 +56,7 @@ def assert_same(first: Path, second: Path, *expected: str) -> None:
         assert one == other
 
 
+@pytest.mark.slow
 def test_three_commands_in_the_toy_environment(
     place: Path, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,11 +221,11 @@ class TestSeveralComparisons:
 class TestCoverage:
     """How often 95 % intervals of simulated runs hold the true value."""
 
-    RUNS = 1000
+    RUNS = 500
 
     @pytest.fixture(autouse=True)
     def _fewer_resamples(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(statistics, "RESAMPLES", 1000)
+        monkeypatch.setattr(statistics, "RESAMPLES", 500)
 
     @pytest.mark.parametrize(("rate", "tasks"), [(0.5, 140), (0.8, 140), (0.3, 60)])
     def test_of_rates(self, rate: float, tasks: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ldm.agents.decomposition.logic import Plan, written
-from ldm.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
+from ldm.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree, noted
 from ldm.types import EpisodeResult
 
 #: The field with the tree in the note of an agent that divides tasks; its kind is the agent's name.
@@ -75,10 +75,8 @@ class Node:
 
 def tree_of(result: EpisodeResult) -> Node | None:
     """Return the tree in the record of an episode, or None."""
-    for note in result.notes:
-        if note.kind == result.agent and TREE in note.data:
-            return Node.of(note.data[TREE])
-    return None
+    data = noted(result, result.agent) or {}
+    return Node.of(data[TREE]) if TREE in data else None
 
 
 def branches(node: Node, depth: int = 0) -> Iterator[Branch]:

@@ -16,13 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from ldm import records
 from ldm.errors import LdmError
 from ldm.text import read_json
 from ldm.types import Trajectory, stable_hash
 
+R = TypeVar("R")
 #: The folder of the shipped files, ENV.jsonl and so on for each environment.
 SHIPPED = Path(__file__).parent
 #: Suffixes of the companions of a file of whole tasks.
@@ -71,13 +72,13 @@ def load(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     """
     path = _path(env, place)
     if place is None:
-        return _read(path) if path.is_file() else ()
+        return _read(path, Trajectory) if path.is_file() else ()
     if not path.is_file():
         raise LdmError(
             f"There are no demonstrations at {path}.",
             "Name a JSONL file of trajectories (`ldm validate --schema trajectory` shows them).",
         )
-    fitting = tuple(one for one in _read(path) if one.task.env == env)
+    fitting = tuple(one for one in _read(path, Trajectory) if one.task.env == env)
     if not fitting:
         raise LdmError(
             f"{path} holds no demonstration for {env}.",
@@ -92,7 +93,7 @@ def skills(env: str, place: str | None = None) -> tuple[Trajectory, ...]:
     Raise LdmError if their file is damaged.
     """
     path = _path(env, place).with_suffix(SKILLS)
-    return _read(path) if path.is_file() else ()
+    return _read(path, Trajectory) if path.is_file() else ()
 
 
 def divisions(env: str, place: str | None, kind: str, shots: int) -> tuple[Division, ...]:
@@ -104,7 +105,7 @@ def divisions(env: str, place: str | None, kind: str, shots: int) -> tuple[Divis
     """
     path = _path(env, place).with_suffix(DIVISIONS)
     if path.is_file():
-        return _divisions(path) if shots else ()
+        return _read(path, Division) if shots else ()
     by_task = plans(env, place)
     return tuple(
         Division(
@@ -172,11 +173,6 @@ def _plans(path: Path) -> Mapping[str, str]:
     return by_task
 
 
-@lru_cache(maxsize=32)
-def _divisions(path: Path) -> tuple[Division, ...]:
-    return tuple(records.read(path, Division))
-
-
-@lru_cache(maxsize=32)
-def _read(path: Path) -> tuple[Trajectory, ...]:
-    return tuple(records.read(path, Trajectory))
+@lru_cache(maxsize=64)
+def _read(path: Path, kind: type[R]) -> tuple[R, ...]:
+    return tuple(records.read(path, kind))

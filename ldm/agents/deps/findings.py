@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ldm.reporting import Branch, BranchState, Findings, Measure, Reporting, TaskTree
+from ldm.reporting import Branch, BranchState, Findings, Reporting, TaskTree, measure_of_note, noted
 from ldm.types import EpisodeResult
 
 #: Kind of the note that holds the rounds of an episode.
@@ -15,25 +15,15 @@ NOTE = "deps"
 
 def data_of(result: EpisodeResult) -> Mapping[str, Any] | None:
     """Return the note on an episode's rounds, or None."""
-    return next((note.data for note in result.notes if note.kind == NOTE), None)
+    return noted(result, NOTE)
 
 
-def _rounds(result: EpisodeResult) -> Sequence[Mapping[str, Any]]:
-    data = data_of(result)
-    return () if data is None else data["rounds"]
-
-
-def _plans(result: EpisodeResult) -> float | None:
-    return float(len(_rounds(result))) if data_of(result) is not None else None
-
-
-def _done(result: EpisodeResult) -> float | None:
-    done = sum(len(one["done"]) for one in _rounds(result))
-    return float(done) if data_of(result) is not None else None
+def _done(data: Mapping[str, Any]) -> int:
+    return sum(len(one["done"]) for one in data["rounds"])
 
 
 def _findings(results: Sequence[EpisodeResult]) -> Findings:
-    rounds = [one for result in results for one in _rounds(result)]
+    rounds = [one for result in results for one in (data_of(result) or {"rounds": ()})["rounds"]]
     if not rounds:
         return Findings()
     read = sum(len(one["goals"]) for one in rounds)
@@ -55,8 +45,7 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
     data = data_of(result)
     if data is None:
         return None
-    rounds = _rounds(result)
-    done = sum(len(one["done"]) for one in rounds)
+    rounds, done = data["rounds"], _done(data)
     dropped = sum(len(one["dropped"]) for one in rounds)
     return TaskTree(
         {"method": data["method"], "plans": str(len(rounds)), "goals done": str(done)},
@@ -90,8 +79,8 @@ def _branches(number: int, one: Mapping[str, Any]) -> Iterator[Branch]:
 
 REPORTING = Reporting(
     (
-        Measure("plans", "plans that were made", _plans),
-        Measure("goals_done", "goals of plans that were reached", _done),
+        measure_of_note("plans", "plans that were made", NOTE, lambda data: len(data["rounds"])),
+        measure_of_note("goals_done", "goals of plans that were reached", NOTE, _done),
     ),
     _findings,
     _tree,

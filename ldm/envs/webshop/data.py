@@ -5,36 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from ldm.envs.download import RemoteFile
+from ldm.envs.download import published
 from ldm.envs.metadata import DataReport
 from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.envs.webshop.goals import Drawer
 from ldm.errors import LdmError
 from ldm.records import Problem
 
-#: The address that the official setup script downloads from; `confirm` skips the page that asks
-#: whether to download a file that is too large for a virus scan.
-_URL = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
 #: Products of the full set, and crowd-sourced instructions (WebShop, arXiv 2207.01206, §1).
 PUBLISHED = {"products": 1_181_436, "human instructions": 12_087}
-_HUMAN = RemoteFile(f"{_URL}14Kb5SPBk_jfdLZ_CDBNitW98QLDlKR5O", "items_human_ins.json")
-#: The files of each size, as the official setup script names them.
-FILES = {
-    "small": (
-        RemoteFile(f"{_URL}1EgHdxQ_YxqIQlvvq5iKlCrkEKR6-j0Ib", "items_shuffle_1000.json"),
-        RemoteFile(
-            f"{_URL}1IduG0xl544V_A_jv3tHXC0kyFi7PnyBu",
-            "items_ins_v2_1000.json",
-            "f88a36314a397b53b3d9c3fa5878e5f7b26d35019a51ec83fbedeca61a948f6f",
-        ),
-        _HUMAN,
-    ),
-    "all": (
-        RemoteFile(f"{_URL}1A2whVgOO0euk5O13n2iYDM0bQRkkRduB", "items_shuffle.json"),
-        RemoteFile(f"{_URL}1s2j6NgHljiZzQNL3veZaAiyW_qDEgBNi", "items_ins_v2.json"),
-        _HUMAN,
-    ),
-}
+FILES = published(__file__)
 
 
 def check(path: Path) -> DataReport:

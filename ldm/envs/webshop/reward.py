@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ldm.envs.facts import facts
 from ldm.envs.webshop.catalogue import Product
 from ldm.envs.webshop.goals import Goal, RequestedOption
 from ldm.envs.webshop.titles import Titles
@@ -17,16 +18,7 @@ from ldm.envs.webshop.titles import Titles
 #: Two texts whose similarity (of 100) is above this count as equal.
 ALIKE = 85
 #: Searched for within a value in this order; the first match replaces the value.
-COLORS = (  # noqa: SIM905 - a list would be no clearer
-    "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown "
-    "burgundy camel camo caramel champagne charcoal cheetah chestnut chocolate christmas coffee "
-    "cognac copper coral cranberry cream crystal dark denim eggplant elephant espresso fuchsia "
-    "gold granite grape graphite grass gray green grey heather indigo ivory ivy khaki lavender "
-    "lemon leopard light lilac lime magenta maroon mauve merlot midnight mint mocha multicolor "
-    "mushroom mustard natural navy nude olive orange peach pewter pink plum purple rainbow red "
-    "rose royal rust sand sapphire seashell silver skull slate steel stone stonewash sunflower "
-    "tan taupe teal tiger turquoise violet walnut wheat white wine yellow"
-).split()
+COLORS: list[str] = facts(__file__)["colors"]
 
 _LATIN_1 = dict.fromkeys(range(0x80, 0x100))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from ldm.envs.download import RemoteFile
+from ldm.envs.download import published
 from ldm.envs.metadata import DataReport
 from ldm.errors import LdmError
 from ldm.worlds.hotpotqa.environment import LICENCE
@@ -13,21 +13,7 @@ from ldm.worlds.hotpotqa.library import ABSTRACTS, Sources, open_library
 from ldm.worlds.hotpotqa.questions import ENV, OFFICIAL_SPLITS, select
 from ldm.worlds.hotpotqa.questions import FILES as NAMES
 
-_SERVER = "http://curtis.ml.cmu.edu/datasets/hotpot"
-#: The checksums are those of the loader of this dataset in Hugging Face's `datasets`.
-_DEV = RemoteFile(
-    f"{_SERVER}/hotpot_dev_distractor_v1.json",
-    sha256="4e9ecb5c8d3b719f624d66b60f8d56bf227f03914f5f0753d6fa1b359d7104ea",
-)
-_TRAIN = RemoteFile(
-    f"{_SERVER}/hotpot_train_v1.1.json",
-    sha256="26650cf50234ef5fb2e664ed70bbecdfd87815e6bffc257e068efea5cf7cd316",
-)
-_ABSTRACTS = RemoteFile(
-    "https://nlp.stanford.edu/projects/hotpotqa/"
-    "enwiki-20171001-pages-meta-current-withlinks-abstracts.tar.bz2"
-)
-FILES = {"dev": (_DEV,), "all": (_DEV, _TRAIN), "abstracts": (_DEV, _TRAIN, _ABSTRACTS)}
+FILES = published(__file__)
 
 
 def check(path: Path) -> DataReport:

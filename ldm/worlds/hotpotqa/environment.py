@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from ldm.envs._base import ListedEnvironment
-from ldm.envs.metadata import DataSource, Metadata, ShippedSplits
 from ldm.errors import LdmError
 from ldm.types import Answer, Card, Task, TimeStep, Trajectory
-from ldm.worlds.hotpotqa.card import CARD
+from ldm.worlds.hotpotqa.card import CARD, METADATA
 from ldm.worlds.hotpotqa.library import OWN_DATA, Articles, Library, Sources, open_library
 from ldm.worlds.hotpotqa.questions import (
     DEMO_TEST,
@@ -66,23 +65,7 @@ class HotpotQA(ListedEnvironment[Question]):
     default_split = DEV_HARD
     train_splits = (TRAIN, TRAIN_HARD, DEMO_TRAIN)
     splits = (*OWN_SPLITS, *OFFICIAL_SPLITS)
-    metadata = Metadata(
-        data=DataSource(
-            "ldm.worlds.hotpotqa.data",
-            variable="HOTPOTQA_DATA",
-            holds="hotpot_dev_distractor_v1.json",
-            remedy=(
-                "Set it to the folder of hotpot_dev_distractor_v1.json; "
-                "`ldm data hotpotqa --to FOLDER` downloads it."
-            ),
-            sizes={
-                "dev": "questions of the dev split",
-                "all": "with training questions",
-                "abstracts": "with the introductions of all articles",
-            },
-        ),
-        shipped=ShippedSplits(explore=DEMO_TRAIN, test=DEMO_TEST),
-    )
+    metadata = METADATA
     Options = HotpotQAOptions
     options: HotpotQAOptions
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from ldm.types import stable_seed
 from ldm.worlds.minecraft import sight, ticks, workshop
@@ -18,27 +18,11 @@ from ldm.worlds.minecraft.drops import dig_up, slaughter
 from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import FURNACE, Rules
 from ldm.worlds.minecraft.skills import Skills
-from ldm.worlds.minecraft.sources import MOBS, WOODS
+from ldm.worlds.minecraft.sources import FACTS, MOBS
 from ldm.worlds.minecraft.state import State
 from ldm.worlds.minecraft.workshop import Unit
 
 ControllerName = Literal["oracle", "paper", "none"]
-
-
-class Controller(Protocol):
-    """The interface of a controller to the environment."""
-
-    def start(self, given: tuple[str, ...]) -> State:
-        """Return the initial state with the given items."""
-        ...
-
-    def unit(self, command: Command, way: Way, state: State, left: int) -> Unit:
-        """Return the next unit of a command. left: how many are still wanted."""
-        ...
-
-    def finish(self, state: State) -> Unit:
-        """Return the state after picking up the station of a finished action."""
-        ...
 
 
 class Recipes:
@@ -140,22 +124,8 @@ class Rate:
         return math.ceil(self.ticks * math.log(1 - share) / math.log(1 - self.success))
 
 
-#: Item or animal → its rows, of most units first. Items that the table lacks have the row of a
-#: similar one: rock for coal and other stones, dirt if dug by hand, diamond if by an iron pickaxe.
-_OAK, _OTHER_WOOD, _ROCK = Rate(0.39, 600), Rate(0.29, 600), Rate(0.95, 600)
-_DIRT, _SEED, _DEEP = Rate(0.54, 600), Rate(0.18, 600), Rate(0.35, 12000)
-RATES: dict[str, tuple[Rate, ...]] = {
-    "log": (_OAK,), "oak_log": (_OAK,),
-    **{f"{wood}_log": (_OTHER_WOOD,) for wood in WOODS if wood != "oak"},
-    **dict.fromkeys(("cobblestone", "coal", "granite", "diorite", "andesite"), (_ROCK,)),
-    **dict.fromkeys(("dirt", "sand", "gravel", "flint", "clay_ball"), (_DIRT,)),
-    **dict.fromkeys(("wheat_seeds", "sugar_cane"), (_SEED,)),
-    "iron_ore": (Rate(0.16, 3000, units=3), Rate(0.4, 3000)),
-    **dict.fromkeys(("diamond", "gold_ore", "redstone", "lapis_lazuli"), (_DEEP,)),
-    "sheep": (Rate(0.44, 600),), "cow": (Rate(0.6, 600),),
-    "chicken": (Rate(0.46, 600),), "pig": (Rate(0.49, 600),),
-    "leaves": (Rate(0.68, 600),),
-}  # fmt: skip
+#: Item or animal → its rows, of most units first.
+RATES = {what: tuple(Rate(*row) for row in rows) for what, rows in FACTS["rates"].items()}
 #: The rates of an attempt to craft with a table and to smelt; without a table all succeed.
 CRAFT_AT_TABLE, SMELT = 0.9, 0.8
 #: Ticks between two checks whether the skill has succeeded.
@@ -233,3 +203,8 @@ class Paper:
 def _owing(unit: Unit, what: str, spent: int, free: int) -> Unit:
     owed = {**unit.after.owed, what: (spent, free)}
     return replace(unit, after=replace(unit.after, owed=owed))
+
+
+#: The controller of an environment: it begins an episode, carries out the next of the `left` units
+#: of a command, and picks up the station of a finished one.
+Controller = Recipes | Oracle | Paper

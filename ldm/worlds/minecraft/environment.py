@@ -8,10 +8,9 @@ from typing import Annotated, Any, Literal
 
 from ldm.config import at_least
 from ldm.envs._base import ListedEnvironment
-from ldm.envs.metadata import DataSource, Metadata
 from ldm.types import Card, Task, TimeStep
 from ldm.worlds.minecraft import texts, ticks
-from ldm.worlds.minecraft.card import CARD
+from ldm.worlds.minecraft.card import CARD, METADATA
 from ldm.worlds.minecraft.commands import Command, Refusal, Tools, Way, parse, possible, way
 from ldm.worlds.minecraft.controllers import Controller, ControllerName, Oracle, Paper, Recipes
 from ldm.worlds.minecraft.map import World
@@ -73,13 +72,7 @@ class Minecraft(ListedEnvironment[Game]):
     default_split = TEST
     train_splits = (TRAIN, TRAIN_WORLDS)
     splits = SPLITS
-    metadata = Metadata(
-        data=DataSource(
-            "ldm.worlds.minecraft.data",
-            holds="nothing: its rules come with ldm",
-            remedy="Its rules come with ldm: ldm eval --env minecraft --agent random.",
-        )
-    )
+    metadata = METADATA
     Options = MinecraftOptions
     options: MinecraftOptions
 
@@ -232,7 +225,7 @@ class Minecraft(ListedEnvironment[Game]):
 
     def _answer(self, *sentences: str, reward: float = 0.0, valid: bool = True) -> TimeStep:
         state = self._state
-        text = texts.lines(" ".join(sentences), *self._view(state))
+        text = "\n".join(filter(None, [" ".join(sentences), *self._view(state)]))
         listed = None
         if self.options.admissible:
             listed = tuple(possible(state, self.rules, self.options.tools))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ldm.types import stable_seed
-from ldm.worlds.minecraft.sources import MOBS
+from ldm.worlds.minecraft.sources import MOBS, table
 from ldm.worlds.minecraft.state import Cell
 
 #: Blocks of a side of a square, and of a region with one biome.
@@ -45,17 +45,7 @@ class Biome:
     herds: bool = True
 
 
-BIOMES: Mapping[str, Biome] = {
-    "plains": Biome(30, 0.05, {"oak": 1}),
-    "forest": Biome(20, 10, {"oak": 0.8, "birch": 0.2}),
-    "birch_forest": Biome(8, 10, {"birch": 1}),
-    "taiga": Biome(12, 10, {"spruce": 1}),
-    "savanna": Biome(8, 1, {"acacia": 0.8, "oak": 0.2}),
-    "desert": Biome(8, 0, {}, "sand", ("sand",), herds=False),
-    "jungle": Biome(4, 20, {"jungle": 1}),
-    "mountains": Biome(6, 0.1, {"spruce": 1}, "stone", ("stone", "gravel")),
-    "swamp": Biome(4, 2, {"oak": 1}, "dirt", ("dirt", "grass", "clay", "sugar cane")),
-}
+BIOMES = table("biomes", Biome)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,39 +14,10 @@ from importlib import resources
 from typing import Any, Literal
 
 from ldm.types import stable_hash
-from ldm.worlds.minecraft.sources import RAW, TIERS, WOODS, Source
+from ldm.worlds.minecraft.sources import FACTS, RAW, TIERS, WOODS, Source
 
 RuleSet = Literal["vanilla", "paper"]
 TABLE, FURNACE = "crafting_table", "furnace"
-#: Ticks that a unit of fuel burns, in the order of use.
-FUELS: Mapping[str, int] = {"planks": 300, "charcoal": 1600, "coal": 1600, "log": 300, "stick": 100}
-
-#: Items that need a table under the paper's rules, though they fit into two by two.
-_PAPER_TABLE = (
-    "white_carpet", "iron_nugget", "gold_nugget", "chest_minecart", "furnace_minecart",
-    "hopper_minecart", "stone_button", "torch", "lever", "shears", "iron_trapdoor",
-    "heavy_weighted_pressure_plate", "light_weighted_pressure_plate", "stone_pressure_plate",
-    "stone_bricks",
-)  # fmt: skip
-#: Words of the paper, of Minecraft 1.11 and of players for items of 1.16. {} is a kind of wood.
-_WORDS = {
-    "log": "{}_log", "wood": "{}_log", "planks": "{}_planks", "wooden_planks": "{}_planks",
-    "plank": "{}_planks", "wooden_slab": "{}_slab", "wooden_pressure_plate": "{}_pressure_plate",
-    "wooden_pressure": "{}_pressure_plate", "wooden_button": "{}_button", "sign": "{}_sign",
-    "wooden_stairs": "{}_stairs", "fence": "{}_fence", "fence_gate": "{}_fence_gate",
-    "boat": "{}_boat", "trapdoor": "{}_trapdoor", "wooden_trapdoor": "{}_trapdoor",
-    "door": "{}_door", "wooden_door": "{}_door", "leaves": "{}_leaves",
-}  # fmt: skip
-_SYNONYMS = {
-    "bed": "white_bed", "carpet": "white_carpet", "wool": "white_wool", "banner": "white_banner",
-    "stonebrick": "stone_bricks", "stone_brick": "stone_bricks", "level": "lever",
-    "stonebrick_stairs": "stone_brick_stairs", "seeds": "wheat_seeds", "seed": "wheat_seeds",
-    "heavy_weighted_plate": "heavy_weighted_pressure_plate", "lapis": "lapis_lazuli",
-    "coal_ore": "coal", "diamond_ore": "diamond", "redstone_ore": "redstone",
-    "lapis_ore": "lapis_lazuli", "sugarcane": "sugar_cane", "reeds": "sugar_cane",
-}  # fmt: skip
-#: Items of 1.16 that the paper's word for another one covers, too.
-_COVERED = {"stone_stairs": "cobblestone_stairs", "stone_slab": "cobblestone_slab"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +74,14 @@ class Rules:
     def members(self, word: str) -> tuple[str, ...]:
         """Return the items of a word, the one of that name first; () if it is unknown."""
         word = word.strip().lower().removeprefix("minecraft:").replace(" ", "_")
-        word = _SYNONYMS.get(word, word)
-        if form := _WORDS.get(word):
+        word = FACTS["synonyms"].get(word, word)
+        if form := FACTS["woods"].get(word):
             own = (word,) if word in self.items else ()
             kinds = sorted(form.format(wood) for wood in WOODS)
             return own + tuple(kind for kind in kinds if kind in self.items)
         items = [word] if word in self.items else []
-        if _COVERED.get(word) in self.items:
-            items.append(_COVERED[word])
+        if FACTS["covered"].get(word) in self.items:
+            items.append(FACTS["covered"][word])
         if not items and self.name == "paper":
             # One kind of wood is told apart: the others' names mean the same.
             return self._one_wood(word)
@@ -144,7 +115,7 @@ class Rules:
 
     def _fuel_items(self) -> Iterator[tuple[str, int]]:
         """Yield (item, ticks) of every fuel, in the order in which it is burnt."""
-        for word, ticks in FUELS.items():
+        for word, ticks in FACTS["fuels"].items():
             yield from ((item, ticks) for item in self.members(word))
 
     def _one_wood(self, word: str) -> tuple[str, ...]:
@@ -172,7 +143,7 @@ def _paper(
         if not any(map(_other_wood, (r.item, *(part for part, _ in r.parts))))
     ]
     changed = [
-        replace(recipe, table=recipe.table or recipe.item in _PAPER_TABLE)
+        replace(recipe, table=recipe.table or recipe.item in FACTS["paper_table"])
         for recipe in single
         if recipe.item not in ("quartz_block", "armor_stand")
     ]

@@ -7,13 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
+
+from pydantic import TypeAdapter
+
+from ldm.envs.facts import facts
+
+T = TypeVar("T")
 
 WOODS = ("oak", "spruce", "birch", "jungle", "acacia", "dark_oak")
 #: Tools of one sort from the weakest to the strongest.
 TIERS = ("wooden", "golden", "stone", "iron", "diamond")
 
+#: The tables of facts.toml, which says where they come from.
+FACTS = facts(__file__)
+
 Place = Literal["tree", "animal", "ground", "rock", "vein"]
+
+
+def table(name: str, row: type[T]) -> dict[str, T]:
+    """Return a table of FACTS with its rows as values of a class."""
+    read = TypeAdapter(row).validate_python
+    return {key: read(value) for key, value in FACTS[name].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +58,7 @@ class Mob:
     drops: tuple[tuple[str, int, int], ...]
 
 
-MOBS: Mapping[str, Mob] = {
-    "sheep": Mob(8, 12, (("white_wool", 1, 1), ("mutton", 1, 2))),
-    "cow": Mob(10, 8, (("beef", 1, 3), ("leather", 0, 2))),
-    "pig": Mob(10, 10, (("porkchop", 1, 3),)),
-    "chicken": Mob(4, 10, (("chicken", 1, 1), ("feather", 0, 2))),
-}
+MOBS = table("mobs", Mob)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,43 +81,12 @@ class Vein:
         return self.tries / (256 * self.top)
 
 
-VEINS: Mapping[str, Vein] = {
-    "coal": Vein(20, 128, 4, 9, 50),
-    "iron_ore": Vein(20, 64, 2, 5, 40),
-    "gold_ore": Vein(2, 32, 2, 5, 28),
-    "redstone": Vein(8, 16, 3, 6, 11),
-    "lapis_lazuli": Vein(1, 32, 3, 6, 16),
-    "diamond": Vein(1, 16, 1, 6, 11),
-    "andesite": Vein(10, 80, 20, 20, 50),
-    "diorite": Vein(10, 80, 20, 20, 50),
-    "granite": Vein(10, 80, 20, 20, 50),
-}
+VEINS = table("veins", Vein)
 
-_ORES = {
-    "coal": Source("vein", "coal ore", "coal_ore", "wooden_pickaxe"),
-    "iron_ore": Source("vein", "iron ore", "iron_ore", "stone_pickaxe"),
-    "lapis_lazuli": Source("vein", "lapis ore", "lapis_ore", "stone_pickaxe", 4, 9),
-    "gold_ore": Source("vein", "gold ore", "gold_ore", "iron_pickaxe"),
-    "redstone": Source("vein", "redstone ore", "redstone_ore", "iron_pickaxe", 4, 5),
-    "diamond": Source("vein", "diamond ore", "diamond_ore", "iron_pickaxe"),
-    **{
-        stone: Source("vein", stone, stone, "wooden_pickaxe")
-        for stone in ("andesite", "diorite", "granite")
-    },
-}
 _ANIMAL_PRODUCTS = {
     item: Source("animal", mob, least=least, most=most)
     for mob, animal in MOBS.items()
     for item, least, most in animal.drops
-}
-_GROUND = {
-    "dirt": Source("ground", "dirt", "dirt"),
-    "sand": Source("ground", "sand", "sand"),
-    "gravel": Source("ground", "gravel", "gravel"),
-    "flint": Source("ground", "gravel", "gravel", chance=0.1),
-    "clay_ball": Source("ground", "clay", "clay", least=4, most=4),
-    "sugar_cane": Source("ground", "sugar cane", "sugar_cane"),
-    "wheat_seeds": Source("ground", "grass", "grass", chance=0.125),
 }
 
 #: Raw item → its source; exactly these can be mined.
@@ -117,8 +96,7 @@ RAW: Mapping[str, Source] = {
         f"{wood}_leaves": Source("tree", f"{wood} tree", f"{wood}_leaves", "shears")
         for wood in WOODS
     },
-    "cobblestone": Source("rock", "stone", "stone", "wooden_pickaxe"),
-    **_ORES,
+    **table("rock", Source),
     **_ANIMAL_PRODUCTS,
-    **_GROUND,
+    **table("ground", Source),
 }

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from ldm.types import Task, stable_hash, stable_seed
 from ldm.worlds.minecraft.rules import Rules
+from ldm.worlds.minecraft.sources import FACTS
 
 ENV = "minecraft"
 TEST, TEST_WORLDS, PARALLEL, TRAIN, TRAIN_WORLDS = SPLITS = (
@@ -23,12 +24,8 @@ TEST, TEST_WORLDS, PARALLEL, TRAIN, TRAIN_WORLDS = SPLITS = (
 TaskSet = Literal["measured69", "listed76"]
 Start = Literal["plains", "any"]
 
-#: Ticks by kind (Table 1); without a map, a number of actions replaces them.
-LIMITS = {
-    "MT1": 3000, "MT2": 3000, "MT3": 6000, "MT4": 3000,
-    "MT5": 6000, "MT6": 6000, "MT7": 6000, "MT8": 12000,
-    "parallel2": 6000, "parallel3": 6000, "parallel4": 6000,
-}  # fmt: skip
+#: Ticks by kind; without a map, a number of actions replaces them.
+LIMITS: dict[str, int] = FACTS["limits"]
 #: Goals from which combinations are drawn, and the worlds for each size of combination.
 PARALLEL_GOALS = (("log", 3), ("wool", 1), ("beef", 1), ("porkchop", 1), ("chicken", 1))
 PARALLEL_WORLDS = 100

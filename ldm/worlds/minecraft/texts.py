@@ -59,11 +59,6 @@ def inventory(state: State) -> str:
     return f"Inventory: {held or 'nothing'}.{worn}"
 
 
-def lines(*parts: str) -> str:
-    """Return the non-empty parts, a line each."""
-    return "\n".join(part for part in parts if part)
-
-
 def place(state: State, world: World) -> str:
     """Return the line with the place relative to the start, and the biome."""
     x, y, z = state.spot

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ldm.worlds.minecraft.rules import Rules
-from ldm.worlds.minecraft.sources import MOBS
+from ldm.worlds.minecraft.sources import FACTS, MOBS
 from ldm.worlds.minecraft.state import State
 
 #: Blocks walked in a second.
@@ -22,12 +22,7 @@ EQUIP = 5
 VAIN = {"craft": 150, "smelt": 200}
 
 #: Weapon → damage, and ticks between two blows; the hand is "".
-_WEAPONS = {
-    "": (1, 5),
-    "wooden_sword": (4, 13), "stone_sword": (5, 13), "iron_sword": (6, 13),
-    "diamond_sword": (7, 13), "wooden_axe": (7, 25), "stone_axe": (9, 25), "iron_axe": (9, 22),
-    "diamond_axe": (9, 20),
-}  # fmt: skip
+_WEAPONS: dict[str, list[int]] = FACTS["weapons"]
 #: Ticks between two blocks.
 _PAUSE = 6
 

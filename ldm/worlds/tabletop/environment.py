@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ldm.envs._base import ListedEnvironment
-from ldm.envs.metadata import DataSource, Extra, Metadata
 from ldm.errors import LdmError
-from ldm.types import Card, Task, TimeStep
+from ldm.types import Card, Task, TimeStep, stable_seed
 from ldm.worlds.tabletop import texts
 from ldm.worlds.tabletop.actions import LOOK, Move, Refusal, normal
-from ldm.worlds.tabletop.card import CARD, LIMIT
-from ldm.worlds.tabletop.controller import Controller, noisy_target
-from ldm.worlds.tabletop.physics import INSTALL, PACKAGE, State, World, version
-from ldm.worlds.tabletop.scene import Poses
+from ldm.worlds.tabletop.card import CARD, LIMIT, METADATA
+from ldm.worlds.tabletop.physics import INSTALL, State, World, version
+from ldm.worlds.tabletop.scene import Pose, Poses
 from ldm.worlds.tabletop.tasks import SPLITS, TEST, TRAIN, Game, digest, game_of, games
 
 
@@ -24,7 +23,9 @@ from ldm.worlds.tabletop.tasks import SPLITS, TEST, TRAIN, Game, digest, game_of
 class TabletopOptions:
     """Options of the tabletop. A list of possible actions makes some kinds of task easy."""
 
-    controller: Annotated[Controller, "A hand that is exact, or one that errs"] = "exact"
+    controller: Annotated[Literal["exact", "noisy"], "A hand that is exact, or one that errs"] = (
+        "exact"
+    )
     noise: Annotated[float, "Deviation in x and y of a noisy hand, in metres"] = 0.008
     miss: Annotated[float, "Probability that a noisy hand picks nothing"] = 0.1
     poses: Annotated[bool, "Tell positions in centimetres, too"] = False
@@ -70,14 +71,7 @@ class Tabletop(ListedEnvironment[Game]):
     default_split = TEST
     train_splits = (TRAIN,)
     splits = tuple(SPLITS)
-    metadata = Metadata(
-        data=DataSource(
-            "ldm.worlds.tabletop.data",
-            holds="nothing: there are no data",
-            remedy=f"Its scenes are drawn; install its physics: {INSTALL}.",
-        ),
-        extra=Extra((PACKAGE,), purpose="the tabletop, whose physics it is", install=INSTALL),
-    )
+    metadata = METADATA
     Options = TabletopOptions
     options: TabletopOptions
 
@@ -125,17 +119,7 @@ class Tabletop(ListedEnvironment[Game]):
         return self._play.state.poses if self._play else ()
 
     def _carry_out(self, move: Move, play: Play) -> TimeStep:
-        target = move.target
-        if self.options.controller == "noisy":
-            drawn = noisy_target(
-                target,
-                noise=self.options.noise,
-                miss=self.options.miss,
-                source=play.game.task.source,
-                move=play.moves,
-            )
-        else:
-            drawn = target
+        drawn = self._target(move, play)
         state = play.state if drawn is None else play.world.carry(play.state, move.thing, drawn)
         after = replace(
             play,
@@ -146,6 +130,17 @@ class Tabletop(ListedEnvironment[Game]):
         )
         report = texts.carried(play.game.scene, move, missed=drawn is None)
         return self._proceed(play, after, report)
+
+    def _target(self, move: Move, play: Play) -> Pose | None:
+        """Return where the hand puts a thing, or None if it misses it; it may be noisy."""
+        options = self.options
+        if options.controller == "exact":
+            return move.target
+        rng = random.Random(stable_seed("tabletop controller", play.game.task.source, play.moves))
+        if rng.random() < options.miss:
+            return None
+        x, y = (at + rng.gauss(0, options.noise) for at in (move.target.x, move.target.y))
+        return replace(move.target, x=x, y=y)
 
     def _proceed(self, before: Play, after: Play, report: str) -> TimeStep:
         """Store the state after an action, and return its answer."""

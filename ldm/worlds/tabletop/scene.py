@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -244,9 +244,3 @@ def covered_by(scene: Scene, poses: Poses, number: int) -> Thing | None:
 
 def _half_width(thing: Thing) -> float:
     return BLOCK / 2 if thing.form is CUBE else thing.form.radius
-
-
-def mean(values: Iterable[bool]) -> float:
-    """Return the share of true values."""
-    counted = list(values)
-    return sum(counted) / len(counted)

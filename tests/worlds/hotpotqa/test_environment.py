@@ -157,6 +157,7 @@ def test_ten_thousand_random_actions_raise_nothing(env: HotpotQA) -> None:
             env.reset(tasks[number % len(tasks)])
 
 
+@pytest.mark.slow
 def test_every_official_question_can_be_answered_from_its_two_articles(official: Path) -> None:
     env = HotpotQA(HotpotQAOptions(data=str(official)))
     count = 0

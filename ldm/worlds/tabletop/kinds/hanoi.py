@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from statistics import fmean
 
 from ldm.worlds.tabletop.actions import NO_ACTION, Move, Refusal, listing, pattern
 from ldm.worlds.tabletop.scene import (
@@ -15,7 +16,6 @@ from ldm.worlds.tabletop.scene import (
     Poses,
     Scene,
     Thing,
-    mean,
     ring,
 )
 
@@ -109,7 +109,7 @@ class Hanoi:
             and abs(pose.z - FLAT * (number + 0.5)) < FLAT / 4
             for number, pose in enumerate(poses)
         ]
-        return mean(all(done[: number + 1]) for number in range(len(done)))
+        return fmean(all(done[: number + 1]) for number in range(len(done)))
 
     def goals(self) -> Iterator[str]:
         """Yield each colour with each place."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from statistics import fmean
 
 from ldm.worlds.tabletop.actions import NO_ACTION, Move, Refusal, listing, pattern, reachable
 from ldm.worlds.tabletop.scene import (
@@ -17,7 +18,6 @@ from ldm.worlds.tabletop.scene import (
     Pose,
     Poses,
     Scene,
-    mean,
 )
 
 #: Edges of the kit, and the places of its holes (Ravens).
@@ -102,7 +102,7 @@ class Kits:
 
     def share(self, scene: Scene, poses: Poses) -> float:
         """Return the share of objects that are in their holes."""
-        return mean(self._fits(scene, poses, number) for number in range(len(poses)))
+        return fmean(self._fits(scene, poses, number) for number in range(len(poses)))
 
     def goals(self) -> Iterator[str]:
         """Yield each shape in each colour."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from statistics import fmean
 
 from ldm.worlds.tabletop.actions import NO_ACTION, Move, Refusal, listing, pattern, reachable
 from ldm.worlds.tabletop.scene import (
@@ -17,7 +18,6 @@ from ldm.worlds.tabletop.scene import (
     Poses,
     Scene,
     Thing,
-    mean,
 )
 
 #: Inner edges, height and thickness of the box.
@@ -91,7 +91,7 @@ class Packing:
         inside = [self._inside(scene, t, p) for t, p in zip(scene.things, poses, strict=True)]
         sizes = [len(thing.form.samples) for thing in scene.things]
         together = sum(map(lambda share, size: share * size, inside, sizes)) / sum(sizes)
-        return 1.0 if together >= INSIDE else mean(share >= INSIDE for share in inside)
+        return 1.0 if together >= INSIDE else fmean(share >= INSIDE for share in inside)
 
     def goals(self) -> Iterator[str]:
         """Yield each shape in each colour."""
@@ -104,7 +104,7 @@ class Packing:
         if pose.z > HEIGHT or pose.distance(box) > sum(SIZE):
             return 0.0
         points = [pose.place(x, y).seen_from(box) for x, y in thing.form.samples]
-        return mean(abs(x) <= SIZE[0] / 2 and abs(y) <= SIZE[1] / 2 for x, y in points)
+        return fmean(abs(x) <= SIZE[0] / 2 and abs(y) <= SIZE[1] / 2 for x, y in points)
 
     def _room(self, scene: Scene, poses: Poses, number: int) -> Pose:
         """Return the first free cell of the box, or the one that is farthest from all things."""

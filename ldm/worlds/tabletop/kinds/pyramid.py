@@ -5,19 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import combinations
+from statistics import fmean
 
 from ldm.worlds.tabletop.actions import NO_ACTION, Move, Refusal, listing, pattern, reachable
-from ldm.worlds.tabletop.scene import (
-    BLOCK,
-    COLOURS,
-    CUBE,
-    Fixture,
-    Layout,
-    Pose,
-    Poses,
-    Scene,
-    mean,
-)
+from ldm.worlds.tabletop.scene import BLOCK, COLOURS, CUBE, Fixture, Layout, Pose, Poses, Scene
 
 #: Height of the base's brown blocks, and where they are along it (Ravens: 0.05 apart).
 BASE_HEIGHT = 0.01
@@ -106,7 +97,7 @@ class Pyramid:
 
     def share(self, scene: Scene, poses: Poses) -> float:
         """Return the share of the six places that have a block."""
-        return mean(any(self._at(scene, pose, place) for pose in poses) for place in PLACES)
+        return fmean(any(self._at(scene, pose, place) for pose in poses) for place in PLACES)
 
     def goals(self) -> Iterator[str]:
         """Yield each block with each brown one, and with each two others."""
