@@ -113,6 +113,8 @@ def show(
     for one in [name] if name else environments(memory):
         rows_of = inspect(memory, one).rows
         listed += [(g, outcome_counts(rows_of, g.number)) for g in generations(memory, one)]
+    if not listed and (names := _recorded(memory)):
+        inspect(memory, names[0])  # raises the error that fits
     types = _types(memory, name, generation) if name else []
     if as_json:
         data: dict[str, Any] = {
@@ -557,15 +559,21 @@ def forget(
         output.show(done)
 
 
+def _recorded(memory: str) -> tuple[str, ...]:
+    """Return the environments that a directory has a folder of, with or without a generation."""
+    from ldm.memory import record
+    from ldm.memory.addresses import is_server
+
+    return () if is_server(memory) else record.environments(memory)
+
+
 def _folded(memory: str, env: str) -> str:
     """Return the chosen environment after its pending additions are formed."""
     from ldm.memory import record
-    from ldm.memory.addresses import is_server
     from ldm.memory.growing import GrowingMemory
 
-    if is_server(memory):
-        return chosen(memory, env)
-    names = [env] if env else record.environments(memory)
+    known = _recorded(memory)
+    names = (env,) if env and known else known
     if len(names) != 1 or not (record.folder_of(memory, names[0]) / "episodes.log").exists():
         return chosen(memory, env)
     with GrowingMemory.open(memory, names[0]) as growing:

@@ -305,9 +305,7 @@ class TestOpening:
     def test_reopening_takes_the_embedder_and_batch_size_that_were_taken_before(
         self, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(
-            "ldm.memory.growing.load_embedder", lambda name: BagOfWords(name or "none")
-        )
+        monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "none"))
         opened(place, batch_size=2).add(episode(1))
         memory = GrowingMemory.open(str(place), "desk", create=True)
         assert memory.recall("question", "asked")[0].tuple.action == "say 1 0"
