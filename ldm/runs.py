@@ -25,7 +25,7 @@ from ldm import config, records
 from ldm.errors import LdmError
 from ldm.parallel import Record
 from ldm.records import writing
-from ldm.text import read_bytes, read_json
+from ldm.text import distrust, read_bytes, read_json
 from ldm.types import stable_hash
 from ldm.version import __version__
 
@@ -252,8 +252,6 @@ def open_run(name: str, runs: Path) -> Run:
             "Use the version of ldm that recorded it, or start a new run.",
         )
     text = read_bytes(path)
-    from ldm.memory.addresses import distrust
-
     manifest = records.loads(text, Manifest, file=str(path))
     distrust(str(manifest.spec.get("memory", "")))
     return Run(directory, manifest)

@@ -404,3 +404,24 @@ def _without(value: Any) -> Any:
     if isinstance(value, dict):
         return {redacted(key): _without(item) for key, item in value.items()}
     return [_without(item) for item in value] if isinstance(value, list) else value
+
+
+#: The variable with the servers that only a run's file names; child processes inherit it.
+RECORDED = "LDM_RECORDED_SERVERS"
+
+
+def distrust(location: str) -> None:
+    """Send no credentials to a server that only a run's file names, in child processes as well."""
+    if location.lower().startswith(("http://", "https://")):
+        os.environ[RECORDED] = f"{os.environ.get(RECORDED, '')}\n{location}"
+
+
+def trust(location: str) -> None:
+    """Send credentials to a server that the user named after all."""
+    named = os.environ.get(RECORDED, "").splitlines()
+    os.environ[RECORDED] = "\n".join(one for one in named if one != location)
+
+
+def is_trusted(location: str) -> bool:
+    """Return whether a server may get credentials."""
+    return location not in os.environ.get(RECORDED, "").splitlines()

@@ -37,14 +37,14 @@ from numpy.typing import NDArray
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
-from ldm.memory.addresses import is_server, is_trusted, let_in
+from ldm.memory.addresses import is_server, let_in
 from ldm.memory.columns import TEXTS, Columns, id_of, labels_of, outcome_of
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.known_vectors import OnProgress
 from ldm.memory.retrieval import Retriever
 from ldm.reason import PAST_OBSERVATION
-from ldm.text import guard, redacted
+from ldm.text import guard, is_trusted, redacted
 from ldm.types import (
     stable_hash,
 )

@@ -124,7 +124,7 @@ def described(recall: Recall) -> str:
     """Return in words how often a recalled action worked."""
     outcome, evidence = recall.tuple.outcome, recall.evidence
     if evidence is not None and (evidence.tried > 1 or evidence.lately_failed):
-        times = f"{evidence.tried:.3g} times"
+        times = "once" if evidence.tried == 1 else f"{evidence.tried:.3g} times"
         if evidence.lately_failed and not evidence.failed:
             return f"worked {times}, but FAILED lately in similar situations"
         if evidence.succeeded == evidence.tried:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from ldm import parallel, records
+from ldm import parallel, records, text
 from ldm.config import S, Section, dump
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.llm.models import ModelOptions, serving
@@ -509,9 +509,7 @@ def recorded_spec(
         )
     spec = run.spec(spec_type)
     if trust:
-        from ldm.memory import addresses
-
-        addresses.trust(str(getattr(spec, "memory", "")))
+        text.trust(str(getattr(spec, "memory", "")))
     for load, section in ((load_env, "env"), (load_agent, "agent")):
         if ":" in (named := run.named(section)):
             load(named, recorded=not trust)

@@ -18,8 +18,9 @@ import chromadb
 import numpy as np
 import pytest
 
+from ldm import text
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import Contents, Generation, Memory, addresses, chroma, inspect, places
+from ldm.memory import Contents, Generation, Memory, chroma, inspect, places
 from ldm.memory.chroma import differences, publish
 from ldm.memory.known_vectors import KnownVectors
 from ldm.memory.server import ServerMemory, generations_at, read_all
@@ -421,7 +422,7 @@ def test_what_a_server_answers_is_said(
         monkeypatch.setenv("CHROMA_CLIENT_AUTH_PROVIDER", provider)
         monkeypatch.setenv("CHROMA_CLIENT_AUTH_CREDENTIALS", TOKEN)
     for trusted in (False, True):
-        (addresses.trust if trusted else addresses.distrust)(address)
+        (text.trust if trusted else text.distrust)(address)
         with pytest.raises(MemoryStoreError, match=message) as raised:
             ServerMemory(address, "toy", EMBEDDER)
         assert raised.value.remedy

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 
 import pytest
 
 from ldm.memory.recalls import Recalls, described, most_tokens
-from ldm.types import History, Outcome, Recall, StateActionTuple
+from ldm.types import Evidence, History, Outcome, Recall, StateActionTuple
 
 
 def recall(observation: str = "seen", action: str = "wait", *, score: float = 1.0) -> Recall:
@@ -124,28 +124,27 @@ def test_no_tokenizer_needs_more_than_is_counted() -> None:
         assert len(llama.encode(text, add_special_tokens=False).ids) <= most_tokens(text), text
 
 
-@dataclass
-class Counts:
-    tried: float
-    succeeded: float
-    last_failed: bool = False
-    lately_failed: bool = False
-
-
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
         (None, "success"),
-        (Counts(1, 1), "success"),
-        (Counts(30, 30), "success, all 30 times"),
-        (Counts(3, 0, True), "FAILED, all 3 times"),
-        (Counts(30, 29, True), "worked 29 of 30 times, failed the last time"),
-        (Counts(30, 1), "worked 1 of 30 times"),
-        (Counts(30, 25, True, True), "worked 25 of 30 times, failed lately"),
+        (Evidence(1, 1, 0, probability=0.9), "success"),
+        (Evidence(30, 30, 0, probability=0.9), "success, all 30 times"),
+        (Evidence(3, 0, 3, probability=0.1), "FAILED, all 3 times"),
+        (
+            Evidence(30, 29, 1, probability=0.7, last_failed=True),
+            "worked 29 of 30 times, failed the last time",
+        ),
+        (Evidence(30, 1, 29, probability=0.6), "worked 1 of 30 times"),
+        (Evidence(30, 25, 5, probability=0.2), "worked 25 of 30 times, failed lately"),
+        (
+            Evidence(1, 1, 0, probability=0.2),
+            "worked once, but FAILED lately in similar situations",
+        ),
     ],
 )
-def test_an_outcome_says_how_often_it_worked(counts: Counts | None, words: str) -> None:
-    assert described(recall(), counts) == words
+def test_an_outcome_says_how_often_it_worked(counts: Evidence | None, words: str) -> None:
+    assert described(replace(recall(), evidence=counts)) == words
 
 
 @pytest.mark.parametrize(
