@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.recalls import Recalls
     from ldm.run.building import build_memory, read_trajectories, write_trajectories
-    from ldm.run.credit import Credited, Pruned, credit_tuples, prune_memory
+    from ldm.run.credit import Credited, credit_tuples
     from ldm.run.evaluate import Comparison, compare, evaluate, evaluate_all
     from ldm.run.grid import Grid
     from ldm.run.judged import JudgedRun, judge_run
@@ -73,7 +73,6 @@ __all__ = [
     "PlanGrid",
     "PlanScores",
     "Preset",
-    "Pruned",
     "Recall",
     "Recalls",
     "Refine",
@@ -99,7 +98,6 @@ __all__ = [
     "optimize_plan",
     "optimize_plans",
     "preset",
-    "prune_memory",
     "read_trajectories",
     "refine",
     "resume",
@@ -120,7 +118,7 @@ _NAMES = {
     "ldm.memory.growing": ("GrowingMemory",),
     "ldm.memory.recalls": ("Recalls",),
     "ldm.run.building": ("build_memory", "read_trajectories", "write_trajectories"),
-    "ldm.run.credit": ("Credited", "Pruned", "credit_tuples", "prune_memory"),
+    "ldm.run.credit": ("Credited", "credit_tuples"),
     "ldm.run.evaluate": ("Comparison", "compare", "evaluate", "evaluate_all"),
     "ldm.run.grid": ("Grid",),
     "ldm.run.judged": ("JudgedRun", "judge_run"),
