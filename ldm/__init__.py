@@ -26,14 +26,16 @@ from ldm.version import __version__ as __version__
 
 #: Public name → the module that defines it, as the stub says. Each is loaded when first used, so
 #: that `import ldm` and `ldm --help` answer at once.
-_MODULES = {
-    name.name: str(statement.module)
-    for statement in ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8")).body
-    if isinstance(statement, ast.ImportFrom)
-    for name in statement.names
-    if name.name not in globals()
-}
-__all__ = [*sorted(_MODULES)]
+_MODULES = dict(
+    sorted(
+        (name.name, str(statement.module))
+        for statement in ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8")).body
+        if isinstance(statement, ast.ImportFrom)
+        for name in statement.names
+        if name.name not in globals()
+    )
+)
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

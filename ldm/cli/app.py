@@ -104,7 +104,6 @@ COMMANDS = {
     "agents": ("ldm.cli.catalog:agents", "List the agents and their options."),
     "envs": ("ldm.cli.catalog:envs", "List the environments and their options."),
     "data": ("ldm.cli.data:data", "Check or download the data of an environment."),
-    "llm": ("ldm.cli.llm:llm_app", "Ask a model."),
     "validate": ("ldm.cli.validate:validate", "Check JSONL files against their schema."),
     "doctor": ("ldm.cli.doctor:doctor", "Check the installation, data and configuration."),
 }

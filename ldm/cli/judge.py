@@ -19,7 +19,7 @@ class Judging(Spec):
 
     name: Annotated[
         str,
-        Option("Directory or id of a finished evaluation.", argument="RUN", complete="runs_below"),
+        Option("Directory or id of a finished evaluation.", argument="RUN"),
     ] = ""
     models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldm.cli import output
-from ldm.cli.completing import environments
 from ldm.cli.environment import EMBEDDINGS, cache_folder
 from ldm.cli.options import (
     AsJson,
@@ -48,7 +47,6 @@ Env = Annotated[
     typer.Option(
         "--env",
         help="The environment; the memory's only one if omitted.",
-        autocompletion=environments,
     ),
 ]
 Number = Annotated[
@@ -85,9 +83,7 @@ def show(
     memory: MemoryAt = DEFAULT_MEMORY,
     env: Annotated[
         str,
-        typer.Option(
-            "--env", help="Only this environment, with its types.", autocompletion=environments
-        ),
+        typer.Option("--env", help="Only this environment, with its types."),
     ] = "",
     generation: Number = None,
     as_json: AsJson = False,
