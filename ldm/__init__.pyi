@@ -27,8 +27,6 @@ from ldm.run.evaluate import compare as compare
 from ldm.run.evaluate import evaluate as evaluate
 from ldm.run.evaluate import evaluate_all as evaluate_all
 from ldm.run.grid import Grid as Grid
-from ldm.run.judged import JudgedRun as JudgedRun
-from ldm.run.judged import judge_run as judge_run
 from ldm.run.plan import OptimisedPlan as OptimisedPlan
 from ldm.run.plan import OptimisedPlans as OptimisedPlans
 from ldm.run.plan import PlanGrid as PlanGrid

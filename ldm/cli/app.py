@@ -98,7 +98,6 @@ COMMANDS = {
     "autoplan": ("ldm.cli.autoplan:autoplan", "Optimise a plan for a kind of task."),
     "eval": ("ldm.cli.evaluate:evaluate", "Evaluate an agent on the tasks of a split."),
     "compare": ("ldm.cli.evaluate:compare", "Compare finished evaluations."),
-    "judge": ("ldm.cli.judge:judge", "Let a model judge the answers of a run."),
     "presets": ("ldm.cli.presets:presets", "List or show published tables to reproduce."),
     "runs": ("ldm.cli.runs:runs_app", "List and show recorded runs."),
     "agents": ("ldm.cli.catalog:agents", "List the agents and their options."),
