@@ -60,7 +60,7 @@ class VectorFile:
         self._encoder = encoder
         self._limit = limit
         self._places: dict[bytes, int] = {}
-        self._seen = 0
+        self._end = 0
 
     def read(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Return the vectors of the texts that are in the file."""
@@ -99,13 +99,13 @@ class VectorFile:
 
     def _look(self, file: IO[bytes]) -> None:
         """Note the places of the records that were appended since the last look."""
-        if os.fstat(file.fileno()).st_size < self._seen:
-            self._places, self._seen = {}, 0
-        file.seek(self._seen)
+        if os.fstat(file.fileno()).st_size < self._end:
+            self._places, self._end = {}, 0
+        file.seek(self._end)
         while content := file.read(CHUNK * self._length):
             for start in range(0, len(content) - self._length + 1, self._length):
-                self._places[content[start : start + KEY]] = self._seen
-                self._seen += self._length
+                self._places[content[start : start + KEY]] = self._end
+                self._end += self._length
 
     @property
     def _length(self) -> int:
