@@ -41,8 +41,7 @@ class Option:
 
     help: one sentence. group: the heading. rare: listed by --help-all alone. path: the option of a
     section that it is short for, as in "agent.k". flags: in place of the field's name. argument:
-    the name of a positional argument, "" for an option. complete: what the shell completes, see
-    `ldm.cli.completing`. metavar: how the value is shown.
+    the name of a positional argument, "" for an option. metavar: how the value is shown.
     """
 
     help: str
@@ -51,7 +50,6 @@ class Option:
     path: str = ""
     flags: tuple[str, ...] = ()
     argument: str = ""
-    complete: str = ""
     metavar: str = ""
 
 
@@ -156,15 +154,13 @@ PLAN_SECTION = Of("ldm.agents.autoplan.settings:AutoPlanSettings")
 MODELS_SECTION = Of("ldm.llm.models:ModelOptions")
 
 #: Options of several experiments.
-ENV = Option("Environment: a name or package.module:Class.", TASKS, complete="environments")
-TRAINING = Option("Training split.", TASKS, complete="splits")
-KINDS = Option("Only these task kinds: a,b.", TASKS, complete="kinds")
+ENV = Option("Environment: a name or package.module:Class.", TASKS)
+TRAINING = Option("Training split.", TASKS)
+KINDS = Option("Only these task kinds: a,b.", TASKS)
 TASK_IDS = Option("Task ids: a,b or a file with one a line.", TASKS, rare=True)
 PLACE = Option("Directory, or http://host:port of a server.", MEMORY)
 EMBEDDER = Option("Embedder; default: the memory's.", MEMORY, rare=True)
 SEED = Option("Random seed.", TASKS)
-
-GoalsBy = Literal["even", "failed", "long"]
 
 
 class Spec:
@@ -210,12 +206,8 @@ class Evaluate(Spec):
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: Annotated[SectionField, ENV_SECTION, ENV] = NO_OPTIONS
-    split: Annotated[
-        str, Option("Split; each environment has a default.", TASKS, complete="splits")
-    ] = ""
-    agent: Annotated[
-        SectionField, AGENT_SECTION, Option("Agent, or several: A,B.", AGENT, complete="agents")
-    ] = LDM
+    split: Annotated[str, Option("Split; each environment has a default.", TASKS)] = ""
+    agent: Annotated[SectionField, AGENT_SECTION, Option("Agent, or several: A,B.", AGENT)] = LDM
     kinds: Annotated[tuple[str, ...], KINDS] = ()
     limit: Annotated[int | None, Option("Number of tasks, balanced over kinds.", TASKS)] = None
     tasks: Annotated[tuple[str, ...], TASK_IDS] = ()
@@ -249,7 +241,7 @@ class Refine(Spec):
     env: Annotated[
         SectionField,
         ENV_SECTION,
-        Option("Environment; default: the memory's only one.", TASKS, complete="environments"),
+        Option("Environment; default: the memory's only one.", TASKS),
     ] = NO_OPTIONS
     split: Annotated[str, TRAINING] = ""
     kinds: Annotated[tuple[str, ...], KINDS] = ()
@@ -258,14 +250,6 @@ class Refine(Spec):
         Option(f"Number of new goals, balanced over kinds; default {DEFAULT_GOALS}.", TASKS),
     ] = None
     tasks: Annotated[tuple[str, ...], TASK_IDS] = field(default=(), repr=False)
-    goals: Annotated[
-        GoalsBy,
-        Option(
-            "New goals: even over kinds, or of four times as many the failed or long ones.",
-            TASKS,
-            rare=True,
-        ),
-    ] = "even"
     reuse_goals: Annotated[
         bool, Option("Also explore goals that the memory knows.", TASKS, rare=True)
     ] = False
@@ -287,11 +271,6 @@ class Refine(Spec):
         Spec.__post_init__(self)
         if not 1 <= self.round <= self.rounds:
             raise LdmError(f"rounds is 1 or more, not {self.rounds}.", "Correct it.")
-        if self.goals != "even" and self.tasks and not self.memory_digest:
-            raise LdmError(
-                "Goals are named with --tasks, or chosen with --goals by how hard they are.",
-                "Leave one of them out.",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,9 +292,7 @@ class OptimisePlan(Spec):
 
     env: Annotated[SectionField, ENV_SECTION, ENV] = NO_OPTIONS
     split: Annotated[str, TRAINING] = ""
-    kind: Annotated[
-        str, Option("Task kinds a,b; each: a plan a kind; all: one plan.", TASKS, complete="kinds")
-    ] = ""
+    kind: Annotated[str, Option("Task kinds a,b; each: a plan a kind; all: one plan.", TASKS)] = ""
     out: Annotated[str, Option("Folder for the plan files.", PLAN)] = "plans"
     pool: tuple[str, ...] = field(default=(), repr=False)
     plan: Annotated[SectionField, PLAN_SECTION] = NO_OPTIONS

@@ -114,10 +114,6 @@ class EnvironmentBase(Environment):
         """Return the solution of a training task in words, or "" if it is not disclosed."""
         return ""
 
-    def answer(self, trajectory: Trajectory) -> Any:
-        """Return the question, the given answer and the correct one, or None without an answer."""
-        return None
-
 
 class Agent(ABC):
     """Base of agents: it declares optional members; `name`, `budget` and `solve` are required.

@@ -442,21 +442,6 @@ class EpisodeResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer for a judge to compare with the right one.
-
-    Environments whose tasks are questions have a method answer(trajectory) → Answer, or None if the
-    trajectory gives none. No agent sees it.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
-    question: str
-    right: str
-    given: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
     """Regular expressions that read the state of goals (`Card.goals`) in observations; "" for none.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
+import fcntl
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from ldm.embed import Embedder, bundled_model, load_embedder, with_disk_cache
 from ldm.embed.caching import CachingEmbedder
-from ldm.embed.disk import BETWEEN_CHECKS, FILE, VectorFile
+from ldm.embed.disk import FILES, KEY, SUM, VectorFile
 from tests.embedder import BagOfWords, Counting
 
 pytestmark = pytest.mark.usefixtures("embedding_anew")
@@ -28,10 +27,14 @@ def run_of(folder: Path, encoder: Embedder, **options: int) -> CachingEmbedder:
     return CachingEmbedder(encoder, VectorFile(folder, encoder, **options))
 
 
-def rows(folder: Path) -> int:
-    with closing(sqlite3.connect(folder / FILE)) as database:
-        [count] = database.execute("SELECT count(*) FROM vectors").fetchone()
-        return int(count)
+def file_in(folder: Path) -> Path:
+    (file,) = folder.glob(FILES)
+    return file
+
+
+def length(dimension: int) -> int:
+    """The bytes of a record."""
+    return KEY + 4 * dimension + SUM
 
 
 def test_a_text_is_computed_once_for_all_runs(tmp_path: Path) -> None:
@@ -56,7 +59,8 @@ def test_without_a_warm_and_with_a_cold_file_the_bits_are_the_same(tmp_path: Pat
     alone = np.stack([reading.embed([text])[0] for text in TEXTS])
     for vectors in (cold, warm, together, alone):
         assert np.array_equal(vectors, without)
-    assert rows(tmp_path / "alone") == rows(tmp_path / "together") == len(TEXTS)
+    for name in ("alone", "together"):
+        assert file_in(tmp_path / name).stat().st_size == len(TEXTS) * length(without.shape[1])
 
 
 def test_what_the_file_says_is_used(tmp_path: Path) -> None:
@@ -70,10 +74,11 @@ def test_what_the_file_says_is_used(tmp_path: Path) -> None:
 
 def test_a_vector_with_another_s_bits_is_computed_anew(tmp_path: Path) -> None:
     run_of(tmp_path, Counting()).embed(TEXTS)
-    with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
-        rows = database.execute("SELECT key, vector FROM vectors").fetchall()
-        for (key, _), (_, other) in zip(rows, [*rows[1:], rows[0]], strict=True):
-            database.execute("UPDATE vectors SET vector = ? WHERE key = ?", (other, key))
+    size = length(Counting().dimension)
+    content = file_in(tmp_path).read_bytes()
+    records = [content[start : start + size] for start in range(0, len(content), size)]
+    swapped = zip(records, [*records[1:], records[0]], strict=True)
+    file_in(tmp_path).write_bytes(b"".join(one[:KEY] + other[KEY:] for one, other in swapped))
     assert np.array_equal(run_of(tmp_path, Counting()).embed(TEXTS), BagOfWords().embed(TEXTS))
 
 
@@ -95,48 +100,61 @@ def test_other_weights_under_the_same_name_are_told_apart(tmp_path: Path) -> Non
 
 def test_the_file_is_bounded(tmp_path: Path) -> None:
     limit = 400_000
-    for start in range(0, 6 * BETWEEN_CHECKS, BETWEEN_CHECKS):
+    for start in range(0, 6_000, 1_000):
         embedder = run_of(tmp_path, Counting(), limit=limit)
-        embedder.embed([f"text {number}" for number in range(start, start + BETWEEN_CHECKS)])
-    assert (tmp_path / FILE).stat().st_size < 1.5 * limit
+        embedder.embed([f"text {number}" for number in range(start, start + 1_000)])
+        assert 0 < file_in(tmp_path).stat().st_size <= limit
+    again = Counting()
+    run_of(tmp_path, again).embed(["text 0", "text 5999"])
+    assert again.computed == ["text 0"]
 
 
-@pytest.mark.parametrize("trouble", ["no folder", "not a database", "torn", "short"])
+@pytest.mark.parametrize("trouble", ["no folder", "another file", "torn", "short"])
 def test_a_file_that_cannot_be_used_is_no_error(tmp_path: Path, trouble: str) -> None:
-    file = tmp_path / FILE
     run_of(tmp_path, Counting()).embed(TEXTS)
+    file = file_in(tmp_path)
     folder = tmp_path
     match trouble:
         case "no folder":
             folder = file / "below a file"
-        case "not a database":
+        case "another file":
             file.write_bytes(b"something else" * 1_000)
         case "torn":
             content = file.read_bytes()
-            file.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+            file.write_bytes(content[:1000] + b"\xff" * (len(content) - 1000))
         case "short":
-            with closing(sqlite3.connect(file)) as database, database:
-                database.execute("UPDATE vectors SET vector = x'00'")
+            file.write_bytes(file.read_bytes()[: length(Counting().dimension) // 2])
     embedder = run_of(folder, Counting())
     for text in (*TEXTS, "new"):
         assert np.array_equal(embedder.embed([text]), BagOfWords().embed([text]))
 
 
-def test_a_damaged_file_is_begun_anew_by_the_next_run(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"something else" * 1_000)
-    for _ in range(2):
-        run_of(tmp_path, Counting()).embed(TEXTS)
-    assert rows(tmp_path) == len(TEXTS)
+@pytest.mark.parametrize("left", [0, 1, 100, 1_000])
+def test_what_a_killed_writer_left_hinders_no_later_one(tmp_path: Path, left: int) -> None:
+    run_of(tmp_path, Counting()).embed(TEXTS)
+    content = file_in(tmp_path).read_bytes()
+    file_in(tmp_path).write_bytes(content[: len(content) - left])
+    run_of(tmp_path, Counting()).embed([*TEXTS, "new"])
+    again = Counting()
+    run_of(tmp_path, again).embed([*TEXTS, "new"])
+    assert not again.computed
+
+
+def test_a_file_that_is_begun_anew_is_read_anew(tmp_path: Path) -> None:
+    embedder = run_of(tmp_path, Counting())
+    embedder.embed(TEXTS)
+    file_in(tmp_path).write_bytes(b"")
+    run_of(tmp_path, Counting()).embed(["other"])
+    assert np.array_equal(embedder.embed(["other"]), BagOfWords().embed(["other"]))
 
 
 def test_another_process_that_writes_stops_nobody(tmp_path: Path) -> None:
     run_of(tmp_path, Counting()).embed(TEXTS)
     embedder, again = run_of(tmp_path, Counting()), Counting()
-    with closing(sqlite3.connect(tmp_path / FILE)) as database:
-        database.execute("BEGIN IMMEDIATE")
+    with file_in(tmp_path).open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         embedder.embed(["kept by nobody"])
         assert np.array_equal(embedder.embed(TEXTS), BagOfWords().embed(TEXTS))
-        database.rollback()
     embedder.embed(["kept later"])
     run_of(tmp_path, again).embed([*TEXTS, "kept by nobody", "kept later"])
     assert again.computed == ["kept by nobody"]

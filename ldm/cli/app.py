@@ -98,13 +98,11 @@ COMMANDS = {
     "autoplan": ("ldm.cli.autoplan:autoplan", "Optimise a plan for a kind of task."),
     "eval": ("ldm.cli.evaluate:evaluate", "Evaluate an agent on the tasks of a split."),
     "compare": ("ldm.cli.evaluate:compare", "Compare finished evaluations."),
-    "judge": ("ldm.cli.judge:judge", "Let a model judge the answers of a run."),
     "presets": ("ldm.cli.presets:presets", "List or show published tables to reproduce."),
     "runs": ("ldm.cli.runs:runs_app", "List and show recorded runs."),
     "agents": ("ldm.cli.catalog:agents", "List the agents and their options."),
     "envs": ("ldm.cli.catalog:envs", "List the environments and their options."),
     "data": ("ldm.cli.data:data", "Check or download the data of an environment."),
-    "llm": ("ldm.cli.llm:llm_app", "Ask a model."),
     "validate": ("ldm.cli.validate:validate", "Check JSONL files against their schema."),
     "doctor": ("ldm.cli.doctor:doctor", "Check the installation, data and configuration."),
 }

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ldm import registry
-from ldm.cli import completing, output
+from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.config import Field, hints
 from ldm.errors import LdmError
@@ -18,7 +18,7 @@ ONLY = "Only this one: a name or module:Class."
 
 
 def agents(
-    name: Annotated[str, typer.Argument(help=ONLY, autocompletion=completing.agents)] = "",
+    name: Annotated[str, typer.Argument(help=ONLY)] = "",
     as_json: AsJson = False,
 ) -> None:
     """List the agents: where each comes from, what it needs, and its options.
@@ -49,7 +49,7 @@ def agents(
 
 
 def envs(
-    name: Annotated[str, typer.Argument(help=ONLY, autocompletion=completing.environments)] = "",
+    name: Annotated[str, typer.Argument(help=ONLY)] = "",
     as_json: AsJson = False,
 ) -> None:
     """List the environments: what each is, its default split, and its options.

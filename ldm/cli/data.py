@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ldm.cli import completing, output
+from ldm.cli import output
 from ldm.cli.options import AsJson
 from ldm.errors import LdmError
 from ldm.text import counted
@@ -26,7 +26,6 @@ def data(
         typer.Argument(
             metavar="ENV",
             help="An environment; `ldm envs` lists them.",
-            autocompletion=completing.environments,
         ),
     ],
     path: Annotated[

@@ -1,4 +1,4 @@
-"""The progress of running episodes: a live display, or one line each.
+"""The progress of running episodes: a bar, or one line each.
 
 Both go to standard error. The numbers are those of the episodes so far; intervals are Wilson's,
 which are fast to compute and may differ slightly from those of the final table.
@@ -53,17 +53,18 @@ class Tally:
             return None
         return (now - self.started) / played * (self.playing.total - self.done)
 
+    def success(self) -> str:
+        """Return the rate of the episodes so far, of which there is one, with its interval."""
+        from ldm.run.statistics import wilson
+
+        low, high = wilson(self.solved, self.done)
+        return f"success {100 * self.solved / self.done:.1f} % ({100 * low:.0f}–{100 * high:.0f})"
+
     def figures(self) -> str:
         """Return success with its interval, steps, tokens and money in a few words."""
         if not self.done:
             return "no episode yet"
-        from ldm.run.statistics import wilson
-
-        low, high = wilson(self.solved, self.done)
-        words = [
-            f"success {100 * self.solved / self.done:.1f} % ({100 * low:.0f}–{100 * high:.0f})",
-            f"{self.steps / self.done:.1f} steps/episode",
-        ]
+        words = [self.success(), f"{self.steps / self.done:.1f} steps/episode"]
         if self.errors:
             words.insert(1, counted(self.errors, "error"))
         if self.tokens:
@@ -121,26 +122,18 @@ def outcome(result: EpisodeResult) -> str:
     return "solved" if result.success else f"score {result.score:.2f}" if result.score else "failed"
 
 
-def view(tally: Tally, now: float) -> output.View:
-    """Return the content of the display: the bar with the time left, and the figures."""
-    playing, left = tally.playing, tally.left(now)
-    time_left = "" if left is None else f", {duration(left)} left"
-    return output.View(
-        label=playing.label,
-        done=tally.done,
-        total=playing.total,
-        pace=f"{tally.done}/{playing.total}, {duration(now - tally.started)}{time_left}",
-        figures=f"{tally.running} running, {tally.figures()}",
-    )
-
-
 @contextmanager
 def episodes(playing: Playing) -> Iterator[OnEpisode]:
-    """Show running episodes on standard error, live if that is a terminal."""
-    if output.on_terminal():
-        tally = Tally(playing)
-        with output.live(lambda: view(tally, time.monotonic())):
-            yield tally.add
-    else:
-        with lines(playing, output.say) as on_episode:
-            yield on_episode
+    """Show running episodes on standard error, as a bar if that is a terminal."""
+    if not output.on_terminal():
+        with lines(playing, output.say) as printed:
+            yield printed
+        return
+    tally = Tally(playing)
+    with output.progress(playing.label, playing.total) as advance:
+
+        def on_episode(result: EpisodeResult) -> None:
+            tally.add(result)
+            advance(tally.success())
+
+        yield on_episode

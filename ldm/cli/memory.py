@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldm.cli import output
-from ldm.cli.completing import environments
 from ldm.cli.environment import EMBEDDINGS, cache_folder
 from ldm.cli.options import (
     AsJson,
@@ -32,7 +31,6 @@ from ldm.text import counted
 if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.memory import Generation
-    from ldm.run.credit import Pruned
     from ldm.types import StateActionTuple
 
 #: Maximum number of credited tuples in a table.
@@ -49,7 +47,6 @@ Env = Annotated[
     typer.Option(
         "--env",
         help="The environment; the memory's only one if omitted.",
-        autocompletion=environments,
     ),
 ]
 Number = Annotated[
@@ -86,9 +83,7 @@ def show(
     memory: MemoryAt = DEFAULT_MEMORY,
     env: Annotated[
         str,
-        typer.Option(
-            "--env", help="Only this environment, with its types.", autocompletion=environments
-        ),
+        typer.Option("--env", help="Only this environment, with its types."),
     ] = "",
     generation: Number = None,
     as_json: AsJson = False,
@@ -174,18 +169,6 @@ def _types(memory: str, env: str, generation: int | None) -> list[dict[str, Any]
 @memory_app.command("credit")
 def credit(
     names: RunNames,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Drop tuples with poor outcomes, as a new generation.")
-    ] = False,
-    min_followed: Annotated[
-        int, typer.Option("--min-followed", help="Minimum number of attempts that followed it.")
-    ] = 3,
-    max_score: Annotated[
-        float, typer.Option("--max-score", help="Maximum mean score of these attempts.")
-    ] = 0.5,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what --prune would drop.")
-    ] = False,
     runs: RunsAt = DEFAULT_RUNS,
     trust: Trust = False,
     as_json: AsJson = False,
@@ -196,24 +179,13 @@ def credit(
     that followed it, and of the same kinds of task without it, the total loss (harm, the highest
     first), and the score of the tuple's own trajectory.
 
-    --prune drops the tuples that at least --min-followed attempts followed, with a mean score of at
-    most --max-score, and below that of at least as many attempts without it. The runs must evaluate
-    training tasks. `ldm memory rollback` brings the tuples back.
-
     \b
     Examples:
       ldm memory credit runs/RUN
       ldm memory credit runs/RUN runs/OTHER --json
-      ldm memory credit runs/RUN --prune --dry-run
-      ldm memory credit runs/RUN runs/OTHER --prune --min-followed 5 --max-score 0.3
     """
-    from ldm.run.credit import COLUMNS, PruneOptions, credit_tuples, prune_memory
+    from ldm.run.credit import COLUMNS, credit_tuples
 
-    if prune or dry_run:
-        options = PruneOptions(min_followed, max_score)
-        pruned = prune_memory(names, options, folder=runs, trust=trust, dry_run=dry_run)
-        _show_pruned(pruned, as_json=as_json)
-        return
     credited = credit_tuples(names, folder=runs, trust=trust)
     if as_json:
         entries = [one.as_data() for one in credited.tuples]
@@ -224,25 +196,6 @@ def credit(
     output.print_table(title, COLUMNS, [one.as_row() for one in listed])
     if len(listed) < len(credited.tuples):
         output.show(f"… and {len(credited.tuples) - len(listed)} more (--json).")
-
-
-def _show_pruned(pruned: Pruned, *, as_json: bool) -> None:
-    from ldm.run.credit import COLUMNS
-
-    added = pruned.generation
-    if as_json:
-        entries = [one.as_data() for one in pruned.dropped]
-        output.print_json({"generation": added.number if added else None, "dropped": entries})
-        return
-    if pruned.dropped:
-        output.print_table("Dropped", COLUMNS, [one.as_row() for one in pruned.dropped])
-    number = counted(len(pruned.dropped), "tuple")
-    if added is None:
-        line = f"{number} would be dropped; nothing was changed."
-    else:
-        line = f"{number} dropped: generation {added.number} recalls {added.recallable}. "
-        line += f"Go back with `ldm memory rollback {added.number - 1}`."
-    output.show(line)
 
 
 @memory_app.command("rollback")

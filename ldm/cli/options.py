@@ -19,7 +19,6 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from ldm.cli import completing
 from ldm.cli.environment import model_names, runtime
 from ldm.config import (
     GENERAL,
@@ -88,9 +87,7 @@ class Recording(Output):
     backend: Annotated[
         BackendName | None, Option("Where tasks run; threads with a model.", RUNNING, rare=True)
     ] = None
-    resume: Annotated[
-        str | None, Option("Resume this run (directory or id).", RUNNING, complete="runs_below")
-    ] = None
+    resume: Annotated[str | None, Option("Resume this run (directory or id).", RUNNING)] = None
     runs: Annotated[Path, Option("Folder of recorded runs.", RUNNING)] = DEFAULT_RUNS
     trust: Annotated[
         bool, Option("Import modules that recorded runs name; runs their code.", RUNNING, rare=True)
@@ -337,7 +334,6 @@ def _typer_option(one: Field, option: Option) -> Any:
         *flags,
         help=option.help + _default(one),
         metavar=option.metavar or _metavar(one.hint),
-        autocompletion=getattr(completing, option.complete) if option.complete else None,
         rich_help_panel=option.group + RARE * option.rare,
     )
 
@@ -394,9 +390,7 @@ MemoryAt = Annotated[
 ]
 RunNames = Annotated[
     list[str],
-    typer.Argument(
-        metavar="RUN...", help="Directories or ids.", autocompletion=completing.runs_below
-    ),
+    typer.Argument(metavar="RUN...", help="Directories or ids."),
 ]
 RunsAt = Annotated[Path, typer.Option("--runs", help="Folder of recorded runs.")]
 Trust = Annotated[

@@ -11,13 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ldm.text import printable, printable_json, redacted, redacted_json
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Console
     from rich.progress import TaskID
 
     from ldm.run.runtime import Advance
@@ -137,48 +136,9 @@ def progress(label: str, total: int) -> Iterator[Advance]:
         yield advance
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """The content of a live display: a bar between a label and the pace, and figures below it."""
-
-    label: str
-    done: int
-    total: int
-    pace: str
-    figures: str
-
-
 def on_terminal() -> bool:
     """Return whether standard error is a terminal, whose lines can be redrawn."""
     return sys.stderr.isatty()
-
-
-@contextmanager
-def live(view: Callable[[], View], terminal: Console | None = None) -> Iterator[None]:
-    """Show the result of `view` repeatedly on standard error. terminal: redraw it in place."""
-    from rich.live import Live
-
-    with Live(
-        get_renderable=lambda: _drawn(view()),
-        console=terminal or console(error=True),
-        refresh_per_second=4,
-    ):
-        yield
-
-
-def _drawn(view: View) -> Group:
-    from rich.console import Group
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
-    bar = Table.grid(padding=(0, 1), expand=True)
-    bar.add_column(no_wrap=True, overflow="ellipsis", ratio=3)
-    bar.add_column(ratio=2)
-    bar.add_column(no_wrap=True, justify="right")
-    drawn = ProgressBar(total=max(1, view.total), completed=view.done)
-    bar.add_row(Text(safe(view.label)), drawn, Text(safe(view.pace)))
-    return Group(bar, Text(safe(view.figures), overflow="ellipsis", no_wrap=True))
 
 
 def console(*, error: bool) -> Console:
@@ -214,7 +174,7 @@ def stages(*, quiet: bool = False) -> Iterator[Report]:
     from rich import progress as bar
 
     columns = (
-        *(bar.TextColumn("{task.description}", markup=False), bar.BarColumn()),
+        *(bar.TextColumn("{task.description}", markup=False), bar.BarColumn(20)),
         *(bar.MofNCompleteColumn(), bar.TextColumn("{task.fields[note]}", markup=False)),
         *(bar.TimeElapsedColumn(), bar.TimeRemainingColumn()),
     )

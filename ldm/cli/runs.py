@@ -10,7 +10,6 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.app import PluggedGroup
-from ldm.cli.completing import runs_below
 from ldm.cli.options import AsJson, RunsAt
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
@@ -83,9 +82,7 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
 
 @runs_app.command("show")
 def show(
-    name: Annotated[
-        str, typer.Argument(metavar="RUN", help="Directory or id.", autocompletion=runs_below)
-    ],
+    name: Annotated[str, typer.Argument(metavar="RUN", help="Directory or id.")],
     task: Annotated[str, typer.Argument(help="Task id or a part of it; without it: a list.")] = "",
     trial: Annotated[
         int | None, typer.Option(min=1, help="Which trial; by default the one that counts.")

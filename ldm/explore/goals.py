@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Literal
 
 from ldm.config import Section
 from ldm.episode import Environment
@@ -65,27 +64,6 @@ def new_goals(
         if task.leak_key not in evaluated
         and (reuse or (task.leak_key not in remembered and task.id not in explored))
     )
-
-
-def hardest(
-    tasks: Sequence[Task],
-    attempts: Sequence[tuple[float, int]],
-    by: Literal["failed", "long"],
-    count: int,
-) -> tuple[Task, ...]:
-    """Return the hardest `count` of some goals, in their order.
-
-    attempts: the score and the steps of a greedy attempt at each. by: "failed" takes those that
-    earned least, "long" those that took most steps; the other criterion breaks ties.
-    """
-    places = range(len(tasks))
-
-    def ease(place: int) -> tuple[float, float]:
-        score, steps = attempts[place]
-        return (score, -steps) if by == "failed" else (-steps, score)
-
-    chosen = set(sorted(places, key=ease)[:count])
-    return tuple(tasks[place] for place in places if place in chosen)
 
 
 def rejected_goal(

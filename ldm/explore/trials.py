@@ -83,10 +83,6 @@ class Trials:
         worker = partial(_Player, self.candidates)
         return self.stage(f"{name}.jsonl", worker, items, record_type, advance)
 
-    def attempts(self, tasks: Sequence[Task]) -> list[Played]:
-        """Play each goal greedily with the present memory, without its own source."""
-        return self.results("goals", [Trial(n, task) for n, task in enumerate(tasks)], Played)
-
 
 class _Player:
     """Plays trials and revises episodes; the worker of the gate."""

@@ -48,20 +48,20 @@ def export(
     name: Annotated[str, typer.Argument(metavar="RUN", help="Directory or id.")],
     *,
     form: Annotated[
-        Literal["inspect", "atif", "openai", "parquet"],
+        Literal["atif", "openai", "parquet"],
         typer.Option("--format", help="Output format."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")],
     runs: RunsAt = DEFAULT_RUNS,
 ) -> None:
-    """Write episodes as logs of other tools.
+    """Write episodes in formats of other tools.
 
-    Of each episode, the trial that counts is written. inspect: a log of Inspect. atif: Harbor's.
-    openai: chat messages, for fine-tuning. parquet: a row per step.
+    Of each episode, the trial that counts is written. atif: Harbor's. openai: chat messages,
+    for fine-tuning. parquet: a row per step.
 
     \b
     Example:
-      ldm runs export RUN --format inspect -o run.json
+      ldm runs export RUN --format atif -o run.jsonl
     """
     from ldm.report import exporting
     from ldm.run.reading import read_run

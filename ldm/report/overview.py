@@ -158,11 +158,6 @@ def _remarks(content: Content, report: Report | None) -> list[str]:
         from ldm.run.results import lines
 
         remarks += [line for line in lines(report) if not line.startswith("Files: ")]
-    if verdicts := tuple(content.run.verdicts().values()):
-        from ldm.run.judged import JudgedRun
-
-        judged = JudgedRun(content.run.run, verdicts[0].model, verdicts)
-        remarks += [line for line in judged.lines() if not line.startswith("Verdicts: ")]
     if content.goals:
         from ldm.explore.report import totals
 

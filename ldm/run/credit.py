@@ -90,31 +90,6 @@ class CreditedTuple:
         return (one.tuple_id, *map(str, counts), *figures, *texts, source.action)
 
 
-@dataclass(frozen=True, slots=True)
-class PruneOptions:
-    """The criteria for dropping tuples.
-
-    min_followed: minimum number of attempts that followed the tuple, and of others to compare with.
-    max_score: maximum mean score of the former, which must also be below that of the others.
-    """
-
-    min_followed: int = 3
-    max_score: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.min_followed < 1 or not 0 <= self.max_score <= 1:
-            raise LdmError(
-                "--min-followed must be 1 or more, and --max-score from 0 to 1.",
-                "Change them; in Python, min_followed and max_score.",
-            )
-
-    def drops(self, credit: Credit) -> bool:
-        """Return whether a tuple of this credit is dropped."""
-        if credit.score is None or min(credit.followed_in, credit.others) < self.min_followed:
-            return False
-        return credit.score <= self.max_score and credit.harm > 0
-
-
 def counted(
     results: Iterable[EpisodeResult], trajectories: Iterable[Trajectory]
 ) -> Iterator[Trajectory]:
@@ -210,15 +185,6 @@ class Credited:
     tuples: tuple[CreditedTuple, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """The result of pruning. generation: the new one, or None if none was added."""
-
-    credited: Credited
-    dropped: tuple[CreditedTuple, ...]
-    generation: Generation | None
-
-
 def credit_tuples(
     runs: Sequence[str | Path], *, folder: Path = Path("runs"), trust: bool = False
 ) -> Credited:
@@ -251,42 +217,6 @@ def credit_tuples(
         len(attempts),
         tuple(CreditedTuple(one, rows[one.tuple_id]) for one in credits_of),
     )
-
-
-def prune_memory(
-    runs: Sequence[str | Path],
-    options: PruneOptions | None = None,
-    *,
-    folder: Path = Path("runs"),
-    trust: bool = False,
-    dry_run: bool = False,
-) -> Pruned:
-    """Drop tuples that were followed often with poor outcomes, as the memory's next generation.
-
-    runs, folder, trust: as for `credit_tuples`, but of training splits only, because choosing by
-    the outcomes of test tasks is learning from them. options: None for the defaults.
-    dry_run: return the tuples to drop without adding a generation.
-
-    Raises what `credit_tuples` raises, and LdmError if a run is of another split or evaluated
-    another generation than the newest.
-    """
-    from ldm.memory import hide
-
-    options = options or PruneOptions()
-    for run in runs:
-        _check_training(*recorded_spec(str(run), Evaluate, folder, trust=trust))
-    credited = credit_tuples(runs, folder=folder, trust=trust)
-    dropped = tuple(one for one in credited.tuples if options.drops(one.credit))
-    if dry_run or not dropped:
-        return Pruned(credited, dropped, None)
-    settings = {
-        "dropped": str(len(dropped)),
-        **{name: str(value) for name, value in asdict(options).items()},
-        "runs": ",".join(sorted(directory.name for directory in credited.runs)),
-    }
-    ids = [one.credit.tuple_id for one in dropped]
-    generation = hide(credited.memory, credited.generation, ids, settings=settings)
-    return Pruned(credited, dropped, generation)
 
 
 def _check_runs(recorded: Sequence[tuple[Run, Evaluate]]) -> None:
@@ -330,17 +260,3 @@ def _attempts(run: Run) -> Iterator[Trajectory]:
             "Its agent does not record it; evaluate another one.",
         )
     yield from attempts
-
-
-def _check_training(run: Run, spec: Evaluate) -> None:
-    """Raise LdmError unless a run is of a training split."""
-    from ldm.envs import load_env
-
-    known = load_env(spec.env.name).train_splits
-    if spec.split not in known:
-        raise LdmError(
-            f"{run.directory} evaluates {spec.split}, no training split of {spec.env.name}. "
-            "Pruning by its outcomes would be learning from test tasks.",
-            f"Evaluate training tasks that the memory does not hold (--split {' or '.join(known)}) "
-            "and name that run.",
-        )

@@ -301,7 +301,7 @@ class Experiment(Generic[S, Outcome, Result]):
 
     resume_with: the command that resumes all, if it is not that of the first run.
     builder: returns the value from which `worker` is made. record, file: the type of the worker's
-    records, and the file that holds them in the end. costs: ends the messages on paid calls.
+    records, and the file that holds them in the end.
     """
 
     members: tuple[Member[S], ...]
@@ -312,7 +312,6 @@ class Experiment(Generic[S, Outcome, Result]):
     worker: ClassVar[type[Any]]
     record: ClassVar[type[Any]]
     file: ClassVar[str]
-    costs: ClassVar[str] = " in this run"
 
     @property
     def resume_command(self) -> str:
@@ -411,7 +410,7 @@ class Experiment(Generic[S, Outcome, Result]):
                 models = stack.enter_context(
                     serving(
                         *(member.models, runtime.connection, member.run.directory),
-                        *(runtime.message, self.costs),
+                        *(runtime.message, " in this run"),
                     )
                 )
                 build = partial(build, models)

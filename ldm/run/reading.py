@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import Iteration
     from ldm.explore import ExploredGoal
     from ldm.llm.calls import Call
-    from ldm.run.judged import Judged
 
 Spec = Evaluate | Refine | OptimisePlan
 #: The form of a tuple's id; records may hold anything.
@@ -132,7 +131,7 @@ class ReadRun:
         """Return the episodes of an evaluation, or the attempts of an optimisation, in order."""
         match self.run.manifest.command:
             case "eval":
-                return _evaluated(self.run, self.verdicts())
+                return _evaluated(self.run)
             case "autoplan":
                 return [
                     episode
@@ -156,13 +155,6 @@ class ReadRun:
 
         path = self.run.directory / ITERATIONS
         return records.read(path, Iteration) if path.is_file() else []
-
-    def verdicts(self) -> dict[str, Judged]:
-        """Return the verdicts of a model judge by task, {} without one."""
-        from ldm.run.judged import JUDGED, Judged
-
-        path = self.run.directory / JUDGED
-        return {one.task: one for one in records.read(path, Judged)} if path.is_file() else {}
 
     def calls(self) -> Iterator[Call]:
         """Yield the recorded model calls, in the order in which they were made."""
@@ -219,7 +211,7 @@ def tuples_of(
     return {tuple_id: known.get(tuple_id) for tuple_id in recalled}
 
 
-def _evaluated(run: Run, verdicts: Mapping[str, Judged]) -> list[RecordedEpisode]:
+def _evaluated(run: Run) -> list[RecordedEpisode]:
     from ldm.run.runner import TRAJECTORIES, Played, results
 
     if not run.is_finished:
@@ -230,18 +222,8 @@ def _evaluated(run: Run, verdicts: Mapping[str, Judged]) -> list[RecordedEpisode
     episodes = []
     for result in results(run):
         trials = tuple(t for t in (next(attempts, None) for _ in range(result.trials)) if t)
-        verdict = verdicts.get(result.task.id)
-        texts = {} if verdict is None else {"model judge": _judged(verdict)}
-        episodes.append(RecordedEpisode(result, trials, texts=texts))
+        episodes.append(RecordedEpisode(result, trials))
     return episodes
-
-
-def _judged(verdict: Judged) -> str:
-    answer = verdict.answer
-    means = "means the same" if verdict.same else "does not mean the same"
-    if answer is None:
-        return f"{verdict.by}: {means}"
-    return f"{answer.given}\n{means} ({verdict.by}) as\n{answer.right}"
 
 
 def _attempted(number: int, iteration: Iteration) -> Iterator[RecordedEpisode]:

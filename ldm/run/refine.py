@@ -132,7 +132,6 @@ def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:
     spec = replace(
         spec,
         tasks=tuple(one.task.id for one in result.explored),
-        goals="even",
         reuse_goals=True,
         generation=None,
         memory_digest="",
@@ -215,17 +214,8 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     file = TREES
 
     def items(self, member: Member[Refine], session: Session) -> Sequence[tuple[int, Task]]:
-        """Return the goals to explore: all chosen ones, or the hardest of them."""
-        from ldm.explore.goals import hardest
-        from ldm.explore.trials import Trials
-
-        spec, tasks = member.spec, member.tasks
-        if spec.goals != "even":
-            with self.runtime.stages() as on_progress:
-                attempts = Trials(session.stage, on_progress).attempts(tasks)
-            scores = [(one.score, one.steps) for one in attempts]
-            tasks = hardest(tasks, scores, spec.goals, spec.limit or DEFAULT_GOALS)
-        return list(enumerate(tasks))
+        """Return the goals to explore."""
+        return list(enumerate(member.tasks))
 
     @contextmanager
     def showing(
@@ -393,16 +383,11 @@ def _check_newest(memory: str, base: Generation) -> None:
         )
 
 
-#: Goals played for each one that is chosen by difficulty.
-POOL = 4
-
-
 def choose(
     spec: Refine, env: Environment, contents: Contents, runtime: Runtime
 ) -> tuple[Task, ...]:
     """Return the goals to explore: those named, or new ones, kinds evenly.
 
-    If they are chosen by difficulty, POOL times as many are returned, from which `hardest` selects.
     Raises LdmError if a named goal may not be explored, or if none is left.
     """
     from ldm.errors import LeakageError
@@ -442,5 +427,4 @@ def choose(
             f"All {len(tasks)} goals of {spec.split} are known to the memory already.",
             "Explore another split, or use --reuse-goals.",
         )
-    limit = (spec.limit or DEFAULT_GOALS) * (1 if spec.goals == "even" else POOL)
-    return select(new, kinds=spec.kinds, limit=limit, seed=spec.seed)
+    return select(new, kinds=spec.kinds, limit=spec.limit or DEFAULT_GOALS, seed=spec.seed)

@@ -54,7 +54,7 @@ def test_every_option_has_a_short_description(run: Run, command: str) -> None:
 def test_an_environment_that_lacks_methods_is_refused_with_their_names(run: Run) -> None:
     outcome = run("eval", "--env", "tests.cli.test_catalog:Unfinished", "--agent", "random")
     assert outcome.code == 1
-    assert "is incomplete: it lacks answer, card, close, fork, " in outcome.err
+    assert "is incomplete: it lacks card, close, fork, " in outcome.err
     assert "Derive the class from ldm.episode.EnvironmentBase" in outcome.err
     assert "ldm.testing.EnvironmentContract" in outcome.err
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ldm import records
-from ldm.memory import generations, inspect
+from ldm.memory import inspect
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
@@ -194,59 +194,3 @@ class TestCredit:
         outcome = run("memory", "credit", directory)
         assert outcome.code == 1
         assert "has changed since it was evaluated" in outcome.err
-
-
-class TestPruning:
-    """The toy agent solves its tasks, so bounds are wide here; `tests/eval` has the rules."""
-
-    @pytest.fixture
-    def directory(self, run: Run) -> str:
-        """A run in which some attempts of a kind fail, as any tuples are recalled."""
-        return evaluated(run, *TRAINING, "--agent.control", "random")
-
-    def prune(self, directory: str) -> tuple[str, ...]:
-        bounds = ("--min-followed", "1", "--max-score", "0.9")
-        return ("memory", "credit", directory, "--prune", *bounds)
-
-    @pytest.mark.slow
-    def test_drops_tuples_as_a_generation_that_can_be_rolled_back(
-        self, directory: str, run: Run
-    ) -> None:
-        dry = json.loads(run(*self.prune(directory), "--dry-run", "--json").out)
-        ids = sorted(one["tuple_id"] for one in dry["dropped"])
-        assert ids
-        assert dry["generation"] is None
-        assert len(generations(".ldm/memory", "toy")) == 1
-        outcome = run(*self.prune(directory))
-        assert f"{len(ids)} tuples dropped: generation 1 recalls" in outcome.out
-        pruned = generations(".ldm/memory", "toy")[-1]
-        assert list(pruned.hidden) == ids
-        assert pruned.settings["runs"] == Path(directory).name
-        assert not set(ids) & recalled(evaluated(run, *TRAINING))
-        assert "pruned" in run("memory", "show").out
-        compared = run("eval", *TRAINING, "--generation", "0,newest").out
-        assert "ldm generation 1 − ldm generation 0" in compared
-        assert "tuples that came after" not in compared
-        assert f"-{len(ids)}" in run("memory", "show").out
-        assert run("memory", "rollback", "0", "--yes").code == 0
-        assert set(ids) & recalled(evaluated(run, *TRAINING))
-
-    def test_again_changes_nothing(self, directory: str, run: Run) -> None:
-        first = run(*self.prune(directory))
-        assert run(*self.prune(directory)).out == first.out
-        assert len(generations(".ldm/memory", "toy")) == 2
-        outcome = run(*self.prune(directory), "--max-score", "0.8")
-        assert outcome.code == 1
-        assert "its newest generation is 1, not 0" in outcome.err
-
-    def test_where_nothing_is_poor_nothing_is_added(self, directory: str, run: Run) -> None:
-        outcome = run(*self.prune(directory), "--min-followed", "100")
-        assert outcome.out == "0 tuples would be dropped; nothing was changed.\n"
-        assert len(generations(".ldm/memory", "toy")) == 1
-
-    def test_outcomes_of_test_tasks_are_not_learnt_from(self, run: Run) -> None:
-        outcome = run(*self.prune(evaluated(run, *TOY)))
-        assert outcome.code == 1
-        assert "no training split" in outcome.err
-        assert "--split train" in outcome.err
-        assert len(generations(".ldm/memory", "toy")) == 1

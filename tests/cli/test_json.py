@@ -39,7 +39,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "data": ("textcraft",),
 }
 #: Those that need a model server, data or minutes; the tests of each read its object.
-ELSEWHERE = {"autoplan", "judge", "llm ask"}
+ELSEWHERE = {"autoplan"}
 
 
 def commands() -> set[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -33,15 +32,6 @@ def tally(playing: Playing, *results: EpisodeResult) -> live.Tally:
     for one in results:
         counted.add(one)
     return counted
-
-
-def drawn(counted: live.Tally, width: int) -> list[str]:
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=True, width=width, color_system=None)
-    with output.live(lambda: live.view(counted, 60.0), console):
-        pass
-    last = file.getvalue().rpartition("\x1b[2K")[2]
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", last).splitlines()
 
 
 class TestTheFigures:
@@ -74,15 +64,6 @@ class TestTheFigures:
         assert live.duration(seconds) == words
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 120])
-def test_the_display_has_two_lines_at_any_width(width: int) -> None:
-    lines = drawn(tally(PAID, *map(episode, range(5))), width)
-    assert len(lines) == 2
-    assert max(map(len, lines)) <= width
-    assert "5/12" in lines[0]
-    assert lines[1].startswith("4 running, success 100.0 % (57–100), 4.0 steps/episode")
-
-
 def terminal(file: io.StringIO) -> Console:
     return Console(file=file, force_terminal=True, width=80)
 
@@ -99,14 +80,6 @@ def test_a_terminal_sees_the_display(
     assert "2/2" in file.getvalue()
     assert "success 100.0 % (34–100)" in file.getvalue()
     assert capsys.readouterr() == ("", "")
-
-
-def test_an_interruption_gives_the_cursor_back() -> None:
-    file = io.StringIO()
-    view = live.view(tally(PAID), 1.0)
-    with pytest.raises(KeyboardInterrupt), output.live(lambda: view, terminal(file)):
-        raise KeyboardInterrupt
-    assert file.getvalue().rindex("\x1b[?25h") > file.getvalue().rindex("\x1b[?25l")
 
 
 def lines_of(playing: Playing, *results: EpisodeResult) -> list[str]:

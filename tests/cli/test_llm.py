@@ -1,4 +1,4 @@
-"""`ldm llm ask`, and models in `ldm eval` and `ldm doctor`, as users meet them."""
+"""Models in `ldm eval` and `ldm doctor`, as users meet them."""
 
 from __future__ import annotations
 
@@ -30,23 +30,6 @@ def all_files(place: Path) -> str:
     return "".join(path.read_text() for path in place.rglob("*") if path.is_file())
 
 
-def test_ask_answers_and_a_cache_serves_other_commands(
-    run: Run, server: FakeServer, surroundings: Path
-) -> None:
-    command = ("llm", "ask", "A colour.", "--system", "Be brief.", "--llm", "m", "--cache", "asked")
-    first = run(*command)
-    assert first.code == 0, first.err
-    assert first.out.startswith("word ")
-    assert "Usage: llm (m): 1 call," in first.err
-    again = run(*command, "--json")
-    assert json.loads(again.out)["text"] == first.out.strip()
-    assert "Usage:" not in again.err
-    run(*command, "--temperature", "0.7")
-    assert [len(body["messages"]) for body in server.bodies[-2:]] == [2, 2]
-    assert max(server.answered.values()) == 1
-    assert SECRET not in all_files(surroundings)
-
-
 def test_an_estimate_of_a_model_without_a_price_says_so(run: Run, server: FakeServer) -> None:
     foretold = run("eval", *ASKING, "--llm", "qwen2.5:1.5b", "--limit", "4", "--estimate")
     assert "Measured on 4 of 4 tasks" in foretold.out
@@ -67,7 +50,6 @@ def test_doctor_says_what_the_server_can_do(run: Run, server: FakeServer) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("llm", "ask", "x"), "No LLM is configured"),
         (("eval", *ASKING, "--replay", "nowhere"), "no recording at"),
         (("eval", *ASKING), "needs an LLM, and none is configured"),
         (("eval", *ASKING, "--llm", "m", "--max-usd", "1"), "price of m is unknown"),
@@ -97,7 +79,7 @@ def test_a_key_that_cannot_be_sent_is_said_and_not_shown(
     key: str, run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    outcome = run("llm", "ask", "x", "--llm", "m")
+    outcome = run("eval", *ASKING, "--llm", "m", "--limit", "1")
     assert outcome.code == 1
     assert "OPENAI_API_KEY holds a character that no key has" in outcome.err
     assert "0123456789" not in outcome.out + outcome.err
@@ -108,7 +90,7 @@ def test_a_line_break_after_the_key_does_no_harm(
     run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f"{SECRET}\n")
-    assert run("llm", "ask", "x", "--llm", "m").code == 0
+    assert run("eval", *ASKING, "--llm", "m", "--limit", "1").code == 0
     assert server.headers[-1]["authorization"] == f"Bearer {SECRET}"
 
 

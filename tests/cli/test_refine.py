@@ -244,26 +244,6 @@ class TestGoals:
                 run("memory", "rollback", "0", "--yes")
         assert tasks != first
 
-    @pytest.mark.parametrize("by", ["failed", "long"])
-    def test_may_be_the_hardest_for_the_memory(self, run: Run, place: Path, by: str) -> None:
-        outcome = run(*REFINE, "--env.tasks", "28", "--limit", "4", "--gate", "off", "--goals", by)
-        assert outcome.code == 0, outcome.err
-        attempts = [
-            json.loads(line) for line in (the_run(place) / "goals.jsonl").read_text().splitlines()
-        ]
-        assert len(attempts) == 16
-        (tasks,) = self.explored(run)
-        assert len(tasks) == 4
-        sign, field = (1, "score") if by == "failed" else (-1, "steps")
-        inside = [sign * a[field] for a in attempts if a["task"] in tasks]
-        outside = [sign * a[field] for a in attempts if a["task"] not in tasks]
-        assert max(inside) <= min(outside)
-
-    def test_that_are_named_are_not_chosen_by_how_hard_they_are(self, run: Run) -> None:
-        outcome = run(*REFINE, "--tasks", "train/wash-5", "--goals", "failed")
-        assert outcome.code == 1
-        assert "Goals are named" in outcome.err
-
     @pytest.mark.slow
     def test_of_the_next_round_are_new_ones(self, run: Run) -> None:
         run(*REFINE, "--limit", "6", "--gate", "off")

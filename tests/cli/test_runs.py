@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -55,41 +52,3 @@ class TestListing:
         with open_run(str(directory), place).lock():
             (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
             assert entry["state"] == "running"
-
-
-class TestCompletion:
-    def completed(self, words: str) -> list[str]:
-        """What the shell offers after these words, and what was imported for it."""
-        program = "import atexit, sys, ldm.cli.app as a\n"
-        program += "atexit.register(lambda: print('heavy', {'torch', 'chromadb'} & {*sys.modules}))"
-        program += "\nsys.argv = ['ldm']; a.main()"
-        environment = {
-            **os.environ,
-            "_LDM_COMPLETE": "complete_bash",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split()) - 1),
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-        *names, heavy = done.stdout.splitlines()
-        assert heavy == "heavy set()"
-        return names
-
-    @pytest.mark.parametrize(
-        ("words", "names"),
-        [
-            ("ldm eval --env tex", ["textcraft"]),
-            ("ldm eval --agent random,nai", ["random,naive"]),
-            ("ldm eval --env alfworld --split demo_t", ["demo_test", "demo_train"]),
-            ("ldm eval --env alfworld --kinds hea", ["heat"]),
-            ("ldm eval --env nowhere --split demo_t", [""]),
-        ],
-    )
-    def test_knows_values(self, words: str, names: list[str]) -> None:
-        assert self.completed(words) == names
-
-    def test_knows_runs(self, run: Run) -> None:
-        directory = played(run, *RANDOM, "--limit", "1")
-        assert self.completed("ldm runs show runs/Toy") == [str(directory)]

@@ -5,19 +5,17 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import sqlite3
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from ldm import records
-from ldm.embed.disk import FILE, VectorFile
+from ldm.embed.disk import FILES, VectorFile
 from ldm.envs.cache import open_compiled, value_at
 from ldm.memory import inspect, record
 from ldm.memory.growing import GrowingMemory
@@ -169,8 +167,7 @@ def caches(folder: Path) -> list[Subject]:
     vectors = dict(zip(listed, BagOfWords().embed(listed), strict=True))
     (folder / "cached").mkdir()
     VectorFile(folder / "cached", Counting()).write(vectors)
-    with closing(sqlite3.connect(folder / "cached" / FILE)) as database:
-        database.execute("PRAGMA journal_mode = DELETE")
+    (kept,) = (folder / "cached").glob(FILES)
 
     def cached(path: Path) -> Iterable[object]:
         held = VectorFile(path.parent, Counting()).read(listed)
@@ -200,7 +197,7 @@ def caches(folder: Path) -> list[Subject]:
         return [str(made.meta)]
 
     return [
-        Subject("cached vectors", FILE, (folder / "cached" / FILE).read_bytes(), cached),
+        Subject("cached vectors", kept.name, kept.read_bytes(), cached),
         *(
             Subject(f"compiled {file.name}", file.name, file.read_bytes(), compiled)
             for file in sorted(place.iterdir())

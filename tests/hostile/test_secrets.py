@@ -115,7 +115,7 @@ def test_a_key_is_found_nowhere(
     for number in range(3):
         seed = ("--seed", str(number))
         for command in (
-            ("llm", "ask", f"{number}", "--llm", "m", "--cache", "asked", "--json"),
+            ("eval", *asking, "--llm", "m", "--limit", "1", "--models.cache", "asked", "--json"),
             ("eval", *asking, "--llm", "m", "--limit", "3", *seed),
             ("doctor", "--llm", "m", "--probe"),
         ):

@@ -105,10 +105,13 @@ def test_a_reply_of_a_model_is_printed_harmlessly(
 ) -> None:
     server = serve(answer=lambda _: HOSTILE)
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    reply = clean(run("llm", "ask", "hello", "--llm", "m"))
-    assert reply.code == 0
-    assert r"\x1b[2J" in reply.out
-    clean(run("llm", "ask", "hello", "--llm", "m", "--json"))
+    asking = ("--agent", "tests.integration.agents:Asking", "--env", "tests.toy:ToyEnv")
+    played = clean(run("eval", *asking, "--llm", "m", "--limit", "1"))
+    assert played.code == 0, played.err
+    (recorded,) = place.glob("runs/*")
+    shown = clean(run("runs", "show", str(recorded), "fetch-2"))
+    assert r"\x1b[2J" in shown.out
+    clean(run("runs", "show", str(recorded), "fetch-2", "--json"))
 
 
 TAGS = st.lists(
@@ -142,12 +145,15 @@ def test_trees_of_runs_are_printed_harmlessly(run: Run, place: Path) -> None:
     assert r"\x1b]52;c;aGk=\x07" in outcome.out
 
 
-def test_the_display_of_episodes_lets_nothing_act_on_the_terminal() -> None:
+def test_the_display_of_progress_lets_nothing_act_on_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     file = io.StringIO()
     terminal = Console(file=file, force_terminal=True, width=80, color_system=None)
-    view = output.View("ldm on \x1b[2J", 1, 2, "1/2\x07", "\x9b2J and \x1b]0;title")
-    with output.live(lambda: view, terminal):
-        pass
+    monkeypatch.setattr(output, "on_terminal", lambda: True)
+    monkeypatch.setattr(output, "console", lambda *, error: terminal)
+    with output.progress("ldm on \x1b[2J", 2) as advance:
+        advance("\x9b2J, \x1b]0;\x07")
     for trick in ("\x1b[2J", "\x07", "\x9b", "\x1b]0"):
         assert trick not in file.getvalue()
     assert "ldm on \\x1b[2J" in file.getvalue()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from tests.cli.conftest import Run
@@ -66,16 +65,3 @@ class TestRepeats:
         outcome = run("compare", *runs(), "--trust", "--json")
         (report,) = json.loads(outcome.out)["runs"]
         assert len(report["repeats"]["runs"]) == 2
-
-
-@pytest.mark.parametrize("name", ["results.parquet", "results.csv"])
-def test_results_are_written_as_a_table(name: str, run: Run, server: FakeServer) -> None:
-    report = json.loads(run("eval", *TOY, *PAIR, "--output", name, "--json").out)
-    table = pl.read_parquet(name) if name.endswith("parquet") else pl.read_csv(name)
-    assert len(table) == 8
-    rates = dict(table.group_by("agent").agg(pl.col("success").mean()).iter_rows())
-    assert rates["random"] == report["success_rate"]
-    assert table.filter(agent="react")["models"].unique().to_list() == ["fake"]
-    again = run("compare", *runs(), "--trust", "--output", f"again-{name}")
-    assert again.code == 0, again.err
-    assert f"8 episodes → again-{name}" in again.err

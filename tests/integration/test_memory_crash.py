@@ -97,14 +97,14 @@ def killed_often(
     kills: int,
     *,
     seed: str,
-    repeated: int | None,
+    repeated: int,
     real: bool = False,
 ) -> tuple[int, int]:
     """Kill a change of a memory `kills` times, each at a random moment.
 
     What a reader sees afterwards is the memory before or after, and the command then completes it.
     fresh: puts the memory as it was before at the location.
-    repeated: the exit status of the command where it was done already, None not to repeat it.
+    repeated: the exit status of the command where it was done already.
     real: go on until so many were killed before they had ended.
 
     Returns how often the command had not ended when it was killed, and how often it was done.
@@ -133,9 +133,8 @@ def killed_often(
         current = state(location)
         assert current in (before, after), (seed, number)
         done += current == after
-        if current == before or repeated is not None:
-            again = forks.run(command, check=False)
-            assert again.returncode == (repeated if current == after else 0), again
+        again = forks.run(command, check=False)
+        assert again.returncode == (repeated if current == after else 0), again
         assert state(location) == after, (seed, number)
         problems = verify(str(location), "toy")
         assert all(one.startswith("left over") for one in problems), (seed, problems)
@@ -160,41 +159,6 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
     return killed_often(place, fresh, command, kills, seed=change, **more)
 
 
-def killed_prune(folder: Path, kills: int) -> int:
-    """Kill `ldm memory credit --prune` as `killed` does a change; return how often it was done.
-
-    The run that it reads names the memory by its place, so all happens in one place.
-    """
-    place, saved = folder / "place", folder / "saved"
-    records.write(folder / "data.jsonl", expert_trajectories(options=ToyOptions(tasks=4)))
-    memory, runs = str(place / "memory"), str(place / "runs")
-    building = ("build-memory", str(folder / "data.jsonl"), "--memory", memory)
-    toy = ("--env", "tests.toy:ToyEnv", "--env.tasks", "10")
-    tasks = [f"train/{('fetch', 'wash')[number % 2]}-{number}" for number in range(4, 10)]
-    playing = (
-        *("eval", *toy, "--split", "train", "--tasks", ",".join(tasks), "--agent.budget", "12"),
-        *("--agent.control", "random", "--agent", "ldm", "--workers", "1"),
-        *("--memory", memory, "--runs", runs),
-    )
-    for words in (building, playing):
-        forks.run([*QUICK, *words])
-    (run,) = Path(runs).iterdir()
-    limits = ("--min-followed", "1", "--max-score", "0.9")
-    command = [*QUICK, "memory", "credit", run.name, "--prune", "--runs", runs, *limits, "--trust"]
-    shutil.copytree(place, saved)
-
-    def fresh() -> None:
-        shutil.rmtree(place)
-        shutil.copytree(saved, place)
-
-    return killed_often(Path(memory), fresh, command, kills, seed="prune", repeated=None)[1]
-
-
-@pytest.mark.process
-def test_a_killed_prune_is_complete_or_absent(tmp_path: Path) -> None:
-    killed_prune(tmp_path, kills=3)
-
-
 @pytest.mark.parametrize(
     "change", [n if n == CANARY else pytest.param(n, marks=pytest.mark.process) for n in CHANGES]
 )
@@ -205,8 +169,6 @@ def test_a_killed_change_is_complete_or_absent(change: str, tmp_path: Path) -> N
 if __name__ == "__main__":  # python -m tests.integration.test_memory_crash FOLDER KILLS
     at, number = Path(sys.argv[1]), int(sys.argv[2])
     completed = {f"{name}, directory": killed(name, at / name, number)[1] for name in CHANGES}
-    (at / "prune").mkdir()
-    completed["prune, directory"] = killed_prune(at / "prune", number)
     forks.stop()
     for name, count in completed.items():
         print(f"{name}: {number} kills, complete or absent; {count} were complete")  # noqa: T201 - a command

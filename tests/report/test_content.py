@@ -19,10 +19,9 @@ from ldm.llm import Message
 from ldm.llm.calls import Call, Request
 from ldm.report import details, write_report
 from ldm.report.page import SCRIPTS, STYLES, Chunks, text_of
-from ldm.run.judged import JUDGED, Judged
 from ldm.run.reading import read_run, tuples_of
 from ldm.runs import Manifest, create
-from ldm.types import Answer, EpisodeResult, Trajectory, Usage
+from ldm.types import EpisodeResult, Trajectory, Usage
 from tests.report.conftest import Recorded
 from tests.report.hostile import TEXTS, hostile_run
 
@@ -202,18 +201,6 @@ class TestRuns:
         steps = [step for one in entry for trial in one["trials"] for step in trial["steps"]]
         assert all("votes" not in step for step in steps)
         assert any("recalls" in step for step in steps)
-
-    def test_verdicts_of_a_model_judge_stand_beside_the_episodes(self, tmp_path: Path) -> None:
-        run = hostile_run(tmp_path)
-        tasks = [one.task.id for one in records.read(run / "episodes.jsonl", EpisodeResult)]
-        answer = Answer("Who?", "Ada Lovelace", "Lovelace")
-        verdicts = [Judged(task, answer, False, True, "model judge", "wise") for task in tasks]
-        records.write(run / JUDGED, verdicts)
-        data = chunks(write_report([run], tmp_path / "r.html"))
-        entry = entries(data, run)[0]["texts"]
-        assert entry == [["model judge", "Lovelace\nmeans the same (model judge) as\nAda Lovelace"]]
-        remarks = data["overview"]["runs"][0]["remarks"]
-        assert any("were put to wise" in line for line in remarks)
 
     def test_a_memory_that_is_gone_leaves_ids(self, tmp_path: Path) -> None:
         run = read_run(hostile_run(tmp_path), tmp_path)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
-from ldm.errors import LdmError
-from ldm.run.credit import Credit, PruneOptions, counted, tuple_credits
+from ldm.run.credit import Credit, counted, tuple_credits
 from ldm.types import End, EpisodeResult, Step, Task, Trajectory, Usage
 
 
@@ -94,33 +90,3 @@ def test_attempts_of_episodes_that_ended_in_an_error_do_not_count() -> None:
     attempts = [attempt(score) for score in (0.1, 0.2, 0.3, 0.4)]
     results = [result(1), result(2, "error"), result(0), result(1, "budget")]
     assert [one.score for one in counted(results, attempts)] == [0.1, 0.4]
-
-
-HARMFUL = Credit("a", 9, 5, 7, 4, 0.3, 0.8, 6, 2.0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "dropped"),
-    [
-        ({}, True),
-        ({"score": 0.5}, True),
-        ({"score": 0.51}, False),
-        ({"followed_in": 3}, True),
-        ({"followed_in": 2}, False),
-        ({"others": 2}, False),  # too few to compare with
-        ({"harm": -0.1, "without": 0.2}, False),  # poor, but better than without it
-        ({"score": None}, False),
-    ],
-)
-def test_what_was_followed_often_with_poor_outcomes_is_dropped(
-    changes: dict[str, Any], dropped: bool
-) -> None:
-    assert PruneOptions().drops(replace(HARMFUL, **changes)) is dropped
-
-
-def test_the_bounds_are_options() -> None:
-    assert not PruneOptions(min_followed=5).drops(HARMFUL)
-    assert not PruneOptions(max_score=0.2).drops(HARMFUL)
-    for wrong in ({"min_followed": 0}, {"max_score": 1.5}, {"max_score": -0.1}):
-        with pytest.raises(LdmError, match="min-followed must be"):
-            PruneOptions(**wrong)

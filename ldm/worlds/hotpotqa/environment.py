@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from ldm.envs._base import ListedEnvironment
 from ldm.errors import LdmError
-from ldm.types import Answer, Card, Task, TimeStep, Trajectory
+from ldm.types import Card, Task, TimeStep
 from ldm.worlds.hotpotqa.card import CARD, METADATA
 from ldm.worlds.hotpotqa.library import OWN_DATA, Articles, Library, Sources, open_library
 from ldm.worlds.hotpotqa.questions import (
@@ -25,7 +25,7 @@ from ldm.worlds.hotpotqa.questions import (
     select,
 )
 from ldm.worlds.hotpotqa.scoring import reward
-from ldm.worlds.hotpotqa.world import FINISHED, Reading, apply_action, given_answer
+from ldm.worlds.hotpotqa.world import FINISHED, Reading, apply_action
 
 #: The source and licence of the official questions and articles.
 LICENCE = "HotpotQA (hotpotqa.github.io), text of Wikipedia, CC BY-SA 4.0"
@@ -116,12 +116,6 @@ class HotpotQA(ListedEnvironment[Question]):
         question = self._game(task)
         titles = " and ".join(f'"{title}"' for title in question.titles)
         return f'The answer is "{question.answer}". It follows from the articles {titles}.'
-
-    def answer(self, trajectory: Trajectory) -> Answer | None:
-        """Return question, right answer and given answer for a judge; None without an answer."""
-        question = self._game(trajectory.task)
-        given = given_answer(trajectory.steps[-1].action) if trajectory.steps else None
-        return None if given is None else Answer(question.text, question.answer, given)
 
     def _conditions(self) -> Mapping[str, Any]:
         official = sorted(set(self._digests) - set(OWN_SPLITS))

@@ -102,11 +102,6 @@ def apply_action(action: str, reading: Reading, wiki: Wiki) -> Reply:
     return Reply(f"Invalid action: {action}", reading, valid=False)
 
 
-def given_answer(action: str) -> str | None:
-    """Return the answer that an action gives; None if it is another action."""
-    return _argument(action.strip(), "finish")
-
-
 def _argument(action: str, verb: str) -> str | None:
     """Return the text between the brackets; None if the action has another form."""
     if action.startswith(f"{verb}[") and action.endswith("]"):

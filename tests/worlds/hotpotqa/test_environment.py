@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import LdmError
-from ldm.types import Answer, Step, Trajectory, stable_seed
+from ldm.types import stable_seed
 from ldm.worlds.hotpotqa import HotpotQA, HotpotQAOptions
 from ldm.worlds.hotpotqa.environment import LICENCE
 from ldm.worlds.hotpotqa.scoring import MOST_PARTIAL
@@ -66,19 +66,6 @@ def test_the_solution_is_told_of_training_tasks_alone(env: HotpotQA) -> None:
     assert all(title in solution for title in question.titles)
     with pytest.raises(LdmError, match="it is not a training task"):
         env.solution(env.tasks("demo_test")[0])
-
-
-@pytest.mark.parametrize(
-    ("actions", "given"),
-    [(("search[x]", "finish[the answer]"), "the answer"), ((" finish[a]b] ",), "a]b"),
-     (("finish[]",), ""), (("search[x]",), None), (("search[x]", ""), None), ((), None)],
-)  # fmt: skip
-def test_a_judge_gets_answers(env: HotpotQA, actions: tuple[str, ...], given: str | None) -> None:
-    task = env.tasks("demo_test")[0]
-    question = env._game(task)
-    steps = tuple(Step(action, "") for action in actions)
-    answer = env.answer(Trajectory(task, question.opening, steps, 0.0, False, "agent"))
-    assert answer == (None if given is None else Answer(question.text, question.answer, given))
 
 
 def test_the_own_splits_share_no_article(env: HotpotQA) -> None:
