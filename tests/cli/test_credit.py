@@ -58,8 +58,7 @@ def sources() -> dict[str, str]:
 
 def evaluated(run: Run, *options: str) -> str:
     """Evaluate; return the run's directory."""
-    outcome = run("eval", *options, "--json")
-    assert outcome.code == 0, outcome.err
+    outcome = run("eval", *options, "--json").done()
     return str(json.loads(outcome.out)["run"])
 
 
@@ -88,9 +87,9 @@ class TestLeavingOut:
         spec = json.loads((Path(directory) / "run.json").read_text())["spec"]
         assert spec["without_tuples"] == ids
         assert run("eval", "--resume", directory).code == 0
-        outcome = run("eval", "--resume", directory, "--without-tuples", ids[0])
-        assert outcome.code == 1
-        assert "--without-tuples cannot be given" in outcome.err
+        run("eval", "--resume", directory, "--without-tuples", ids[0]).refused(
+            "--without-tuples cannot be given"
+        )
 
     def test_comparisons_say_what_was_left_out(self, run: Run) -> None:
         left_out = min(sources())
@@ -120,9 +119,7 @@ class TestLeavingOut:
     def test_what_does_not_fit_is_refused_and_leaves_nothing(
         self, options: tuple[str, ...], message: str, run: Run, place: Path
     ) -> None:
-        outcome = run("eval", *TOY, *options)
-        assert outcome.code == 1
-        assert message in outcome.err
+        run("eval", *TOY, *options).refused(message)
         assert not list(place.glob("runs/*"))
 
 
@@ -149,19 +146,14 @@ class TestCredit:
     ) -> None:
         runs = [evaluated(run, *TRAINING, "--seed", seed) for seed in ("0", "1")]
         monkeypatch.setattr("ldm.cli.memory.SHOWN", 2)
-        outcome = run("memory", "credit", *runs)
-        assert outcome.code == 0, outcome.err
-        assert "12 attempts" in outcome.out
-        assert "more (--json)" in outcome.out
+        run("memory", "credit", *runs).done("12 attempts", "more (--json)")
         assert len(json.loads(run("memory", "credit", *runs, "--json").out)["tuples"]) > 2
 
     def test_runs_with_different_memories_are_refused(self, run: Run) -> None:
         first = evaluated(run, *TRAINING)
         run("build-memory", "data", "--memory", "other", "--batch-size", "1")
         second = evaluated(run, *TRAINING, "--memory", "other")
-        outcome = run("memory", "credit", first, second)
-        assert outcome.code == 1
-        assert "had different memories" in outcome.err
+        run("memory", "credit", first, second).refused("had different memories")
 
     def test_runs_that_tell_nothing_are_refused(self, run: Run, place: Path) -> None:
         finished = evaluated(run, *TRAINING)
@@ -172,9 +164,7 @@ class TestCredit:
             (none, "Nothing was recalled"),
             ("nowhere", "is not a run"),
         ]:
-            outcome = run("memory", "credit", directory)
-            assert outcome.code == 1
-            assert message in outcome.err
+            run("memory", "credit", directory).refused(message)
         assert "named twice" in run("memory", "credit", finished, finished).err
         (place / finished / "episodes.jsonl").unlink()
         assert "is unfinished" in run("memory", "credit", finished).err
@@ -183,17 +173,12 @@ class TestCredit:
         directory = evaluated(run, *TRAINING)
         path = place / directory / "trajectories.jsonl"
         path.write_text(re.sub(r',"followed":\[[0-9,]*\]', "", path.read_text()))
-        outcome = run("memory", "credit", directory)
-        assert outcome.code == 1
-        assert "does not record which" in outcome.err
-        assert "evaluate another one" in outcome.err
+        run("memory", "credit", directory).refused("does not record which", "evaluate another one")
 
     def test_a_memory_that_was_built_anew_is_refused(self, run: Run) -> None:
         directory = evaluated(run, *TRAINING)
         run("build-memory", "data", "--rebuild", "--batch-size", "1")
-        outcome = run("memory", "credit", directory)
-        assert outcome.code == 1
-        assert "has changed since it was evaluated" in outcome.err
+        run("memory", "credit", directory).refused("has changed since it was evaluated")
 
 
 class TestPruning:
@@ -217,8 +202,7 @@ class TestPruning:
         assert ids
         assert dry["generation"] is None
         assert len(generations(".ldm/memory", "toy")) == 1
-        outcome = run(*self.prune(directory))
-        assert f"{len(ids)} tuples dropped: generation 1 recalls" in outcome.out
+        assert f"{len(ids)} tuples dropped: generation 1 recalls" in run(*self.prune(directory)).out
         pruned = generations(".ldm/memory", "toy")[-1]
         assert list(pruned.hidden) == ids
         assert pruned.settings["runs"] == Path(directory).name
@@ -235,9 +219,9 @@ class TestPruning:
         first = run(*self.prune(directory))
         assert run(*self.prune(directory)).out == first.out
         assert len(generations(".ldm/memory", "toy")) == 2
-        outcome = run(*self.prune(directory), "--max-score", "0.8")
-        assert outcome.code == 1
-        assert "its newest generation is 1, not 0" in outcome.err
+        run(*self.prune(directory), "--max-score", "0.8").refused(
+            "its newest generation is 1, not 0"
+        )
 
     def test_where_nothing_is_poor_nothing_is_added(self, directory: str, run: Run) -> None:
         outcome = run(*self.prune(directory), "--min-followed", "100")
@@ -245,8 +229,5 @@ class TestPruning:
         assert len(generations(".ldm/memory", "toy")) == 1
 
     def test_outcomes_of_test_tasks_are_not_learnt_from(self, run: Run) -> None:
-        outcome = run(*self.prune(evaluated(run, *TOY)))
-        assert outcome.code == 1
-        assert "no training split" in outcome.err
-        assert "--split train" in outcome.err
+        run(*self.prune(evaluated(run, *TOY))).refused("no training split", "--split train")
         assert len(generations(".ldm/memory", "toy")) == 1

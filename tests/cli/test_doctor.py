@@ -52,9 +52,7 @@ def checks(run: Run, *args: object) -> dict[str, dict[str, Any]]:
 
 
 def test_everything_needed_is_found_and_the_rest_has_a_remedy(run: Run) -> None:
-    outcome = run("doctor")
-    assert outcome.code == 0, outcome.out
-    assert f"{ldm.__version__} in " in outcome.out
+    outcome = run("doctor").done(f"{ldm.__version__} in ")
     for section in ("Installed", "Embedder", "Data", "Model service", "Memory"):
         assert f"\n{section}\n" in f"\n{outcome.out}"
 
@@ -199,9 +197,7 @@ def test_a_memory_that_nothing_was_written_to_is_missing(run: Run) -> None:
 
 def test_a_directory_that_is_no_memory_is_a_problem(run: Run, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    outcome = run("doctor", "--memory", "other")
-    assert outcome.code == 1
-    assert "other is not a memory" in outcome.out
+    assert "other is not a memory" in run("doctor", "--memory", "other").refused().out
 
 
 def test_without_chroma_the_rest_is_still_looked_at(
@@ -265,8 +261,7 @@ def test_another_distribution_with_a_module_ldm_is_a_clash(
     install(tmp_path / "site", name, command)
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
-    outcome = run("doctor")
-    assert outcome.code == 1
+    outcome = run("doctor").refused()
     assert re.search(rf"{name}\b.* also installs a module `ldm`", outcome.out)
     assert said in outcome.out
 
@@ -287,9 +282,7 @@ def test_an_import_error_is_explained_by_the_clash(
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
     monkeypatch.setitem(sys.modules, "ldm.version", None)
-    outcome = run("--version")
-    assert outcome.code == 1
-    assert "latent-diffusion also installs a module `ldm`" in outcome.err
+    run("--version").refused("latent-diffusion also installs a module `ldm`")
 
 
 def test_a_foreign_module_ldm_is_told_by_its_content(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,8 +56,7 @@ def reply(body: dict[str, Any]) -> str:
 @pytest.fixture
 def evaluated(run: Run, place: Path, server: FakeServer) -> Path:
     """A finished evaluation."""
-    outcome = run(*EVALUATE, *PLAYING)
-    assert outcome.code == 0, outcome.err
+    run(*EVALUATE, *PLAYING).done()
     (directory,) = (place / "runs").glob("hotpotqa-*")
     return directory
 
@@ -79,12 +78,14 @@ def test_what_it_says_stands_beside_the_success_rate(
     before = {path.name: path.read_bytes() for path in evaluated.glob("*.json*")}
     sorts = kinds(evaluated)
     assert min(sorts[sort] for sort in range(3)) > 0
-    outcome = run("judge", evaluated, "--llm", "judge")
-    assert outcome.code == 0, outcome.err
-    assert "model judge (judge)" in outcome.out
-    assert f"accepts {sorts[1]} further answers." in outcome.out
-    assert "not the human judgement" in outcome.out
-    assert "Usage for judging: llm (judge)" in outcome.err
+    assert (
+        "Usage for judging: llm (judge)"
+        in run("judge", evaluated, "--llm", "judge")
+        .done(
+            "model judge (judge)", f"accepts {sorts[1]} further answers.", "not the human judgement"
+        )
+        .err
+    )
     report = json.loads(run("judge", evaluated, "--llm", "judge", "--json").out)
     assert report["success_rate"] == sorts[0] / TASKS
     assert report["judged_rate"] == (sorts[0] + sorts[1]) / TASKS
@@ -111,8 +112,7 @@ def test_only_answers_that_are_no_exact_match_are_asked_about_and_only_once(
         assert washer.block("right-answer", contents) == known()[question].answer
         assert f"finish[{washer.block('answer', contents)}]" == given(question)
         assert body["temperature"] == 0
-    again = run("judge", evaluated, "--llm", "judge")
-    assert again.code == 0
+    run("judge", evaluated, "--llm", "judge").done()
     assert len(judging(server)) == len(requests)
     replayed = run("judge", evaluated, "--replay", evaluated / "judge", "--json")
     assert json.loads(replayed.out)["model_judge"] == "judge"
@@ -136,16 +136,15 @@ def test_a_reply_of_no_use_counts_as_not_the_same_and_is_named(
         "Who knows?" if "You compare" in body["messages"][0]["content"] else reply(body)
     )
     server.behaviour.ignores = ("json_schema", "json_object")
-    outcome = run("judge", evaluated, "--llm", "judge")
-    assert outcome.code == 0, outcome.err
-    assert "replies could not be used and count as not the same" in outcome.out
+    run("judge", evaluated, "--llm", "judge").done(
+        "replies could not be used and count as not the same"
+    )
 
 
 def test_it_goes_on_where_a_limit_stopped_it(run: Run, server: FakeServer, evaluated: Path) -> None:
     stopped = run(
         "judge", evaluated, "--llm", "judge", "--models.max-calls", "1", "--models.concurrency", "1"
-    )
-    assert stopped.code == 1
+    ).refused()
     assert f"Resume with `ldm judge {evaluated}" in stopped.err or "ldm judge" in stopped.err
     assert not (evaluated / "judged.jsonl").exists()
     requests = len(judging(server))
@@ -157,9 +156,6 @@ def test_it_goes_on_where_a_limit_stopped_it(run: Run, server: FakeServer, evalu
 def test_runs_without_answers_are_refused(run: Run, place: Path, server: FakeServer) -> None:
     assert run("eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--limit", "1").code == 0
     (directory,) = (place / "runs").iterdir()
-    outcome = run("judge", directory, "--llm", "judge", "--trust")
-    assert outcome.code == 1
-    assert "has no answers to judge" in outcome.err
+    run("judge", directory, "--llm", "judge", "--trust").refused("has no answers to judge")
     assert not (directory / "judge").exists()
-    without = run("judge", directory)
-    assert "needs an LLM" in without.err
+    assert "needs an LLM" in run("judge", directory).err

@@ -19,8 +19,7 @@ PAIR = ("--agent", "random,react", "--workers", "1")
 
 
 def test_all_are_shown_the_possible_actions_if_one_is(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, *PAIR)
-    assert outcome.code == 0, outcome.err
+    outcome = run("eval", *TOY, *PAIR).done()
     assert "All agents are shown the possible actions, because random is: this adds" in outcome.err
     assert "actions listed" in outcome.out.partition("The same for all of them:")[2]
     assert "take" in server.bodies[-1]["messages"][1]["content"].partition("possible")[2]
@@ -76,6 +75,7 @@ def test_results_are_written_as_a_table(name: str, run: Run, server: FakeServer)
     rates = dict(table.group_by("agent").agg(pl.col("success").mean()).iter_rows())
     assert rates["random"] == report["success_rate"]
     assert table.filter(agent="react")["models"].unique().to_list() == ["fake"]
-    again = run("compare", *runs(), "--trust", "--output", f"again-{name}")
-    assert again.code == 0, again.err
-    assert f"8 episodes → again-{name}" in again.err
+    assert (
+        f"8 episodes → again-{name}"
+        in run("compare", *runs(), "--trust", "--output", f"again-{name}").done().err
+    )

@@ -365,14 +365,7 @@ class TestReadingAlone:
             ("memory", "show", "--memory", "PLACE"),
             (
                 "eval",
-                "--env",
-                "tests.toy:ToyEnv",
-                "--agent",
-                "ldm",
-                "--limit",
-                "1",
-                "--workers",
-                "1",
+                *["--env", "tests.toy:ToyEnv", "--agent", "ldm", "--limit", "1", "--workers", "1"],
             ),
         ],
     )

@@ -19,6 +19,7 @@ from ldm.run.presets import SHIPPED, Preset, Row, list_presets, preset, read
 from ldm.run.published import Figures
 from ldm.run.reproducing import Planned, evaluate_preset, plan
 from ldm.run.runtime import Runtime
+from tests.cases import cases
 from tests.conftest import CHECKOUT
 
 PAPERS = CHECKOUT.parent / "shared" / "papers"
@@ -260,22 +261,7 @@ class TestFindingOne:
 
 class TestWhatIsWrongInAFile:
     @pytest.mark.parametrize(
-        ("before", "after", "complaint"),
-        [
-            ("limit = 4", "limt = 4", r"evaluation has no option .limt.*mean 'limit'"),
-            ('table = "Table 1"', "", r"shed\.toml:table: it is missing"),
-            ("tasks = 12", 'tasks = "12"', r"shed\.toml:tasks: "),
-            ("all = 8.5", "al = 8.5", r"rows\.0\.published\.al: .*Known: all, score, kinds"),
-            ("all = 8.5", "all = 850", r"rows\.0\.published\.all.*less than or equal to 100"),
-            ("tasks = 12", "tasks = ", r"shed\.toml:6: not TOML"),
-            ("tasks = 12", "tasks = 2020-01-01", r"shed\.toml:tasks: "),
-            ('"random"', '"ramdom"', r"rows\.0\.agent: .*no agent 'ramdom'.*mean 'random'"),
-            ("trials = 2", "trails = 2", r"rows\.2\.agent: .*mean 'trials'"),
-            ("trials = 2", 'trials = "two"', r"rows\.2\.agent: trials of .*Correct"),
-            ("budget = 12", "budged = 12", r"evaluation\.agent: none of .* 'budged'"),
-            ("shelves = 4", "shelfs = 4", r"evaluation\.env: .*mean 'shelves'"),
-            ("ToyEnv", "TyoEnv", r"evaluation\.env: "),
-        ],
+        ("before", "after", "complaint"), cases(__file__, "names_the_place_and_the_remedy")
     )
     def test_names_the_place_and_the_remedy(
         self, toy: Path, before: str, after: str, complaint: str
