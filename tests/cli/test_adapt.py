@@ -98,29 +98,6 @@ def test_baselines_have_the_same_executor_by_one_option(run: Run, server: FakeSe
     }
 
 
-@pytest.mark.parametrize(
-    ("sweep", "message"),
-    [
-        ("d_max", "not PATH=A,B,C"),
-        ("agent.d_max=", "not PATH=A,B,C"),
-        ("speed=1,2", "has no option 'speed'"),
-        ("plan.d_max=1,2", "names no option of an evaluation"),
-    ],
-)
-def test_a_sweep_that_makes_no_sense_is_refused(
-    run: Run, server: FakeServer, place: Path, sweep: str, message: str
-) -> None:
-    run(*ADAPT, "--sweep", sweep).refused(message)
-    assert not (place / "runs").exists()
-
-
-def test_a_sweep_is_not_added_to_a_recorded_run(run: Run, server: FakeServer) -> None:
-    directory = json.loads(run(*ADAPT, "--json").out)["run"]
-    run("eval", "--resume", directory, "--sweep", "agent.d_max=1,2").refused(
-        "--sweep cannot be added"
-    )
-
-
 def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path) -> None:
     run(*ADAPT, "--agent.strength", "task")
     (directory,) = (place / "runs").iterdir()
@@ -134,14 +111,6 @@ def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path
     assert f"  Step 2: {goal}, end  [k 2, executor says failed" in tree
     assert f"    Step 1: {goal}, really  [k 3, executor the environment ended" in tree
     run("runs", "show", directory, "nothing like it", "--tree").refused("No task matches")
-
-
-def test_other_evaluations_have_no_tree(run: Run, place: Path) -> None:
-    run(
-        "eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--limit", "2", "--workers", "1"
-    ).done()
-    (directory,) = (place / "runs").iterdir()
-    run("runs", "show", directory, "--tree").refused("has no trees")
 
 
 def test_a_task_may_make_so_many_calls(run: Run, server: FakeServer, place: Path) -> None:

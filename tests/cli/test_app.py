@@ -40,13 +40,6 @@ def test_help_shows_examples_as_they_are_written(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "args", [["nope"], ["validate"], ["validate", "--schema", "nope"], ["--nope"]]
-)
-def test_wrong_usage_has_status_2(run: Run, args: list[str]) -> None:
-    run(*args).refused(code=2)
-
-
-@pytest.mark.parametrize(
     ("error", "message"),
     [
         (LdmError("The lamp is out.", "Light it."), "Error: The lamp is out.\nLight it.\n"),

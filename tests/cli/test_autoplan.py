@@ -167,35 +167,3 @@ def test_evaluated_tasks_are_not_learnt_from(run: Run, place: Path, server: Fake
     assert len(read(place / "plans" / "alfworld-heat.json").pool) == 4
     assert run(*command, "--kinds", "heat", "--agent.budget", "2").code == 0
     run(*AUTOPLAN).refused("0 heat tasks to learn from")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--env", "alfworld"), "Name both: --env and --kind"),
-        (("--kind", "heat"), "Name both: --env and --kind"),
-        (("--env", "alfworld", "--kind", "bake"), "no kind 'bake'"),
-        (("--env", "alfworld", "--kind", "heat", "--split", "demo_test"), "not a training split"),
-        (("--env", "alfworld", "--kind", "heat", "--batch", "0"), "batch must be at least 1"),
-        (("--env", "alfworld", "--kind", "heat", "--plan.speed", "1"), "no option 'speed'"),
-        (("--resume", "nowhere"), "nowhere is not a run"),
-    ],
-)
-def test_what_does_not_fit_is_refused_and_nothing_is_written(
-    run: Run, place: Path, server: FakeServer, options: tuple[str, ...], message: str
-) -> None:
-    run("autoplan", *options, "--llm", "cook").refused(message)
-    assert not list(place.iterdir())
-    assert not server.bodies
-
-
-def test_without_a_model_it_says_how_to_name_one(run: Run, place: Path) -> None:
-    run("autoplan", "--env", "alfworld", "--kind", "heat").refused("--llm MODEL")
-    assert not list(place.iterdir())
-
-
-def test_a_resumed_run_keeps_its_options(run: Run, place: Path, server: FakeServer) -> None:
-    run(*AUTOPLAN, "--iterations", "1")
-    run("autoplan", "--resume", the_run(place), "--batch", "3").refused(
-        "--plan.batch cannot be given"
-    )

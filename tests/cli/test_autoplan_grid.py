@@ -243,23 +243,3 @@ def comparable(outcome: Any) -> Any:
     return plans, [
         {k: v for k, v in one.items() if k != "runs"} for one in outcome["evaluation"]["success"]
     ]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--kind", "each", "--curve"), "--curve and --limit are for --eval SPLIT"),
-        (("--kind", "wash", "--sweep", "batch"), "is not PATH=A,B,C"),
-        (("--kind", "wash", "--sweep", "plan.speed=1,2"), "no option 'speed'"),
-        (("--kind", "wash,bake"), "no kind 'bake'"),
-        (("--kind", "each", "--plan.pool", "7", "--batch", "7"), "fewer than a batch"),
-        (("--kind", "wash", "--eval", "nowhere"), "no split 'nowhere'"),
-        (("--kind", "wash", "--batch", "25", "--plan.pool", "24"), "cannot be larger than"),
-    ],
-)
-def test_what_does_not_fit_is_refused_and_nothing_is_written(
-    run: Run, place: Path, server: FakeServer, options: tuple[str, ...], message: str
-) -> None:
-    run("autoplan", *TOY, *options, "--llm", "washer").refused(message)
-    assert not list(place.iterdir())
-    assert not server.bodies

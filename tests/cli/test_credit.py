@@ -108,20 +108,6 @@ class TestLeavingOut:
             ("ldm", left_out),
         }
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            (("--without-tuples", "nonsense"), "holds no tuple 'nonsense'"),
-            (("--without-trajectories", "nonsense"), "holds no trajectory 'nonsense'"),
-            (("--agent", "random", "--without-tuples", "x"), "random recalls no tuples"),
-        ],
-    )
-    def test_what_does_not_fit_is_refused_and_leaves_nothing(
-        self, options: tuple[str, ...], message: str, run: Run, place: Path
-    ) -> None:
-        run("eval", *TOY, *options).refused(message)
-        assert not list(place.glob("runs/*"))
-
 
 class TestCredit:
     def test_counts_are_those_of_the_record(self, run: Run) -> None:

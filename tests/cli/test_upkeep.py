@@ -103,12 +103,6 @@ class TestForget:
             "memory", "forget", "--memory", place, "--sources", str(tmp_path / "other.jsonl")
         ).refused("none of the 3 trajectories")
 
-    def test_unknown_names_and_nothing_at_all_are_refused(self, run: Run, place: str) -> None:
-        run("memory", "forget", "--memory", place, "--trajectories", "xyz").refused(
-            "holds no tuple of the trajectory 'xyz'"
-        )
-        run("memory", "forget", "--memory", place).refused("--trajectories")
-
 
 class TestVerify:
     def test_a_sound_memory(self, run: Run, place: str) -> None:
@@ -187,7 +181,3 @@ class TestFold:
         again = run("memory", "fold", "--memory", "mine")
         assert again.out == "mine has no pending additions.\n"
         assert json.loads(run("memory", "fold", "--memory", "mine", "--json").out) == {}
-
-    def test_without_a_memory_there_is_nothing_to_fold(self, run: Run, tmp_path: Path) -> None:
-        run("memory", "fold", "--memory", "nowhere").refused("There is no memory at nowhere.")
-        assert not (tmp_path / "nowhere").exists()

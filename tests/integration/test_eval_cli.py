@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -101,23 +100,6 @@ class TestChoosingTasks:
             outcome = run("eval", *ADEPT, *agent, *options, "--json")
             assert json.loads(outcome.out)["episodes"] == count, outcome.err
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            (("--kinds", "wahs"), "Did you mean 'wash'?"),
-            (("--env", "tests.toy:Toy"), "cannot be imported"),
-            (("--agent.budgt", "3"), "Did you mean 'budget'?"),
-            (("--agent.budget", "0"), "at least 1 step, not 0"),
-            (("--workers", "0"), "0 workers cannot play any task"),
-            (("--data", "somewhere"), "has no option 'data'"),
-        ],
-    )
-    def test_what_does_not_fit_is_refused_and_leaves_nothing(
-        self, options: Sequence[str], message: str, run: Run, place: Path
-    ) -> None:
-        run("eval", *TOY, *options).refused(message)
-        assert not list(place.glob("runs/*"))
-
 
 class TestDefaults:
     def test_data_named_by_the_environment_are_used(
@@ -141,19 +123,6 @@ class TestResuming:
         assert json.loads(again.out) == first
         by_id = run("eval", "--resume", only_run(place).name, "--workers", "2", "--json")
         assert json.loads(by_id.out) == first
-
-    @pytest.mark.parametrize(
-        ("option", "value"),
-        [
-            *(("--seed", "7"), ("--agent", "ldm"), ("--agent.budget", "21")),
-            *(("--env.tasks", "3"), ("--control", "none")),
-        ],
-    )
-    def test_refuses_an_option_that_is_recorded(
-        self, option: str, value: str, run: Run, place: Path
-    ) -> None:
-        run("eval", *TOY, "--seed", "7")
-        run("eval", "--resume", str(only_run(place)), option, value).refused(option)
 
     @pytest.mark.parametrize(
         ("workers", "stop"),
@@ -253,6 +222,3 @@ class TestMemories:
         monkeypatch.setitem(ENVS, "toy", "tests.toy:ToyEnv")
         outcome = run("eval", "--agent", "random", "--workers", "1", "--json")
         assert json.loads(outcome.out)["env"] == "toy"
-
-    def test_where_there_is_no_memory_there_is_nothing_to_do(self, run: Run) -> None:
-        run("eval", "--memory", "elsewhere").refused("ldm build-memory")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ldm.config import Evaluate
-from ldm.errors import LdmError
 from ldm.run.grid import Grid, label, labelled, say_limits
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
@@ -81,27 +80,6 @@ class TestExpansion:
         assert one.agent.options == {"budget": 9}
         assert two.agent.options == {"k": 3, "budget": 9}
         assert messages == ["--agent.k 3 has no effect on random."]
-
-    @pytest.mark.parametrize(
-        ("grid", "message"),
-        [
-            (Grid((QUITTER, "ldm"), sweep="nothing=1"), "has no option 'nothing' to sweep"),
-            (Grid(sweep="k"), "--sweep k is not PATH=A,B,C."),
-            (Grid(sweep="=1,2"), "--sweep =1,2 is not PATH=A,B,C."),
-            (Grid(sweep="k= ,"), "--sweep k= , is not PATH=A,B,C."),
-            (Grid(("random",), control="none"), "The agent random recalls no tuples"),
-            (Grid(("random", "react"), control="none"), "These agents recall no tuples"),
-            (Grid(("random", "raect")), "raect"),
-        ],
-    )
-    def test_what_does_not_fit_is_refused(self, grid: Grid, message: str) -> None:
-        with pytest.raises(LdmError, match=message):
-            grid.specs(SPEC, Runtime())
-
-    def test_an_option_that_no_agent_has_is_refused(self) -> None:
-        spec = replace(SPEC, agent={"speed": 1})
-        with pytest.raises(LdmError, match="None of the agents random, ldm has an option 'speed'"):
-            Grid(("random", "ldm")).specs(spec, Runtime())
 
 
 class TestLabels:
