@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 
-def cases(test: str, table: str) -> list[Any]:
-    """Return the rows of a table of the file beside `test`, which is a test module's `__file__`."""
+def cases(test: str, table: str) -> Any:
+    """Return a table of the file beside `test`, which is a test module's `__file__`."""
     path = Path(test)
     file = path.with_name(f"{path.stem.removeprefix('test_')}.toml")
-    rows: list[Any] = tomllib.loads(file.read_text("utf-8"))[table]
-    return rows
+    return tomllib.loads(file.read_text("utf-8"))[table]

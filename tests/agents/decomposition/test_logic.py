@@ -183,40 +183,7 @@ def test_groups_are_flat_and_never_alone() -> None:
     assert joined("or", Group("and", (1, 2)), 3) == Group("or", (Group("and", (1, 2)), 3))
 
 
-FORMAL = """\
-# Think: A mug may be on a countertop or in a cabinet.
-Step 1: Find and take the mug from the countertop
-Step 2: Find and take the mug from a cabinet
-Step 3: Put the mug on the desk
-Execution Order: (Step 1 OR Step 2) AND Step 3"""
-BULLETS = """\
-Sure! Here is my plan:
-
-**Step 1:** Find and take the mug from the countertop
-**Step 2:** Find and take the mug from a cabinet
-**Step 3:** Put the mug on the desk
-
-**Execution Order:**
-(Step 1 OR Step 2)
-AND Step 3
-
-Let me know if you need anything else. Step 4: rest."""
-NUMBERED = """\
-1. Find and take the mug from the countertop
-2. Find and take the mug from a cabinet
-3) Put the mug on the desk
-Execution order: (1 or 2) and 3
-Task: another one
-Step 1: go away
-Execution Order: Step 1"""
-HASHED = """\
-- Step 1 - Find and take the mug from the countertop
-- Step 2 - Find and take the mug from a cabinet
-- Step 3 - Put the mug on the desk
-# Logic = ((Step 1 OR Step 2) AND Step 3))"""
-
-
-@pytest.mark.parametrize("text", [FORMAL, BULLETS, NUMBERED, HASHED])
+@pytest.mark.parametrize("text", cases(__file__, "as_models_write_them"))
 def test_plans_as_models_write_them(text: str) -> None:
     plan = parse_plan(text)
     assert plan.steps == {
@@ -229,28 +196,8 @@ def test_plans_as_models_write_them(text: str) -> None:
     assert parse_plan(str(plan)) == plan
 
 
-#: Replies of Qwen2.5-Coder-1.5B, verbatim, to prompts that were tried for crafts of depth 2.
-CRAFT = """\
-Think: To craft crimson door, I need 6 crimson planks. To craft crimson planks, I need 1 crimson stems. Crimson stems must be fetched first.
-Step 1: get 1 crimson stems
-Step 2: craft 6 crimson planks using 1 crimson stems
-Step 3: craft 3 crimson door using 6 crimson planks
-Execution Order: Step 1 AND Step 2 AND Step 3"""  # noqa: E501
-UNKNOWN = """\
-Step 1: get spruce planks
-Step 2: craft spruce stairs
-Execution Order: (Step 1 OR Step 2) AND Step 3"""
-CUT = """\
-1. get 6 spruce planks
-2. craft 4 spruce stairs using 6 spruce planks
-3. get 4 stick
-4. craft 1 spruce fence gate using 4 stick, 2 spruce planks
-5. get 2 stick
-6. craft 3 spruce fence using 2 stick, 4 spr"""
-
-
 def test_plans_of_a_small_model() -> None:
-    craft, unknown, cut = (parse_plan(text) for text in (CRAFT, UNKNOWN, CUT))
+    craft, unknown, cut = (parse_plan(text) for text in cases(__file__, "of_a_small_model"))
     assert (craft.logic, craft.flaw) == (Group("and", (1, 2, 3)), "")
     assert craft.steps[2] == "craft 6 crimson planks using 1 crimson stems"
     assert unknown.logic == Group("or", (1, 2))
