@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ldm.agents.autoplan.plans import PlanFile, read
-from tests.agents.cook import answer
+from tests.agents.cook import reply
 from tests.cli.conftest import Run
 from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer
@@ -18,13 +17,6 @@ pytestmark = pytest.mark.usefixtures("place")
 
 BRIEF = ("--iterations", "2", "--batch", "1", "--plan.pool", "4", "--plan.steps", "50")
 AUTOPLAN = ("autoplan", "--env", "alfworld", "--kind", "heat", *BRIEF, "--llm", "cook")
-
-
-def reply(body: dict[str, Any]) -> str:
-    contents = [message["content"] for message in body["messages"]]
-    if "Greet me" in contents[-1]:
-        return json.dumps({"greeting": "hello", "language": "English"})
-    return answer(contents)
 
 
 def the_run(place: Path) -> Path:

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.types import Task, TimeStep
 from tests.agents import cook
 from tests.cli.transcript import Golden, Transcript, run_command
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.llm.server import Behaviour, FakeServer
-from tests.toy import ToyEnv, ToyOptions, expert_trajectories
+from tests.run.recorded import interrupt_at, only_run
+from tests.toy import ToyOptions, expert_trajectories
 
 GOLDENS = Path(__file__).parent / "goldens"
 TOY = ("--env", "tests.toy:ToyEnv")
@@ -101,24 +101,6 @@ def use(place: Path, transcript: Transcript) -> None:
     transcript.places = {**transcript.places, place: "<place>"}
 
 
-def only_run(subject: str) -> Path:
-    """The only run whose id begins with `subject`."""
-    (directory,) = Path("runs").glob(f"{subject}*")
-    return directory
-
-
-def interrupt_at(patch: pytest.MonkeyPatch, task_id: str) -> None:
-    """Let the toy environment be interrupted, as by Ctrl-C, when a task begins."""
-    reset = ToyEnv.reset
-
-    def interrupted(self: ToyEnv, task: Task) -> TimeStep:
-        if task.id == task_id:
-            raise KeyboardInterrupt
-        return reset(self, task)
-
-    patch.setattr(ToyEnv, "reset", interrupted)
-
-
 class TestMemories:
     def test_build_memory(self, transcript: Transcript, built: Path) -> None:
         shutil.copytree(built / "data", "data")
@@ -193,17 +175,9 @@ class TestRefinements:
         transcript.check()
 
 
-def cooks(body: dict[str, Any]) -> str:
-    """Believe in toasters until the plan names another appliance."""
-    contents = [message["content"] for message in body["messages"]]
-    if "Greet me" in contents[-1]:
-        return json.dumps({"greeting": "hello", "language": "English"})
-    return cook.answer(contents)
-
-
 class TestModels:
     def test_autoplan(self, transcript: Transcript, serve: Callable[..., FakeServer]) -> None:
-        serve(cooks)
+        serve(cook.reply)
         brief = ("--iterations", "2", "--batch", "1", "--plan.pool", "2", "--plan.steps", "50")
         kind = (
             "autoplan",

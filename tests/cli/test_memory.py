@@ -45,28 +45,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TestBuilding:
-    def test_writes_a_memory_in_the_working_directory_and_shows_it(
-        self, run: Run, place: Path
-    ) -> None:
-        assert (
-            "offline reasoner"
-            in run("build-memory", "data")
-            .done("fetch-1", "wash-1", "12 trajectories", "generation 0", "form", ".ldm/memory")
-            .err
-        )
-        assert (place / ".ldm" / "memory" / "ldm-memory.json").exists()
-
-    def test_again_says_that_there_is_nothing_new(self, run: Run) -> None:
-        run("build-memory", "data")
-        run("build-memory", "data").done("nothing new")
-
-    def test_json_is_one_object(self, run: Run) -> None:
-        summary = json.loads(run("build-memory", "data", "--batch-size", "3", "--json").out)
-        (report,) = summary["environments"]
-        assert (report["env"], report["generation"], report["batches"]) == ("toy", 0, 4)
-        assert report["tuples"] == sum(len(t.steps) for t in expert_trajectories())
-        assert set(report["seconds"]) == {"embed", "form", "store"}
-
     def test_more_data_become_a_new_generation_and_rebuild_starts_over(
         self, run: Run, place: Path
     ) -> None:
@@ -391,8 +369,3 @@ class TestOutcomes:
         extend(".ldm/memory", base, added, BagOfWords("bag-of-words"), tasks=(), settings={})
         query = ("search", row.tuple.goal, row.tuple.observation, "--k", "60")
         assert "1, +0.25, confirmed 3" in " ".join(run("memory", *query).out.split())
-
-    def test_where_nothing_is_left_the_remedy_is_said(self, run: Run, place: Path) -> None:
-        lost = [replace(one, score=0.0, success=False) for one in expert_trajectories()]
-        records.write(place / "data" / "toy" / "train.jsonl", lost)
-        run("build-memory", "data").refused("All 12 trajectories are failures", "--failures keep")

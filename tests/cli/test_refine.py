@@ -66,17 +66,6 @@ def the_plans() -> list[dict[str, Any]]:
 
 
 class TestRefining:
-    def test_prints_a_table_and_makes_the_next_generation(self, run: Run, place: Path) -> None:
-        assert (
-            "offline reasoner"
-            in run(*REFINE, "--limit", "8")
-            .done("fetch", "wash", "first try", "best", "Generation 1", "runs/refine-")
-            .err
-        )
-        assert (the_run(place) / "trees.jsonl").is_file()
-        assert not (the_run(place) / "parts").exists()
-        assert "refined" in run("memory", "show").out
-
     def test_json_is_one_object(self, run: Run) -> None:
         report = json.loads(run(*REFINE, "--limit", "4", "--gate", "off", "--json").out)
         assert (report["generation"], report["goals"], report["errors"]) == (1, 4, 0)
@@ -318,21 +307,6 @@ class TestLookingAtIt:
         run("runs", "show", refined, improved, "--full").done(
             "first try", "pruned", "<- key step", "added to", "You are at"
         )
-        solved = next(task for task, row in goals.items() if row[-2] == "0")
-        assert "no tree was grown" in run("runs", "show", refined, solved).out
-        assert "No task matches" in run("runs", "show", refined, "nowhere").err
-        assert "tasks match" in run("runs", "show", refined, "train").err
-
-    def test_runs_are_listed(self, run: Run, refined: Path) -> None:
-        assert refined.name in run("runs", "list").out
-        (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
-        assert (entry["id"], entry["command"]) == (refined.name, "refine")
-        assert "There are no runs" in run("runs", "list", "--runs", "nowhere").err
-
-    def test_earlier_generations_are_gone_back_to(self, run: Run) -> None:
-        assert added_origins() == {"explored"}
-        assert "is back at generation 0" in run("memory", "rollback", "0", "--yes").out
-        assert "already the newest" in run("memory", "rollback", "0", "--yes").out
 
     def test_before_and_after_are_evaluated_side_by_side(self, run: Run) -> None:
         run(*EVAL, "--generation", "0,newest", "--limit", "12").done(

@@ -121,12 +121,6 @@ class TestVerify:
         problems = json.loads(reply.out)["problems"]["toy"]
         assert any("is not the embedder's" in problem for problem in problems)
 
-    def test_a_damaged_file_is_noticed(self, run: Run, place: str) -> None:
-        (file,) = Path(place).glob("environments/toy/gen-*/texts.npy")
-        file.write_bytes(file.read_bytes()[:-1])
-        reply = run("memory", "verify", "--memory", place).refused()
-        assert "damaged" in reply.out + reply.err
-
     @pytest.mark.usefixtures("published")
     def test_what_chroma_lacks_is_noticed_and_published_again(self, run: Run, place: str) -> None:
         build(place, expert_trajectories("test"), BagOfWords(), OfflineReasoner)
@@ -134,15 +128,6 @@ class TestVerify:
         shutil.rmtree(Path(place) / record.CHROMA)
         assert run("memory", "verify", "--memory", place).code == 1
         rollback(place, "toy", 0)
-        assert run("memory", "verify", "--memory", place).code == 0
-
-    def test_what_is_left_over_is_named_and_removed(self, run: Run, place: str) -> None:
-        (Path(place) / "environments" / "toy" / ".writing").mkdir()
-        assert "left over: .writing" in run("memory", "verify", "--memory", place).out
-        one = inspect(place, "toy").rows[0].tuple.trajectory_id
-        assert (
-            run("memory", "forget", "--memory", place, "--trajectories", one, "--purge").code == 0
-        )
         assert run("memory", "verify", "--memory", place).code == 0
 
 

@@ -45,18 +45,6 @@ def only_run(place: Path) -> Path:
 
 
 class TestTheReport:
-    def test_gives_success_by_kind_with_intervals_and_where_the_files_are(self, run: Run) -> None:
-        run("eval", *ADEPT).done(
-            "fetch",
-            "wash",
-            "all",
-            "100.0 %",
-            "95 % interval",
-            "steps",
-            "invalid",
-            f"Files: runs/{only_run(Path() / '.').name}",
-        )
-
     def test_json_is_one_object_on_standard_output(self, run: Run, place: Path) -> None:
         outcome = run("eval", *ADEPT, "--json")
         report = json.loads(outcome.out)
@@ -68,21 +56,6 @@ class TestTheReport:
         assert report["errors"] == 0
         assert Path(report["run"]).resolve() == only_run(place)
         assert "100.0 %" in outcome.err
-
-    def test_episodes_in_error_are_counted_and_shown_apart(self, run: Run) -> None:
-        outcome = run("eval", *ADEPT, "--env.broken", "test/wash-1", "--json")
-        report = json.loads(outcome.out)
-        assert (report["errors"], report["success_rate"]) == (1, pytest.approx(11 / 12))
-        assert report["finished_rate"] == 1.0
-        assert "1 of 12 episodes ended in an error and counts as failed" in outcome.err
-        assert "the shed has collapsed" in outcome.err
-
-    def test_where_no_episode_counts_the_exit_status_says_so(self, run: Run) -> None:
-        outcome = run("eval", "--env", "tests.toy:EchoEnv", "--agent", "random", "--json").refused()
-        assert outcome.out, outcome.err
-        assert json.loads(outcome.out)["success_rate"] == 0
-        assert json.loads(outcome.out)["finished_rate"] is None
-        assert "Every episode ended in an error" in outcome.err
 
 
 class TestChoosingTasks:
