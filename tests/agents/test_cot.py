@@ -110,17 +110,7 @@ class TestSelfConsistency:
         assert measure.of(result) == pytest.approx(100 * 3 / 7)
         assert measure.of(play(always("Answer: x"))[0]) is None
 
-    @pytest.mark.parametrize(
-        ("answers", "places"),
-        [
-            (["b", "a", "a", "b"], [0, 3]),  # of equals the one drawn first
-            (["a", "The  A-ha", "a ha", "aha"], [1, 3]),
-            (["", " ", "x"], [2]),
-            (["", ""], []),
-            (["the", "!!!", "The"], [0, 2]),
-            (["Ünal", "ünal "], [0, 1]),
-        ],
-    )
+    @pytest.mark.parametrize(("answers", "places"), cases(__file__, "how_answers_are_counted"))
     def test_how_answers_are_counted(self, answers: list[str], places: list[int]) -> None:
         assert counted(answers) == places
 

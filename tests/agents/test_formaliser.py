@@ -69,17 +69,7 @@ def test_the_grammar_of_a_card_is_known(card: Card, sentence: str, grammatical: 
 
 
 @pytest.mark.parametrize("card", [ALFWORLD, ALFWORLD.bare()])
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "go to desk 1",
-        "I will go to the desk 1 now",
-        "(1) go to desk 11",
-        "Heat egg 1 with microwave 1",
-        "put egg 1 in/on desk 1",
-        "move egg 1 to desk 1",
-    ],
-)
+@pytest.mark.parametrize("sentence", cases(__file__, "without_a_list_of_actions_the_grammar_tells"))
 def test_without_a_list_of_actions_the_grammar_tells(card: Card, sentence: str) -> None:
     formal_action, llm = formal(sentence, card, None)
     assert formal_action.how == "form"

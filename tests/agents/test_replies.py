@@ -35,17 +35,7 @@ def test_other_dress_is_loose_and_hides_no_action(text: str) -> None:
     assert read(text, VERBS) == Reply(action="go to desk 1", form="loose")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Thought: a mug.\nAction: go to desk 1",
-        "Think: a mug. \nObservation: none\nAct: go to desk 2",
-        '{"thought": "a mug.", "action": "go to desk 1"}',
-        "Act: Think: a mug.",
-        "Reasoning: a\nmug.\ngo to desk 1",
-        "Think: a mug. Act: go to desk 1",
-    ],
-)
+@pytest.mark.parametrize("text", cases(__file__, "a_thought_before_the_action_is_kept"))
 def test_a_thought_before_the_action_is_kept(text: str) -> None:
     reply = read(text, VERBS)
     assert reply.thought == "a mug."
@@ -55,13 +45,7 @@ def test_a_thought_before_the_action_is_kept(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "dropped"),
-    [
-        ("Act: go to desk 1\nAct: take mug 1 from desk 1", 1),
-        ("go to desk 1\nopen drawer 1\ntake mug 1 from drawer 1", 2),
-        ("Act: go to desk 1; open drawer 1", 1),
-        ("Act: go to desk 1, then open drawer 1 and then look", 2),
-        ("Act: go to desk 1\nObservation: a mug\nAct: take mug 1 from desk 1", 0),
-    ],
+    cases(__file__, "of_several_actions"),
 )
 def test_of_several_actions_the_first_is_taken_and_the_others_are_counted(
     text: str, dropped: int

@@ -85,14 +85,6 @@ def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer)
     run(*evaluation, "--agent.plans", "nowhere").refused("There are no plans in")
 
 
-def test_json_is_one_object(run: Run, server: FakeServer) -> None:
-    outcome = run(*AUTOPLAN, "--iterations", "1", "--json")
-    report = json.loads(outcome.out)
-    assert report["success"] == [0.0]
-    assert "microwave" in report["plan"]
-    assert Path(report["file"]).name == "alfworld-heat.json"
-
-
 @pytest.mark.slow
 def test_an_interrupted_optimisation_goes_on_without_a_repeated_call(
     run: Run, place: Path, server: FakeServer

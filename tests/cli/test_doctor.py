@@ -6,14 +6,12 @@ import json
 import re
 import sys
 import types
-from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 
 import ldm
@@ -24,10 +22,8 @@ from ldm.memory import build, record
 from ldm.reason.offline import OfflineReasoner
 from ldm.run import building
 from tests.cli.conftest import Run
+from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SECRET = "sk-planted-0123456789"
 
@@ -163,24 +159,10 @@ def test_the_shipped_trajectories_are_listed(run: Run, monkeypatch: pytest.Monke
     assert "ldm-memory" in check["remedy"]
 
 
-class LetterEmbedder:
-    """Counts letters: enough to form a memory, and loaded in no time."""
-
-    name = "letters"
-    dimension = 26
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        counts = np.array([[t.count(chr(97 + i)) for i in range(26)] for t in texts], np.float32)
-        vectors: NDArray[np.float32] = (counts + 0.1) / np.linalg.norm(counts + 0.1, axis=1)[
-            :, None
-        ]
-        return vectors
-
-
 def test_a_memory_is_described_by_its_newest_generation(run: Run) -> None:
     some, more = expert_trajectories("train"), expert_trajectories("test")
     for trajectories in (some, more):
-        build(".ldm/memory", trajectories, LetterEmbedder(), OfflineReasoner)
+        build(".ldm/memory", trajectories, BagOfWords("letters"), OfflineReasoner)
     tuples = sum(len(t.steps) for t in (*some, *more))
     check = checks(run)[".ldm/memory"]
     assert check["status"] == "ok"

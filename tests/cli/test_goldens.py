@@ -179,17 +179,7 @@ class TestModels:
     def test_autoplan(self, transcript: Transcript, serve: Callable[..., FakeServer]) -> None:
         serve(cook.reply)
         brief = ("--iterations", "2", "--batch", "1", "--plan.pool", "2", "--plan.steps", "50")
-        kind = (
-            "autoplan",
-            "--env",
-            "alfworld",
-            "--kind",
-            "heat",
-            "--llm",
-            "cook",
-            "--workers",
-            "1",
-        )
+        kind = (*SHORT["HEAT"][:-1], "cook", "--workers", "1")
         transcript.ldm(*kind, *brief)
         run = only_run("autoplan")
         transcript.ldm("autoplan", "--resume", run, "--json")

@@ -130,18 +130,8 @@ def test_the_options_say_what_recordings_of_others_do_not(run: Run, tmp_path: Pa
     refused = run("import", tmp_path / "chat.jsonl", "--out", out)
     assert (refused.code, out.exists()) == (1, False)
     assert "chat.jsonl:1:env: the messages name no environment" in refused.err
-    options = (
-        "--env",
-        "kitchen",
-        "--kind",
-        "heat",
-        "--split",
-        "a",
-        "--origin",
-        "human",
-        "--score",
-        1,
-    )
+    of_the_task = ("--env", "kitchen", "--kind", "heat", "--split", "a")
+    options = (*of_the_task, "--origin", "human", "--score", 1)
     assert run("import", tmp_path / "chat.jsonl", *options, "--out", out).code == 0
     (read,) = records.read(out, Trajectory)
     assert (read.task.env, read.task.kind, read.task.split) == ("kitchen", "heat", "a")

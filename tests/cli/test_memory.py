@@ -17,22 +17,15 @@ from ldm.types import Outcome, Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
+from tests.interchange.test_alfworld_conversations import line
 from tests.toy import ToyOptions, expert_trajectories
 
-CONVERSATION = {
-    "game": "train/pick_and_place_simple-Egg-None-Fridge-1/trial_T1",
-    "conversations": [
-        {
-            "from": "human",
-            "value": "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room."
-            " Looking quickly around you, you see a fridge 1.\n\n"
-            "Your task is to: put some egg on fridge.",
-        },
-        {"from": "gpt", "value": "go to fridge 1"},
-        {"from": "human", "value": "The fridge 1 is closed."},
-        {"from": "gpt", "value": "open fridge 1"},
-    ],
-}
+CONVERSATION = line(
+    "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly around"
+    " you, you see a fridge 1.\n\nYour task is to: put some egg on fridge.",
+    *("go to fridge 1", "The fridge 1 is closed.", "open fridge 1"),
+    game="train/pick_and_place_simple-Egg-None-Fridge-1/trial_T1",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -82,12 +82,6 @@ class TestDefaults:
         monkeypatch.setenv("ALFWORLD_DATA", "elsewhere")
         run("eval", "--env", "alfworld", "--agent", "random").refused(str(place / "elsewhere"))
 
-    def test_a_terminal_sees_how_far_it_is(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-        outcome = run("eval", *ADEPT)
-        assert "12/12" in outcome.err
-        assert "success 100.0 %" in outcome.err
-
 
 class TestResuming:
     def test_takes_everything_from_the_run(self, run: Run, place: Path) -> None:

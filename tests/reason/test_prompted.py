@@ -558,14 +558,7 @@ class TestDecisions:
         assert reasoner.counts() == {"replies": 1, f"matched {how}": 1}
 
     @pytest.mark.parametrize(
-        ("answer", "action", "how"),
-        [
-            ("click[large]", "click[large]", "none"),  # as like as "leter" and "letter", and others
-            ("click[gren]", "click[green]", "closest"),
-            ("click[grey]", "click[grey]", "none"),
-            ("click buy now", "click[buy now]", "closest"),
-            ("Click[X-Large]", "click[x-large]", "normalised"),
-        ],
+        ("answer", "action", "how"), cases(__file__, "mean_no_other_option_for_the_verb_before_it")
     )
     def test_mean_no_other_option_for_the_verb_before_it(
         self, answer: str, action: str, how: str
@@ -866,14 +859,7 @@ class TestTicks:
     """A sub-goal is complete when something was seen that completes it."""
 
     @pytest.mark.parametrize(
-        ("proof", "complete"),
-        [
-            ("letter 1 in drawer 2", True),
-            ("an office with a desk 1", False),  # seen, but no letter
-            ("I will find a letter", False),
-            ("letter 2 in drawer 2", False),
-            ("", False),
-        ],
+        ("proof", "complete"), cases(__file__, "are_believed_where_the_record_shows_them")
     )
     def test_are_believed_where_the_record_shows_them(self, proof: str, complete: bool) -> None:
         reasoner = prompted(in_turn({**NOTED, "proof": proof, "action": "x"}))

@@ -65,13 +65,7 @@ class TestTicks:
 
 @pytest.mark.parametrize(
     ("assessment", "words"),
-    [
-        ("complete: find a mug; to do: clean it", True),
-        ("to do: find a mug", True),
-        ("looking: not yet; 00: not yet; dollars: not yet", False),
-        ("mug: take, clean; shelf: not yet", False),
-        ("", False),
-    ],
+    cases(__file__, "a_history_that_no_model_has_written_is_no_text_for_a_model"),
 )
 def test_a_history_that_no_model_has_written_is_no_text_for_a_model(
     assessment: str, words: bool

@@ -162,15 +162,7 @@ class TestReading:
         assert (parsed.thought, parsed.action) == (thought, action)
 
     @pytest.mark.parametrize(
-        ("reply", "thought"),
-        [
-            ("Think: Step 1: find it.", "Step 1, find it."),
-            ("Step 1: find it.", "Step 1, find it."),
-            ("take the egg now", "take the egg now"),
-            ("Think: hm.\nAct: go to sink", "hm."),
-            ("Act: go to sink", ""),
-            ("", ""),
-        ],
+        ("reply", "thought"), cases(__file__, "a_thought_ends_where_an_action_begins")
     )
     def test_a_thought_ends_where_an_action_begins(self, reply: str, thought: str) -> None:
         assert thought_in(reply, self.VERBS) == thought
