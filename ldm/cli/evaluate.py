@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
 from ldm.cli import options, output
 from ldm.config import AGENT, LIMITS, MEMORY, RUNNING, TASKS, Evaluate, Option, Section
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
+from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.run.evaluate import Evaluation
@@ -50,6 +53,9 @@ class Variations:
     estimate: Annotated[
         bool, Option("Play a small sample, print what all will cost, and stop.", LIMITS)
     ] = False
+    output: Annotated[
+        Path | None, Option("Also write a row per episode to this .csv or .parquet.", RUNNING)
+    ] = None
 
     def numbers(self) -> list[int | None]:
         """Return the memory generations, the last given one first; None is the newest."""
@@ -87,7 +93,7 @@ def evaluate(**values: Any) -> None:
       ldm eval --env alfworld --generation 0,newest
       ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
       ldm eval --env textcraft --agent adapt --sweep agent.d_max=1,2,3,4 --llm MODEL
-      ldm eval --env alfworld --agent react --llm MODEL --repeat 3
+      ldm eval --env alfworld --agent react --llm MODEL --repeat 3 --output results.csv
       ldm eval --preset adapt-table2 --llm MODEL --estimate
       ldm eval --resume runs/alfworld-valid_seen-ldm-20261121-101530-ab12
       ldm eval --env alfworld --agent my_agents:Chatty --llm MODEL --max-usd 2
@@ -96,6 +102,7 @@ def evaluate(**values: Any) -> None:
     variations, recording = given.group(Variations), given.group(options.Recording)
     if variations.retry_errors and recording.resume is None:
         raise LdmError("--retry-errors plays tasks of a recorded run.", "Name it with --resume.")
+    check_output(variations.output)
     evaluations = _prepared(given, variations, recording)
     if variations.estimate:
         output.say_all(line for one in evaluations for line in one.estimate())
@@ -104,6 +111,7 @@ def evaluate(**values: Any) -> None:
     for one in evaluations:
         finished += [one.play(retry_errors=variations.retry_errors)]
     show_reports(finished, [one.presets for one in evaluations], recording.as_json)
+    write_output([report for group in finished for report in group], variations.output)
     refined = (line for one in evaluations for line in one.refined_lines())
     output.say_all(refined, error=recording.as_json)
 
@@ -147,6 +155,10 @@ def compare(
     names: options.RunNames,
     runs: options.RunsAt = DEFAULT_RUNS,
     trust: options.Trust = False,
+    output_file: Annotated[
+        Path | None,
+        typer.Option("--output", help="Also write a row per episode to this .csv or .parquet."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare finished runs side by side, with the paired difference of the first to the others.
@@ -154,16 +166,19 @@ def compare(
     Runs whose protocols differ are refused, and the difference is named.
 
     \b
-    Example:
+    Examples:
       ldm compare runs/RUN runs/OTHER
+      ldm compare runs/RUN runs/OTHER --output results.parquet
     """
     from ldm.run.evaluate import compare as compared
     from ldm.run.results import as_json as as_object
 
+    check_output(output_file)
     reports = compared(names, folder=runs, trust=trust).reports
     show_side_by_side(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})
+    write_output(reports, output_file)
 
 
 def show_reports(
@@ -206,3 +221,19 @@ def show_side_by_side(reports: Sequence[Report], *, error: bool) -> None:
     columns, table, remark = comparison(reports)
     output.print_table("Side by side", columns, table, error=error)
     output.say_all([*filter(None, [remark]), *gains(reports)], error=error)
+
+
+def check_output(path: Path | None) -> None:
+    """Raise LdmError, before any episode starts, if no table can be written to a file."""
+    if path is not None:
+        from ldm.run.tables import check_table
+
+        check_table(path)
+
+
+def write_output(reports: Sequence[Report], path: Path | None) -> None:
+    """Write one row per episode to the file, if one is named, and report it."""
+    if path is not None:
+        from ldm.run.tables import write_table
+
+        output.say(f"{counted(write_table(reports, path), 'episode')} → {path}")

@@ -7,7 +7,9 @@ what the critic found.
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 from tests.agents.scripted import Scripted
 
@@ -18,6 +20,14 @@ _BLOCK = r"<{0}>\n(.*?)\n</{0}>"
 def cook() -> Scripted:
     """The model; the same reply to the same prompt."""
     return Scripted(lambda messages, sampling: answer([message.content for message in messages]))
+
+
+def reply(body: dict[str, Any]) -> str:
+    """What it replies to a request of a client, the first of which tries the server out."""
+    contents = [message["content"] for message in body["messages"]]
+    if "Greet me" in contents[-1]:
+        return json.dumps({"greeting": "hello", "language": "English"})
+    return answer(contents)
 
 
 def answer(contents: list[str]) -> str:

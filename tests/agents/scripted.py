@@ -30,13 +30,8 @@ ODD = {
 }
 #: And some that may do something in one of the environments.
 PLAIN = (
-    "Act: go to shelf 1",
-    "Act: go to cabinet 1",
-    "Act: look",
-    "Act: inventory",
-    "Act: search[red lamp]",
-    "Act: click[Buy Now]",
-    "Act: get 1 oak logs",
+    *("Act: go to shelf 1", "Act: go to cabinet 1", "Act: look", "Act: inventory"),
+    *("Act: search[red lamp]", "Act: click[Buy Now]", "Act: get 1 oak logs"),
     "Think: the next place.\nAct: go to drawer 1",
 )
 

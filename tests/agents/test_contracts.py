@@ -14,6 +14,7 @@ from ldm.llm import Message, Sampling
 from ldm.testing import AgentContract, Onlooker
 from tests.agents.loop_contract import LOOP_AGENTS, SPLITS, make_agent
 from tests.agents.scripted import ODD, Scripted, always, babbling
+from tests.cases import cases
 
 #: Agent → the options of its episodes here.
 HELD: dict[str, dict[str, Any]] = {
@@ -142,23 +143,7 @@ def test_who_copies_the_form_of_a_free_argument_means_the_one_that_is_listed(
     assert hidden.steps[0].action == "search[your own keywords]"
 
 
-IMPOSSIBLE: dict[str, dict[str, float]] = {
-    "adapt": {"d_max": 0, "executor_steps": 0, "max_calls": 0, "plan": 0},
-    "autoplan": {"top_p": 0, "temperature": -1, "reply": 0, "iteration": -1},
-    "cot": {"samples": 0, "shots": -1, "reply": 0, "temperature": 0.0},
-    "deps": {
-        **{"plan": 0, "explanation": 0, "goal_steps": 0, "max_goals": 0, "rounds": -1},
-        **{"temperature": -0.1, "shots": -1},
-    },
-    "lats": {
-        **{"width": 0, "simulations": 0, "exploration": -1.0, "lm_weight": 1.1, "rating": 0},
-        **{"temperature": -0.1, "lessons": -1, "reflection": 0, "shots": -1},
-    },
-    "plan_hint": {"plan": 0},
-    "react": {"reply": 0, "observation": 0},
-    "reflexion": {"trials": 0, "lessons": -1, "reflection": 0, "shots": -1},
-    "try_again": {"trials": 0, "temperature": -0.1, "shots": -1},
-}
+IMPOSSIBLE: dict[str, dict[str, float]] = cases(__file__, "impossible")
 
 
 @pytest.mark.parametrize(

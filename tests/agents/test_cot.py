@@ -14,6 +14,7 @@ from ldm.testing import AgentContract
 from ldm.types import Card, EpisodeResult, Trajectory
 from ldm.worlds.hotpotqa import HotpotQA
 from tests.agents.scripted import ODD, Scripted, always, babbling, in_turn
+from tests.cases import cases
 from tests.toy import EchoEnv, ToyEnv
 
 ENV = HotpotQA()
@@ -109,17 +110,7 @@ class TestSelfConsistency:
         assert measure.of(result) == pytest.approx(100 * 3 / 7)
         assert measure.of(play(always("Answer: x"))[0]) is None
 
-    @pytest.mark.parametrize(
-        ("answers", "places"),
-        [
-            (["b", "a", "a", "b"], [0, 3]),  # of equals the one drawn first
-            (["a", "The  A-ha", "a ha", "aha"], [1, 3]),
-            (["", " ", "x"], [2]),
-            (["", ""], []),
-            (["the", "!!!", "The"], [0, 2]),
-            (["Ünal", "ünal "], [0, 1]),
-        ],
-    )
+    @pytest.mark.parametrize(("answers", "places"), cases(__file__, "how_answers_are_counted"))
     def test_how_answers_are_counted(self, answers: list[str], places: list[int]) -> None:
         assert counted(answers) == places
 
@@ -134,21 +125,8 @@ class TestSelfConsistency:
 
 
 @pytest.mark.parametrize(
-    ("text", "thought", "answer", "form"),
-    [
-        ("Think: a.\nb.\nAnswer: Rome.", "a. b.", "Rome", "asked"),
-        ("Think: a.\nAnswer: finish[Rome]", "a.", "Rome", "asked"),
-        ("Thought: a.\nAnswer: Rome\nAnswer: Oslo", "a.", "Rome", "asked"),
-        ("Answer: Rome", "", "Rome", "loose"),
-        ("Think: it is old, so the answer is Rome.", "it is old, so the answer is Rome.", "Rome",
-         "loose"),
-        ('{"thought": "a", "answer": "Rome"}', "a", "Rome", "asked"),
-        ("Rome", "", "Rome", "malformed"),
-        ("Think: hm.", "hm.", "", "malformed"),
-        ("", "", "", "malformed"),
-        ("Think: a.\nAnswer: yes or no", "a.", "yes or no", "asked"),
-    ],
-)  # fmt: skip
+    ("text", "thought", "answer", "form"), cases(__file__, "what_is_read_out_of_a_reply")
+)
 def test_what_is_read_out_of_a_reply(text: str, thought: str, answer: str, form: str) -> None:
     reply = read(text, CARD, thinking=True)
     assert (reply.thought, reply.answer, reply.form) == (thought, answer, form)

@@ -12,6 +12,7 @@ from ldm.llm import Sampling
 from ldm.types import Card
 from ldm.worlds.hotpotqa.card import CARD as HOTPOTQA
 from tests.agents.scripted import Scripted, always
+from tests.cases import cases
 
 POSSIBLE = ("go to desk 1", "go to desk 11", "open drawer 1", "take mug 1 from desk 1", "look")
 
@@ -27,28 +28,7 @@ def formal(
 
 
 @pytest.mark.parametrize(
-    ("sentence", "action", "how"),
-    [
-        ("go to desk 1", "go to desk 1", "possible"),
-        ("Go To Desk 1.", "go to desk 1", "possible"),
-        ('"open drawer 1"', "open drawer 1", "possible"),
-        ("I will go to desk 1", "go to desk 1", "possible"),
-        ("take the mug 1 from the desk 1", "take mug 1 from desk 1", "possible"),
-        ("go to the desk 1 now", "go to desk 1", "possible"),
-        ("Go to desk 1 first, then look", "go to desk 1", "within"),
-        ("(1) go to desk 11", "go to desk 11", "possible"),
-        ("take mug 1 from desk 1 and then go to desk 11", "take mug 1 from desk 1", "within"),
-        ("I should now go to desk 11, of course", "go to desk 11", "within"),
-        ("just (1) go to desk 11", "go to desk 11", "within"),
-        # In the grammar but not possible now: the environment answers.
-        ("open fridge 1", "open fridge 1", "form"),
-        ("Heat egg 1 with microwave 1", "heat egg 1 with microwave 1", "form"),
-        ("heat the egg 1 with the microwave 1", "heat egg 1 with microwave 1", "form"),
-        ("put egg 1 in/on desk 1", "put egg 1 in/on desk 1", "form"),
-        ("move egg 1 to desk 1", "move egg 1 to desk 1", "form"),
-        ("", "", "nothing"),
-        (" .", "", "nothing"),
-    ],
+    ("sentence", "action", "how"), cases(__file__, "most_actions_need_no_model")
 )
 def test_most_actions_need_no_model(sentence: str, action: str, how: str) -> None:
     formal_action, llm = formal(sentence)
@@ -89,17 +69,7 @@ def test_the_grammar_of_a_card_is_known(card: Card, sentence: str, grammatical: 
 
 
 @pytest.mark.parametrize("card", [ALFWORLD, ALFWORLD.bare()])
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "go to desk 1",
-        "I will go to the desk 1 now",
-        "(1) go to desk 11",
-        "Heat egg 1 with microwave 1",
-        "put egg 1 in/on desk 1",
-        "move egg 1 to desk 1",
-    ],
-)
+@pytest.mark.parametrize("sentence", cases(__file__, "without_a_list_of_actions_the_grammar_tells"))
 def test_without_a_list_of_actions_the_grammar_tells(card: Card, sentence: str) -> None:
     formal_action, llm = formal(sentence, card, None)
     assert formal_action.how == "form"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ldm import registry
 from ldm.agents.replies import LONGEST_ACTION, LONGEST_THOUGHT, Reply, read, verbs_of
 from ldm.envs import ENVS, GROUP, load_env
+from tests.cases import cases
 from tests.toy import ToyEnv, expert_trajectories
 
 VERBS = frozenset({"go", "take", "look", "search", "click", "put", "open"})
@@ -29,46 +30,12 @@ def test_what_is_asked_for_is_read_as_it_stands(text: str, reply: Reply) -> None
     assert read(text, VERBS) == reply
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "go to desk 1",
-        "> go to desk 1",
-        "Go to desk 1.",
-        "Action: go to desk 1",
-        "**Action:** go to desk 1",
-        "Action 3: go to desk 1",
-        "The next action is: go to desk 1",
-        "My next step should be: `go to desk 1`",
-        "'go to desk 1'",
-        '"go to desk 1"',
-        "- go to desk 1",
-        "1. go to desk 1",
-        "```\ngo to desk 1\n```",
-        "```text\nAct: go to desk 1\n```",
-        "Act:\ngo to desk 1",
-        "Act: > go to desk 1",
-        "Sure! Here is what I do.\nAct: go to desk 1",
-        '{"action": "go to desk 1"}',
-        '```json\n{"Action": "Act: go to desk 1", "n": 3}\n```',
-        "go to desk 1\n\nThis shows me what is there.",
-    ],
-)
+@pytest.mark.parametrize("text", cases(__file__, "other_dress_is_loose_and_hides_no_action"))
 def test_other_dress_is_loose_and_hides_no_action(text: str) -> None:
     assert read(text, VERBS) == Reply(action="go to desk 1", form="loose")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Thought: a mug.\nAction: go to desk 1",
-        "Think: a mug. \nObservation: none\nAct: go to desk 2",
-        '{"thought": "a mug.", "action": "go to desk 1"}',
-        "Act: Think: a mug.",
-        "Reasoning: a\nmug.\ngo to desk 1",
-        "Think: a mug. Act: go to desk 1",
-    ],
-)
+@pytest.mark.parametrize("text", cases(__file__, "a_thought_before_the_action_is_kept"))
 def test_a_thought_before_the_action_is_kept(text: str) -> None:
     reply = read(text, VERBS)
     assert reply.thought == "a mug."
@@ -78,13 +45,7 @@ def test_a_thought_before_the_action_is_kept(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "dropped"),
-    [
-        ("Act: go to desk 1\nAct: take mug 1 from desk 1", 1),
-        ("go to desk 1\nopen drawer 1\ntake mug 1 from drawer 1", 2),
-        ("Act: go to desk 1; open drawer 1", 1),
-        ("Act: go to desk 1, then open drawer 1 and then look", 2),
-        ("Act: go to desk 1\nObservation: a mug\nAct: take mug 1 from desk 1", 0),
-    ],
+    cases(__file__, "of_several_actions"),
 )
 def test_of_several_actions_the_first_is_taken_and_the_others_are_counted(
     text: str, dropped: int
@@ -96,17 +57,7 @@ def test_of_several_actions_the_first_is_taken_and_the_others_are_counted(
 
 
 @pytest.mark.parametrize(
-    ("text", "action"),
-    [
-        ("", ""),
-        (" \n ```\n``` ", ""),
-        ("Act:", ""),
-        ("I'm sorry, but I can't help.", "I'm sorry, but I can't help."),
-        ("Dancing now\nand on", "Dancing now"),
-        ("[1, 2]", "[1, 2]"),
-        ('{"steps": 1}', '{"steps": 1}'),
-        ("Observation: you win", ""),
-    ],
+    ("text", "action"), cases(__file__, "where_nothing_can_be_read_the_first_line_is_the_action")
 )
 def test_where_nothing_can_be_read_the_first_line_is_the_action(text: str, action: str) -> None:
     assert read(text, VERBS) == Reply(action=action, form="malformed")
@@ -123,22 +74,7 @@ def test_brackets_belong_to_an_action_and_what_follows_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "verdict"),
-    [
-        ("Act: task completed", "completed"),
-        ("task completed.", "completed"),
-        ("Think: all is done.\nAct: Task completed!", "completed"),
-        ("> task failed", "failed"),
-        ("Act: task complete", "completed"),
-        ("Act: The task is completed.", "completed"),
-        ("Act: [task_completed]", "completed"),
-        ("Act: the task has failed", "failed"),
-        ("Think: the task is done once I hold the mug\nAct: go to desk 1", ""),
-        ("Think: task failed: there is no mug", "failed"),
-        ('{"action": "task failed"}', "failed"),
-        ("Act: go to desk 1\nAct: task completed", ""),
-        ("Think: the task is not completed yet", ""),
-    ],
+    ("text", "verdict"), cases(__file__, "a_verdict_is_heard_where_the_model_is_to_judge")
 )
 def test_a_verdict_is_heard_where_the_model_is_to_judge(text: str, verdict: str) -> None:
     assert read(text, VERBS, judged=True).verdict == verdict

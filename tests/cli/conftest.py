@@ -25,6 +25,19 @@ class Outcome:
     out: str
     err: str
 
+    def done(self, *said: str) -> Outcome:
+        """Assert that it succeeded and printed all these texts."""
+        assert self.code == 0, self.err
+        assert [text for text in said if text not in self.out] == [], self.out
+        return self
+
+    def refused(self, *said: str, code: int = 1) -> Outcome:
+        """Assert that it failed, and explained it with all these texts and without a traceback."""
+        assert self.code == code, self.out
+        assert [text for text in said if text not in self.err] == [], self.err
+        assert "Traceback" not in self.err
+        return self
+
 
 Run = Callable[..., Outcome]
 

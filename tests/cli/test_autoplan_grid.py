@@ -27,8 +27,7 @@ EVALUATE = ("eval", *TOY, "--agent", "autoplan", "--agent.budget", "9", "--llm",
 
 def printed(run: Run, *command: str) -> Any:
     """What a command prints as JSON."""
-    outcome = run(*command, "--json")
-    assert outcome.code == 0, outcome.err
+    outcome = run(*command, "--json").done()
     return json.loads(outcome.out)
 
 
@@ -41,9 +40,7 @@ class TestKinds:
     def test_each_gets_a_plan_of_its_own_in_one_command(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
-        outcome = run(*AUTOPLAN, "--kind", "each")
-        assert outcome.code == 0, outcome.err
-        assert "Plans in toy" in outcome.out
+        run(*AUTOPLAN, "--kind", "each").done("Plans in toy")
         files = sorted(path.name for path in (place / "plans").glob("*.json"))
         assert files == ["toy-fetch.json", "toy-wash.json"]
         plans = [read(place / "plans" / name) for name in files]
@@ -85,19 +82,17 @@ class TestIterations:
         rates = [one["success_rate"] for one in (first, *first["compared"])]
         assert rates == [0, 1, 1]
         missing = ("--kinds", "wash", "--agent.plans", "plans", "--agent.iteration", "3")
-        outcome = run(*EVALUATE, *missing)
-        assert outcome.code == 1
-        assert "There is no plan of iteration 3 for wash in toy." in outcome.err
-        assert "There is: 0, 1, 2." in outcome.err
+        run(*EVALUATE, *missing).refused(
+            "There is no plan of iteration 3 for wash in toy.", "There is: 0, 1, 2."
+        )
 
     def test_are_evaluated_with_the_optimisation_as_a_curve(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
         curve = ("--kind", "wash", "--eval", "test", "--limit", "3", "--curve")
-        outcome = run(*AUTOPLAN, *curve)
-        assert outcome.code == 0, outcome.err
-        assert "Evaluated on 3 tasks of test." in outcome.out
-        assert "Success by iteration" in outcome.out
+        outcome = run(*AUTOPLAN, *curve).done(
+            "Evaluated on 3 tasks of test.", "Success by iteration"
+        )
         assert outcome.out.count("100.0 %") == 4  # iterations 1 and 2; the kind and all kinds
         plans, evaluations = runs(place, "autoplan-"), runs(place, "ToyEnv-test-autoplan")
         assert (len(plans), len(evaluations)) == (1, 3)
@@ -114,9 +109,7 @@ class TestIterations:
     def test_of_tasks_that_plans_are_made_from_are_not_evaluated(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
-        outcome = run(*AUTOPLAN, "--kind", "wash", "--eval", "train")
-        assert outcome.code == 1
-        assert "of the plans" in outcome.err
+        run(*AUTOPLAN, "--kind", "wash", "--eval", "train").refused("of the plans")
         assert not (place / "runs").exists()
         assert not server.bodies
 
@@ -208,11 +201,11 @@ class TestGoingOn:
     def test_an_estimate_makes_first_iterations_and_all_goes_on(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
-        outcome = run(*AUTOPLAN, *self.GRID, "--estimate")
-        assert outcome.code == 0, outcome.err
-        assert "Measured on 4 of 16 attempts; all of them will take about" in outcome.out
-        assert "model calls (95 % prediction interval" in outcome.out
-        assert "The evaluation comes on top: 4 episodes" in outcome.out
+        outcome = run(*AUTOPLAN, *self.GRID, "--estimate").done(
+            "Measured on 4 of 16 attempts; all of them will take about",
+            "model calls (95 % prediction interval",
+            "The evaluation comes on top: 4 episodes",
+        )
         assert not (place / "plans").exists()
         first = runs(place, "autoplan-ToyEnv-fetch")[0]
         assert f"Resume with `ldm autoplan --resume {Path('runs') / first.name}" in outcome.out
@@ -250,25 +243,3 @@ def comparable(outcome: Any) -> Any:
     return plans, [
         {k: v for k, v in one.items() if k != "runs"} for one in outcome["evaluation"]["success"]
     ]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--kind", "each", "--curve"), "--curve and --limit are for --eval SPLIT"),
-        (("--kind", "wash", "--sweep", "batch"), "is not PATH=A,B,C"),
-        (("--kind", "wash", "--sweep", "plan.speed=1,2"), "no option 'speed'"),
-        (("--kind", "wash,bake"), "no kind 'bake'"),
-        (("--kind", "each", "--plan.pool", "7", "--batch", "7"), "fewer than a batch"),
-        (("--kind", "wash", "--eval", "nowhere"), "no split 'nowhere'"),
-        (("--kind", "wash", "--batch", "25", "--plan.pool", "24"), "cannot be larger than"),
-    ],
-)
-def test_what_does_not_fit_is_refused_and_nothing_is_written(
-    run: Run, place: Path, server: FakeServer, options: tuple[str, ...], message: str
-) -> None:
-    outcome = run("autoplan", *TOY, *options, "--llm", "washer")
-    assert outcome.code == 1
-    assert message in outcome.err
-    assert not list(place.iterdir())
-    assert not server.bodies

@@ -31,8 +31,7 @@ def text(body: dict[str, Any]) -> str:
 def test_one_plan_for_all_kinds_is_made_and_evaluated(
     run: Run, place: Path, server: FakeServer
 ) -> None:
-    outcome = run(*AUTOPLAN, "--split", "demo_train", "--eval", "demo_test", "--limit", "6")
-    assert outcome.code == 0, outcome.err
+    outcome = run(*AUTOPLAN, "--split", "demo_train", "--eval", "demo_test", "--limit", "6").done()
     plan = read(place / "plans" / "hotpotqa-all.json")
     assert (plan.kind, plan.plan, plan.solutions) == ("all", PLAN, True)
     assert [one.success for one in plan.iterations] == [0, 1]
@@ -46,9 +45,7 @@ def test_one_plan_for_all_kinds_is_made_and_evaluated(
     evaluated = json.loads(run(*command, "--agent.plans", "plans", "--limit", "4", "--json").out)
     assert (evaluated["split"], evaluated["success_rate"]) == ("demo_test", 1)
     learnt = ("--split", "demo_train", "--tasks", plan.pool[0], "--agent.plans", "plans")
-    outcome = run(*command, *learnt)
-    assert outcome.code == 1
-    assert "of the plans of autoplan" in outcome.err
+    run(*command, *learnt).refused("of the plans of autoplan")
 
 
 def test_reflections_are_shown_the_solution_and_nobody_else_is(
@@ -84,8 +81,7 @@ def test_official_questions_are_learnt_from_and_answered(
     server.behaviour.answer = guesses
     data = ("--data", str(shared_data / "hotpotqa"))
     learn = ("--split", "train_hard", "--iterations", "1", "--eval", "dev_hard", "--limit", "2")
-    outcome = run(*AUTOPLAN, *learn, *data)
-    assert outcome.code == 0, outcome.err
+    run(*AUTOPLAN, *learn, *data).done()
     assert len(read(place / "plans" / "hotpotqa-all.json").pool) == 50
     assert all('The answer is "' in request for request in reflecting(server))
 

@@ -15,8 +15,7 @@ from tests.cli.conftest import Run
 
 
 def test_agents_are_listed_with_their_origin_and_defaults(run: Run) -> None:
-    outcome = run("agents", "--json")
-    assert outcome.code == 0
+    outcome = run("agents", "--json").done()
     entries = json.loads(outcome.out)
     assert set(agents.AGENTS) <= set(entries)
     assert entries["random"]["paper"] == "baseline"
@@ -52,20 +51,18 @@ def test_every_option_has_a_short_description(run: Run, command: str) -> None:
 
 
 def test_an_environment_that_lacks_methods_is_refused_with_their_names(run: Run) -> None:
-    outcome = run("eval", "--env", "tests.cli.test_catalog:Unfinished", "--agent", "random")
-    assert outcome.code == 1
-    assert "is incomplete: it lacks card, close, fork, " in outcome.err
-    assert "Derive the class from ldm.episode.EnvironmentBase" in outcome.err
-    assert "ldm.testing.EnvironmentContract" in outcome.err
+    run("eval", "--env", "tests.cli.test_catalog:Unfinished", "--agent", "random").refused(
+        "is incomplete: it lacks card, close, fork, ",
+        "Derive the class from ldm.episode.EnvironmentBase",
+        "ldm.testing.EnvironmentContract",
+    )
 
 
 def test_one_of_them_may_be_named(run: Run) -> None:
     for command, name in (("agents", "react"), ("envs", "textcraft"), ("envs", "tests.toy:ToyEnv")):
         outcome = run(command, name, "--json")
         assert [*json.loads(outcome.out)] == [name]
-    unknown = run("agents", "reakt")
-    assert unknown.code == 1
-    assert "Did you mean 'react'?" in unknown.err
+    run("agents", "reakt").refused("Did you mean 'react'?")
 
 
 def test_environments_are_listed_with_their_defaults(
@@ -95,9 +92,7 @@ def test_an_option_without_a_description_is_listed_all_the_same(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agents, "AGENTS", {"terse": "tests.cli.test_catalog:Terse"})
-    outcome = run("agents")
-    assert outcome.code == 0
-    assert "  options:\n    bare=1\n    colon=2: With a colon: and all\n" in outcome.out
+    run("agents").done("  options:\n    bare=1\n    colon=2: With a colon: and all\n")
 
 
 @dataclass(frozen=True)
@@ -133,8 +128,4 @@ class Unfinished:
 def test_one_that_cannot_be_loaded_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(agents.AGENTS, "absent", "tests.absent:Agent")
     monkeypatch.setitem(agents.AGENTS, "odd", "tests.toy:EchoEnv")
-    outcome = run("agents")
-    assert outcome.code == 0
-    assert "absent\n  unusable: The agent 'absent'" in outcome.out
-    assert "odd\n  unusable: " in outcome.out
-    assert "random" in outcome.out
+    run("agents").done("absent\n  unusable: The agent 'absent'", "odd\n  unusable: ", "random")

@@ -18,15 +18,11 @@ def test_a_check_prints_counts_and_problems_and_fails_with_problems(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_game(tmp_path, "valid_seen", f"{PICK}-1/trial_1")
-    done = run("data", "alfworld", tmp_path)
-    assert done.code == 0
-    assert "valid_seen: 1 tasks (pick 1," in done.out
-    assert "0 problems" in done.out
+    run("data", "alfworld", tmp_path).done("valid_seen: 1 tasks (pick 1,", "0 problems")
     for number in range(25):
         make_game(tmp_path, "train", f"{PICK}-{number}/trial_1").write_text("oops")
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
-    done = run("data", "alfworld")
-    assert done.code == 1
+    done = run("data", "alfworld").refused()
     assert f"{PICK}-0/trial_1/game.tw-pddl:1: not JSON" in done.out
     assert "and 5 more" in done.out
     assert len(json.loads(run("data", "alfworld", "--json").out)["problems"]) == 25
@@ -58,10 +54,9 @@ def test_a_download_is_checked_and_its_checksums_are_printed(
 def test_textcrafts_recipes_and_a_list_of_tasks_are_checked(
     run: Run, shared_data: Path, tmp_path: Path
 ) -> None:
-    done = run("data", "textcraft")
-    assert done.code == 0
-    assert "recipes: 613\n  items: 544" in done.out
-    assert "train: 198 tasks (depth2 137, depth3 56, depth4 5)" in done.out
+    run("data", "textcraft").done(
+        "recipes: 613\n  items: 544", "train: 198 tasks (depth2 137, depth3 56, depth4 5)"
+    )
     stored = shared_data / "textcraft" / "adapt_test_200.jsonl"
     report = json.loads(run("data", "textcraft", stored, "--json").out)
     assert report["listed"] == {"depth2": 77, "depth3": 112, "depth4": 11}
@@ -69,28 +64,7 @@ def test_textcrafts_recipes_and_a_list_of_tasks_are_checked(
     first, *rest = stored.read_text(encoding="utf-8").splitlines()
     damaged = tmp_path / "damaged.jsonl"
     damaged.write_text("\n".join([first, first, "{", *rest]), encoding="utf-8")
-    done = run("data", "textcraft", damaged)
-    assert done.code == 1
+    done = run("data", "textcraft", damaged).refused()
     assert "damaged.jsonl:2:id: 'env_0' occurs twice" in done.out
     assert "damaged.jsonl:3: not JSON" in done.out
     assert "2 problems" in done.out
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("webshop", "--to", "x", "--size", "huge"), 2, "choose from small (1000 products), all ("),
-        (("alfworld", "--to", "x", "--size", "all"), 2, "leave it out"),
-        (("alfworld", "x", "--to", "x"), 2, "not both"),
-        (("alfworld",), 1, "ALFWORLD_DATA is not set"),
-        (("textcraft", "--to", "x"), 1, "ldm-memory[textcraft]"),
-        (("tests.toy:ToyEnv",), 1, "tests.toy:ToyEnv has no data"),
-        (("alfword",), 1, "There is no environment 'alfword'"),
-    ],
-)
-def test_what_cannot_be_checked_or_downloaded_is_said(
-    run: Run, place: Path, words: tuple[str, ...], code: int, message: str
-) -> None:
-    done = run("data", *words)
-    assert done.code == code
-    assert message in " ".join(done.err.split())

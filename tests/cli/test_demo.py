@@ -31,8 +31,7 @@ def shipped(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_builds_refines_and_evaluates_with_commands_that_it_shows(
     run: Run, shipped: Path
 ) -> None:
-    outcome = run("demo", "--env", "toy", "--limit", 2, "--folder", "my demo")
-    assert outcome.code == 0, outcome.err
+    outcome = run("demo", "--env", "toy", "--limit", 2, "--folder", "my demo").done()
     assert generations("my demo/memory", "toy")[0].number == 0
     printed = [line for line in outcome.err.splitlines() if line.startswith("$ ldm ")]
     assert [line.split()[2] for line in printed] == ["build-memory", "refine", "eval"]
@@ -43,14 +42,11 @@ def test_it_builds_refines_and_evaluates_with_commands_that_it_shows(
 
 
 def test_an_environment_that_ships_no_games_is_named(run: Run, place: Path) -> None:
-    outcome = run("demo", "--env", "tests.toy:ToyEnv")
-    assert outcome.code == 1
-    assert "tests.toy:ToyEnv ships no games to explore and evaluate." in outcome.err
-    assert "Leave --env out" in outcome.err
+    run("demo", "--env", "tests.toy:ToyEnv").refused(
+        "tests.toy:ToyEnv ships no games to explore and evaluate.", "Leave --env out"
+    )
 
 
 def test_data_that_are_not_there_lead_to_the_demo(run: Run, place: Path) -> None:
-    outcome = run("build-memory", "data/")
-    assert outcome.code == 1
-    assert "data does not exist." in outcome.err
+    outcome = run("build-memory", "data/").refused("data does not exist.")
     assert "`ldm demo` shows the whole way" in " ".join(outcome.err.split())

@@ -6,14 +6,12 @@ import json
 import re
 import sys
 import types
-from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 
 import ldm
@@ -24,10 +22,8 @@ from ldm.memory import build, record
 from ldm.reason.offline import OfflineReasoner
 from ldm.run import building
 from tests.cli.conftest import Run
+from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SECRET = "sk-planted-0123456789"
 
@@ -52,9 +48,7 @@ def checks(run: Run, *args: object) -> dict[str, dict[str, Any]]:
 
 
 def test_everything_needed_is_found_and_the_rest_has_a_remedy(run: Run) -> None:
-    outcome = run("doctor")
-    assert outcome.code == 0, outcome.out
-    assert f"{ldm.__version__} in " in outcome.out
+    outcome = run("doctor").done(f"{ldm.__version__} in ")
     for section in ("Installed", "Embedder", "Data", "Model service", "Memory"):
         assert f"\n{section}\n" in f"\n{outcome.out}"
 
@@ -165,24 +159,10 @@ def test_the_shipped_trajectories_are_listed(run: Run, monkeypatch: pytest.Monke
     assert "ldm-memory" in check["remedy"]
 
 
-class LetterEmbedder:
-    """Counts letters: enough to form a memory, and loaded in no time."""
-
-    name = "letters"
-    dimension = 26
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        counts = np.array([[t.count(chr(97 + i)) for i in range(26)] for t in texts], np.float32)
-        vectors: NDArray[np.float32] = (counts + 0.1) / np.linalg.norm(counts + 0.1, axis=1)[
-            :, None
-        ]
-        return vectors
-
-
 def test_a_memory_is_described_by_its_newest_generation(run: Run) -> None:
     some, more = expert_trajectories("train"), expert_trajectories("test")
     for trajectories in (some, more):
-        build(".ldm/memory", trajectories, LetterEmbedder(), OfflineReasoner)
+        build(".ldm/memory", trajectories, BagOfWords("letters"), OfflineReasoner)
     tuples = sum(len(t.steps) for t in (*some, *more))
     check = checks(run)[".ldm/memory"]
     assert check["status"] == "ok"
@@ -199,9 +179,7 @@ def test_a_memory_that_nothing_was_written_to_is_missing(run: Run) -> None:
 
 def test_a_directory_that_is_no_memory_is_a_problem(run: Run, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    outcome = run("doctor", "--memory", "other")
-    assert outcome.code == 1
-    assert "other is not a memory" in outcome.out
+    assert "other is not a memory" in run("doctor", "--memory", "other").refused().out
 
 
 def test_without_chroma_the_rest_is_still_looked_at(
@@ -265,8 +243,7 @@ def test_another_distribution_with_a_module_ldm_is_a_clash(
     install(tmp_path / "site", name, command)
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
-    outcome = run("doctor")
-    assert outcome.code == 1
+    outcome = run("doctor").refused()
     assert re.search(rf"{name}\b.* also installs a module `ldm`", outcome.out)
     assert said in outcome.out
 
@@ -287,9 +264,7 @@ def test_an_import_error_is_explained_by_the_clash(
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
     monkeypatch.setitem(sys.modules, "ldm.version", None)
-    outcome = run("--version")
-    assert outcome.code == 1
-    assert "latent-diffusion also installs a module `ldm`" in outcome.err
+    run("--version").refused("latent-diffusion also installs a module `ldm`")
 
 
 def test_a_foreign_module_ldm_is_told_by_its_content(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.types import Task, TimeStep
 from tests.agents import cook
 from tests.cli.transcript import Golden, Transcript, run_command
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.llm.server import Behaviour, FakeServer
-from tests.toy import ToyEnv, ToyOptions, expert_trajectories
+from tests.run.recorded import interrupt_at, only_run
+from tests.toy import ToyOptions, expert_trajectories
 
 GOLDENS = Path(__file__).parent / "goldens"
 TOY = ("--env", "tests.toy:ToyEnv")
@@ -101,24 +101,6 @@ def use(place: Path, transcript: Transcript) -> None:
     transcript.places = {**transcript.places, place: "<place>"}
 
 
-def only_run(subject: str) -> Path:
-    """The only run whose id begins with `subject`."""
-    (directory,) = Path("runs").glob(f"{subject}*")
-    return directory
-
-
-def interrupt_at(patch: pytest.MonkeyPatch, task_id: str) -> None:
-    """Let the toy environment be interrupted, as by Ctrl-C, when a task begins."""
-    reset = ToyEnv.reset
-
-    def interrupted(self: ToyEnv, task: Task) -> TimeStep:
-        if task.id == task_id:
-            raise KeyboardInterrupt
-        return reset(self, task)
-
-    patch.setattr(ToyEnv, "reset", interrupted)
-
-
 class TestMemories:
     def test_build_memory(self, transcript: Transcript, built: Path) -> None:
         shutil.copytree(built / "data", "data")
@@ -193,29 +175,11 @@ class TestRefinements:
         transcript.check()
 
 
-def cooks(body: dict[str, Any]) -> str:
-    """Believe in toasters until the plan names another appliance."""
-    contents = [message["content"] for message in body["messages"]]
-    if "Greet me" in contents[-1]:
-        return json.dumps({"greeting": "hello", "language": "English"})
-    return cook.answer(contents)
-
-
 class TestModels:
     def test_autoplan(self, transcript: Transcript, serve: Callable[..., FakeServer]) -> None:
-        serve(cooks)
+        serve(cook.reply)
         brief = ("--iterations", "2", "--batch", "1", "--plan.pool", "2", "--plan.steps", "50")
-        kind = (
-            "autoplan",
-            "--env",
-            "alfworld",
-            "--kind",
-            "heat",
-            "--llm",
-            "cook",
-            "--workers",
-            "1",
-        )
+        kind = (*SHORT["HEAT"][:-1], "cook", "--workers", "1")
         transcript.ldm(*kind, *brief)
         run = only_run("autoplan")
         transcript.ldm("autoplan", "--resume", run, "--json")
@@ -229,92 +193,29 @@ class TestModels:
         transcript.check()
 
 
-RANDOM = ("eval", *TOY, "--agent", "random")
-MODEL = ("eval", *TOY, "--agent", "tests.integration.agents:Asking")
-HEAT = ("autoplan", "--env", "alfworld", "--kind", "heat", "--llm", "m")
-
-#: Commands that do not fit, in a directory with a refined memory. EVALUATED and UNLIKE stand for
-#: runs with different protocols, REFINED for a refinement.
-ERRORS: tuple[tuple[str, ...], ...] = (
-    # names and options
-    ("evla",),
-    ("eval", "--lmit", "3"),
-    ("eval", "--limit", "three"),
-    ("memory", "rollback"),
-    (*RANDOM, "--env", "alfwrld"),
-    (*RANDOM, "--env", "tests.toy:Toy"),
-    (*RANDOM, "--agent", "rnadom"),
-    (*RANDOM, "--agent", "no_such_module:Agent"),
-    (*RANDOM, "--split", "tset"),
-    (*RANDOM, "--agent.budgt", "3"),
-    (*RANDOM, "--agent.budget", "many"),
-    (*RANDOM, "--agent.budget", "0"),
-    (*RANDOM, "--env.tasks", "x"),
-    (*RANDOM, "--kinds", "wahs"),
-    (*RANDOM, "--tasks", "test/wash-99"),
-    (*RANDOM, "--limit", "0"),
-    (*RANDOM, "--control", "random"),
-    (*RANDOM, "--data", "somewhere"),
-    ("eval", *TOY, "--agent", "random,tests.integration.agents:Quitter", "--agent.k", "3"),
-    # sweeps
-    (*RANDOM, "--sweep", "budget"),
-    (*RANDOM, "--sweep", "agent.budgt=1,2"),
-    (*RANDOM, "--sweep", "agent.budget=1,2", "--resume", "EVALUATED"),
-    # models
-    MODEL,
-    (*MODEL, "--llm", "m"),
-    (*MODEL, "--replay", "nowhere"),
-    # memories
-    ("eval", "--memory", "elsewhere"),
-    ("eval", *TOY, "--memory", "elsewhere"),
-    ("eval", *SHED, "--split", "train"),
-    ("eval", *SHED, "--generation", "last"),
-    ("eval", *SHED, "--generation", "7"),
-    ("eval", *SHED, "--embedder", "other"),
-    ("memory", "show", "--memory", "elsewhere"),
-    ("memory", "show", "--env", "alfworld"),
-    ("memory", "rollback", "7", "--yes"),
-    ("build-memory", "elsewhere"),
-    # recorded runs
-    ("eval", "--resume", "nothing"),
-    ("eval", "--resume", "EVALUATED", "--seed", "8"),
-    ("eval", "--resume", "EVALUATED", "--agent", "ldm"),
-    ("eval", "--resume", "EVALUATED", "--agent.budget", "21"),
-    ("eval", "--resume", "EVALUATED", "--control", "none"),
-    ("eval", "--resume", "REFINED"),
-    ("refine", "--resume", "EVALUATED"),
-    ("refine", "--resume", "REFINED", "--width", "2"),
-    ("autoplan", "--resume", "EVALUATED"),
-    ("compare", "EVALUATED"),
-    ("compare", "EVALUATED", "UNLIKE"),
-    ("compare", "EVALUATED", "REFINED"),
-    ("runs", "show", "EVALUATED"),
-    ("runs", "show", "REFINED", "nowhere"),
-    ("runs", "show", "REFINED", "train"),
-    # refinement and plans
-    ("refine", *SHED, "--split", "test"),
-    ("refine", *SHED, "--width", "0"),
-    ("refine", *SHED, "--policy.kk", "1"),
-    ("refine", *SHED, "--tasks", "train/fetch-0"),
-    ("refine", *SHED, "--generation", "0", "--reuse-goals"),
-    ("refine", "--memory", "elsewhere"),
-    ("autoplan", "--env", "alfworld"),
-    (*HEAT, "--kind", "bake"),
-    (*HEAT, "--split", "demo_test"),
-    (*HEAT, "--batch", "0"),
-    HEAT[:-2],
-    ("eval", "--env", "alfworld", "--agent", "autoplan", "--agent.plans", "nowhere", "--llm", "m"),
-)
+#: What words of goldens/errors.commands stand for, beside EVALUATED and UNLIKE, which are runs
+#: with different protocols, and REFINED, a refinement.
+SHORT = {
+    "TOY": TOY,
+    "SHED": SHED,
+    "RANDOM": ("eval", *TOY, "--agent", "random"),
+    "MODEL": ("eval", *TOY, "--agent", "tests.integration.agents:Asking"),
+    "HEAT": ("autoplan", "--env", "alfworld", "--kind", "heat", "--llm", "m"),
+}
 
 
 def test_errors(transcript: Transcript, refined: Path) -> None:
+    """Commands that do not fit, in a directory with a refined memory: they leave nothing."""
     use(refined, transcript)
-    evaluation = (*RANDOM, "--workers", "1", "--seed", "7")
+    evaluation = (*SHORT["RANDOM"], "--workers", "1", "--seed", "7")
     assert run_command(*evaluation, "--limit", "2").code == 0
     assert run_command(*evaluation, "--env.dialect", "old", "--runs", "others").code == 0
     (unlike,) = Path("others").iterdir()
     runs = {"EVALUATED": only_run("ToyEnv"), "UNLIKE": unlike, "REFINED": only_run("refine")}
-    for command in ERRORS:
-        transcript.ldm(*(runs.get(word, word) for word in command))
-    assert sorted(Path("runs").iterdir()) == sorted([runs["EVALUATED"], runs["REFINED"]])
+    meant: dict[str, tuple[object, ...]] = {**SHORT, **{name: (run,) for name, run in runs.items()}}
+    before = sorted(Path().rglob("*"))
+    for line in (GOLDENS / "errors.commands").read_text("utf-8").splitlines():
+        if line and not line.startswith("#"):
+            transcript.ldm(*(part for word in line.split() for part in meant.get(word, (word,))))
+    assert sorted(Path().rglob("*")) == before
     transcript.check()

@@ -38,10 +38,12 @@ def episodes(folder: Path) -> Path:
 
 
 def test_a_least_reward_leaves_others_out_and_says_so(run: Run, tmp_path: Path) -> None:
-    done = run("import", episodes(tmp_path), "--min-reward", 0.5, "--out", tmp_path / "out.jsonl")
-    assert done.code == 0
-    assert "agent.jsonl:4: not JSON" in done.err
-    assert "1 skipped: reward below 0.5" in done.out
+    assert (
+        "agent.jsonl:4: not JSON"
+        in run("import", episodes(tmp_path), "--min-reward", 0.5, "--out", tmp_path / "out.jsonl")
+        .done("1 skipped: reward below 0.5")
+        .err
+    )
     assert [t.score for t in records.read(tmp_path / "out.jsonl", Trajectory)] == [1.0, 0.5]
 
 
@@ -57,8 +59,10 @@ def test_a_limit_takes_an_even_share_of_the_kinds_whatever_the_order(
     for name, order in (("a", relabelled), ("b", relabelled[::-1])):
         path = tmp_path / f"{name}.jsonl"
         records.write(path, order)
-        done = run("import", path, "--limit", 4, "--out", tmp_path / f"{name}.out.jsonl")
-        assert "5 skipped: --limit 4" in done.out
+        assert (
+            "5 skipped: --limit 4"
+            in run("import", path, "--limit", 4, "--out", tmp_path / f"{name}.out.jsonl").out
+        )
         trajectories.append(records.read(tmp_path / f"{name}.out.jsonl", Trajectory))
     assert sorted(t.task.kind for t in trajectories[0]) == ["cool", "cool", "heat", "heat"]
     assert trajectories[1] == trajectories[0][::-1]
@@ -67,26 +71,18 @@ def test_a_limit_takes_an_even_share_of_the_kinds_whatever_the_order(
 def test_where_none_is_good_enough_nothing_is_written(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "agent.jsonl"
     path.write_text(json.dumps(episode(*BUY, reward=0.2)))
-    done = run("import", path, "--min-reward", 1, "--out", tmp_path / "out.jsonl")
-    assert done.code == 1
-    assert "with a reward of 1 or more" in done.err
+    run("import", path, "--min-reward", 1, "--out", tmp_path / "out.jsonl").refused(
+        "with a reward of 1 or more"
+    )
     assert not (tmp_path / "out.jsonl").exists()
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--min-reward", "-0.1"), ("--min-reward", "1.1"), ("--score", "1.1"), ("--limit", "0")],
-)
-def test_numbers_are_in_their_range(run: Run, tmp_path: Path, option: str, value: str) -> None:
-    done = run("import", episodes(tmp_path), option, value, "--out", tmp_path / "o.jsonl")
-    assert (done.code, f"{option} " in done.err) == (1, True)
-    assert not (tmp_path / "o.jsonl").exists()
 
 
 def test_sessions_without_a_catalogue_hold_actions_only(run: Run, tmp_path: Path) -> None:
     path = log(tmp_path, event("index"), results("lamp", [A]), item("lamp", A), purchase(A))
-    done = run("import", path, "--out", tmp_path / "out.jsonl")
-    assert "1 trajectory without observations: name the environment's data with --data" in done.out
+    assert (
+        "1 trajectory without observations: name the environment's data with --data"
+        in run("import", path, "--out", tmp_path / "out.jsonl").out
+    )
     report = json.loads(run("import", path, "--out", tmp_path / "o.jsonl", "--json").out)
     assert (report["trajectories"], report["without_observations"], report["left_out"]) == (1, 1, 0)
 
@@ -96,15 +92,14 @@ def test_sessions_are_rebuilt_from_the_catalogue(
 ) -> None:
     session = records.read(SHIPPED, Trajectory)[0]
     path = log(tmp_path, *events_of(session))
-    done = run("import", path, "--data", OWN_DATA, "--out", tmp_path / "out.jsonl")
-    assert done.code == 0
+    done = run("import", path, "--data", OWN_DATA, "--out", tmp_path / "out.jsonl").done()
     assert "without observations" not in done.out
     monkeypatch.setenv("WEBSHOP_DATA", str(OWN_DATA))
     run("import", path, "--out", tmp_path / "named.jsonl")
     assert (tmp_path / "named.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
-    refused = run("import", path, "--data", tmp_path, "--out", tmp_path / "none.jsonl")
-    assert refused.code == 1
-    assert "items_shuffle" in refused.err
+    run("import", path, "--data", tmp_path, "--out", tmp_path / "none.jsonl").refused(
+        "items_shuffle"
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,9 +116,9 @@ def test_what_a_run_has_recorded_leaves_and_enters_again(
 ) -> None:
     recorded = tmp_path / "trajectories.jsonl"
     records.write(recorded, records.read(SHIPPED, Trajectory))
-    done = run("import", recorded, "--out", tmp_path / out, *options)
-    assert done.code == 0
-    assert f"100 trajectories → {tmp_path / out}" in done.out
+    run("import", recorded, "--out", tmp_path / out, *options).done(
+        f"100 trajectories → {tmp_path / out}"
+    )
     assert run("import", tmp_path / out, "--out", tmp_path / "back.jsonl").code == 0
     assert (tmp_path / "back.jsonl").read_bytes() == recorded.read_bytes()
 
@@ -135,30 +130,12 @@ def test_the_options_say_what_recordings_of_others_do_not(run: Run, tmp_path: Pa
     refused = run("import", tmp_path / "chat.jsonl", "--out", out)
     assert (refused.code, out.exists()) == (1, False)
     assert "chat.jsonl:1:env: the messages name no environment" in refused.err
-    options = (
-        "--env",
-        "kitchen",
-        "--kind",
-        "heat",
-        "--split",
-        "a",
-        "--origin",
-        "human",
-        "--score",
-        1,
-    )
+    of_the_task = ("--env", "kitchen", "--kind", "heat", "--split", "a")
+    options = (*of_the_task, "--origin", "human", "--score", 1)
     assert run("import", tmp_path / "chat.jsonl", *options, "--out", out).code == 0
     (read,) = records.read(out, Trajectory)
     assert (read.task.env, read.task.kind, read.task.split) == ("kitchen", "heat", "a")
     assert (read.origin, read.score, read.success) == ("human", 1.0, True)
-
-
-def test_a_name_that_does_not_suit_the_format_is_refused_before_anything_is_read(
-    run: Run, tmp_path: Path
-) -> None:
-    done = run("import", tmp_path / "none", "--out", tmp_path / "x.txt", "--to", "parquet")
-    assert done.code == 1
-    assert "They end in: .parquet" in done.err
 
 
 @pytest.mark.parametrize("name", ["notes.jsonl", "notes.json"])
@@ -166,11 +143,13 @@ def test_a_file_that_fits_no_format_says_what_was_looked_for_and_shows_ours(
     name: str, run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_text('{"said": "hello"}\n')
-    done = run("import", tmp_path / name, "--out", tmp_path / "out.jsonl")
-    assert done.code == 1
-    assert f"{name}: no trajectories; skipped" in done.err
-    for sign in ('"messages" with', '"conversations" with', '"resourceSpans"', "webshop-sessions"):
-        assert sign in done.err
+    done = run("import", tmp_path / name, "--out", tmp_path / "out.jsonl").refused(
+        f"{name}: no trajectories; skipped",
+        '"messages" with',
+        '"conversations" with',
+        '"resourceSpans"',
+        "webshop-sessions",
+    )
     (example,) = (line for line in done.err.splitlines() if line.startswith('  {"task"'))
     (tmp_path / "ours.jsonl").write_text(example.strip() + "\n")
     again = run("import", tmp_path / "ours.jsonl", "--out", tmp_path / "out.jsonl")
@@ -182,7 +161,6 @@ def test_an_agents_log_becomes_a_memorys_data(run: Run, tmp_path: Path) -> None:
     messages = [{"from": "human", "value": "Heat an egg."}, {"from": "gpt", "value": "take egg"}]
     (tmp_path / "log.json").write_text(json.dumps([{"conversations": messages}]))
     options = ("--env", "kitchen", "--score", 1, "--out", tmp_path / "out.jsonl")
-    done = run("import", tmp_path / "log.json", *options)
-    assert done.code == 0, done.err
+    run("import", tmp_path / "log.json", *options).done()
     (made,) = records.read(tmp_path / "out.jsonl", Trajectory)
     assert (made.task.env, made.task.goal, made.success) == ("kitchen", "Heat an egg.", True)

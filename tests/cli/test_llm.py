@@ -59,9 +59,7 @@ def test_doctor_says_what_the_server_can_do(run: Run, server: FakeServer) -> Non
 def test_what_is_missing_is_said_and_nothing_is_left(
     arguments: tuple[str, ...], message: str, run: Run, server: FakeServer, surroundings: Path
 ) -> None:
-    outcome = run(*arguments)
-    assert outcome.code == 1
-    assert message in outcome.err
+    run(*arguments).refused(message)
     assert not list(surroundings.glob("runs/*"))
 
 
@@ -69,9 +67,7 @@ def test_a_service_that_is_not_configured_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    outcome = run("eval", *ASKING, "--llm", "m")
-    assert outcome.code == 1
-    assert "No model service is configured" in outcome.err
+    run("eval", *ASKING, "--llm", "m").refused("No model service is configured")
 
 
 @pytest.mark.parametrize("key", ["sk-planted\n0123456789", "sk-planted-ü0123456789"])
@@ -79,9 +75,9 @@ def test_a_key_that_cannot_be_sent_is_said_and_not_shown(
     key: str, run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    outcome = run("eval", *ASKING, "--llm", "m", "--limit", "1")
-    assert outcome.code == 1
-    assert "OPENAI_API_KEY holds a character that no key has" in outcome.err
+    outcome = run("eval", *ASKING, "--llm", "m", "--limit", "1").refused(
+        "OPENAI_API_KEY holds a character that no key has"
+    )
     assert "0123456789" not in outcome.out + outcome.err
     assert server.bodies == []
 
@@ -96,9 +92,10 @@ def test_a_line_break_after_the_key_does_no_harm(
 
 def test_an_agent_without_a_model_says_that_none_is_used(run: Run, surroundings: Path) -> None:
     toy = ("eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1")
-    outcome = run(*toy, "--llm", "m", "--reasoner-llm", "r")
-    assert outcome.code == 0
-    assert "The agent random uses no LLM; ignoring the model options." in outcome.err
+    assert (
+        "The agent random uses no LLM; ignoring the model options."
+        in run(*toy, "--llm", "m", "--reasoner-llm", "r").done().err
+    )
     (place,) = surroundings.glob("runs/*")
     assert "models" not in json.loads((place / "run.json").read_text())["arguments"]
     assert run(*toy, "--estimate").code == 1
@@ -120,10 +117,9 @@ def test_what_is_under_way_when_a_run_stops_is_waited_for_and_recorded(
         return '{"reason": "x", "number": 1}'
 
     server.behaviour.answer = answer
-    stopped = run("eval", *ASKING, "--llm", "m", "--workers", "8", "--env.tasks", "40")
-    assert stopped.code == 1
-    assert "no such key" in stopped.err
-    assert "answers under way, which are billed" in stopped.err
+    run("eval", *ASKING, "--llm", "m", "--workers", "8", "--env.tasks", "40").refused(
+        "no such key", "answers under way, which are billed"
+    )
     (place,) = surroundings.glob("runs/*")
     recorded = (place / "llm.jsonl").read_text().splitlines()
     assert len(recorded) == server.outcomes["answered"] >= 6
@@ -132,17 +128,15 @@ def test_what_is_under_way_when_a_run_stops_is_waited_for_and_recorded(
 def test_an_evaluation_stops_at_its_limit_and_goes_on_without_paying_twice(
     run: Run, server: FakeServer, surroundings: Path
 ) -> None:
-    limited = run("eval", *ASKING, "--llm", "m", "--planner-llm", "p", "--models.max-calls", "30")
-    assert limited.code == 1
-    assert "of --max-calls 30" in limited.err
+    run("eval", *ASKING, "--llm", "m", "--planner-llm", "p", "--models.max-calls", "30").refused(
+        "of --max-calls 30"
+    )
     assert server.outcomes["answered"] <= 30
     (place,) = surroundings.glob("runs/*")
-    done = run("eval", "--resume", str(place), "--models.max-calls", "500", "--json")
-    assert done.code == 0, done.err
+    run("eval", "--resume", str(place), "--models.max-calls", "500", "--json").done()
     assert "Usage: planner (p): " in run("runs", "show", str(place)).out
     assert max(server.answered.values()) == 1
-    replayed = run("eval", *ASKING, "--replay", str(place), "--json")
-    assert replayed.code == 0, replayed.err
+    run("eval", *ASKING, "--replay", str(place), "--json").done()
     episodes = [
         path.read_text().splitlines() for path in surroundings.glob("runs/*/episodes.jsonl")
     ]
@@ -157,11 +151,9 @@ def test_an_evaluation_stops_at_its_limit_and_goes_on_without_paying_twice(
 def test_an_estimate_plays_a_few_tasks_and_says_what_all_will_cost(
     run: Run, server: FakeServer, surroundings: Path
 ) -> None:
-    outcome = run("eval", *ASKING, "--llm", "gpt-4o", "--estimate")
-    assert outcome.code == 0, outcome.err
-    assert "Measured on 6 of 12 tasks" in outcome.out
-    assert "108 model calls" in outcome.out
-    assert "USD (95 % prediction interval" in outcome.out
+    run("eval", *ASKING, "--llm", "gpt-4o", "--estimate").done(
+        "Measured on 6 of 12 tasks", "108 model calls", "USD (95 % prediction interval"
+    )
     (place,) = surroundings.glob("runs/*")
     assert run("eval", "--resume", str(place)).code == 0
     assert max(server.answered.values()) == 1

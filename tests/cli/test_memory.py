@@ -17,22 +17,15 @@ from ldm.types import Outcome, Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
+from tests.interchange.test_alfworld_conversations import line
 from tests.toy import ToyOptions, expert_trajectories
 
-CONVERSATION = {
-    "game": "train/pick_and_place_simple-Egg-None-Fridge-1/trial_T1",
-    "conversations": [
-        {
-            "from": "human",
-            "value": "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room."
-            " Looking quickly around you, you see a fridge 1.\n\n"
-            "Your task is to: put some egg on fridge.",
-        },
-        {"from": "gpt", "value": "go to fridge 1"},
-        {"from": "human", "value": "The fridge 1 is closed."},
-        {"from": "gpt", "value": "open fridge 1"},
-    ],
-}
+CONVERSATION = line(
+    "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly around"
+    " you, you see a fridge 1.\n\nYour task is to: put some egg on fridge.",
+    *("go to fridge 1", "The fridge 1 is closed.", "open fridge 1"),
+    game="train/pick_and_place_simple-Egg-None-Fridge-1/trial_T1",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -45,29 +38,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TestBuilding:
-    def test_writes_a_memory_in_the_working_directory_and_shows_it(
-        self, run: Run, place: Path
-    ) -> None:
-        outcome = run("build-memory", "data")
-        assert outcome.code == 0, outcome.err
-        for word in ("fetch-1", "wash-1", "12 trajectories", "generation 0", "form", ".ldm/memory"):
-            assert word in outcome.out
-        assert "offline reasoner" in outcome.err
-        assert (place / ".ldm" / "memory" / "ldm-memory.json").exists()
-
-    def test_again_says_that_there_is_nothing_new(self, run: Run) -> None:
-        run("build-memory", "data")
-        outcome = run("build-memory", "data")
-        assert outcome.code == 0
-        assert "nothing new" in outcome.out
-
-    def test_json_is_one_object(self, run: Run) -> None:
-        summary = json.loads(run("build-memory", "data", "--batch-size", "3", "--json").out)
-        (report,) = summary["environments"]
-        assert (report["env"], report["generation"], report["batches"]) == ("toy", 0, 4)
-        assert report["tuples"] == sum(len(t.steps) for t in expert_trajectories())
-        assert set(report["seconds"]) == {"embed", "form", "store"}
-
     def test_more_data_become_a_new_generation_and_rebuild_starts_over(
         self, run: Run, place: Path
     ) -> None:
@@ -111,17 +81,13 @@ class TestBuilding:
     def test_strict_stops_at_the_first(self, run: Run, place: Path) -> None:
         path = place / "data" / "toy" / "train.jsonl"
         path.write_text(path.read_text() + "nonsense\n")
-        outcome = run("build-memory", "data", "--strict")
-        assert outcome.code == 1
-        assert "train.jsonl:13" in outcome.err
+        run("build-memory", "data", "--strict").refused("train.jsonl:13")
         assert not (place / ".ldm").exists()
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("nowhere",), "nowhere does not exist"),
             (("empty",), "There is no trajectory in empty"),
-            (("data", "--env", "mars"), "no trajectory of mars"),
             (("notes.txt",), "is not a trajectory file"),
             (("data", "--format", "csv"), "There is no format 'csv'"),
             (("data", "--memory", "empty/.."), "holds other files and no memory"),
@@ -137,15 +103,11 @@ class TestBuilding:
         (place / "empty").mkdir()
         (place / "notes.txt").write_text("notes")
         before = sorted(place.rglob("*"))
-        outcome = run("build-memory", *arguments)
-        assert outcome.code == 1
-        assert message in outcome.err
-        assert "Traceback" not in outcome.err
+        run("build-memory", *arguments).refused(message)
         assert sorted(place.rglob("*")) == before
 
     def test_without_data_the_shipped_episodes_are_taken(self, run: Run) -> None:
-        outcome = run("build-memory", "--env", "alfworld", "--json")
-        assert outcome.code == 0, outcome.err
+        outcome = run("build-memory", "--env", "alfworld", "--json").done()
         assert "using the bundled expert episodes in " in outcome.err
         (report,) = json.loads(outcome.out)["environments"]
         assert report["env"] == "alfworld"
@@ -160,43 +122,30 @@ class TestBuilding:
         assert (outcome.code, outcome.out) == (1, "")
         assert "ships no expert episodes" in outcome.err
 
-    def test_a_missing_folder_names_what_is_shipped_instead(self, run: Run) -> None:
-        outcome = run("build-memory", "nowhere")
-        assert outcome.code == 1
-        assert "name none to build from the expert episodes that ldm ships" in outcome.err
-
-    def test_another_embedder_is_refused(self, run: Run) -> None:
-        run("build-memory", "data")
-        outcome = run("build-memory", "data", "--embedder", "other")
-        assert outcome.code == 1
-        assert "--rebuild" in outcome.err
-
 
 class TestImporting:
     def test_conversations_become_our_records(self, run: Run, place: Path) -> None:
         (place / "talk.jsonl").write_text(json.dumps(CONVERSATION) + "\n")
-        outcome = run("import", "talk.jsonl", "--out", "out.jsonl", "--json")
-        assert outcome.code == 0, outcome.err
+        outcome = run("import", "talk.jsonl", "--out", "out.jsonl", "--json").done()
         assert json.loads(outcome.out)["trajectories"] == 1
         (trajectory,) = records.read(place / "out.jsonl", Trajectory)
         assert [step.action for step in trajectory.steps] == ["go to fridge 1", "open fridge 1"]
         assert trajectory.task.goal == "put some egg on fridge."
 
     def test_our_own_records_pass_through_unchanged(self, run: Run, place: Path) -> None:
-        outcome = run("import", "data", "--out", "out.jsonl.gz")
-        assert "12 trajectories → out.jsonl.gz" in outcome.out
+        assert (
+            "12 trajectories → out.jsonl.gz" in run("import", "data", "--out", "out.jsonl.gz").out
+        )
         assert records.read(place / "out.jsonl.gz", Trajectory) == expert_trajectories()
 
     def test_bad_lines_are_named_and_lose_no_other(self, run: Run, place: Path) -> None:
         lines = [json.dumps(CONVERSATION), "nonsense", "[1]", '{"game": 3}']
         (place / "talk.jsonl").write_text("\n".join(lines) + "\n")
-        outcome = run("import", "talk.jsonl", "--out", "out.jsonl")
-        assert outcome.code == 0
+        outcome = run("import", "talk.jsonl", "--out", "out.jsonl").done()
         for number in (2, 3, 4):
             assert f"talk.jsonl:{number}" in outcome.err
         assert len(records.read(place / "out.jsonl", Trajectory)) == 1
-        strict = run("import", "talk.jsonl", "--out", "strict.jsonl", "--strict")
-        assert strict.code == 1
+        run("import", "talk.jsonl", "--out", "strict.jsonl", "--strict").refused()
         assert not (place / "strict.jsonl").exists()
 
     @pytest.mark.parametrize("text", ["", "nonsense\n", '{"word": "apple"}\n'])
@@ -204,9 +153,7 @@ class TestImporting:
         self, text: str, run: Run, place: Path
     ) -> None:
         (place / "talk.jsonl").write_text(text)
-        outcome = run("import", "talk.jsonl", "--out", "out.jsonl")
-        assert outcome.code == 1
-        assert "no trajectory" in outcome.err
+        run("import", "talk.jsonl", "--out", "out.jsonl").refused("no trajectory")
         assert not (place / "out.jsonl").exists()
 
 
@@ -263,8 +210,9 @@ class TestLooking:
     def test_ids_are_those_that_recorded_recalls_name(self, run: Run, place: Path) -> None:
         query = ("put the fig in the basket", "You hold the fig.")
         (recall,) = json.loads(run("memory", "search", *query, "--k", "1", "--json").out)["recalls"]
-        done = run("eval", "--env", "tests.toy:ToyEnv", "--limit", "1", "--workers", "1", "--json")
-        assert done.code == 0, done.err
+        done = run(
+            "eval", "--env", "tests.toy:ToyEnv", "--limit", "1", "--workers", "1", "--json"
+        ).done()
         file = place / json.loads(done.out)["run"] / "trajectories.jsonl"
         (trajectory,) = records.read(file, Trajectory)
         named = {name for step in trajectory.steps for name, _ in step.recalls}
@@ -275,21 +223,12 @@ class TestLooking:
         assert named
         assert {recall["id"], *named} <= exported
 
-    def test_an_unknown_environment_is_refused_with_the_nearest(self, run: Run) -> None:
-        for command in (("search", "a", "b"), ("show",), ("rollback", "0")):
-            outcome = run("memory", *command, "--env", "toi")
-            assert outcome.code == 1
-            assert ".ldm/memory holds no memory of toi." in outcome.err
-            assert "Did you mean toy?" in outcome.err
-
     def test_a_rollback_asks_and_can_be_undone(self, run: Run, place: Path) -> None:
         more = expert_trajectories(options=ToyOptions(tasks=16))
         records.write(place / "data" / "more.jsonl", more)
         run("build-memory", "data")
         newest = generations(".ldm/memory", "toy")[-1]
-        outcome = run("memory", "rollback", "0")
-        assert outcome.code == 1
-        assert "Add --yes" in outcome.err
+        run("memory", "rollback", "0").refused("Add --yes")
         assert len(generations(".ldm/memory", "toy")) == 2
         back = run("memory", "rollback", "0", "--yes").out
         assert "is back at generation 0. Undo it with `ldm memory rollback 1`" in back
@@ -300,37 +239,11 @@ class TestLooking:
         assert inspect(".ldm/memory", "toy").generation == newest
         assert run("memory", "verify").code == 0
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("show", "--memory", "nowhere"), "There is no memory at nowhere"),
-            (("show", "--memory", "data"), "data is not a memory"),
-            (("show", "--env", "mars"), "holds no memory of mars"),
-            (("show", "--generation", "7"), "no generation 7"),
-            (("search", "a", "b", "--generation", "7"), "no generation 7"),
-            (("export", "x.jsonl", "--env", "mars"), "holds no memory of mars"),
-            (("import", "none.jsonl", "--memory", "copy"), "none.jsonl cannot be read"),
-            (("import", "data/toy/train.jsonl", "--memory", "copy"), "train.jsonl cannot be read"),
-        ],
-    )
-    def test_what_does_not_fit_is_refused_and_leaves_nothing(
-        self, arguments: tuple[str, ...], message: str, run: Run, place: Path
-    ) -> None:
-        outcome = run("memory", *arguments)
-        assert outcome.code == 1
-        assert message in outcome.err
-        assert "Traceback" not in outcome.err
-        assert not (place / "copy").exists()
-        assert not (place / "x.jsonl").exists()
-
     def test_with_several_environments_one_has_to_be_named(self, run: Run, place: Path) -> None:
         other = [replace(t, task=replace(t.task, env="other")) for t in expert_trajectories()]
         records.write(place / "data" / "other.jsonl", other)
         run("build-memory", "data")
-        outcome = run("memory", "show", "--generation", "0")
-        assert outcome.code == 1
-        assert "2 environments: other, toy" in outcome.err
-        assert "--env" in outcome.err
+        run("memory", "show", "--generation", "0").refused("2 environments: other, toy", "--env")
         assert run("memory", "show", "--generation", "0", "--env", "toy").code == 0
 
 
@@ -341,10 +254,8 @@ class TestEvaluatingWhatAMemoryHolds:
     ) -> None:
         run("build-memory", "data")
         shipped = CHECKOUT / "data" / "trajectories" / "textcraft"
-        built = run("build-memory", str(shipped), "--per-kind", "1")
-        assert built.code == 0, built.err
-        outcome = run("eval", "--limit", "2", "--workers", "1", "--json")
-        assert outcome.code == 0, outcome.err
+        run("build-memory", str(shipped), "--per-kind", "1").done()
+        outcome = run("eval", "--limit", "2", "--workers", "1", "--json").done()
         assert json.loads(outcome.out)["env"] == "textcraft"
         assert "Skipping toy. There is no environment 'toy'." in outcome.err
         assert "`--env module:Class`" in outcome.err
@@ -354,12 +265,10 @@ class TestEvaluatingWhatAMemoryHolds:
         assert run("build-memory", "data", "--env", "tests.toy:ToyEnv").code == 0
         (formed,) = json.loads(run("memory", "show", "--json").out)["generations"]
         assert formed["env_class"] == "tests.toy:ToyEnv"
-        outcome = run("eval", "--limit", "2", "--workers", "1", "--json")
-        assert outcome.code == 0, outcome.err
+        outcome = run("eval", "--limit", "2", "--workers", "1", "--json").done()
         assert json.loads(outcome.out)["env"] == "tests.toy:ToyEnv"
         recorded = place / json.loads(outcome.out)["run"]
-        built = run("build-memory", recorded, "--memory", "from-run", "--failures", "keep")
-        assert built.code == 0, built.err
+        run("build-memory", recorded, "--memory", "from-run", "--failures", "keep").done()
         assert generations("from-run", "toy")[0].env_class == "tests.toy:ToyEnv"
 
     def test_a_remembered_class_runs_no_code_unless_it_is_trusted(
@@ -373,17 +282,18 @@ class TestEvaluatingWhatAMemoryHolds:
         assert json.loads(cautious.out)["env"] == "textcraft"
         assert "Skipping toy." in cautious.err
         assert "`--env tests.toy:ToyEnv`, or add --trust" in cautious.err
-        trusting = run("eval", "--limit", "1", "--workers", "1", "--trust", "--agent", "random")
-        assert trusting.code == 0, trusting.err
+        trusting = run(
+            "eval", "--limit", "1", "--workers", "1", "--trust", "--agent", "random"
+        ).done()
         assert "random on ToyEnv" in trusting.err or "ToyEnv" in trusting.out
 
     def test_an_error_says_so_where_none_is_known(self, run: Run, place: Path) -> None:
         other = [replace(t, task=replace(t.task, env="other")) for t in expert_trajectories()]
         records.write(place / "data" / "other.jsonl", other)
         run("build-memory", "data")
-        outcome = run("eval", "--agent", "random")
-        assert outcome.code == 1
-        assert "None of the memory's environments can be loaded: other, toy." in outcome.err
+        run("eval", "--agent", "random").refused(
+            "None of the memory's environments can be loaded: other, toy."
+        )
         assert not (place / "runs").exists()
 
 
@@ -457,11 +367,3 @@ class TestOutcomes:
         extend(".ldm/memory", base, added, BagOfWords("bag-of-words"), tasks=(), settings={})
         query = ("search", row.tuple.goal, row.tuple.observation, "--k", "60")
         assert "1, +0.25, confirmed 3" in " ".join(run("memory", *query).out.split())
-
-    def test_where_nothing_is_left_the_remedy_is_said(self, run: Run, place: Path) -> None:
-        lost = [replace(one, score=0.0, success=False) for one in expert_trajectories()]
-        records.write(place / "data" / "toy" / "train.jsonl", lost)
-        outcome = run("build-memory", "data")
-        assert outcome.code == 1
-        assert "All 12 trajectories are failures" in outcome.err
-        assert "--failures keep" in outcome.err

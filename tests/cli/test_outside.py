@@ -228,8 +228,7 @@ def test_its_data_are_checked_and_downloaded(
 def test_its_records_become_a_memory_in_batches_of_its_size(run: Run, tmp_path: Path) -> None:
     slips = [json.dumps({"slip": f"crate {number}"}) for number in range(5)]
     (tmp_path / "slips.jsonl").write_text("\n".join(slips))
-    done = run("import", "slips.jsonl", "--out", "crates.jsonl")
-    assert done.code == 0, done.err
+    run("import", "slips.jsonl", "--out", "crates.jsonl").done()
     assert len(records.read(tmp_path / "crates.jsonl", Trajectory)) == 5
     done = run("build-memory", "crates.jsonl", "--json")
     assert json.loads(done.out)["environments"][0]["batches"] == 3
@@ -237,10 +236,9 @@ def test_its_records_become_a_memory_in_batches_of_its_size(run: Run, tmp_path: 
 
 
 def test_reports_say_what_the_agent_tells(run: Run, tmp_path: Path) -> None:
-    done = run("eval", "--env", "depot", "--split", "demo_try", "--agent", "clerk", "--workers", 1)
-    assert done.code == 0, done.err
-    assert "haste, how soon it fetched, on average: 1.00 (crate 1.00)." in done.out
-    assert "Nobody was hurt." in done.out
+    run("eval", "--env", "depot", "--split", "demo_try", "--agent", "clerk", "--workers", 1).done(
+        "haste, how soon it fetched, on average: 1.00 (crate 1.00).", "Nobody was hurt."
+    )
     (run_folder,) = (tmp_path / "runs").iterdir()
     assert json.loads((run_folder / "summary.json").read_text())["overall"]["haste"] == 1.0
     episodes = (run_folder / "episodes.jsonl").read_text()

@@ -29,8 +29,7 @@ class TestShow:
         self, run: Run, recorded: Recorded
     ) -> None:
         first = trials(recorded.earlier)[0]
-        outcome = run("runs", "show", recorded.earlier, first.task.id)
-        assert outcome.code == 0, outcome.err
+        outcome = run("runs", "show", recorded.earlier, first.task.id).done()
         lines = outcome.out.splitlines()
         assert lines[:2] == [first.task.id, f"goal: {first.task.goal}"]
         for number, step in enumerate(first.steps):
@@ -66,5 +65,7 @@ class TestShow:
 
     def test_a_trial_that_there_is_not(self, run: Run, recorded: Recorded) -> None:
         task = trials(recorded.earlier)[0].task.id
-        outcome = run("runs", "show", recorded.earlier, task, "--trial", "2")
-        assert "has no trial 2: it has 1" in outcome.err
+        assert (
+            "has no trial 2: it has 1"
+            in run("runs", "show", recorded.earlier, task, "--trial", "2").err
+        )

@@ -25,8 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def played(run: Run, *args: object) -> Path:
     """The directory of an evaluation that is run now."""
-    outcome = run(*args, "--json")
-    assert outcome.code == 0, outcome.err
+    outcome = run(*args, "--json").done()
     return Path(json.loads(outcome.out)["run"])
 
 

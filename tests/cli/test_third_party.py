@@ -96,13 +96,9 @@ def test_doctor_looks_at_the_data(run: Run, place: Path, monkeypatch: pytest.Mon
 
 
 def test_its_data_are_checked(run: Run, place: Path) -> None:
-    outcome = run("data", "post_office", place)
-    assert outcome.code == 0
-    assert "  letters: attic 2, cellar 1\n0 problems\n" in outcome.out
+    run("data", "post_office", place).done("  letters: attic 2, cellar 1\n0 problems\n")
     (place / "letters.jsonl").write_text(LETTERS + '{"person": "Mr Nobody"}\n')
-    outcome = run("data", "post_office", place)
-    assert outcome.code == 1
-    assert "letters.jsonl:4" in outcome.out
+    assert "letters.jsonl:4" in run("data", "post_office", place).refused().out
     assert "nothing to download" in run("data", "post_office", "--to", place).err
 
 
@@ -111,9 +107,10 @@ def test_a_memory_is_formed_refined_and_evaluated(run: Run, episodes: Path) -> N
     (report,) = json.loads(built.out)["environments"]
     assert (report["env"], report["new_trajectories"]) == ("post_office", 6)
     assert report["batches"] == 2  # of 4, which the environment's metadata say
-    refined = run("refine", "--env", "post_office", "--limit", "2", "--workers", "1")
-    assert refined.code == 0, refined.err
-    assert "bundled split demo_explore" in refined.err
+    assert (
+        "bundled split demo_explore"
+        in run("refine", "--env", "post_office", "--limit", "2", "--workers", "1").done().err
+    )
     done = run("eval", "--env", "post_office", "--workers", "1", "--json")
     assert "bundled split demo_test" in done.err
     report = json.loads(done.out)
@@ -124,9 +121,7 @@ def test_an_agent_is_evaluated_with_its_options_and_measures(
     run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     postman = ("eval", "--env", "post_office", "--agent", "postman", "--workers", "1")
-    done = run(*postman)
-    assert done.code == 0, done.err
-    assert "rooms entered" in done.out
+    run(*postman).done("rooms entered")
     monkeypatch.setenv("POST_OFFICE_DATA", str(place))
     report = json.loads(run(*postman, "--agent.backwards", "true", "--json").out)
     assert (report["episodes"], report["rooms_entered"]) == (1, 5.0)

@@ -55,8 +55,10 @@ class TestForget:
         assert recalled(place) == before - gone
         newest = generations(place, "toy")[-1]
         assert (newest.origin, newest.settings) == ("forgotten", {"trajectories": one})
-        again = run("memory", "forget", "--memory", place, "--trajectories", one)
-        assert "nothing was changed" in again.out
+        assert (
+            "nothing was changed"
+            in run("memory", "forget", "--memory", place, "--trajectories", one).out
+        )
         rollback(place, "toy", 0)
         assert recalled(place) == before
 
@@ -88,29 +90,18 @@ class TestForget:
         records.write(tmp_path / "session.jsonl", chosen)
         for kind, where in ((gone, place), (gone_vectors, place), (gone_vectors, str(cached))):
             assert any(one in content_of(where) for one in kind)
-        reply = run(
+        run(
             *("memory", "forget", "--memory", place, "--purge", "--json"),
             *("--sources", str(tmp_path / "session.jsonl")),
-        )
-        assert reply.code == 0
+        ).done()
         remaining = inspect(place, "toy").rows.columns.distinct("trajectory_id").values()
         assert not {t.id for t in chosen} & {*remaining}
         left_over = content_of(place) + content_of(str(tmp_path / "cache"))
         assert not [one for one in (*gone, *gone_vectors) if one in left_over]
         records.write(tmp_path / "other.jsonl", chosen)
-        reply = run(
+        run(
             "memory", "forget", "--memory", place, "--sources", str(tmp_path / "other.jsonl")
-        )
-        assert reply.code == 1
-        assert "none of the 3 trajectories" in reply.err
-
-    def test_unknown_names_and_nothing_at_all_are_refused(self, run: Run, place: str) -> None:
-        reply = run("memory", "forget", "--memory", place, "--trajectories", "xyz")
-        assert reply.code == 1
-        assert "holds no tuple of the trajectory 'xyz'" in reply.err
-        reply = run("memory", "forget", "--memory", place)
-        assert reply.code == 1
-        assert "--trajectories" in reply.err
+        ).refused("none of the 3 trajectories")
 
 
 class TestVerify:
@@ -126,17 +117,9 @@ class TestVerify:
         with record.writing(place):
             (Path(place) / "environments" / "toy" / "current.json").unlink()
             record.commit(place, contents, known[1].generations)
-        reply = run("memory", "verify", "--memory", place, "--json")
-        assert reply.code == 1
+        reply = run("memory", "verify", "--memory", place, "--json").refused()
         problems = json.loads(reply.out)["problems"]["toy"]
         assert any("is not the embedder's" in problem for problem in problems)
-
-    def test_a_damaged_file_is_noticed(self, run: Run, place: str) -> None:
-        (file,) = Path(place).glob("environments/toy/gen-*/texts.npy")
-        file.write_bytes(file.read_bytes()[:-1])
-        reply = run("memory", "verify", "--memory", place)
-        assert reply.code == 1
-        assert "damaged" in reply.out + reply.err
 
     @pytest.mark.usefixtures("published")
     def test_what_chroma_lacks_is_noticed_and_published_again(self, run: Run, place: str) -> None:
@@ -145,16 +128,6 @@ class TestVerify:
         shutil.rmtree(Path(place) / record.CHROMA)
         assert run("memory", "verify", "--memory", place).code == 1
         rollback(place, "toy", 0)
-        assert run("memory", "verify", "--memory", place).code == 0
-
-    def test_what_is_left_over_is_named_and_removed(self, run: Run, place: str) -> None:
-        (Path(place) / "environments" / "toy" / ".writing").mkdir()
-        reply = run("memory", "verify", "--memory", place)
-        assert "left over: .writing" in reply.out
-        one = inspect(place, "toy").rows[0].tuple.trajectory_id
-        assert (
-            run("memory", "forget", "--memory", place, "--trajectories", one, "--purge").code == 0
-        )
         assert run("memory", "verify", "--memory", place).code == 0
 
 
@@ -166,12 +139,10 @@ class TestPacks:
         reply = run("memory", "export", pack, "--memory", place)
         assert (reply.code, f"tuples → {pack}" in reply.out) == (0, True)
         monkeypatch.delattr("ldm.embed.load_embedder")
-        reply = run("memory", "import", pack, "--memory", other)
-        assert reply.code == 0
+        run("memory", "import", pack, "--memory", other).done()
         assert inspect(other, "toy").rows == inspect(place, "toy").rows
         Path(pack).write_bytes(Path(pack).read_bytes()[:-30] + bytes(30))
-        reply = run("memory", "import", pack, "--memory", str(tmp_path / "third"))
-        assert reply.code == 1
+        run("memory", "import", pack, "--memory", str(tmp_path / "third")).refused()
         assert not (tmp_path / "third").exists()
 
 
@@ -186,8 +157,7 @@ class TestFold:
             with memory.record("answer the letter") as episode:
                 episode.step("A letter lies there.", f"answer {score}")
                 episode.finish(score)
-        refused = run("memory", "show", "--memory", "mine")
-        assert refused.code == 1
+        refused = run("memory", "show", "--memory", "mine").refused()
         assert "Make one with `ldm memory fold`" in " ".join(refused.err.split())
         folded = run("memory", "fold", "--memory", "mine")
         assert (folded.code, folded.out) == (0, "desk: 2 trajectories → generation 0.\n")
@@ -196,9 +166,3 @@ class TestFold:
         again = run("memory", "fold", "--memory", "mine")
         assert again.out == "mine has no pending additions.\n"
         assert json.loads(run("memory", "fold", "--memory", "mine", "--json").out) == {}
-
-    def test_without_a_memory_there_is_nothing_to_fold(self, run: Run, tmp_path: Path) -> None:
-        outcome = run("memory", "fold", "--memory", "nowhere")
-        assert outcome.code == 1
-        assert "There is no memory at nowhere." in outcome.err
-        assert not (tmp_path / "nowhere").exists()

@@ -56,8 +56,7 @@ def test_a_compressed_file_is_read_too(run: Run, file: Path) -> None:
 def test_every_problem_of_every_line_is_named(run: Run, file: Path) -> None:
     change(file, 1, score="high", origin="alien")
     change(file, 3, opening=None)
-    outcome = run("validate", file)
-    assert outcome.code == 1
+    outcome = run("validate", file).refused()
     places = [line.split(": ")[0] for line in outcome.out.splitlines()]
     assert places == [f"{file}:1:score", f"{file}:1:origin", f"{file}:3:opening"]
 
@@ -69,20 +68,18 @@ def test_fields_inside_fields_are_named(run: Run, file: Path) -> None:
 
 def test_a_line_that_is_no_json_is_named(run: Run, file: Path) -> None:
     file.write_text(file.read_text() + '{"task": \n')
-    outcome = run("validate", file)
-    assert outcome.code == 1
+    outcome = run("validate", file).refused()
     assert outcome.out.startswith(f"{file}:4: not JSON")
 
 
 def test_the_type_can_be_given(run: Run, file: Path) -> None:
-    outcome = run("validate", "--schema", "task", file)
-    assert outcome.code == 1
-    assert f"{file}:1:goal: Field required" in outcome.out
+    assert (
+        f"{file}:1:goal: Field required" in run("validate", "--schema", "task", file).refused().out
+    )
 
 
 def test_one_bad_file_does_not_hide_another(run: Run, file: Path, tmp_path: Path) -> None:
-    outcome = run("validate", tmp_path / "absent.jsonl", file)
-    assert outcome.code == 1
+    outcome = run("validate", tmp_path / "absent.jsonl", file).refused()
     assert "absent.jsonl cannot be read" in outcome.out
     assert f"{file}: 3 trajectory records, ok" in outcome.out
 
@@ -91,8 +88,7 @@ def test_one_bad_file_does_not_hide_another(run: Run, file: Path, tmp_path: Path
 def test_something_else_is_not_guessed(run: Run, tmp_path: Path, content: str) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text(content)
-    outcome = run("validate", path)
-    assert outcome.code == 1
+    outcome = run("validate", path).refused()
     assert "does not look like" in outcome.out
     assert "--schema" in outcome.out
 
@@ -100,15 +96,12 @@ def test_something_else_is_not_guessed(run: Run, tmp_path: Path, content: str) -
 def test_binary_content_is_reported(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "other.jsonl"
     path.write_bytes(b"\xff\xfe\x00")
-    outcome = run("validate", path)
-    assert outcome.code == 1
-    assert "Line 1: not JSON" in outcome.out
+    assert "Line 1: not JSON" in run("validate", path).refused().out
 
 
 def test_the_report_can_be_read_by_a_program(run: Run, file: Path) -> None:
     change(file, 1, score="high")
-    outcome = run("validate", "--json", file)
-    assert outcome.code == 1
+    outcome = run("validate", "--json", file).refused()
     report = json.loads(outcome.out)
     assert report["ok"] is False
     (entry,) = report["files"]

@@ -74,8 +74,7 @@ def hire(place: Path, mark: Path, name: str = "hired") -> str:
 def recorded(run: Run, place: Path, agent: str) -> str:
     """Evaluate with an installed agent, and let the record name another one; return the run."""
     words = "eval --env alfworld --split demo_test --agent random --limit 1 --workers 1"
-    done = run(*words.split(" "))
-    assert done.code == 0, done.err
+    run(*words.split(" ")).done()
     (manifest,) = place.glob("runs/*/run.json")
     content = json.loads(manifest.read_text())
     content["spec"]["agent"] = agent
@@ -122,18 +121,16 @@ def test_a_module_that_a_run_names_is_not_imported(
     run: Run, place: Path, mark: Path, command: str
 ) -> None:
     directory = recorded(run, place, hire(place, mark))
-    outcome = run(*command.replace("RUN", directory).split())
-    assert outcome.code == 1
-    assert "names the agent 'hired:Agent', which is not registered" in outcome.err
-    assert "--trust" in outcome.err
+    run(*command.replace("RUN", directory).split()).refused(
+        "names the agent 'hired:Agent', which is not registered", "--trust"
+    )
     assert not mark.exists()
 
 
 @pytest.mark.parametrize("command", ["compare RUN RUN --trust", "eval --resume RUN --trust"])
 def test_it_is_where_the_user_trusts_it(run: Run, place: Path, mark: Path, command: str) -> None:
     directory = recorded(run, place, hire(place, mark))
-    outcome = run(*command.replace("RUN", directory).split())
-    assert outcome.code == 0, outcome.err
+    run(*command.replace("RUN", directory).split()).done()
     assert mark.exists()
 
 
@@ -143,8 +140,7 @@ def test_the_environment_that_trajectories_name_is_not_imported(
     env = hire(place, mark, "planted")
     hostile = replace(TRAJECTORY, task=replace(TRAJECTORY.task, env=env), score=1.0)
     records.write(place / "a.jsonl", [hostile])
-    built = run("build-memory", "a.jsonl")
-    assert built.code == 0, built.err
+    run("build-memory", "a.jsonl").done()
     assert batch_size(env) == 50
     for command in ("eval", "refine", "memory show"):
         outcome = run(*command.split())

@@ -65,6 +65,4 @@ def test_a_bad_line_of_a_recording_is_named(run: Run, tmp_path: Path, bad: bytes
     file = tmp_path / "llm.jsonl"
     file.write_bytes(bad + b"\n")
     toy = ("--env", "tests.toy:ToyEnv", "--agent", "tests.integration.agents:Asking")
-    outcome = run("eval", *toy, "--replay", file, "--runs", tmp_path / "runs")
-    assert outcome.code == 1
-    assert f"{file}:1:" in outcome.err
+    run("eval", *toy, "--replay", file, "--runs", tmp_path / "runs").refused(f"{file}:1:")

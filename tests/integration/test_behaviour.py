@@ -37,6 +37,7 @@ from ldm.cli.app import main
 from ldm.llm import Message
 from tests.agents import cook
 from tests.agents.decomposition.ideal import Ideal
+from tests.cases import cases
 from tests.conftest import CHECKOUT
 from tests.llm.server import Behaviour, FakeServer, fitting
 from tests.toy import ToyEnv, ToyOptions, expert, expert_trajectories
@@ -49,48 +50,9 @@ WORKERS = f"--workers {os.environ.get('LDM_BEHAVIOUR_WORKERS', '1')}"
 HOUSE = f"--env alfworld --split demo_test {WORKERS}"
 EXPLORE = f"refine --env alfworld --split demo_explore {WORKERS}"
 SHED = f"--env tests.toy:ToyEnv --env.tasks 6 --env.shelves 8 --limit 4 {WORKERS}"
-#: Every command line, by name. {file}, {env}, {run} and {other} are filled in.
-COMMANDS = {
-    "build": f"build-memory {DATA}/alfworld {DATA}/hotpotqa {DATA}/webshop --per-kind 2",
-    "build from": "build-memory {file}",
-    "export": "memory export {file} --env {env}",
-    "search": "memory search --env {env} --json",
-    "house": f"eval {HOUSE} --limit 6 --control random",
-    "house by batch": f"eval {HOUSE} --limit 3 --agent.decision per-batch --k 20",
-    "shop": f"eval --env webshop --split demo_test --limit 3 {WORKERS}",
-    "wiki": f"eval --env hotpotqa --split demo_test --limit 4 {WORKERS}",
-    "react": f"eval {SHED} --agent react --agent.budget 8 --llm m",
-    "always": f"eval {SHED} --agent.consult always --agent.budget 8 --llm m",
-    "unsure": f"eval {SHED} --agent.consult unsure --agent.budget 20 --llm m",
-    "react again": f"eval {SHED} --agent react --agent.budget 8 --replay {{run}}",
-    "always again": f"eval {SHED} --agent.consult always --agent.budget 8 --replay {{run}}",
-    "unsure again": f"eval {SHED} --agent.consult unsure --agent.budget 20 --replay {{run}}",
-    "explore": f"{EXPLORE} --limit 4 --seed 1 --gate off",
-    "explore with the gate": f"{EXPLORE} --limit 6",
-    "autoplan": (
-        "autoplan --env alfworld --kind heat --iterations 2 --batch 1 --plan.pool 2 --plan.steps 50"
-        f" --llm m {WORKERS}"
-    ),
-    "planned": (
-        f"eval {HOUSE} --kinds heat --limit 1 --agent autoplan --agent.plans plans"
-        " --agent.budget 50 --llm m"
-    ),
-    "adapt": f"eval {SHED} --agent adapt --llm m",
-    "deps": (
-        "eval --env minecraft --tasks test/wooden_pickaxe/0,test/stone_sword/0 --agent deps"
-        f" --agent.rounds 3 --llm m {WORKERS}"
-    ),
-    "mortal": (
-        "eval --env tests.integration.test_behaviour:Mortal --env.tasks 8 --agent random"
-        f" --agent.budget 10 {WORKERS}"
-    ),
-    "resume": f"eval --resume {{run}} --trust {WORKERS}",
-    "compare": "compare {run} {other} --json",
-    "show": "runs show {run} --json",
-    "report": "report {run} {other} --out page.html",
-    "post, explored": f"refine --env post_office --limit 2 {WORKERS}",
-    "post": f"eval --env post_office {WORKERS}",
-    "post, room by room": f"eval --env post_office --agent postman {WORKERS}",
+COMMANDS: dict[str, str] = {
+    name: command.replace("{HOUSE}", HOUSE).replace("{EXPLORE}", EXPLORE).replace("{SHED}", SHED)
+    for name, command in cases(__file__, "commands").items()
 }
 
 #: Fields that differ from run to run.
@@ -98,9 +60,13 @@ LEFT_OUT = {"seconds", "usage"}
 Facts = dict[str, Any]
 
 
+def filled(name: str, **names: object) -> str:
+    return COMMANDS[name].format(DATA=DATA, WORKERS=WORKERS, **names)
+
+
 def ldm_main(name: str, *more: str, **names: object) -> tuple[str, str]:
     """Run a command in this process; return its standard output and standard error."""
-    words = [*COMMANDS[name].format(**names).split(), *more]
+    words = [*filled(name, **names).split(), *more]
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setenv("PYTHONSAFEPATH", "1")  # main sets it
@@ -403,7 +369,7 @@ def deps(use_house: Use) -> Facts:
 def resume_after_a_kill(use_house: Use) -> Facts:
     whole = play("mortal")
     Path("doomed").touch()
-    command = [sys.executable, "-m", "ldm.cli", *COMMANDS["mortal"].split()]
+    command = [sys.executable, "-m", "ldm.cli", *filled("mortal").split()]
     assert subprocess.run(command, capture_output=True, check=False).returncode
     assert not Path("doomed").exists()
     (run,) = Path("runs").iterdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tests.cli.conftest import Run
@@ -18,8 +19,7 @@ PAIR = ("--agent", "random,react", "--workers", "1")
 
 
 def test_all_are_shown_the_possible_actions_if_one_is(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, *PAIR)
-    assert outcome.code == 0, outcome.err
+    outcome = run("eval", *TOY, *PAIR).done()
     assert "All agents are shown the possible actions, because random is: this adds" in outcome.err
     assert "actions listed" in outcome.out.partition("The same for all of them:")[2]
     assert "take" in server.bodies[-1]["messages"][1]["content"].partition("possible")[2]
@@ -65,3 +65,17 @@ class TestRepeats:
         outcome = run("compare", *runs(), "--trust", "--json")
         (report,) = json.loads(outcome.out)["runs"]
         assert len(report["repeats"]["runs"]) == 2
+
+
+@pytest.mark.parametrize("name", ["results.parquet", "results.csv"])
+def test_results_are_written_as_a_table(name: str, run: Run, server: FakeServer) -> None:
+    report = json.loads(run("eval", *TOY, *PAIR, "--output", name, "--json").out)
+    table = pl.read_parquet(name) if name.endswith("parquet") else pl.read_csv(name)
+    assert len(table) == 8
+    rates = dict(table.group_by("agent").agg(pl.col("success").mean()).iter_rows())
+    assert rates["random"] == report["success_rate"]
+    assert table.filter(agent="react")["models"].unique().to_list() == ["fake"]
+    assert (
+        f"8 episodes → again-{name}"
+        in run("compare", *runs(), "--trust", "--output", f"again-{name}").done().err
+    )

@@ -103,8 +103,7 @@ def test_all_of_them_play_the_same_questions_and_stand_side_by_side(
 
 
 def test_a_search_is_recorded_as_trials_and_as_a_tree(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *HOTPOTQA, "--tasks", ids(), "--agent", "lats", *SEARCH)
-    assert outcome.code == 0, outcome.err
+    run("eval", *HOTPOTQA, "--tasks", ids(), "--agent", "lats", *SEARCH).done()
     (directory,) = Path("runs").iterdir()
     results = records.read(directory / EPISODES, EpisodeResult)
     trajectories = records.read(directory / TRAJECTORIES, Trajectory)
@@ -125,8 +124,7 @@ def test_votes_are_recorded_with_every_sample(run: Run, server: FakeServer) -> N
     report = json.loads(run(*command, "--json").out)
     assert (report["calls"], report["agreement"]) == (3.0, 100.0)
     call_count = len(server.bodies)
-    again = run(*command[:5], *command[7:], "--replay", report["run"], "--json")
-    assert again.code == 0, again.err
+    again = run(*command[:5], *command[7:], "--replay", report["run"], "--json").done()
     assert json.loads(again.out)["success_rate"] == report["success_rate"] == 1.0
     assert len(server.bodies) == call_count  # each sample has a recorded reply of its own
 
@@ -135,9 +133,9 @@ def test_votes_are_recorded_with_every_sample(run: Run, server: FakeServer) -> N
 def test_an_environment_without_questions_is_refused_before_anything_is_paid(
     env: str, run: Run, server: FakeServer
 ) -> None:
-    outcome = run("eval", "--env", env, "--limit", "2", "--llm", "fake", "--agent", "react,cot")
-    assert outcome.code == 1
-    assert "The agent cot answers questions, and a task of" in outcome.err
-    assert "or an agent that acts, such as act or react" in outcome.err
+    run("eval", "--env", env, "--limit", "2", "--llm", "fake", "--agent", "react,cot").refused(
+        "The agent cot answers questions, and a task of",
+        "or an agent that acts, such as act or react",
+    )
     assert server.bodies == []
     assert not Path("runs").exists()

@@ -76,23 +76,20 @@ class TestBuilding:
     ) -> None:
         more = expert_trajectories(options=ToyOptions(tasks=10, shelves=8))
         records.write(place / "data" / "train.jsonl", more)
-        outcome = run("build-memory", "data", *MODEL, "--estimate")
-        assert outcome.code == 0, outcome.err
-        assert "Measured on 6 of 10 trajectories" in outcome.out
-        assert "model calls" in outcome.out
+        run("build-memory", "data", *MODEL, "--estimate").done(
+            "Measured on 6 of 10 trajectories", "model calls"
+        )
         assert not (place / ".ldm" / "memory" / "ldm-memory.json").exists()
         requests = server.bodies.copy()
         assert run("build-memory", "data", *MODEL).code == 0
         assert not [one for one in server.bodies[len(requests) :] if one in requests]  # paid once
-        again = run("build-memory", "data", *MODEL, "--estimate")
-        assert "building it costs nothing" in again.err
+        assert "building it costs nothing" in run("build-memory", "data", *MODEL, "--estimate").err
         assert "costs nothing" in run("build-memory", "data", "--estimate").err
 
     def test_writes_histories_and_types_and_says_what_it_cost(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
-        outcome = run("build-memory", "data", *MODEL)
-        assert outcome.code == 0, outcome.err
+        outcome = run("build-memory", "data", *MODEL).done()
         assert "Usage: reasoner (scripted)" in outcome.err
         assert "Malformed replies: 0 of" in outcome.err
         assert run("memory", "export", "out.jsonl").code == 0
@@ -103,8 +100,7 @@ class TestBuilding:
     def test_in_the_papers_way_asks_twice_a_step(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
-        outcome = run("build-memory", "data", *MODEL, "--formation", "paper")
-        assert outcome.code == 0, outcome.err
+        run("build-memory", "data", *MODEL, "--formation", "paper").done()
         calls = records.read(Path(".ldm/memory/calls/llm.jsonl"), Call)
         systems = [call.request.messages[0].content for call in calls]
         histories = ("check how far", "write down what", "note after each step", "split tasks")
@@ -119,8 +115,7 @@ class TestBuilding:
         run("memory", "export", "first.jsonl")
         no_server(monkeypatch)
         other = ("--memory", "other")
-        outcome = run("build-memory", "data", *other, "--replay", ".ldm/memory/calls")
-        assert outcome.code == 0, outcome.err
+        run("build-memory", "data", *other, "--replay", ".ldm/memory/calls").done()
         run("memory", "export", "second.jsonl", *other)
         assert Path("first.jsonl").read_bytes() == Path("second.jsonl").read_bytes()
 
@@ -160,8 +155,7 @@ class TestBuilding:
 
 
 def evaluated(run: Run, *more: object) -> dict[str, Any]:
-    outcome = run("eval", *ENV, "--agent.budget", "6", "--limit", "3", "--json", *more)
-    assert outcome.code == 0, outcome.err
+    outcome = run("eval", *ENV, "--agent.budget", "6", "--limit", "3", "--json", *more).done()
     report: dict[str, Any] = json.loads(outcome.out)
     return report
 
@@ -219,12 +213,10 @@ class TestRefining:
         self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert run("build-memory", "data").code == 0
-        outcome = run(*self.REFINE, "--dry-run", *MODEL, "--models.concurrency", "2")
-        assert outcome.code == 0, outcome.err
+        run(*self.REFINE, "--dry-run", *MODEL, "--models.concurrency", "2").done()
         (first,) = (place / "runs").glob("refine-*")
         no_server(monkeypatch)
-        again = run(*self.REFINE, "--dry-run", "--replay", first, "--runs", "again")
-        assert again.code == 0, again.err
+        run(*self.REFINE, "--dry-run", "--replay", first, "--runs", "again").done()
         (second,) = (place / "again").glob("refine-*")
         assert explored(first) == explored(second)
 
@@ -234,12 +226,11 @@ class TestRefining:
         assert run("build-memory", "data").code == 0
         assert run(*self.REFINE, "--dry-run", *POLICY).code == 0
         (first,) = (place / "runs").glob("refine-*")
-        wrong = run("refine", "--resume", first, "--reasoner-llm", "another")
-        assert wrong.code == 1
-        assert "was started with reasoner-llm scripted, not another" in wrong.err
+        run("refine", "--resume", first, "--reasoner-llm", "another").refused(
+            "was started with reasoner-llm scripted, not another"
+        )
         call_count = sum(server.outcomes.values())
-        resumed = run("refine", "--resume", first)
-        assert resumed.code == 0, resumed.err
+        resumed = run("refine", "--resume", first).done()
         assert "Using scripted at" not in resumed.err  # nothing is asked again
         assert sum(server.outcomes.values()) == call_count
         assert "Nothing to add: the memory stays at generation 0" in resumed.out
@@ -254,8 +245,7 @@ class TestRefining:
         (first,) = (place / "runs").glob("refine-*")
         paid = len(records.read(first / "llm.jsonl", Call))
         assert paid >= 3
-        resumed = run("refine", "--resume", first, "--models.max-calls", "1000")
-        assert resumed.code == 0, resumed.err
+        run("refine", "--resume", first, "--models.max-calls", "1000").done()
         calls = records.read(first / "llm.jsonl", Call)
         assert len({call.key for call in calls}) == len(calls) > paid
         assert len(calls) == server.outcomes["answered"]

@@ -39,37 +39,10 @@ def test_models_are_swept_and_each_run_knows_its_own(run: Run, server: FakeServe
     assert labels(again.out) == ["react llm=small", "react llm=large"]
 
 
-ROWS = """
-title = "Two models"
-paper = "Sheds, arXiv 0000.00000"
-table = "Table 5"
-
-[needs]
-planner_llm = "a second model"
-
-[evaluation]
-env = "tests.toy:ToyEnv"
-split = "test"
-limit = 2
-agent = { budget = 6 }
-
-[[rows]]
-name = "wise alone"
-agent = "react"
-models = { llm = "planner_llm" }
-
-[[rows]]
-name = "small, in a large shed"
-agent = "react"
-env = { shelves = 5 }
-"""
-
-
 def test_rows_of_a_table_have_models_and_environments_of_their_own(
     run: Run, server: FakeServer
 ) -> None:
-    Path("two.toml").write_text(ROWS)
-    preset = ("--preset", "two.toml", "--trust", "--llm", "small")
+    preset = ("--preset", Path(__file__).with_name("two_models.toml"), "--trust", "--llm", "small")
     lacking = run("eval", *preset)
     assert (lacking.code, Path("runs").exists()) == (1, False)
     assert "--planner-llm names no model" in lacking.err

@@ -36,8 +36,7 @@ def remember(run: Run, place: Path, episodes: int) -> None:
 def test_the_memory_solves_new_scenes_that_a_random_one_does_not(run: Run, place: Path) -> None:
     remember(run, place, 40)
     options = ("--agent", "ldm", "--control", "random", "--limit", "5", "--workers", "1", "--json")
-    done = run("eval", "--env", "tabletop", "--kinds", "towers_of_hanoi", *options)
-    assert done.code == 0, done.err
+    done = run("eval", "--env", "tabletop", "--kinds", "towers_of_hanoi", *options).done()
     report = json.loads(done.out)
     (control,) = report["compared"]
     assert report["success_rate"] > control["success_rate"]

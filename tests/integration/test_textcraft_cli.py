@@ -89,17 +89,14 @@ class TestResuming:
     ) -> None:
         (place / "elsewhere").mkdir()
         monkeypatch.chdir(place / "elsewhere")
-        done = run("eval", "--resume", cut_off)
-        assert done.code == 0, done.err
+        run("eval", "--resume", cut_off).done()
         assert self.tasks((cut_off / "episodes.jsonl").read_text()) == self.tasks(self.whole)
 
     def test_a_changed_list_is_refused(self, run: Run, cut_off: Path, stored: Path) -> None:
         text = stored.read_text()
         changed = text.replace("craft 4 stick using 2 planks", "craft 1 stick using 2 bamboo")
         stored.write_text(changed)
-        refused = run("eval", "--resume", cut_off)
-        assert refused.code == 1
-        assert "something has changed" in refused.err
+        run("eval", "--resume", cut_off).refused("something has changed")
         os.remove(stored)
         assert "adapt.jsonl" in run("eval", "--resume", cut_off).err
 
@@ -112,12 +109,9 @@ class TestMemory:
         remember(run, place, 1)
         agent = ("--agent", "ldm", "--workers", "1", "--agent.budget", "1", "--json")
         options = ("eval", "--env", "textcraft", *agent, "--env.tasks", "adapt.jsonl")
-        refused = run(*options, "--split", "stored")
-        assert refused.code == 1
-        assert "101" in refused.err
+        run(*options, "--split", "stored").refused("101")
         assert not (place / "runs").exists()
-        done = run(*options, "--split", "stored_test", "--limit", "3")
-        assert done.code == 0, done.err
+        run(*options, "--split", "stored_test", "--limit", "3").done()
 
     @pytest.mark.parametrize("moved", [False, True])
     def test_refinement_explores_no_item_that_was_evaluated_from_a_list(
@@ -129,6 +123,7 @@ class TestMemory:
         if moved:
             stored.rename(place / "moved.jsonl")
             options += ["--env.tasks", "moved.jsonl"]
-        done = run("refine", "--env", "textcraft", *options)
-        assert done.code == 0, done.err
-        assert "Skipping 101 goals of train, evaluated before" in done.err
+        assert (
+            "Skipping 101 goals of train, evaluated before"
+            in run("refine", "--env", "textcraft", *options).done().err
+        )

@@ -142,12 +142,3 @@ def test_an_interrupted_one_is_complete_or_absent_and_completed_by_the_next(
         pass  # whoever writes next removes it
     assert trajectory.encode() not in content_of(copy)
     assert verify(copy, "toy") == []
-
-
-def test_the_log_of_others_stays(copy: str) -> None:
-    memory = GrowingMemory.open(copy, "toy", embedder=BagOfWords())
-    other = expert_trajectories("test")[0]
-    memory.add(other)
-    purge(copy, "toy", one_trajectory(copy)[1])
-    again = GrowingMemory.open(copy, "toy", embedder=BagOfWords())
-    assert memory.pending == again.pending == 1

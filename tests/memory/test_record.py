@@ -277,13 +277,6 @@ class TestColumnsWithTrueSums:
 
 
 class TestWriting:
-    def test_a_directory_with_something_else_is_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "notes.txt").write_text("notes")
-        with pytest.raises(MemoryStoreError, match="holds other files and no memory") as refused:
-            make(tmp_path)
-        assert "--memory" in refused.value.remedy
-        assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
     def test_a_second_writer_is_refused_and_the_lock_is_given_back_after_a_failure(
         self, copy: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -365,14 +358,7 @@ class TestReadingAlone:
             ("memory", "show", "--memory", "PLACE"),
             (
                 "eval",
-                "--env",
-                "tests.toy:ToyEnv",
-                "--agent",
-                "ldm",
-                "--limit",
-                "1",
-                "--workers",
-                "1",
+                *["--env", "tests.toy:ToyEnv", "--agent", "ldm", "--limit", "1", "--workers", "1"],
             ),
         ],
     )

@@ -21,8 +21,6 @@ from tests.memory.desk import episode, opened, shown, told
 
 pytestmark = pytest.mark.usefixtures("folds_here")
 STATE = "disk full on db", "df: 100%"
-#: What is looked at before and after the episodes are formed into a batch.
-PHASES = [False, True]
 
 
 def evidence_of(memory: GrowingMemory, action: str, state: tuple[str, str] = STATE) -> Evidence:
@@ -40,6 +38,12 @@ def memory(place: Path) -> GrowingMemory:
     return opened(place)
 
 
+@pytest.fixture(params=["pending", "folded"])
+def settle(request: pytest.FixtureRequest, memory: GrowingMemory) -> Callable[[], object]:
+    """What a test looks at before and after the episodes are formed into a batch."""
+    return memory.fold if request.param == "folded" else lambda: None
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets the time that is recorded and compared with."""
@@ -51,16 +55,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 class TestEvidence:
-    @pytest.mark.parametrize("folded", PHASES)
     def test_equal_texts_are_one_recall_with_counts(
-        self, memory: GrowingMemory, folded: bool
+        self, memory: GrowingMemory, settle: Callable[[], object]
     ) -> None:
         scores = [1.0] * 29 + [0.0]
         random.Random(0).shuffle(scores)
         tried(memory, "clean the logs", *scores)
         tried(memory, "delete the database", 0.0)
-        if folded:
-            memory.fold()
+        settle()
         recalls = memory.recall(*STATE, k=5)
         assert [one.tuple.action for one in recalls].count("clean the logs") == 1
         good, bad = (evidence_of(memory, f"{a}") for a in ("clean the logs", "delete the database"))
@@ -86,16 +88,14 @@ class TestEvidence:
 
 
 class TestFeedback:
-    @pytest.mark.parametrize("folded", PHASES)
     def test_bad_feedback_moves_a_recall_down_and_comes_from_any_process(
-        self, memory: GrowingMemory, place: Path, folded: bool
+        self, memory: GrowingMemory, place: Path, settle: Callable[[], object]
     ) -> None:
         tried(memory, "delete it", 1.0)
         told(memory, "disk full on web", (STATE[1], "extend it"))
         recalls = memory.recall(*STATE)
         assert recalls[0].tuple.action == "delete it"
-        if folded:
-            memory.fold()
+        settle()
         for _ in range(20):
             opened(place).feedback([recalls[0]], -1.0)
         for one in (memory, opened(place)):
@@ -104,15 +104,13 @@ class TestFeedback:
             found = evidence_of(one, "delete it")
             assert (found.tried, found.failed, found.lately_failed) == (21, 20, True)
 
-    @pytest.mark.parametrize("folded", PHASES)
     @pytest.mark.parametrize("by", ["recalls", "recall id", "episode id", "trajectory id"])
     def test_it_is_given_by_recall_or_episode(
-        self, memory: GrowingMemory, place: Path, by: str, folded: bool
+        self, memory: GrowingMemory, place: Path, by: str, settle: Callable[[], object]
     ) -> None:
         (name,) = tried(memory, "act", 1.0)
         recalls = memory.recall(*STATE, k=1)
-        if folded:
-            memory.fold()
+        settle()
         match by:
             case "recalls":
                 opened(place).feedback(recalls, -0.5)
@@ -147,16 +145,14 @@ class TestFeedback:
 
 
 class TestCorrecting:
-    @pytest.mark.parametrize("folded", PHASES)
     @pytest.mark.parametrize("by", ["episode id", "trajectory id"])
     def test_a_score_is_replaced_days_later_from_another_process(
-        self, memory: GrowingMemory, place: Path, by: str, folded: bool
+        self, memory: GrowingMemory, place: Path, by: str, settle: Callable[[], object]
     ) -> None:
         (name, _) = tried(memory, "act", 1.0, 1.0)
         if by == "trajectory id":
             name = memory.recall(*STATE)[0].tuple.trajectory_id
-        if folded:
-            memory.fold()
+        settle()
         opened(place).correct(name, score=0.0)
         for one in (memory, opened(place)):
             found = evidence_of(one, "act")
@@ -209,17 +205,15 @@ def ticket(draw: random.Random) -> tuple[str, str]:
 
 class TestAChangedWorld:
     @pytest.mark.parametrize("feedback", [False, True])
-    @pytest.mark.parametrize("folded", PHASES)
     @pytest.mark.parametrize("seed", [3, 4, 5])
     def test_what_no_longer_works_gives_way_within_ten_episodes(
-        self, memory: GrowingMemory, feedback: bool, folded: bool, seed: int
+        self, memory: GrowingMemory, feedback: bool, settle: Callable[[], object], seed: int
     ) -> None:
         draw, right = random.Random(seed), []
         for _ in range(60):
             goal, seen = ticket(draw)
             told(memory, goal, (seen, OLD))
-        if folded:
-            memory.fold()
+        settle()
         for _ in range(30):
             goal, seen = ticket(draw)
             recalls = memory.recall(goal, seen, k=5)
@@ -287,13 +281,11 @@ def of_tenants(memory: GrowingMemory) -> dict[str, str]:
 
 
 class TestScope:
-    @pytest.mark.parametrize("folded", PHASES)
     def test_recalls_statistics_and_exports_take_conditions(
-        self, memory: GrowingMemory, tmp_path: Path, folded: bool
+        self, memory: GrowingMemory, tmp_path: Path, settle: Callable[[], object]
     ) -> None:
         ids = of_tenants(memory)
-        if folded:
-            memory.fold()
+        settle()
         state = "help anna 0", "anna wrote 0"
 
         def actions(**more: object) -> set[str]:
@@ -335,15 +327,13 @@ class TestScope:
                 assert (one.evidence.tried, one.evidence.failed) == (1, failed)
             memory.fold()
 
-    @pytest.mark.parametrize("folded", PHASES)
     def test_kinds_are_searched_alone_only_where_asked(
-        self, memory: GrowingMemory, folded: bool
+        self, memory: GrowingMemory, settle: Callable[[], object]
     ) -> None:
         for kind in ("refund", "reply"):
             with memory.record(f"a {kind} for the lamp", kind=kind) as one:
                 one.step(f"{kind} is due", kind, reward=1)
-        if folded:
-            memory.fold()
+        settle()
         state = "a reply for the lamp", "reply is due"
         assert shown(memory.recall(*state))[0] == ("reply", 1.0)
         assert len(memory.recall(*state)) == 2
@@ -359,14 +349,12 @@ class TestScope:
 
 
 class TestForgetting:
-    @pytest.mark.parametrize("folded", PHASES)
     @pytest.mark.parametrize("purge", [False, True])
     def test_one_tenant_is_forgotten_and_can_be_remembered_again(
-        self, memory: GrowingMemory, place: Path, folded: bool, purge: bool
+        self, memory: GrowingMemory, place: Path, settle: Callable[[], object], purge: bool
     ) -> None:
         of_tenants(memory)
-        if folded:
-            memory.fold()
+        settle()
         open_one = memory.begin("help anna 7", scope={"tenant": "anna"})
         open_one.step("anna wrote 7", "answer anna 7")
         assert memory.forget(where={"tenant": "anna"}, purge=purge) == 2
@@ -412,33 +400,21 @@ class TestForgetting:
         (first, *_) = memory.recall("answer question 1", "asked 1")
         assert (first.tuple.action, len(memory)) == ("say 1 0", 6)
 
-    def test_what_is_hidden_is_erased_too(self, memory: GrowingMemory, place: Path) -> None:
-        of_tenants(memory)
-        memory.forget(where={"tenant": "anna"})
-        memory.forget(where={"tenant": "anna"}, purge=True)
-        assert b"anna" not in content_of(place)
-
-    def test_a_corrected_and_rated_episode_leaves_nothing(
+    def test_what_was_hidden_corrected_rated_or_empty_leaves_nothing(
         self, memory: GrowingMemory, place: Path
     ) -> None:
         ids = of_tenants(memory)
         memory.correct(ids["anna 0"], score=1.0)
         memory.feedback(ids["anna 1"], -1.0)
+        memory.begin("help anna with nothing", scope={"tenant": "anna"}).finish(1)
+        memory.begin("anna again", scope={"tenant": "anna"})
         memory.fold()
         gone = [r.tuple.id for r in inspect(str(place), "desk").rows if "anna" in r.tuple.goal]
+        memory.forget(where={"tenant": "anna"})
         memory.forget(where={"tenant": "anna"}, purge=True)
         left = content_of(place)
         for trace in ("anna", ids["anna 0"], ids["anna 1"], *gone):
             assert trace.encode() not in left, trace
-
-    def test_an_empty_episode_of_a_tenant_leaves_nothing(
-        self, memory: GrowingMemory, place: Path
-    ) -> None:
-        of_tenants(memory)
-        memory.begin("help anna with nothing", scope={"tenant": "anna"}).finish(1)
-        memory.begin("anna again", scope={"tenant": "anna"})
-        memory.forget(where={"tenant": "anna"}, purge=True)
-        assert b"anna" not in content_of(place)
 
     def test_nothing_named_is_refused(self, memory: GrowingMemory) -> None:
         of_tenants(memory)

@@ -36,6 +36,7 @@ from ldm.reason.prompted import PromptedReasoner
 from ldm.reason.prompting import PromptedOptions
 from ldm.reason.replies import match_action
 from ldm.types import FULL_OUTCOME, Card, History, Outcome, Past, Recall
+from tests.cases import cases
 from tests.conftest import Golden
 from tests.embedder import BagOfWords
 from tests.reason.scripted import (
@@ -547,20 +548,7 @@ class TestDecisions:
         assert reasoner.counts()["malformed"] == 1
 
     @pytest.mark.parametrize(
-        ("answer", "action", "how"),
-        [
-            ("take letter 1", "take letter 1", "exact"),
-            (" Take the letter 1. ", "take letter 1", "normalised"),
-            ('Action: "take letter 1"', "take letter 1", "normalised"),
-            ("take letter 1; go to desk 1", "take letter 1", "normalised"),
-            ("Take letter 1 and then post it", "take letter 1", "normalised"),
-            ("take leter 1", "take letter 1", "closest"),
-            ("go to drawer 1", "go to drawer 1", "none"),  # another thing, not a typing error
-            ("go to desk 12", "go to desk 12", "none"),
-            ("burn everything", "burn everything", "none"),
-            ("", "go to desk 1", "none"),  # what the vote would do
-            ("Nimm den Brief", "Nimm den Brief", "none"),
-        ],
+        ("answer", "action", "how"), cases(__file__, "mean_an_admissible_action_where_one_is_close")
     )
     def test_mean_an_admissible_action_where_one_is_close(
         self, answer: str, action: str, how: str
@@ -570,14 +558,7 @@ class TestDecisions:
         assert reasoner.counts() == {"replies": 1, f"matched {how}": 1}
 
     @pytest.mark.parametrize(
-        ("answer", "action", "how"),
-        [
-            ("click[large]", "click[large]", "none"),  # as like as "leter" and "letter", and others
-            ("click[gren]", "click[green]", "closest"),
-            ("click[grey]", "click[grey]", "none"),
-            ("click buy now", "click[buy now]", "closest"),
-            ("Click[X-Large]", "click[x-large]", "normalised"),
-        ],
+        ("answer", "action", "how"), cases(__file__, "mean_no_other_option_for_the_verb_before_it")
     )
     def test_mean_no_other_option_for_the_verb_before_it(
         self, answer: str, action: str, how: str
@@ -878,14 +859,7 @@ class TestTicks:
     """A sub-goal is complete when something was seen that completes it."""
 
     @pytest.mark.parametrize(
-        ("proof", "complete"),
-        [
-            ("letter 1 in drawer 2", True),
-            ("an office with a desk 1", False),  # seen, but no letter
-            ("I will find a letter", False),
-            ("letter 2 in drawer 2", False),
-            ("", False),
-        ],
+        ("proof", "complete"), cases(__file__, "are_believed_where_the_record_shows_them")
     )
     def test_are_believed_where_the_record_shows_them(self, proof: str, complete: bool) -> None:
         reasoner = prompted(in_turn({**NOTED, "proof": proof, "action": "x"}))

@@ -10,6 +10,7 @@ from ldm.reason import Notes
 from ldm.reason.progress import in_words, noted
 from ldm.reason.proofs import proves, shown_by
 from ldm.types import History
+from tests.cases import cases
 
 SEEN = (
     "On the desk 1, you see a mug 2, and a pen 1.",
@@ -19,16 +20,7 @@ SEEN = (
 
 @pytest.mark.parametrize(
     ("proof", "proven"),
-    [
-        ("you see a mug 2", True),
-        ("A mug 2 on the desk 1.", True),
-        ("mug 3 on the desk 1", False),  # another number is another thing
-        ("mug 2 in the fridge 1", False),
-        ("a slim fit pocket t-shirt for $12.99", True),
-        ("a dress shirt, slim fit", False),
-        ("", False),
-        ("nothing", False),
-    ],
+    cases(__file__, "most_of_its_words_and_all_numbers_stood_in_one_observation"),
 )
 def test_most_of_its_words_and_all_numbers_stood_in_one_observation(
     proof: str, proven: bool
@@ -73,13 +65,7 @@ class TestTicks:
 
 @pytest.mark.parametrize(
     ("assessment", "words"),
-    [
-        ("complete: find a mug; to do: clean it", True),
-        ("to do: find a mug", True),
-        ("looking: not yet; 00: not yet; dollars: not yet", False),
-        ("mug: take, clean; shelf: not yet", False),
-        ("", False),
-    ],
+    cases(__file__, "a_history_that_no_model_has_written_is_no_text_for_a_model"),
 )
 def test_a_history_that_no_model_has_written_is_no_text_for_a_model(
     assessment: str, words: bool

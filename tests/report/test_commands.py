@@ -26,8 +26,7 @@ def test_runs_are_named_by_id_and_the_page_is_named_and_opened(
     file = tmp_path / "r.html"
     names = [recorded.earlier.name, recorded.control.name]
     command = ("report", *names, "-o", file, "--runs", recorded.earlier.parent)
-    outcome = run(*command)
-    assert outcome.code == 0, outcome.err
+    outcome = run(*command).done()
     assert outcome.out.startswith(f"Report: {file} (")
     assert file.read_text("utf-8").startswith("<!doctype html>")
     assert urls == []

@@ -119,13 +119,7 @@ class TestGoingOn:
 class TestPlans:
     @pytest.fixture
     def server(self, serve: Serve) -> FakeServer:
-        def reply(body: dict[str, list[dict[str, str]]]) -> str:
-            contents = [message["content"] for message in body["messages"]]
-            if "Greet me" in contents[-1]:
-                return json.dumps({"greeting": "hello", "language": "English"})
-            return cook.answer(contents)
-
-        return serve(answer=reply)
+        return serve(answer=cook.reply)
 
     @pytest.mark.parametrize(("first", "then"), [("python", "command"), ("command", "python")])
     def test_an_optimisation_goes_on_where_it_was(

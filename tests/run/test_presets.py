@@ -19,103 +19,18 @@ from ldm.run.presets import SHIPPED, Preset, Row, list_presets, preset, read
 from ldm.run.published import Figures
 from ldm.run.reproducing import Planned, evaluate_preset, plan
 from ldm.run.runtime import Runtime
+from tests.cases import cases
 from tests.conftest import CHECKOUT
 
 PAPERS = CHECKOUT.parent / "shared" / "papers"
-#: arXiv number → the paper's text.
-TEXTS = {
-    "2311.05772": "adapt.txt",
-    "2305.15064": "autoplan.txt",
-    "2312.08402": "ldm2.txt",
-    "2302.01560": "deps.txt",
-}
-#: What the texts, made from LaTeX, have for a row's name.
-SPELT = {
-    "LDM² In": r"LDMIn2\S.*",
-    "LDM² In+Re": r"LDMIn\+Re2\S.*",
-    "BUTLER_g": r"BUTLERg\S.*",
-    "BUTLER": r"BUTLER(?:BUTLER\S.*)?",
-    "ReAct_best": r"ReActbest\S.*",
-    "LATS*": r"LATS Zhou et al\. \(2023\)\*",
-    "ADaPT": r"ADaPT \(Ours\)",
-    "GPT-3.5 alone": r"GPT-3\.5 -",
-    "GPT-3.5 with GPT-3.5": r"GPT-3\.5 GPT-3\.5",
-    "LLaMA-2-70B alone": r"LLaMA-2-70B -",
-    "LLaMA-2-70B with GPT-3.5": r"LLaMA-2-70B GPT-3\.5",
-    **{f"ReAct, {count} products": f"ReAct {count}" for count in (3, 10)},
-    **{f"ADaPT (d_max = 3), {count} products": rf"ADaPT \(dmax\S*\) {count}" for count in (3, 10)},
-    "MineDojo": r"MineDojo Fan et al\. \(2022\) 1\.11\.2 Cai et al\. \(2023a\)",
-    "MineRL": r"MineRL Baker et al\. \(2022\) 1\.16\.5 Lifshitz et al\. \(2023\)",
-    "MC-Textworld": r"MC-Textworld Lin et al\. \(2023a\) 1\.19\.2 -",
-}
-#: Preset → kind → the line with it, where the paper's rows are the columns of ours.
-TURNED = {
-    "deps-table4": {f"MT{number}": f"MT{number}" for number in range(1, 9)},
-    "deps-table8": {
-        "assembling_kits": "Assembling Kits",
-        "towers_of_hanoi": "Towers of Hanoi",
-        "put_block_in_bowl": "Put Block in Bowl",
-        "packing_shapes": "Packing Shapes",
-        "stack_block_pyramid": "Stack Block Pyramid",
-        "all": "Average",
-    },
-    "deps-table6": {
-        "pick": "Pick & Place",
-        "clean": "Clean & Place",
-        "cool": "Cool & Place",
-        "heat": "Heat & Place",
-        "pick2": "Pick Two & Place",
-        "look": "Examine in Light",
-        "all": "Average",
-    },
-}
+TEXTS, SPELT, TURNED = (cases(__file__, name) for name in ("texts", "spelt", "turned"))
 #: A standard deviation as the texts have it.
 SPREAD = re.compile(r"±plus-or-minus\\pm ?[\d.]+")
 FIGURES = CHECKOUT / "docs" / "lab" / "preset-figures.csv"
-TOY = """
-title = "A shed"
-paper = "Sheds, arXiv 0000.00000"
-table = "Table 1"
-model = "m"
-tasks = 12
-
-[evaluation]
-split = "test"
-limit = 4
-env = { name = "tests.toy:ToyEnv", shelves = 4 }
-agent = { budget = 12 }
-
-[[rows]]
-name = "Chance"
-agent = "random"
-published = { all = 8.5, kinds = { fetch = 17, wash = 0 } }
-
-[[rows]]
-name = "Expert"
-agent = "tests.integration.agents:Adept"
-published = { all = 100 }
-
-[[rows]]
-name = "Twice"
-agent = { name = "tests.integration.agents:Adept", trials = 2 }
-
-[[rows]]
-name = "Human"
-published = { all = 99.5 }
-note = "of ten people"
-"""
-
-BEFORE_AND_AFTER = """
-[[rows]]
-name = "Before"
-agent = "ldm"
-generation = 0
-
-[[rows]]
-name = "After"
-agent = "ldm"
-generation = "newest"
-"""
+TOY, BEFORE_AND_AFTER = (
+    Path(__file__).with_name(f"{name}.toml").read_text("utf-8")
+    for name in ("shed", "before_and_after")
+)
 
 
 @pytest.fixture
@@ -260,22 +175,7 @@ class TestFindingOne:
 
 class TestWhatIsWrongInAFile:
     @pytest.mark.parametrize(
-        ("before", "after", "complaint"),
-        [
-            ("limit = 4", "limt = 4", r"evaluation has no option .limt.*mean 'limit'"),
-            ('table = "Table 1"', "", r"shed\.toml:table: it is missing"),
-            ("tasks = 12", 'tasks = "12"', r"shed\.toml:tasks: "),
-            ("all = 8.5", "al = 8.5", r"rows\.0\.published\.al: .*Known: all, score, kinds"),
-            ("all = 8.5", "all = 850", r"rows\.0\.published\.all.*less than or equal to 100"),
-            ("tasks = 12", "tasks = ", r"shed\.toml:6: not TOML"),
-            ("tasks = 12", "tasks = 2020-01-01", r"shed\.toml:tasks: "),
-            ('"random"', '"ramdom"', r"rows\.0\.agent: .*no agent 'ramdom'.*mean 'random'"),
-            ("trials = 2", "trails = 2", r"rows\.2\.agent: .*mean 'trials'"),
-            ("trials = 2", 'trials = "two"', r"rows\.2\.agent: trials of .*Correct"),
-            ("budget = 12", "budged = 12", r"evaluation\.agent: none of .* 'budged'"),
-            ("shelves = 4", "shelfs = 4", r"evaluation\.env: .*mean 'shelves'"),
-            ("ToyEnv", "TyoEnv", r"evaluation\.env: "),
-        ],
+        ("before", "after", "complaint"), cases(__file__, "names_the_place_and_the_remedy")
     )
     def test_names_the_place_and_the_remedy(
         self, toy: Path, before: str, after: str, complaint: str

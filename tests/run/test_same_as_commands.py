@@ -5,12 +5,10 @@ Only ids of runs, times, the version of the code and the place's name may differ
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -100,19 +98,11 @@ def test_several_agents_and_a_sweep(remembering: Path, monkeypatch: pytest.Monke
     assert files(first / "runs", first) == files(second / "runs", second)
 
 
-def cooks(body: dict[str, Any]) -> str:
-    """Believe in toasters until the plan names another appliance."""
-    contents = [message["content"] for message in body["messages"]]
-    if "Greet me" in contents[-1]:
-        return json.dumps({"greeting": "hello", "language": "English"})
-    return cook.answer(contents)
-
-
 @pytest.mark.slow
 def test_the_optimisation_of_a_plan(
     place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = serve(answer=cooks)
+    server = serve(answer=cook.reply)
 
     def commands() -> None:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)

@@ -19,6 +19,7 @@ from ldm.episode import NO_ACTION, run_episode
 from ldm.errors import LdmError
 from ldm.types import EpisodeResult, Trajectory
 from tests.agents.scripted import Scripted, always, in_turn
+from tests.cases import cases
 from tests.toy import ToyEnv, expert
 
 
@@ -154,32 +155,14 @@ class TestReading:
     VERBS = frozenset({"go", "take"})
 
     @pytest.mark.parametrize(
-        ("reply", "thought", "action"),
-        [
-            ("Think: Step 1: find it.\nAct: go to sink", "Step 1, find it.", "go to sink"),
-            ("Step 2: take the egg\nAct: take egg 1", "Step 2, take the egg", "take egg 1"),
-            ("Think: take it there\nAction: go to sink", "take it there", "go to sink"),
-            ("I am at step 2.\nNext action: take egg 1", "I am at step 2.", "take egg 1"),
-            ("Step 2: take egg 1", "", "take egg 1"),
-            ("Act: Step 2: take egg 1", "", "take egg 1"),
-            ("take egg 1", "", "take egg 1"),
-            ("Think: hm.", "hm.", ""),
-        ],
-    )  # fmt: skip
+        ("reply", "thought", "action"), cases(__file__, "talk_of_the_plan_is_no_action")
+    )
     def test_talk_of_the_plan_is_no_action(self, reply: str, thought: str, action: str) -> None:
         parsed = understood(reply, self.VERBS)
         assert (parsed.thought, parsed.action) == (thought, action)
 
     @pytest.mark.parametrize(
-        ("reply", "thought"),
-        [
-            ("Think: Step 1: find it.", "Step 1, find it."),
-            ("Step 1: find it.", "Step 1, find it."),
-            ("take the egg now", "take the egg now"),
-            ("Think: hm.\nAct: go to sink", "hm."),
-            ("Act: go to sink", ""),
-            ("", ""),
-        ],
+        ("reply", "thought"), cases(__file__, "a_thought_ends_where_an_action_begins")
     )
     def test_a_thought_ends_where_an_action_begins(self, reply: str, thought: str) -> None:
         assert thought_in(reply, self.VERBS) == thought

@@ -20,6 +20,7 @@ from ldm.agents.decomposition.logic import (
     parse_plan,
     written,
 )
+from tests.cases import cases
 
 KNOWN = range(1, 7)
 #: 100 seeds of hypothesis' choosing × 100 expressions each.
@@ -164,34 +165,11 @@ def test_a_runaway_reply_is_read_once_and_bounded(order: str) -> None:
     assert plan.logic == 1
 
 
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        ("Step 1 AND Step 2", "Step 1 AND Step 2"),
-        ("Step 1 AND 2", "Step 1 AND Step 2"),
-        ("step 1 or step 2", "Step 1 OR Step 2"),
-        ("(Step 1 OR Step 2) AND Step 3", "(Step 1 OR Step 2) AND Step 3"),
-        ("Step 1 OR Step 2 AND Step 3", "(Step 1 OR Step 2) AND Step 3"),
-        ("Step 1 AND Step 2 OR Step 3", "(Step 1 AND Step 2) OR Step 3"),
-        ("(Step 1 AND (Step 2 OR Step 3", "Step 1 AND (Step 2 OR Step 3)"),
-        ("Step 1 OR Step 2) AND Step 3)", "(Step 1 OR Step 2) AND Step 3"),
-        ("((((Step 1))) AND ([Step 2]))", "Step 1 AND Step 2"),
-        ("Step 1 AND (Step 2 AND (Step 3))", "Step 1 AND Step 2 AND Step 3"),
-        ("1, 2, 3", "Step 1 AND Step 2 AND Step 3"),
-        ("Steps 1-3", "Step 1 AND Step 2 AND Step 3"),
-        ("Step 1 to Step 3", "Step 1 AND Step 2 AND Step 3"),
-        ("Step 1 -> Step 2 -> Step 3", "Step 1 AND Step 2 AND Step 3"),
-        ("Step 1 - AND Step 3", "Step 1 AND Step 3"),
-        ("Step 1 AND Step 9", "Step 1"),
-        ("Step 9 OR Step 2 AND Step 3", "Step 2 AND Step 3"),
-        ("(Step 1 (find 2 mugs) OR Step 2 (look in 3 cabinets)) AND Step 3", None),
-        ("Step 1 AND Step 2 AND Step 1 AND Step 2", "Step 1 AND Step 2 AND Step 1 AND Step 2"),
-    ],
-)
-def test_orders_as_models_write_them(order: str, expected: str | None) -> None:
+@pytest.mark.parametrize(("order", "expected"), cases(__file__, "orders_as_models_write_them"))
+def test_orders_as_models_write_them(order: str, expected: str) -> None:
     logic = parse_logic(order, (1, 2, 3))
     assert logic is not None
-    assert written(logic) == (expected or "(Step 1 OR Step 2) AND Step 3")
+    assert written(logic) == expected
 
 
 @pytest.mark.parametrize("order", ["", "AND OR", "as above", "()", "Step 8 AND Step 9", "12 eggs"])
@@ -205,40 +183,7 @@ def test_groups_are_flat_and_never_alone() -> None:
     assert joined("or", Group("and", (1, 2)), 3) == Group("or", (Group("and", (1, 2)), 3))
 
 
-FORMAL = """\
-# Think: A mug may be on a countertop or in a cabinet.
-Step 1: Find and take the mug from the countertop
-Step 2: Find and take the mug from a cabinet
-Step 3: Put the mug on the desk
-Execution Order: (Step 1 OR Step 2) AND Step 3"""
-BULLETS = """\
-Sure! Here is my plan:
-
-**Step 1:** Find and take the mug from the countertop
-**Step 2:** Find and take the mug from a cabinet
-**Step 3:** Put the mug on the desk
-
-**Execution Order:**
-(Step 1 OR Step 2)
-AND Step 3
-
-Let me know if you need anything else. Step 4: rest."""
-NUMBERED = """\
-1. Find and take the mug from the countertop
-2. Find and take the mug from a cabinet
-3) Put the mug on the desk
-Execution order: (1 or 2) and 3
-Task: another one
-Step 1: go away
-Execution Order: Step 1"""
-HASHED = """\
-- Step 1 - Find and take the mug from the countertop
-- Step 2 - Find and take the mug from a cabinet
-- Step 3 - Put the mug on the desk
-# Logic = ((Step 1 OR Step 2) AND Step 3))"""
-
-
-@pytest.mark.parametrize("text", [FORMAL, BULLETS, NUMBERED, HASHED])
+@pytest.mark.parametrize("text", cases(__file__, "as_models_write_them"))
 def test_plans_as_models_write_them(text: str) -> None:
     plan = parse_plan(text)
     assert plan.steps == {
@@ -251,28 +196,8 @@ def test_plans_as_models_write_them(text: str) -> None:
     assert parse_plan(str(plan)) == plan
 
 
-#: Replies of Qwen2.5-Coder-1.5B, verbatim, to prompts that were tried for crafts of depth 2.
-CRAFT = """\
-Think: To craft crimson door, I need 6 crimson planks. To craft crimson planks, I need 1 crimson stems. Crimson stems must be fetched first.
-Step 1: get 1 crimson stems
-Step 2: craft 6 crimson planks using 1 crimson stems
-Step 3: craft 3 crimson door using 6 crimson planks
-Execution Order: Step 1 AND Step 2 AND Step 3"""  # noqa: E501
-UNKNOWN = """\
-Step 1: get spruce planks
-Step 2: craft spruce stairs
-Execution Order: (Step 1 OR Step 2) AND Step 3"""
-CUT = """\
-1. get 6 spruce planks
-2. craft 4 spruce stairs using 6 spruce planks
-3. get 4 stick
-4. craft 1 spruce fence gate using 4 stick, 2 spruce planks
-5. get 2 stick
-6. craft 3 spruce fence using 2 stick, 4 spr"""
-
-
 def test_plans_of_a_small_model() -> None:
-    craft, unknown, cut = (parse_plan(text) for text in (CRAFT, UNKNOWN, CUT))
+    craft, unknown, cut = (parse_plan(text) for text in cases(__file__, "of_a_small_model"))
     assert (craft.logic, craft.flaw) == (Group("and", (1, 2, 3)), "")
     assert craft.steps[2] == "craft 6 crimson planks using 1 crimson stems"
     assert unknown.logic == Group("or", (1, 2))
@@ -281,38 +206,13 @@ def test_plans_of_a_small_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        ("Step 1 (OR Step 2)", "Step 1 OR Step 2"),
-        ("(Step 1 OR) Step 2", "Step 1 OR Step 2"),
-        ("Step 1 (OR) Step 2", "Step 1 OR Step 2"),
-        ("Step 1 AND (Step 2) (OR Step 3)", "(Step 1 AND Step 2) OR Step 3"),
-        ("OR(Step 1, Step 2)", "Step 1 OR Step 2"),
-        ("AND(Step 1, OR(Step 2, Step 3))", "Step 1 AND (Step 2 OR Step 3)"),
-        ("OR(AND(1, 2), 3)", "(Step 1 AND Step 2) OR Step 3"),
-        ("Step 1, or (Step 2 and Step 3)", "Step 1 OR (Step 2 AND Step 3)"),
-        ("Step 1 OR (Step 8 AND) Step 2", "Step 1 AND Step 2"),
-    ],
+    ("order", "expected"), cases(__file__, "operators_at_the_edge_of_a_bracket_or_before_one")
 )
 def test_operators_at_the_edge_of_a_bracket_or_before_one(order: str, expected: str) -> None:
     assert parse_logic(order, (1, 2, 3)) == parse_logic(expected, (1, 2, 3))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Think: I need:\n1. 4 logs\n2. 1 stick\nStep 1: a\nStep 2: b\nExecution Order: 1 OR 2",
-        "Step 1: a\n   1. look in it\n   2. look on it\nStep 2: b\nExecution Order: 1 OR 2",
-        "Step 1: a\n2. b\nExecution Order: 1 OR 2",
-        "Step 1: a\nStep 2 (if Step 1 fails): b\nExecution Order: Step 1 OR Step 2",
-        "Step 1:\n  a\nStep 2:\n  b\nExecution Order: Step 1 OR Step 2",
-        "Step 1: a\nStep 2: b\nOrder of execution: Step 1 OR Step 2",
-        "Step 1: a\nStep 2: b\nThe execution order is: Step 1 OR Step 2",
-        "Execution Order: Step 1 OR Step 2\nStep 1: a\nStep 2: b",
-        "Step 1: a\nStep 2: b **Execution Order:** Step 1 OR Step 2",
-        "Think: I need both. Step 1: a; Step 2: b Execution Order: Step 1 OR Step 2",
-    ],
-)
+@pytest.mark.parametrize("text", cases(__file__, "other_forms_of_a_plan"))
 def test_other_forms_of_a_plan(text: str) -> None:
     assert parse_plan(text) == Plan({1: "a", 2: "b"}, Group("or", (1, 2)))
 

@@ -11,36 +11,24 @@ from ldm.envs.alfworld import ALFWorld
 from ldm.envs.webshop import WebShop
 from ldm.types import Task
 from tests.agents.decomposition.ideal import Ideal, block, outline, play
+from tests.cases import cases
 
 
 def task_of(env: ALFWorld, split: str, part: str) -> Task:
     return next(task for task in env.tasks(split) if part in task.id)
 
 
+def ideal_of(name: str, goal: str) -> Ideal:
+    parts = cases(__file__, name)
+    parts["plans"] = {task.replace("GOAL", goal): plan for task, plan in parts["plans"].items()}
+    return Ideal(**parts)
+
+
 def test_alfworld_with_and_above_or_and_what_is_left_untried() -> None:
     env = ALFWorld()
     task = task_of(env, "demo_train", "CounterTop-46")
     find = "find and take an apple"
-    ideal = Ideal(
-        can={
-            "find and take an apple from fridge 1": [
-                "go to fridge 1",
-                "open fridge 1",
-                "take apple 1 from fridge 1",
-            ],
-            "heat the apple with microwave 1": [
-                "go to microwave 1",
-                "heat apple 1 with microwave 1",
-            ],
-            "put the apple on countertop 3": ["go to countertop 3", "move apple 1 to countertop 3"],
-        },
-        plans={
-            task.goal: f"Step 1: {find}\nStep 2: heat the apple with microwave 1\n"
-            "Step 3: put the apple on countertop 3\nExecution Order: Step 1 AND Step 2 AND Step 3",
-            find: f"Step 1: {find} from countertop 1\nStep 2: {find} from fridge 1\n"
-            f"Step 3: {find} from garbagecan 1\nExecution Order: (step 1 or step 2 or 3",
-        },
-    )
+    ideal = ideal_of("alfworld", task.goal)
     llm = ideal.model()
 
     result, tree, trial = play(env, task, llm)
@@ -81,29 +69,7 @@ def test_textcraft_of_depth_3_recurses_to_k_3() -> None:
     env = TextCraft()
     task = next(task for task in env.tasks("test") if task.id == "test/activator_rail")
     assert task.kind == "depth3"
-    torch = "craft 1 redstone torch"
-    sticks = ["get 2 bamboo", "craft 1 stick using 2 bamboo"]
-    ideal = Ideal(
-        can={
-            "craft 1 stick": sticks,
-            "craft 2 stick": sticks * 2,
-            "get 6 iron ingot": ["get 6 iron ingot"],
-            "craft 1 redstone torch with the stick": [
-                "get 1 redstone",
-                "craft 1 redstone torch using 1 stick, 1 redstone",
-            ],
-            "craft activator rail with all that": [
-                "craft 6 activator rail using 1 redstone torch, 2 stick, 6 iron ingot"
-            ],
-        },
-        plans={
-            task.goal: f"Step 1: {torch}\nStep 2: craft 2 stick\nStep 3: get 6 iron ingot\n"
-            "Step 4: craft activator rail with all that\n"
-            "Execution Order: Step 1 AND Step 2 AND Step 3 AND Step 4",
-            torch: f"Step 1: craft 1 stick\nStep 2: {torch} with the stick\n"
-            "Execution Order: Step 1 AND 2",
-        },
-    )
+    ideal = ideal_of("textcraft", task.goal)
     llm = ideal.model()
 
     result, tree, trial = play(env, task, llm)
@@ -132,27 +98,7 @@ def test_textcraft_of_depth_3_recurses_to_k_3() -> None:
 def test_webshop_with_shortlist_match_and_buy() -> None:
     env = WebShop()
     task = next(task for task in env.tasks("demo_train") if task.id == "demo_train/4270")
-    ideal = Ideal(
-        can={
-            "find light weight rain jackets": ["search[light weight rain jacket medium]"],
-            "open the product that was found": ["click[L4DB6D575E]"],
-            "choose terracotta and medium": ["click[terracotta]", "click[medium]"],
-            "buy it": ["click[Buy Now]"],
-        },
-        plans={
-            task.goal: "Step 1: find light weight rain jackets\n"
-            "Step 2: shortlist rain jackets below 80 dollars\nStep 3: buy one that matches\n"
-            "Execution Order: Step 1 AND Step 2 AND Step 3",
-            "buy one that matches": "Step 1: open the product that was found\n"
-            "Step 2: match light weight rain jacket in terracotta, medium\n"
-            "Step 3: choose terracotta and medium\nStep 4: buy it\n"
-            "Execution Order: ((Step 1 AND Step 2) AND (Step 3 AND Step 4))",
-        },
-        sees={
-            "shortlist rain jackets below 80 dollars": "L4DB6D575E\ntask completed",
-            "match light weight rain jacket in terracotta, medium": "It fits.\ntask completed",
-        },
-    )
+    ideal = ideal_of("webshop", task.goal)
     llm = ideal.model()
 
     result, tree, trial = play(env, task, llm)

@@ -26,6 +26,7 @@ from tests.agents.deps.ideal import Ideal, play
 from tests.agents.deps.test_loop import FIRST, SECOND, THIRD, WHY
 from tests.agents.deps.workshop import CARD, Workshop
 from tests.agents.scripted import always, in_turn
+from tests.cases import cases
 from tests.conftest import Golden
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "deps"
@@ -34,32 +35,7 @@ Request = Callable[[], list[Message]]
 METHODS: tuple[Method, ...] = get_args(Method)
 ONCE: tuple[Method, ...] = ("gpt", "progprompt", "cot", "cap")
 #: A plan for planks, as each method is to write it.
-PLANKS: dict[Method, list[str]] = {
-    "deps": ['mine({"log": 1}, null); # step 1\ncraft({"planks": 4}, {"log": 1}, null); # step 2'],
-    "gpt": ["Step 1: mine 1 log\nStep 2: craft 4 planks"],
-    "progprompt": [
-        "from actions import mine_log, craft_planks\ndef obtain_planks(inventory):\n"
-        "    mine_log(num = 1) # step 1\n    craft_planks(num = 4) # step 2"
-    ],
-    "cot": [
-        "Step 1: mine 1 log\nThinking: then I hold 1 log\n"
-        "Step 2: craft 4 planks from 1 log\nThinking: then I hold 4 planks"
-    ],
-    "im": [
-        "Goal: mine 1 log\nThought: to mine log takes no tool",
-        "Goal: craft 4 planks\nThought: to craft planks takes 1 log",
-        "Goal: done",
-    ],
-    "cap": [
-        "def obtain_planks(inventory):\n"
-        '    while not inventory.has({"log": 1}):\n        mine(obj="log", tool=None)\n'
-        '    while not inventory.has({"planks": 4}):\n'
-        '        assert inventory.has({"log": 1}), "log is missing"\n'
-        '        craft(obj="planks", tool=None)\n'
-    ],
-}
-PLANKS["dep"] = PLANKS["deps"]
-PLANKS["gpt_rp"] = PLANKS["gpt"]
+PLANKS: dict[Method, list[str]] = cases(__file__, "planks")
 
 
 def without_map(**options: Any) -> tuple[Environment, Task]:

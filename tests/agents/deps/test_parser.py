@@ -16,6 +16,7 @@ from ldm.agents.deps.parser import MOST_GOALS, Parser
 from ldm.agents.deps.vocabulary import Nearest, Vocabulary, words_of
 from ldm.types import Card
 from tests.agents.deps.workshop import CARD
+from tests.cases import cases
 from tools import noisy_plans as noisy
 
 ITEMS = {
@@ -42,48 +43,7 @@ def read(text: str, parser: Parser = PARSER) -> list[str]:
     return [goal.words for goal in parser.plan(text).goals]
 
 
-@pytest.mark.parametrize(
-    ("line", "goal"),
-    [
-        # As the paper writes them, with the quotes that its prompts lack.
-        ("mine({’log’:3}, null); # step 1: mine 3 log without tool", "mine 3 log"),
-        ("mine({’cobblestone’:2}, wooden_pickaxe’);", "mine 2 cobblestone with wooden_pickaxe"),
-        ("craft({'planks':12}, {'log':3}, null);", "craft 12 planks"),
-        (
-            "craft({’torch’:4}, {’coal’:1, stick’:1}, crafting_table’); # step 7",
-            "craft 4 torch with crafting_table",
-        ),
-        ('craft(obj = {"planks":12}, materials = {"log":3}, tool = None)', "craft 12 planks"),
-        ('craft(obj = {"chest": 1}, {"planks": 8}, tool = "crafting_table")',
-         "craft 1 chest with crafting_table"),
-        ("mine_log(num = 3); # step 1: mine 3 log", "mine 3 log"),
-        ("craft_crafting_table(1)", "craft 1 crafting_table"),
-        ("step 6: mine 2 cobblestone with wooden_pickaxe",
-         "mine 2 cobblestone with wooden_pickaxe"),
-        ("action 2: smelt 2 iron_ingot from 2 iron_ore, on furnace",
-         "smelt 2 iron_ingot with furnace"),
-        ("#1 kill 1 cow", "kill 1 cow"),
-        ("# 4. equip the iron helmet", "equip 1 iron_helmet"),
-        ("12. craft 4 sticks from 2 planks", "craft 4 stick"),
-        ("(3) mine three logs", "mine 3 log"),
-        ("- step 5: Craft 1 Crafting Table", "craft 1 crafting_table"),
-        # What models make of it.
-        ("mine({'minecraft:oak_log': 2}, NULL)", "mine 2 oak_log"),
-        ("MINE({'OAK LOG': 2}, null)", "mine 2 oak_log"),
-        ("mine('coal', 5)", "mine 5 coal"),
-        ("mine(coal=5)", "mine 5 coal"),
-        ("mine({log}, null)", "mine 1 log"),
-        ("mine({'leaves: 3}, shears) # step 2: mine 3 oak leaves with shears",
-         "mine 3 oak_leaves with shears"),
-        ("step 1: mine 64 wheat seeds", "mine 64 wheat_seeds"),
-        ("Step 2: use the stone axe to mine 1 log", "mine 1 log"),
-        ("1. craft 2x chest", "craft 2 chest"),
-        ("craft 3 torches", "craft 3 torch"),
-        # The item decides where the verb does not go with it.
-        ("craft({'iron_ingot':1}, {'iron_ore':1}, furnace')", "smelt 1 iron_ingot with furnace"),
-        ("obtain({'diamond': 1})", "mine 1 diamond"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "goal"), cases(__file__, "a_line_is_read"))
 def test_a_line_is_read(line: str, goal: str) -> None:
     assert read(line) == [goal]
 
