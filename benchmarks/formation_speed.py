@@ -58,10 +58,7 @@ def main() -> None:
 
 
 def formed(
-    episodes: Sequence[Trajectory],
-    memory: Path,
-    concurrency: int,
-    delays: tuple[float, float],
+    episodes: Sequence[Trajectory], memory: Path, concurrency: int, delays: tuple[float, float]
 ) -> float:
     """Form a memory, print how long it took, and return the seconds, without reading files."""
 

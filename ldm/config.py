@@ -239,9 +239,7 @@ class Refine(Spec):
     prompts: ClassVar[tuple[str, ...]] = ("",)
 
     env: Annotated[
-        SectionField,
-        ENV_SECTION,
-        Option("Environment; default: the memory's only one.", TASKS),
+        SectionField, ENV_SECTION, Option("Environment; default: the memory's only one.", TASKS)
     ] = NO_OPTIONS
     split: Annotated[str, TRAINING] = ""
     kinds: Annotated[tuple[str, ...], KINDS] = ()

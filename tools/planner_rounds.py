@@ -66,9 +66,7 @@ def _stone(item: str, count: int, last: str) -> Played:
 
 _ANDESITE = _stone("andesite", 4, 'craft({"polished_andesite": 4}, {"andesite": 4}, null);')
 _SWORD = _stone(
-    "cobblestone",
-    2,
-    'craft({"stone_sword": 1}, {"cobblestone": 2, "stick": 1}, "crafting_table");',
+    "cobblestone", 2, 'craft({"stone_sword": 1}, {"cobblestone": 2, "stick": 1}, "crafting_table");'
 )
 _LADDER = [
     _WOOD,

@@ -126,8 +126,8 @@ def import_files(**values: Any) -> None:
     An invalid record is reported as file:line:field, and the others are kept. Where logs say only
     which page was opened, its text is rebuilt from the environment's data.
 
-    ATIF, chat messages and Parquet are read and written. What ldm writes reads back equal. ShareGPT
-    and OpenTelemetry spans are read. For recordings of other tools, --env names their environment,
+    ATIF, chat messages and Parquet are read and written. What ldm writes reads back equal.
+    For recordings of other tools, --env names their environment,
     and --score gives their score.
 
     \b

@@ -17,10 +17,7 @@ from ldm.types import Card
 ONLY = "Only this one: a name or module:Class."
 
 
-def agents(
-    name: Annotated[str, typer.Argument(help=ONLY)] = "",
-    as_json: AsJson = False,
-) -> None:
+def agents(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson = False) -> None:
     """List the agents: where each comes from, what it needs, and its options.
 
     Each option is listed with its default and its meaning. Published values are those of a paper
@@ -48,10 +45,7 @@ def agents(
     _print(_entries(registry.names(AGENTS, GROUP), load_agent, describe, name), as_json)
 
 
-def envs(
-    name: Annotated[str, typer.Argument(help=ONLY)] = "",
-    as_json: AsJson = False,
-) -> None:
+def envs(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson = False) -> None:
     """List the environments: what each is, its default split, and its options.
 
     Each option is listed with its default and its meaning.

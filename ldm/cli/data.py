@@ -22,11 +22,7 @@ SHOWN = 20
 
 def data(
     env: Annotated[
-        str,
-        typer.Argument(
-            metavar="ENV",
-            help="An environment; `ldm envs` lists them.",
-        ),
+        str, typer.Argument(metavar="ENV", help="An environment; `ldm envs` lists them.")
     ],
     path: Annotated[
         Path | None,

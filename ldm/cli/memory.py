@@ -43,11 +43,7 @@ memory_app = typer.Typer(
 )
 
 Env = Annotated[
-    str,
-    typer.Option(
-        "--env",
-        help="The environment; the memory's only one if omitted.",
-    ),
+    str, typer.Option("--env", help="The environment; the memory's only one if omitted.")
 ]
 Number = Annotated[
     int | None, typer.Option("--generation", help="Memory generation; default: the newest.")
@@ -81,10 +77,7 @@ def embedder_of(memory: str, env: str, given: str | None) -> Embedder:
 @memory_app.command("show")
 def show(
     memory: MemoryAt = DEFAULT_MEMORY,
-    env: Annotated[
-        str,
-        typer.Option("--env", help="Only this environment, with its types."),
-    ] = "",
+    env: Annotated[str, typer.Option("--env", help="Only this environment, with its types.")] = "",
     generation: Number = None,
     as_json: AsJson = False,
 ) -> None:
@@ -168,10 +161,7 @@ def _types(memory: str, env: str, generation: int | None) -> list[dict[str, Any]
 
 @memory_app.command("credit")
 def credit(
-    names: RunNames,
-    runs: RunsAt = DEFAULT_RUNS,
-    trust: Trust = False,
-    as_json: AsJson = False,
+    names: RunNames, runs: RunsAt = DEFAULT_RUNS, trust: Trust = False, as_json: AsJson = False
 ) -> None:
     """Show how often each tuple was recalled and followed in finished runs, and the outcomes.
 
@@ -568,9 +558,7 @@ def _sources(
 
 @memory_app.command("fold")
 def fold(
-    memory: MemoryAt = DEFAULT_MEMORY,
-    embedder: EmbedderName = None,
-    as_json: AsJson = False,
+    memory: MemoryAt = DEFAULT_MEMORY, embedder: EmbedderName = None, as_json: AsJson = False
 ) -> None:
     """Form pending additions (in Python: `add`, `record`) into the next generation.
 

@@ -388,10 +388,7 @@ EmbedderName = Annotated[
 MemoryAt = Annotated[
     str, typer.Option("--memory", help="Directory, or http://host:port of a server.")
 ]
-RunNames = Annotated[
-    list[str],
-    typer.Argument(metavar="RUN...", help="Directories or ids."),
-]
+RunNames = Annotated[list[str], typer.Argument(metavar="RUN...", help="Directories or ids.")]
 RunsAt = Annotated[Path, typer.Option("--runs", help="Folder of recorded runs.")]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Import modules named in recorded runs; runs their code.")

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryStoreError
+from ldm.memory import places
 from ldm.memory.addresses import is_server
 from ldm.memory.building import BuildResult, build
 from ldm.memory.changes import Selection, extend, hide, rollback
@@ -126,10 +127,9 @@ class Memory:
         if growing:
             raise TypeError(f"{', '.join(growing)} need create=True, for a memory that grows")
         if is_server(location):
-            from ldm.memory.server import ServerMemory
-
             given = chosen_embedder(embedder) if embedder else None
-            return ServerMemory(location, env, given, generation)
+            served: Memory = places.server().ServerMemory(location, env, given, generation)
+            return served
         contents = load(location, env, generation)
         return cls(contents, chosen_embedder(embedder, contents.generation.embedder))
 

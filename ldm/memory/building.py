@@ -110,8 +110,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
             places.commit(location, contents, places.generations(location, env), on_progress)
     made = contents.generation
     return BuildResult(
-        *(env, made, contents.batches, contents.rows, len(new), skipped, left_out),
-        builder.seconds,
+        *(env, made, contents.batches, contents.rows, len(new), skipped, left_out), builder.seconds
     )
 
 

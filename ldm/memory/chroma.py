@@ -45,9 +45,7 @@ from ldm.memory.known_vectors import OnProgress
 from ldm.memory.retrieval import Retriever
 from ldm.reason import PAST_OBSERVATION
 from ldm.text import guard, is_trusted, redacted
-from ldm.types import (
-    stable_hash,
-)
+from ldm.types import stable_hash
 
 T = TypeVar("T")
 #: The database in a Chroma directory.
@@ -595,10 +593,7 @@ def publish(
     """
     generations = generations or (contents.generation,)
     if is_server(target):
-        with (
-            chroma_errors(target),
-            Store(target, contents.generation.env) as store,
-        ):
+        with chroma_errors(target), Store(target, contents.generation.env) as store:
             if anew:
                 drop_collections(store)
             _write(store, contents, generations, on_progress)
@@ -717,10 +712,7 @@ def drop_collections(store: Store) -> None:
 
 
 def _write(
-    store: Store,
-    contents: Contents,
-    generations: Sequence[Generation],
-    on_progress: OnProgress,
+    store: Store, contents: Contents, generations: Sequence[Generation], on_progress: OnProgress
 ) -> None:
     """Make the collections of an environment show the contents, the generations last."""
     rows, newest = TupleRows(contents), contents.generation

@@ -267,19 +267,15 @@ class GrowingMemory:
             raise ValueError(f"the trajectory is of {trajectory.task.env}, not of {self.env}")
         if not any(step.action for step in trajectory.steps):
             raise ValueError("the trajectory holds no action")
-        for text in (trajectory.task.goal, trajectory.opening, *_texts(trajectory)):
-            if len(text) > MAX_TEXT:
-                raise ValueError(f"a text has more than {MAX_TEXT:,} characters")
+        texts = [trajectory.task.goal, trajectory.opening]
+        texts += [text for step in trajectory.steps for text in (step.action, step.observation)]
+        if max(map(len, texts)) > MAX_TEXT:
+            raise ValueError(f"a text has more than {MAX_TEXT:,} characters")
         view = self._current()
         if trajectory.id in view.known:
-            base = view.base
-            rows = base.rows if base else None
-            if base is None or rows is None:
+            ids = view.base.ids_of(trajectory.id, "") if view.base else []
+            if view.base is None or not {*ids} <= {*view.base.record.hidden} or not ids:
                 return False
-            named = rows.columns.named((), (trajectory.id,))
-            if (named & base.visible).any() or not named.any():
-                return False
-            ids = [rows[i].tuple.id for i in np.flatnonzero(named).tolist()]
             changes.show(self.location, self.env, ids)
             return True
         self._append([Add(trajectory, present())], texts_of_trajectories([trajectory]))
@@ -716,12 +712,6 @@ def _check_folded(status: int, said: str) -> None:
         remedy = "Nothing is lost: `ldm memory fold` forms it."
     error = MemoryLocked if "nother process is writing" in message else MemoryStoreError
     raise error(message, remedy)
-
-
-def _texts(trajectory: Trajectory) -> Iterator[str]:
-    for step in trajectory.steps:
-        yield step.action
-        yield step.observation
 
 
 def _differs(one: StateActionTuple, history: Sequence[tuple[Content, Content]]) -> int:

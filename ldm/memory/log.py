@@ -397,14 +397,7 @@ def _trajectory(parts: Sequence[Event], finish: Finish) -> Trajectory:
     steps = [one for one in parts if isinstance(one, StepTaken)]
     answers = [*(one.observation for one in steps[1:]), finish.observation]
     return Trajectory(
-        task=Task(
-            task_id(begin.episode),
-            begin.env,
-            SPLIT,
-            begin.goal,
-            begin.kind,
-            begin.source,
-        ),
+        task=Task(task_id(begin.episode), begin.env, SPLIT, begin.goal, begin.kind, begin.source),
         opening=steps[0].observation,
         steps=tuple(
             Step(one.action, answer, one.reward or 0.0)

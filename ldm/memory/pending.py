@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from ldm.memory import ranking
 from ldm.memory.evidence import Trial, success_of
 from ldm.memory.formation import MIXED, FormationOptions, tuples_of
-from ldm.memory.index import IndexedTuple
 from ldm.reason import Reasoner
 from ldm.types import Past, Recall, StateActionTuple, Trajectory
 
@@ -169,7 +168,3 @@ class Pending:
         """Return a tuple as a recall."""
         batch = f"{one.kind or MIXED}-{PENDING}"
         return Recall(one, similarity, batch, PENDING, PENDING)
-
-    def indexed(self) -> Sequence[IndexedTuple]:
-        """Return the tuples in the only cell of a batch for each kind."""
-        return [IndexedTuple(one, f"{one.kind or MIXED}-{PENDING}", 0, 0) for one in self.rows]

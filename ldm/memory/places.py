@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+from ldm import registry
 from ldm.errors import MemoryStoreError
 from ldm.memory import chroma, record
 from ldm.memory.addresses import is_server
@@ -19,9 +21,7 @@ def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
     Raises MemoryStoreError if there is no memory.
     """
     if is_server(location):
-        from ldm.memory import server
-
-        return server.generations_at(location)
+        return server().generations_at(location)  # type: ignore[no-any-return]
     names = record.environments(location)
     by_env = {env: record.visible(record.folder_of(location, env)) for env in names}
     return {env: present for env, present in by_env.items() if present}
@@ -35,9 +35,7 @@ def generations(location: str, env: str) -> tuple[Generation, ...]:
     Raises MemoryStoreError if there is no memory at `location`.
     """
     if is_server(location):
-        from ldm.memory import server
-
-        return server.generations_at(location).get(env, ())
+        return server().generations_at(location).get(env, ())  # type: ignore[no-any-return]
     return record.generations(location, env)
 
 
@@ -47,9 +45,7 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
     Raises MemoryStoreError if there is no such memory or generation, or it is damaged.
     """
     if is_server(location):
-        from ldm.memory import server
-
-        return server.read_all(location, env, generation)
+        return server().read_all(location, env, generation)  # type: ignore[no-any-return]
     return record.load(location, env, generation)
 
 
@@ -60,9 +56,7 @@ def writing(location: str) -> Iterator[None]:
     On a server the lock is a collection.
     """
     if is_server(location):
-        from ldm.memory import server
-
-        with server.writing(location):
+        with server().writing(location):
             yield
         return
     with record.writing(location):
@@ -82,9 +76,7 @@ def commit(
     """
     present = (*before, contents.generation)
     if is_server(location):
-        from ldm.memory import server
-
-        server.commit(location, contents, before, on_progress)
+        server().commit(location, contents, before, on_progress)
         return
     record.commit(location, contents, present, log)
     publish(location, contents, on_progress)
@@ -110,12 +102,15 @@ def publish(location: str, contents: Contents, on_progress: OnProgress = lambda 
 def drop(location: str, env: str) -> None:
     """Remove everything of an environment; the caller holds the lock."""
     if is_server(location):
-        from ldm.memory import server
-
-        server.drop(location, env)
+        server().drop(location, env)
         return
     record.drop(location, env)
     chroma.remove(location)  # it is made again with what is built
+
+
+def server() -> Any:
+    """Return the plug-in that keeps memories on Chroma servers (`ldm.servers`)."""
+    return registry.load("chroma", {}, "ldm.servers", "memory server")
 
 
 def refuse_server(location: str, what: str) -> None:

@@ -48,8 +48,7 @@ def export(
     name: Annotated[str, typer.Argument(metavar="RUN", help="Directory or id.")],
     *,
     form: Annotated[
-        Literal["atif", "openai", "parquet"],
-        typer.Option("--format", help="Output format."),
+        Literal["atif", "openai", "parquet"], typer.Option("--format", help="Output format.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")],
     runs: RunsAt = DEFAULT_RUNS,

@@ -43,10 +43,7 @@ def test_a_thought_before_the_action_is_kept(text: str) -> None:
     assert reply.form == "loose"
 
 
-@pytest.mark.parametrize(
-    ("text", "dropped"),
-    cases(__file__, "of_several_actions"),
-)
+@pytest.mark.parametrize(("text", "dropped"), cases(__file__, "of_several_actions"))
 def test_of_several_actions_the_first_is_taken_and_the_others_are_counted(
     text: str, dropped: int
 ) -> None:

@@ -91,10 +91,7 @@ class TestBuilding:
             (("notes.txt",), "is not a trajectory file"),
             (("data", "--format", "csv"), "There is no format 'csv'"),
             (("data", "--memory", "empty/.."), "holds other files and no memory"),
-            (
-                ("data", "--memory", "notes.txt"),
-                "notes.txt cannot be read or written",
-            ),
+            (("data", "--memory", "notes.txt"), "notes.txt cannot be read or written"),
         ],
     )
     def test_what_does_not_fit_is_refused_and_leaves_nothing(

@@ -36,7 +36,6 @@ from tests.envs.textcraft.test_tasks import GOOD as LISTED
 from tests.hostile.stored_formats import caches, memories
 from tests.hostile.subject import IMPORT, VALIDATE, Subject
 from tests.interchange.test_alfworld_conversations import line as conversation
-from tests.interchange.test_otel import ANSWER, CALL, GOAL, HEAT, called, exported
 from tests.interchange.test_webshop_episodes import BUY, episode
 from tests.interchange.test_webshop_sessions import A, event, item, purchase, results
 from tests.test_records import RESULT
@@ -99,9 +98,6 @@ def _foreign(folder: Path) -> list[Subject]:
         formats.write(folder / file, TRAJECTORIES[: 1 if file == "a.json" else 3], name)
         return (folder / file).read_bytes()
 
-    messages = [{"from": "human", "value": "Heat an egg."}, {"from": "gpt", "value": "take egg"}]
-    shared = [{"conversations": messages, "id": "1"}, {"conversations": messages, "score": 0.5}]
-    spans = exported(called(GOAL, CALL, ANSWER, answered=HEAT), called(GOAL, answered=HEAT))
     opening = "-= Welcome =-\n\nA room.\n\nYour task is to: put a hot egg in desk."
     story = conversation(opening, "go to desk 1", "You arrive at loc 3.", "put egg 1 in/on desk 1")
     shopped = (results("red lamp", [A]), item("red lamp", A), purchase(A, {"size": "s"}))
@@ -109,8 +105,6 @@ def _foreign(folder: Path) -> list[Subject]:
         ("atif", "a.json", ours("atif", "a.json"), False),
         ("chat", "a.jsonl", ours("chat", "a.jsonl"), True),
         ("parquet", "a.parquet", ours("parquet", "a.parquet"), False),
-        ("sharegpt", "a.jsonl", _text(*shared), True),
-        ("otel", "a.json", _text(spans), False),
         ("alfworld-conversations", "a.jsonl", _text(story, story), True),
         ("webshop-episodes", "a.jsonl", _text(episode(*BUY)), True),
         ("webshop-sessions", "a.jsonl", _text(event("index"), *shopped), False),

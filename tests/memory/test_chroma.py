@@ -23,7 +23,7 @@ from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Contents, Generation, Memory, chroma, inspect, places
 from ldm.memory.chroma import differences, publish
 from ldm.memory.known_vectors import KnownVectors
-from ldm.memory.server import ServerMemory, generations_at, read_all
+from ldm.servers import ServerMemory, generations_at, read_all
 from ldm.types import History, Outcome
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
@@ -349,9 +349,7 @@ class TestAMemoryOnAServer:
                 places.writing(server),
             ):
                 pass
-            monkeypatch.setattr(
-                "ldm.memory.server.STALE", -1.0
-            )  # that of a process that was killed
+            monkeypatch.setattr("ldm.servers.STALE", -1.0)  # that of a process that was killed
             with places.writing(server):
                 places.commit(server, formed, ())
             # The end of the lock that was taken over is no error.

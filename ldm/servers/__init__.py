@@ -49,13 +49,7 @@ from ldm.memory.retrieval import Query, Retriever, _Batch
 from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
 from ldm.reason import PAST_OBSERVATION, TypeView
-from ldm.types import (
-    History,
-    Past,
-    Recall,
-    StateActionTuple,
-    stable_seed,
-)
+from ldm.types import History, Past, Recall, StateActionTuple, stable_seed
 
 #: The collection that a writer creates, and the seconds after which it counts as a dead one's.
 LOCK, STALE = "ldm.lock", 1_800.0
