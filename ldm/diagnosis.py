@@ -171,8 +171,8 @@ def _service(variables: Mapping[str, str]) -> Iterator[Check]:
         return
     server = bare_url(url) if url else "not set: the client's own default"
     yield Check("Model service", "OPENAI_BASE_URL", "ok", server)
-    shown = "set (not shown)" if key else "not set: most local servers need none"
-    yield Check("Model service", "OPENAI_API_KEY", "ok", shown)
+    state = "set (not shown)" if key else "not set: most local servers need none"
+    yield Check("Model service", "OPENAI_API_KEY", "ok", state)
 
 
 def _data(variables: Mapping[str, str]) -> Iterator[Check]:

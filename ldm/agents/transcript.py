@@ -108,8 +108,8 @@ def _by_place(
     place: describes where an example is. task: returns its task and the lines below it.
     """
     texts = []
-    for seen, group in groupby(examples, key=place):
-        opening = _line(SEEN, seen, width)
+    for observed, group in groupby(examples, key=place):
+        opening = _line(SEEN, observed, width)
         (goal, lines), *others = map(task, group)
         if others:
             tasks = [[f"Task: {goal}", *lines] for goal, lines in [(goal, lines), *others]]

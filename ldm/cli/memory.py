@@ -426,25 +426,28 @@ def publish(
         output.show(f"{name}: {counted(count, 'tuple')} → {to or chroma.beside(memory)}")
 
 
+Trajectories = Annotated[
+    str,
+    typer.Option(
+        "--trajectories", "--trajectory", metavar="A,B", help="Ids of trajectories or episodes."
+    ),
+]
+Tasks = Annotated[str, typer.Option("--tasks", "--task", metavar="A,B", help="Ids of tasks.")]
+Sources = Annotated[
+    str,
+    typer.Option(
+        *("--sources", "--source"),
+        metavar="A,B",
+        help="Files of trajectories, or sources (games, products).",
+    ),
+]
+
+
 @memory_app.command("forget")
 def forget(
-    trajectories: Annotated[
-        str,
-        typer.Option(
-            "--trajectories", "--trajectory", metavar="A,B", help="Ids of trajectories or episodes."
-        ),
-    ] = "",
-    tasks: Annotated[
-        str, typer.Option("--tasks", "--task", metavar="A,B", help="Ids of tasks.")
-    ] = "",
-    sources: Annotated[
-        str,
-        typer.Option(
-            *("--sources", "--source"),
-            metavar="A,B",
-            help="Files of trajectories, or sources (games, products).",
-        ),
-    ] = "",
+    trajectories: Trajectories = "",
+    tasks: Tasks = "",
+    sources: Sources = "",
     origin: Annotated[str, typer.Option(help="Origin: human, expert, agent or explored.")] = "",
     purge: Annotated[
         bool, typer.Option("--purge", help="Erase them from the disk and all generations.")

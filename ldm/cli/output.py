@@ -163,13 +163,13 @@ def stages(*, quiet: bool = False) -> Iterator[Report]:
         state, started = "working", time.monotonic()
         heart = Heartbeat(lambda now: f"{state} ({now - started:.0f} s)", say, BETWEEN)
 
-        def told(stage: str, done: int, total: int, note: str = "") -> None:
+        def report(stage: str, done: int, total: int, note: str = "") -> None:
             nonlocal state
             state = f"{stage}: {done} of {total}" if total else stage
             heart.beat(time.monotonic())
 
         with heart.beating():
-            yield told
+            yield report
         return
     from rich import progress as bar
 

@@ -46,20 +46,20 @@ class Reader:
     def __init__(self, knows: Callable[[str], bool]) -> None:
         """Take a function that tells whether a vocabulary holds a word or character, whole."""
         self._knows = knows
-        self._seen = Counter[tuple[str, bool]]()
+        self._counts = Counter[tuple[str, bool]]()
         self._english = self._words = 0
 
     def see(self, texts: Iterable[str]) -> None:
         """Warn with EmbedderWarning if the vocabulary lacks most words of the latest texts."""
         for text in texts if not Reader.warned else ():
-            self._seen.update(self._judged(text))
-            sizes = {one: len(one[0].encode("utf-8", "replace")) for one in self._seen}
+            self._counts.update(self._judged(text))
+            sizes = {one: len(one[0].encode("utf-8", "replace")) for one in self._counts}
             if sum(sizes.values()) < SAMPLE:
                 continue
-            weights = {one: sizes[one] * count for one, count in self._seen.items()}
+            weights = {one: sizes[one] * count for one, count in self._counts.items()}
             unread = sum(weights[one] for one in weights if not one[1]) / sum(weights.values())
             english = self._english / max(1, self._words)
-            self._seen.clear()
+            self._counts.clear()
             self._english = self._words = 0
             if unread >= UNREAD and english < LEAST:
                 Reader.warned = True

@@ -93,9 +93,10 @@ class MiniLM:
         return joined(groups, np.concatenate(blocks))
 
     def _divided(self, text: str) -> list[Token]:
-        found = self._tokenizer.encode(text, add_special_tokens=False)
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
         return [
-            (*at, one != self._unknown) for at, one in zip(found.offsets, found.ids, strict=True)
+            (*at, one != self._unknown)
+            for at, one in zip(encoding.offsets, encoding.ids, strict=True)
         ]
 
     def _tokens(self, piece: str) -> list[int]:

@@ -68,18 +68,18 @@ def cut(text: str, window: int, tokens: Callable[[str], Sequence[Token]]) -> Pie
 
     tokens: divides a text into tokens.
     """
-    shown, found = text, tokens(text) if len(text) <= LONG else None
+    excerpt, parts_found = text, tokens(text) if len(text) <= LONG else None
     room = 8 * LIMIT
-    while found is None or len(found) > LIMIT:
-        shown = _telling(text, room)
-        found = tokens(shown)
-        room = room * LIMIT // max(LIMIT, len(found)) - 16
-    rest = "" if shown is text else text
-    unknown = "".join(shown[begin:end] for begin, end, known in found if not known)
-    starts = [found[i][0] for i in range(0, len(found), window)] or [0]
-    borders = [0, *starts[1:], len(shown)]
-    pieces = tuple(shown[a:b] for a, b in zip(borders, borders[1:], strict=False))
-    return Pieces(pieces if shown else (" ",), rest, unknown)
+    while parts_found is None or len(parts_found) > LIMIT:
+        excerpt = _telling(text, room)
+        parts_found = tokens(excerpt)
+        room = room * LIMIT // max(LIMIT, len(parts_found)) - 16
+    rest = "" if excerpt is text else text
+    unknown = "".join(excerpt[begin:end] for begin, end, known in parts_found if not known)
+    starts = [parts_found[i][0] for i in range(0, len(parts_found), window)] or [0]
+    borders = [0, *starts[1:], len(excerpt)]
+    pieces = tuple(excerpt[a:b] for a, b in zip(borders, borders[1:], strict=False))
+    return Pieces(pieces if excerpt else (" ",), rest, unknown)
 
 
 def joined(groups: Sequence[Pieces], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -91,21 +91,21 @@ def joined(groups: Sequence[Pieces], vectors: NDArray[np.float32]) -> NDArray[np
 
 def _telling(text: str, room: int) -> str:
     """Return about `room` characters of a text: its beginning, its end and some between."""
-    units = list(dict.fromkeys(unit.strip() for unit in UNIT.findall(_seen(text))))
+    units = list(dict.fromkeys(unit.strip() for unit in UNIT.findall(_grams(text))))
     total, edge = sum(map(len, units)), room // 4
     share = (room - 2 * edge) / max(1, total - 2 * edge)
-    kept, passed, chosen = [], 0, 0.0
+    selected, passed, chosen = [], 0, 0.0
     for unit in units:
         at_edge = passed + len(unit) <= edge or passed >= total - edge
         chosen += 0 if at_edge else len(unit) * share
         if at_edge or chosen >= len(unit):
-            kept.append(unit)
+            selected.append(unit)
             chosen -= 0 if at_edge else len(unit)
         passed += len(unit)
-    return " ".join(kept)
+    return " ".join(selected)
 
 
-def _seen(text: str) -> str:
+def _grams(text: str) -> str:
     """Return `text`, or of a very long one samples at even distances, both ends included."""
     if len(text) <= SEEN:
         return text
@@ -117,8 +117,8 @@ def _seen(text: str) -> str:
 def _sequences(text: str) -> list[str]:
     """Return the distinct sequences of one to three characters of a text, and the text."""
     part = text[:HASHED]
-    found = {part[i : i + size] for size in (1, 2, 3) for i in range(len(part) - size + 1)}
-    return sorted({*found, text})
+    parts_found = {part[i : i + size] for size in (1, 2, 3) for i in range(len(part) - size + 1)}
+    return sorted({*parts_found, text})
 
 
 def _hash(features: Iterable[str], dimension: int) -> NDArray[np.float32]:

@@ -41,10 +41,10 @@ class SentenceTransformer:
 
     def _divided(self, text: str) -> Sequence[Token]:
         tokenizer = self._model.tokenizer
-        found = tokenizer(
+        encoding = tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
-        pairs = zip(found["offset_mapping"], found["input_ids"], strict=True)
+        pairs = zip(encoding["offset_mapping"], encoding["input_ids"], strict=True)
         return [(*at, one != tokenizer.unk_token_id) for at, one in pairs]
 
 

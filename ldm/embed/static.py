@@ -53,13 +53,15 @@ class StaticEmbedder:
         out = np.empty((len(texts), self.dimension), np.float32)
         for row, text in enumerate(texts):
             # One by one: the tokenizer's own threads cannot survive a fork.
-            shown = cut(text, LIMIT, self._divided)
-            seen = shown.pieces[0] if text else ""
-            ids = self._tokenizer.encode(seen, add_special_tokens=False).ids
+            group = cut(text, LIMIT, self._divided)
+            piece = group.pieces[0] if text else ""
+            ids = self._tokenizer.encode(piece, add_special_tokens=False).ids
             vector = self._table[ids or [UNKNOWN]].mean(axis=0)
-            out[row] = shown.marked(vector / max(np.linalg.norm(vector), np.float32(1e-12)))
+            out[row] = group.marked(vector / max(np.linalg.norm(vector), np.float32(1e-12)))
         return out
 
     def _divided(self, text: str) -> list[Token]:
-        found = self._tokenizer.encode(text, add_special_tokens=False)
-        return [(*at, one != UNKNOWN) for at, one in zip(found.offsets, found.ids, strict=True)]
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return [
+            (*at, one != UNKNOWN) for at, one in zip(encoding.offsets, encoding.ids, strict=True)
+        ]

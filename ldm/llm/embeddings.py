@@ -47,21 +47,21 @@ class Embeddings:
     @cached_property
     def dimension(self) -> int:
         """The length of a vector; the service is asked for one."""
-        return len(self._asked(["dimension"])[0])
+        return len(self._request(["dimension"])[0])
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return (n, dimension) unit vectors of the first LONGEST characters of the texts.
 
         Raises ModelError or ModelUnavailable if the service fails for good.
         """
-        found = [np.empty((0, self.dimension), np.float32)]
+        blocks = [np.empty((0, self.dimension), np.float32)]
         starts = range(0, len(texts), BATCH)
-        found += [self._asked(texts[start : start + BATCH]) for start in starts]
-        vectors: NDArray[np.float32] = np.concatenate(found)
+        blocks += [self._request(texts[start : start + BATCH]) for start in starts]
+        vectors: NDArray[np.float32] = np.concatenate(blocks)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return vectors
 
-    def _asked(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
         # A service refuses an empty text.
         body = {"model": self._model, "input": [text[:LONGEST].strip() or "." for text in texts]}
 

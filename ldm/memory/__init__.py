@@ -267,8 +267,8 @@ class Memory:
         """
         chosen = self._equals.first(self.visible, accepted)
         query = Query("", "", goal, observation)
-        found = self._retriever.nearest(query, count, chosen)
-        return [self._retriever.recall(row, similarity) for row, similarity in found]
+        matches = self._retriever.nearest(query, count, chosen)
+        return [self._retriever.recall(row, similarity) for row, similarity in matches]
 
     def trials_of(
         self,
@@ -301,8 +301,8 @@ class Memory:
 
     def holds(self, texts: Texts, past: Past) -> bool:
         """Return whether a tuple with these texts and past is visible."""
-        found = self._equals.rows(texts, self.visible)
-        return any(self.rows[row].tuple.history.past == past for row in found.tolist())
+        matches = self._equals.rows(texts, self.visible)
+        return any(self.rows[row].tuple.history.past == past for row in matches.tolist())
 
     def ids_of(self, trajectory: str, task: str) -> list[str]:
         """Return the ids of the tuples of a trajectory or of a task."""

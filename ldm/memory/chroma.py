@@ -251,7 +251,7 @@ class Store:
         with chroma_errors(self.location):
             return request()
 
-    def asked(self, part: str, method: str, **what: Any) -> Any:
+    def answered(self, part: str, method: str, **what: Any) -> Any:
         """Return the answer of a collection's method, or None if there is no such collection."""
 
         def request() -> Any:
@@ -268,23 +268,23 @@ class Store:
         from chromadb.errors import NotFoundError
 
         try:
-            found = client.get_collection(_name(self.env, part), embedding_function=None)
+            opened = client.get_collection(_name(self.env, part), embedding_function=None)
         except NotFoundError:
             return None
-        if (version := (found.metadata or {}).get("format")) != FORMAT:
+        if (version := (opened.metadata or {}).get("format")) != FORMAT:
             raise MemoryStoreError(
                 f"The memory at {self.location} has format {version}; this ldm reads {FORMAT}.",
                 "Build it again in a new place with `ldm build-memory DATA`.",
             )
-        self._collections[part] = found
-        return found
+        self._collections[part] = opened
+        return opened
 
     def created(self, part: str, generation: Generation) -> Any:
         """Return a collection, which is created if absent.
 
         Raises MemoryStoreError if its vectors are those of another embedder.
         """
-        if (found := self.collection(part)) is None:
+        if (opened := self.collection(part)) is None:
             metadata = {
                 **{"ldm": part, "env": self.env, "format": FORMAT},
                 **{"embedder": generation.embedder, "dimension": generation.dimension},
@@ -292,17 +292,17 @@ class Store:
             if part in ("tuples", "hidden"):
                 metadata["vector"] = "goal, then observation, each half of unit length"
                 metadata["similarity"] = "1 - distance / 4"
-            found = self._collections[part] = self.client.get_or_create_collection(
+            opened = self._collections[part] = self.client.get_or_create_collection(
                 _name(self.env, part),
                 metadata=metadata,
                 configuration={"hnsw": {"space": "l2", **GRAPH}},
                 embedding_function=None,
             )
-        if found.metadata["embedder"] != generation.embedder:
-            replace(generation, embedder=found.metadata["embedder"]).check_embedder(
+        if opened.metadata["embedder"] != generation.embedder:
+            replace(generation, embedder=opened.metadata["embedder"]).check_embedder(
                 generation.embedder
             )
-        return found
+        return opened
 
     def records(self, kind: str, record_type: type[T]) -> list[tuple[dict[str, Any], T]]:
         """Return the metadata and the value of all records of a kind."""
@@ -509,8 +509,8 @@ def _last_steps(columns: Columns, hidden: NDArray[np.bool_]) -> NDArray[np.bool_
     order = np.lexsort((np.arange(len(columns)), -columns["step"], trajectories))
     last = np.zeros(len(columns), np.bool_)
     last[order[np.unique(trajectories[order], return_index=True)[1]]] = True
-    kept: NDArray[np.bool_] = last & ~np.isin(trajectories, trajectories[hidden])
-    return kept
+    complete: NDArray[np.bool_] = last & ~np.isin(trajectories, trajectories[hidden])
+    return complete
 
 
 def type_rows(contents: Contents) -> list[Row]:
@@ -740,8 +740,8 @@ def _write(
             put_rows(collection, rows.part(chunk), states)
             done += len(chunk)
             on_progress("publish", done, len(contents.rows))
-        shown = set(rows.ids(numbers))
-        stale[part] = [name for name in states if name not in shown]
+        present_ids = set(rows.ids(numbers))
+        stale[part] = [name for name in states if name not in present_ids]
     types = store.created("types", newest)
     _replace(types, type_rows(contents), dict(store.metadata_by_id("types")))
     facts = [
@@ -817,21 +817,21 @@ def differences(contents: Contents, target: str) -> list[str]:
     Every row is compared with its text, metadata and vector. Empty if nothing differs.
     """
     env, expected = contents.generation.env, TupleRows(contents)
-    found = []
+    opened = []
     try:
         with chroma_errors(target), Store(target, env) as store:
             for part, mask in (("tuples", ~expected.hidden), ("hidden", expected.hidden)):
                 parts = map(expected.part, chunks_of(np.flatnonzero(mask)))
-                found += _row_differences(part, chain.from_iterable(parts), store)
-            found += _row_differences("types", iter(type_rows(contents)), store)
+                opened += _row_differences(part, chain.from_iterable(parts), store)
+            opened += _row_differences("types", iter(type_rows(contents)), store)
             if contents.generation not in store.generations():
-                found.append(f"generation {contents.generation.number} is not published")
+                opened.append(f"generation {contents.generation.number} is not published")
             held = {one for _, one in store.records("batch", BatchIndex)}
             if held != set(contents.batches):
-                found.append("the indices of batches differ")
+                opened.append("the indices of batches differ")
     except MemoryStoreError as error:
-        found.append(error.message)
-    return found
+        opened.append(error.message)
+    return opened
 
 
 def _row_differences(part: str, rows: Iterator[Row], store: Store) -> list[str]:

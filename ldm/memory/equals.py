@@ -120,7 +120,7 @@ class Equals:
     def trials_at(self, rows: NDArray[np.int64]) -> list[tuple[str, Trial]]:
         """Return the id and the trial of each row whose success is known."""
         columns = self._columns
-        found = zip(
+        entries = zip(
             rows.tolist(),
             columns["id"][rows].tolist(),
             columns["time"][rows].tolist(),
@@ -129,6 +129,6 @@ class Equals:
         )
         return [
             (id_of(number), Trial(time, row, success))
-            for row, number, time, success in found
+            for row, number, time, success in entries
             if not math.isnan(success)
         ]

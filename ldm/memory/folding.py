@@ -97,12 +97,12 @@ def main() -> None:
             everything=given.everything,
         )
     except MemoryLocked as error:
-        sys.exit(_told(error) if given.everything else 0)
+        sys.exit(_report(error) if given.everything else 0)
     except LdmError as error:
-        sys.exit(_told(error))
+        sys.exit(_report(error))
 
 
-def _told(error: LdmError) -> int:
+def _report(error: LdmError) -> int:
     sys.stderr.write(json.dumps([error.message, error.remedy]) + "\n")
     return 1
 

@@ -313,8 +313,8 @@ class GrowingMemory:
         view = self._current()
         self._read_feedback()
         accepted = Filter.of(where, kind, outcomes)
-        found = view.pending.nearest(to_goal, to_observation, k, accepted)
-        nearest = [(similar, one.id, view.pending.recall(one, similar)) for similar, one in found]
+        matches = view.pending.nearest(to_goal, to_observation, k, accepted)
+        nearest = [(similar, one.id, view.pending.recall(one, similar)) for similar, one in matches]
         if view.base is not None:
             of_base = view.base.nearest(to_goal, to_observation, k, accepted)
             nearest += [(one.similarity, one.id, one) for one in of_base]
@@ -473,8 +473,8 @@ class GrowingMemory:
         with self._lock:
             process, self._folding = self._folding, None
         if process is not None:
-            _, said = process.communicate(timeout=PATIENCE)
-            _check_folded(process.returncode, said)
+            _, output = process.communicate(timeout=PATIENCE)
+            _check_folded(process.returncode, output)
 
     # What `Recording` needs.
 
@@ -513,10 +513,10 @@ class GrowingMemory:
 
     def _pointer(self) -> tuple[int, ...]:
         try:
-            found = (self._folder / record.POINTER).lstat()
+            matches = (self._folder / record.POINTER).lstat()
         except (FileNotFoundError, NotADirectoryError):
             return ()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return matches.st_ino, matches.st_size, matches.st_mtime_ns
 
     def _read(
         self, before: _View | None, vectors: Mapping[str, NDArray[np.float32]] | None = None
@@ -617,13 +617,13 @@ class GrowingMemory:
         recalls, latest = [], dict[str, list[tuple[str, Trial]]]()
         for one in chosen:
             texts, least = texts_of(one.tuple), one.similarity - MARGIN
-            own = [found for part in sources for found in part.trials(texts, accepted)]
+            own = [matches for part in sources for matches in part.trials(texts, accepted)]
             action = one.tuple.action
             if action not in latest:  # with the margin of the most similar one
                 latest[action] = [
-                    found
+                    matches
                     for part in sources
-                    for found in part.trials_of(action, *query, least, accepted)
+                    for matches in part.trials_of(action, *query, least, accepted)
                 ]
             evidence = weighed(
                 self._with_feedback(own),
@@ -634,10 +634,10 @@ class GrowingMemory:
             recalls.append(replace(one, evidence=evidence))
         return recalls
 
-    def _with_feedback(self, found: Sequence[tuple[str, Trial]]) -> list[Trial]:
+    def _with_feedback(self, matches: Sequence[tuple[str, Trial]]) -> list[Trial]:
         """Return trials, and the feedback on their tuples."""
-        rated = [trial for name, _ in found for trial in self._rated.get(name, ())]
-        return [trial for _, trial in found] + rated
+        rated = [trial for name, _ in matches for trial in self._rated.get(name, ())]
+        return [trial for _, trial in matches] + rated
 
     def _ids_of(self, name: str) -> list[str]:
         """Return the ids of the tuples of a recall, an episode or an added trajectory."""
@@ -671,8 +671,8 @@ class GrowingMemory:
             if full:
                 self._start_folding(everything=False)
         if done is not None:
-            _, said = done.communicate()
-            _check_folded(done.returncode, said)
+            _, output = done.communicate()
+            _check_folded(done.returncode, output)
 
     def _start_folding(self, *, everything: bool) -> None:
         """Start the process that forms a batch; -P keeps the working directory out of its path."""
@@ -699,11 +699,11 @@ class GrowingMemory:
         self._folding = None
 
 
-def _check_folded(status: int, said: str) -> None:
+def _check_folded(status: int, output: str) -> None:
     """Raise MemoryStoreError if folding failed."""
     if not status:
         return
-    lines = said.strip().splitlines() or [""]
+    lines = output.strip().splitlines() or [""]
     try:
         message, remedy = json.loads(lines[-1])
     except ValueError:

@@ -153,10 +153,10 @@ class EpisodeLog:
     def status(self) -> tuple[int, ...]:
         """Return what changes with the file, without reading it; () if there is none."""
         try:
-            found = self.path.lstat()
+            state = self.path.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return ()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return state.st_ino, state.st_size, state.st_mtime_ns
 
     def read(self, since: Place = Place()) -> tuple[list[tuple[int, Event]], Place]:
         """Return (byte, event) after a place, and the new place.
@@ -315,8 +315,11 @@ class EpisodeLog:
             return "", "", 0
         if name != b"log" or checksum != b"%08x" % zlib.crc32(name + b"\t" + text):
             raise self._damaged(0, "it is not the first line of a log")
-        stated = json.loads(text)
-        return str(stated["id"]), str(stated["embedder"]), len(line)
+        try:
+            stated = json.loads(text)
+            return str(stated["id"]), str(stated["embedder"]), len(line)
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise self._damaged(0, "it is not the first line of a log") from error
 
     def _parsed(self, line: bytes, start: int) -> Event:
         content, _, checksum = line.rstrip(b"\n").rpartition(b"\t")

@@ -137,8 +137,8 @@ def _checked(folder: Path) -> tuple[Contents | None, tuple[Generation, ...]]:
     if pointer.generation != listed.generations[-1].number:
         raise ValueError("its pointer names an earlier generation")
     contents = record.read(folder / pointer.folder, listed)
-    if found := problems_of(contents, listed.generations):
-        raise ValueError(found[0])
+    if problems := problems_of(contents, listed.generations):
+        raise ValueError(problems[0])
     # Mapped files are gone with the folder.
     return contents.rebuilt(), listed.generations
 

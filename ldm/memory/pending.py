@@ -113,15 +113,15 @@ class Pending:
         else:
             chosen = np.arange(size)
         order = chosen[np.argsort(-similar[chosen], kind="stable")]
-        found: dict[Texts, tuple[float, StateActionTuple]] = {}
+        matches: dict[Texts, tuple[float, StateActionTuple]] = {}
         for number in order.tolist():
             one = self.rows[number]
             if accepted is not None and not accepted(one):
                 continue
-            found.setdefault(texts_of(one), (float(similar[number]), one))
-            if len(found) == count:
+            matches.setdefault(texts_of(one), (float(similar[number]), one))
+            if len(matches) == count:
                 break
-        return list(found.values())
+        return list(matches.values())
 
     def trials(
         self, texts: Texts, accepted: Callable[[StateActionTuple], bool] | None = None
@@ -152,10 +152,10 @@ class Pending:
         to_goal = np.vecdot(vectors[self._goals.first(size)[numbers]], goal)
         to_observation = np.vecdot(vectors[self._observations.first(size)[numbers]], observation)
         near = ranking.score(to_goal, to_observation) >= least
-        found = [(i, self.rows[i]) for i, is_near in zip(numbers, near, strict=True) if is_near]
+        matches = [(i, self.rows[i]) for i, is_near in zip(numbers, near, strict=True) if is_near]
         return [
             (one.id, Trial(one.time, i, success))
-            for i, one in found
+            for i, one in matches
             if (success := success_of(one.outcome)) is not None
         ]
 

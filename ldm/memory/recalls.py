@@ -109,11 +109,11 @@ class Recalls(Sequence[Recall]):
 
     def _example(self, number: int, recall: Recall, length: int, fence: str) -> str:
         one = recall.tuple
-        seen = "\n".join(plain(shortened(one.observation, length)).splitlines())
+        quoted = "\n".join(plain(shortened(one.observation, length)).splitlines())
         lines = [
             f"Example {number} (similarity {recall.similarity:.2f})",
             f"goal: {one_line(shortened(one.goal, GOAL))}",
-            f"observation:\n{fence}\n{LABEL.sub('> ', seen)}\n{fence}",
+            f"observation:\n{fence}\n{LABEL.sub('> ', quoted)}\n{fence}",
             f"action:\n{fence}\n{encodable(one.action)}\n{fence}",
             f"outcome: {described(recall)}",
         ]

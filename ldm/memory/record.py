@@ -105,6 +105,9 @@ class MappedTexts(Sequence[str]):
         self._content = content.data
         self._ends = ends
 
+    def __reduce__(self) -> tuple[type[MappedTexts], tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+        return type(self), (np.frombuffer(self._content, np.uint8), self._ends)
+
     def __len__(self) -> int:
         return len(self._ends)
 
@@ -460,8 +463,8 @@ def leftovers(folder: Path) -> list[Path]:
     """Return what interrupted and earlier writers left in an environment's folder."""
     pointer = _pointer(folder)
     current = pointer.folder if pointer else ""
-    found = sorted(folder.glob("gen-*")) + sorted(folder.glob(".*"))
-    return [one for one in found if one.name != current]
+    entries = sorted(folder.glob("gen-*")) + sorted(folder.glob(".*"))
+    return [one for one in entries if one.name != current]
 
 
 def drop(location: str, env: str) -> None:

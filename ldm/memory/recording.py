@@ -83,15 +83,15 @@ class Recording:
         after the end, MemoryStoreError if the log cannot be written.
         """
         self._check_running()
-        seen, done = plain_text("observation", observation), plain_text("action", action)
+        observed, done = plain_text("observation", observation), plain_text("action", action)
         if not done.strip():
             raise ValueError("the action of a step must not be empty")
         if reward is not None and not -1 <= reward <= 1:
             raise ValueError("a reward is a number from -1 to 1")
         # A step that repeats a tuple adds to its evidence by itself.
-        based = followed is not None and texts_of(followed.tuple) != (self.goal, seen, done)
+        based = followed is not None and texts_of(followed.tuple) != (self.goal, observed, done)
         ids = (followed.id,) if followed is not None and based else ()
-        one = StepTaken(self.id, seen, done, reward, ids, present())
+        one = StepTaken(self.id, observed, done, reward, ids, present())
         self._memory._append([one])
         self.steps.append(one)
 

@@ -345,12 +345,12 @@ class Retriever:
         """
         distinct, numbers = self._vectors.distinct, self._vectors.observations
         known: list[NDArray[np.float32]] = []
-        asked = 0
+        requested = 0
 
         def cosines(rows: NDArray[np.int64]) -> NDArray[np.float32]:
-            nonlocal asked
-            asked += len(rows)
-            if not known and 4 * asked > len(distinct):
+            nonlocal requested
+            requested += len(rows)
+            if not known and 4 * requested > len(distinct):
                 known.append(np.vecdot(distinct, vector))
             of_rows = numbers[rows]
             products: NDArray[np.float32] = (

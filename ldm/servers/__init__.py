@@ -69,7 +69,7 @@ def generations_at(target: str) -> dict[str, tuple[Generation, ...]]:
         for env in envs:
             store.env, store._collections = env, {}
             present[env] = store.generations()
-        return {env: found for env, found in present.items() if found}
+        return {env: answer for env, answer in present.items() if answer}
 
 
 def commit(
@@ -166,8 +166,8 @@ class _Snapshot:
 
 def _batches(store: Store, snapshot: _Snapshot) -> tuple[BatchIndex, ...]:
     known = (one for _, one in store.records("batch", BatchIndex))
-    shown = (batch for batch in known if batch.generation <= snapshot.record.number)
-    return tuple(sorted(shown, key=lambda batch: batch.id))
+    readable = (batch for batch in known if batch.generation <= snapshot.record.number)
+    return tuple(sorted(readable, key=lambda batch: batch.id))
 
 
 def _kinds(store: Store, snapshot: _Snapshot) -> KindWeights | None:
@@ -425,7 +425,7 @@ class _ServerRetriever(Retriever):
 
     def _get(self, parts: Sequence[str], *, include: Sequence[str] = ALL, **what: Any) -> list[Row]:
         """Return the rows with some ids or some metadata."""
-        pages = (self._store.asked(part, "get", include=list(include), **what) for part in parts)
+        pages = (self._store.answered(part, "get", include=list(include), **what) for part in parts)
         return [row for page in pages if page is not None for row in rows_of(page)]
 
     @property
@@ -510,7 +510,7 @@ class _ServerRetriever(Retriever):
         if where is not None:
             near, end = self._query(vector, None, AROUND)
             pages = [
-                self._store.asked(part, "get", where=where, include=[]) for part in self._parts
+                self._store.answered(part, "get", where=where, include=[]) for part in self._parts
             ]
             fitting = {name for page in pages if page for name in page["ids"]}
             yield [(name, distance) for name, distance in near if name in fitting], end
@@ -527,8 +527,8 @@ class _ServerRetriever(Retriever):
         near: list[tuple[float, str]] = []
         what = {"query_embeddings": vector[None], "n_results": size, "where": where}
         for part in self._parts:
-            if found := self._store.asked(part, "query", include=["distances"], **what):
-                near += zip(found["distances"][0], found["ids"][0], strict=True)
+            if answer := self._store.answered(part, "query", include=["distances"], **what):
+                near += zip(answer["distances"][0], answer["ids"][0], strict=True)
         near = sorted(near)[:size]
         return [(name, d) for d, name in near], near[-1][0] if len(near) == size else np.inf
 
@@ -609,6 +609,6 @@ class _ServerRetriever(Retriever):
             left = (one for one in steps if one.source.trajectory_id not in gone)
             columns, vectors = _collected(left, self._snapshot.record)
             for exemplar in nearest(Rows(columns), vectors, goal):
-                if (found := exemplar.trajectory.task.goal) not in goals:
-                    goals.add(found)
+                if (answer := exemplar.trajectory.task.goal) not in goals:
+                    goals.add(answer)
                     yield exemplar

@@ -144,11 +144,7 @@ def test_a_file_that_fits_no_format_says_what_was_looked_for_and_shows_ours(
 ) -> None:
     (tmp_path / name).write_text('{"said": "hello"}\n')
     done = run("import", tmp_path / name, "--out", tmp_path / "out.jsonl").refused(
-        f"{name}: no trajectories; skipped",
-        '"messages" with',
-        '"conversations" with',
-        '"resourceSpans"',
-        "webshop-sessions",
+        f"{name}: no trajectories; skipped", '"messages" with', "webshop-sessions"
     )
     (example,) = (line for line in done.err.splitlines() if line.startswith('  {"task"'))
     (tmp_path / "ours.jsonl").write_text(example.strip() + "\n")
@@ -158,8 +154,9 @@ def test_a_file_that_fits_no_format_says_what_was_looked_for_and_shows_ours(
 
 
 def test_an_agents_log_becomes_a_memorys_data(run: Run, tmp_path: Path) -> None:
-    messages = [{"from": "human", "value": "Heat an egg."}, {"from": "gpt", "value": "take egg"}]
-    (tmp_path / "log.json").write_text(json.dumps([{"conversations": messages}]))
+    roles = (("user", "Heat an egg."), ("assistant", "take egg"))
+    messages = [{"role": role, "content": text} for role, text in roles]
+    (tmp_path / "log.json").write_text(json.dumps([{"messages": messages}]))
     options = ("--env", "kitchen", "--score", 1, "--out", tmp_path / "out.jsonl")
     run("import", tmp_path / "log.json", *options).done()
     (made,) = records.read(tmp_path / "out.jsonl", Trajectory)

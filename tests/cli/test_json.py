@@ -23,6 +23,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "memory show": (),
     "memory search": QUERY,
     "memory verify": (),
+    "memory publish": (),
     "eval": (*TOY, "--limit", "1", "--without-tuples", "{tuple}"),
     "memory credit": ("{run}", "--trust"),
     "memory forget": ("--trajectories", "{trajectory}"),
