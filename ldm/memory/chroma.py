@@ -840,17 +840,13 @@ def _row_differences(part: str, rows: Iterator[Row], store: Store) -> list[str]:
         row.id: (row.signed().metadata["digest"], state_of(row.metadata), row.vector.tobytes())
         for row in store.rows(part)
     }
-    missing, changed, vectors = [], [], []
+    listed: dict[str, list[str]] = {"missing": [], "changed": []}
     for row in rows:
         there = held.pop(row.id, None)
-        if there is None:
-            missing.append(row.id)
-        elif there[2] != row.vector.tobytes():
-            vectors.append(row.id)
-        elif there[:2] != (row.metadata["digest"], state_of(row.metadata)):
-            changed.append(row.id)
-    listed = {"missing": missing, "extra": sorted(held), "changed": changed}
-    listed["with another vector"] = vectors
+        whole = row.metadata["digest"], state_of(row.metadata), row.vector.tobytes()
+        if there != whole:
+            listed["changed" if there else "missing"].append(row.id)
+    listed["extra"] = sorted(held)
     return [
         f"{len(ids)} rows of {part} are {words}, such as {ids[0]}"
         for words, ids in listed.items()

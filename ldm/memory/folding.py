@@ -96,15 +96,9 @@ def main() -> None:
             *(given.location, given.env, given.dimension, given.batch_size),
             everything=given.everything,
         )
-    except MemoryLocked as error:
-        sys.exit(_report(error) if given.everything else 0)
     except LdmError as error:
-        sys.exit(_report(error))
-
-
-def _report(error: LdmError) -> int:
-    sys.stderr.write(json.dumps([error.message, error.remedy]) + "\n")
-    return 1
+        if given.everything or not isinstance(error, MemoryLocked):
+            sys.exit(json.dumps([error.message, error.remedy]))
 
 
 if __name__ == "__main__":

@@ -263,7 +263,7 @@ DIFFERENCES: dict[str, Callable[[Any, Any], object]] = {
     "1 rows of tuples are changed": lambda rows, _: rows.update(
         rows.get(limit=1)["ids"], metadatas=[{"action": "other"}]
     ),
-    "1 rows of tuples are with another vector": lambda rows, _: rows.update(
+    "1 rows of tuples are changed, such as": lambda rows, _: rows.update(
         rows.get(limit=1)["ids"], embeddings=[[0.5] * 48]
     ),
     "1 rows of tuples are extra": lambda rows, _: rows.add(
