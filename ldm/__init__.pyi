@@ -52,3 +52,6 @@ from ldm.types import Task as Task
 from ldm.types import TimeStep as TimeStep
 from ldm.types import Trajectory as Trajectory
 from ldm.version import __version__ as __version__
+
+__all__: list[str]
+_MODULES: dict[str, str]

@@ -30,9 +30,6 @@ from ldm.memory.building import BuildResult, build
 from ldm.memory.changes import Selection, extend, hide, rollback
 from ldm.memory.columns import id_of
 from ldm.memory.contents import Contents, kinds_of
-from ldm.memory.equals import Equals
-from ldm.memory.evidence import Trial
-from ldm.memory.filters import Filter
 from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_batches, tuples_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
@@ -44,7 +41,10 @@ from ldm.reason import Reasoner
 from ldm.types import Past, Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
+    from ldm.memory.equals import Equals
+    from ldm.memory.evidence import Trial
     from ldm.memory.exemplars import Exemplar
+    from ldm.memory.filters import Filter
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.pending import Texts
 
@@ -252,6 +252,8 @@ class Memory:
 
     @cached_property
     def _equals(self) -> Equals:
+        from ldm.memory.equals import Equals
+
         return Equals(self.rows.columns)
 
     def nearest(

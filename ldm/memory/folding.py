@@ -92,10 +92,7 @@ def main() -> None:
     parser.add_argument("--everything", action="store_true")
     given = parser.parse_args()
     try:
-        fold(
-            *(given.location, given.env, given.dimension, given.batch_size),
-            everything=given.everything,
-        )
+        fold(**vars(given))
     except LdmError as error:
         if given.everything or not isinstance(error, MemoryLocked):
             sys.exit(json.dumps([error.message, error.remedy]))

@@ -314,13 +314,14 @@ class GrowingMemory:
         self._read_feedback()
         accepted = Filter.of(where, kind, outcomes)
         matches = view.pending.nearest(to_goal, to_observation, k, accepted)
-        nearest = [(similar, one.id, view.pending.recall(one, similar)) for similar, one in matches]
+        nearest = [view.pending.recall(one, similar) for similar, one in matches]
         if view.base is not None:
-            of_base = view.base.nearest(to_goal, to_observation, k, accepted)
-            nearest += [(one.similarity, one.id, one) for one in of_base]
-        nearest.sort(key=lambda entry: (-entry[0], _differs(entry[2].tuple, history), entry[1]))
+            nearest += view.base.nearest(to_goal, to_observation, k, accepted)
+        nearest.sort(  # equal ones by their past, the newest first
+            key=lambda one: (-one.similarity, _differs(one.tuple, history), -one.tuple.time, one.id)
+        )
         distinct: dict[Texts, Recall] = {}
-        for _, _, one in nearest:
+        for one in nearest:
             distinct.setdefault(texts_of(one.tuple), one)
         least = -2.0 if min_similarity is None else min_similarity
         chosen = [one for one in distinct.values() if one.similarity >= least][:k]

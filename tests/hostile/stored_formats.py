@@ -98,12 +98,15 @@ def _files(memory: Path) -> list[Subject]:
 
     def as_written(name: Path) -> Callable[[Path], Iterable[object]]:
         def rows(path: Path) -> Iterable[object]:
-            there = read(path, name)
+            there = [*read(path, name)]
             if [*map(records.dumps, there)] not in (sound, sound[: len(there)]):
                 raise AssertionError("another memory is read than was written")
             return there
 
         return rows
+
+    def as_read(name: Path) -> Callable[[Path], Iterable[object]]:
+        return lambda path: read(path, name)
 
     names = sorted(p.relative_to(memory) for p in folder.rglob("*") if p.is_file())
     sealed = [n for n in names if n.name in (record.MANIFEST, record.POINTER)]
@@ -117,7 +120,7 @@ def _files(memory: Path) -> list[Subject]:
                 f"memory's {n.name} with a true sum",
                 n.name,
                 (memory / n).read_bytes().rpartition(b"\n")[0],
-                lambda path, n=n: read(path, n),
+                as_read(n),
                 wrap=_sealed,
             )
             for n in sealed

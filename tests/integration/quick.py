@@ -22,7 +22,7 @@ def main() -> None:
     """Run the command line with that embedder."""
     ldm.embed.load_embedder = _bag_of_words
     chroma.publish_beside = lambda *_: None
-    GrowingMemory._start_folding = fold_here  # type: ignore[method-assign]
+    GrowingMemory._start_folding = fold_here  # type: ignore[method-assign,assignment]
     app.main()
 
 

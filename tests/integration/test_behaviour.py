@@ -450,7 +450,10 @@ def growing_memory(use_house: Use) -> Facts:
 def recalls_of(memory: ldm.GrowingMemory) -> list[Any]:
     states = (("the refund is late", "A customer asks."), ("find an invoice", "It is found."))
     return [
-        [[one.id, round(one.similarity, 4), one.tuple.action] for one in memory.recall(*state)]
+        [
+            [one.tuple.goal, round(one.similarity, 4), one.tuple.action]
+            for one in memory.recall(*state)
+        ]
         for state in states
     ]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ldm.errors import LdmError
+from ldm.errors import LdmError, MemoryLocked
 from ldm.memory import folding
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.recalls import Recalls
@@ -51,7 +51,7 @@ class Folded:
         try:
             folding.fold(*given, everything=everything)
         except LdmError as error:
-            if everything or not isinstance(error, folding.MemoryLocked):
+            if everything or not isinstance(error, MemoryLocked):
                 self.returncode, self._said = 1, f'["{error.message}", "{error.remedy}"]'
 
     def poll(self) -> int:

@@ -44,7 +44,9 @@ def folder(place: str) -> Path:
     return found
 
 
-READERS = [environments, partial(generations, env="toy"), partial(inspect, env="toy"), opened]
+READERS: list[Callable[[str], object]] = [
+    *(environments, partial(generations, env="toy"), partial(inspect, env="toy"), opened)
+]
 
 
 class TestReading:

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -418,9 +419,10 @@ class TestForgetting:
 
     def test_nothing_named_is_refused(self, memory: GrowingMemory) -> None:
         of_tenants(memory)
-        for nothing in ({}, {"where": {}}, {"episodes": []}):
+        conditions: tuple[dict[str, Any], ...] = ({}, {"where": {}}, {"episodes": []})
+        for nothing in conditions:
             with pytest.raises(ValueError, match="name what to forget"):
-                memory.forget(**nothing)  # type: ignore[arg-type]
+                memory.forget(**nothing)
         with pytest.raises(MemoryStoreError, match="no finished episode 'x'"):
             memory.forget(episodes=["x"])
         assert memory.forget(where={"tenant": "nobody"}) == 0
