@@ -104,7 +104,8 @@ def main() -> None:
     embedder = load_embedder()
     reasoner = OfflineReasoner(embedder)
     with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as address:
-        publish(inspect(arguments.memory, name), address, generations(arguments.memory, name))
+        here = inspect(arguments.memory, name)
+        publish(here, address, generations=generations(arguments.memory, name))
         memories = {
             "files": Memory.open(arguments.memory, name, embedder=embedder),
             "Chroma server": Memory.open(address, name, embedder=embedder),

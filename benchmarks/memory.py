@@ -185,7 +185,9 @@ def build_ours(contents: Contents, size: int, place: Path, *, published: bool) -
         committing, _ = timed(lambda: record.commit(str(place), whole, [made]))
     built = {"tuples": len(columns), "commit_s": committing, "disk_mb": bytes_of(place) / 1e6}
     if published:
-        publishing, _ = timed(lambda: chroma.publish(whole, chroma.beside(str(place)), [made]))
+        publishing, _ = timed(
+            lambda: chroma.publish(whole, chroma.beside(str(place)), generations=[made])
+        )
         built["published_per_s"] = len(columns) / publishing
         built["chroma_mb"] = bytes_of(place / record.CHROMA) / 1e6
     rows, more = copy_of(reduced(contents, 1000), 9_999)
