@@ -1,7 +1,7 @@
 """Kill a command at random moments, resume it, and compare with an uninterrupted run.
 
     python scripts/crash_test.py eval --kills 20
-    python scripts/crash_test.py comparison --kills 20 --real
+    python scripts/crash_test.py comparison --kills 20
     python scripts/crash_test.py build-memory --kills 20
     python scripts/crash_test.py llm --kills 20
     python scripts/crash_test.py refine --kills 30
@@ -79,12 +79,12 @@ def kill_all(place: Path, kills: int, seed: int) -> bool:
     for name, command in commands.items():
         folder = place / name.replace(" ", "-")
         folder.mkdir()
-        attempts = kill_and_resume(command, folder, kills=kills, seed=seed, real=True)
+        attempts = kill_and_resume(command, folder, kills=kills, seed=seed)
         running, same = sum(not one.finished for one in attempts), all(one.same for one in attempts)
         total, right = total + running, right and same
         print(f"{name}: {running} kills, {'identical' if same else 'DIFFERENT'}", flush=True)
     for change in ("import", "forget", "purge"):
-        running, done = killed(change, place / change, kills, real=True)  # raises where it is wrong
+        running, done = killed(change, place / change, kills)  # raises where it is wrong
         total += running
         print(f"ldm memory {change}: {running} kills, complete ({done}) or absent", flush=True)
     print(f"{total} kills before the command had ended.")
@@ -97,7 +97,6 @@ def main() -> None:
     parser.add_argument("command", choices=sorted([*COMMANDS, "llm", "refine", "all"]))
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--real", action="store_true", help="do not count kills that came too late")
     arguments = parser.parse_args()
     if arguments.command == "all":
         with tempfile.TemporaryDirectory() as folder:
@@ -111,9 +110,7 @@ def main() -> None:
             if arguments.command == "refine"
             else asking(server, "--workers", "4")
         )
-        attempts = kill_and_resume(
-            command, Path(place), kills=arguments.kills, seed=arguments.seed, real=arguments.real
-        )
+        attempts = kill_and_resume(command, Path(place), kills=arguments.kills, seed=arguments.seed)
     unit = "requests" if arguments.command == "llm" else "s"
     for number, attempt in enumerate(attempts, start=1):
         action = "finished before" if attempt.finished else "killed after"

@@ -78,14 +78,12 @@ class Kill:
     same: bool
 
 
-def kill_and_resume(
-    command: Command, directory: Path, *, kills: int, seed: int = 0, real: bool = False
-) -> list[Kill]:
-    """`kills` attempts, each killed at a random moment of its work and then resumed to its end.
+def kill_and_resume(command: Command, directory: Path, *, kills: int, seed: int = 0) -> list[Kill]:
+    """Kill a command `kills` times, each at a random moment of its work, and resume it to its end.
 
     Every second attempt kills the first process alone and resumes at once, while its workers may
-    still be alive.
-    real: go on until so many were killed before they were done, for ATTEMPTS times as many at most.
+    still be alive. A kill that came after the end does not count: further ones follow, ATTEMPTS
+    times as many at most.
     """
     generator = random.Random(seed)
     whole = directory / "whole"
@@ -94,8 +92,8 @@ def kill_and_resume(
     expected, server = command.digest(whole), command.server
     requests = 0 if server is None else len(server.bodies)
     attempts: list[Kill] = []
-    for number in range(kills * (ATTEMPTS if real else 1)):
-        if real and sum(not attempt.finished for attempt in attempts) == kills:
+    for number in range(kills * ATTEMPTS):
+        if sum(not attempt.finished for attempt in attempts) == kills:
             break
         place = directory / f"kill-{number}"
         place.mkdir()

@@ -98,14 +98,12 @@ def killed_often(
     *,
     seed: str,
     repeated: int,
-    real: bool = False,
 ) -> tuple[int, int]:
-    """Kill a change of a memory `kills` times, each at a random moment.
+    """Kill a change of a memory `kills` times before it has ended, each at a random moment.
 
     What a reader sees afterwards is the memory before or after, and the command then completes it.
     fresh: puts the memory as it was before at the location.
     repeated: the exit status of the command where it was done already.
-    real: go on until so many were killed before they had ended.
 
     Returns how often the command had not ended when it was killed, and how often it was done.
     """
@@ -117,8 +115,8 @@ def killed_often(
     after, done, running = state(location), 0, 0
     assert after != before
     generator = random.Random(seed)
-    for number in range(kills * (ATTEMPTS if real else 1)):
-        if real and running == kills:
+    for number in range(kills * ATTEMPTS):
+        if running == kills:
             break
         fresh()
         with forks.started(command) as process:
@@ -141,7 +139,7 @@ def killed_often(
     return running, done
 
 
-def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tuple[int, int]:
+def killed(change: str, folder: Path, kills: int) -> tuple[int, int]:
     """Kill a change of a memory in a directory as `killed_often` does."""
     folder.mkdir(parents=True)
     base, place = prepared(change, folder), folder / "place"
@@ -155,7 +153,7 @@ def killed(change: str, folder: Path, kills: int, *, real: bool = False) -> tupl
             shutil.copytree(base, place)
 
     command = [*QUICK, *(named.get(word, word) for word in CHANGES[change])]
-    more: Any = {"repeated": int(change in ("import", "purge")), "real": real}
+    more: Any = {"repeated": int(change in ("import", "purge"))}
     return killed_often(place, fresh, command, kills, seed=change, **more)
 
 
