@@ -7,6 +7,7 @@ read from a file is not the user's choice: it imports nothing that is not regist
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 import threading
@@ -30,15 +31,22 @@ class Contract:
     required: tuple[str, ...] = ()
     tests: str = ""
 
-    def lacking(self, named: Any) -> list[str]:
-        """Return the members that `named` lacks or leaves abstract."""
-        public = (member for member in dir(self.base) if not member.startswith("_"))
+    def complete(self, named: Any) -> list[str]:
+        """Give a class the defaults that it lacks; return the members that have none.
+
+        A class need not derive from `base`: what its author did not know of has a default.
+        """
         abstract = getattr(named, "__abstractmethods__", ())
-        return [
-            member
-            for member in dict.fromkeys((*self.required, *public))
-            if not hasattr(named, member) or member in abstract
-        ]
+        missing = [member for member in self.required if not hasattr(named, member)]
+        for member in (member for member in dir(self.base) if not member.startswith("_")):
+            if member in abstract:
+                missing.append(member)
+            elif not hasattr(named, member):
+                if member in getattr(self.base, "__abstractmethods__", ()):
+                    missing.append(member)
+                elif isinstance(named, type):
+                    setattr(named, member, inspect.getattr_static(self.base, member))
+        return list(dict.fromkeys(missing))
 
 
 #: The "package.module:Class" names given by the user of this process.
@@ -97,7 +105,7 @@ def load(
             f"The {what} {name!r} ({target}) cannot be imported: {error}.",
             "Check the spelling and that its package is installed in this environment.",
         ) from error
-    if contract is not None and (lacking := contract.lacking(loaded)):
+    if contract is not None and (lacking := contract.complete(loaded)):
         base = f"{contract.base.__module__}.{contract.base.__qualname__}"
         raise LdmError(
             f"The {what} {name!r} is incomplete: it lacks {', '.join(lacking)}.",

@@ -42,9 +42,21 @@ def test_what_cannot_be_imported_is_named(name: str) -> None:
         registry.load(name, BUILTIN, "none", "environment")
 
 
-class Helicopter(EnvironmentBase):
-    def hover(self) -> None: ...
-    def land(self) -> None: ...
+class Stranger:
+    """A class whose author knew only what an environment does."""
+
+    default_split = "test"
+
+    def tasks(self, split: str) -> tuple[()]:
+        return ()
+
+    protocol = reset = step = tasks
+
+
+class Halfway:
+    """One that lacks what no default can stand for."""
+
+    def reset(self, task: object) -> None: ...
 
 
 class Grounded(EnvironmentBase):
@@ -52,12 +64,17 @@ class Grounded(EnvironmentBase):
 
 
 def test_a_class_that_lacks_members_is_refused_with_their_names() -> None:
-    contract = registry.Contract(Helicopter, ("crew",), "the contract tests")
-    with pytest.raises(LdmError, match="is incomplete: it lacks crew, hover, land") as caught:
-        registry.load("toy", BUILTIN, "none", "environment", contract=contract)
-    assert "Derive the class from tests.test_registry.Helicopter" in caught.value.remedy
-    assert "the contract tests" in caught.value.remedy
-    assert registry.load("toy", BUILTIN, "none", "environment") is ToyEnv
+    lacking = "is incomplete: it lacks default_split, protocol, step, tasks"
+    with pytest.raises(LdmError, match=lacking) as caught:
+        load_env("tests.test_registry:Halfway")
+    assert "Derive the class from ldm.episode.EnvironmentBase" in caught.value.remedy
+
+
+def test_a_class_of_its_own_gets_the_defaults_of_what_it_does_not_declare() -> None:
+    env = load_env("tests.test_registry:Stranger")
+    assert env is Stranger  # type: ignore[comparison-overlap]
+    assert (env.train_splits, env.needs) == ((), "")
+    assert env.localize(Stranger(), "as it is") == "as it is"  # type: ignore[arg-type]
 
 
 def test_a_derived_class_that_leaves_methods_abstract_is_refused_with_their_names() -> None:
