@@ -1,0 +1,96 @@
+"""Read actions of any world as frames with slots: "take _ from _" filled by "mug 1" and "desk 2".
+
+An action is a command in words, a call verb[argument], or a tool call in JSON. A frame knows how it
+is written, so that other fillers can be put into its slots.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ldm.reason.reading import FUNCTION_WORDS, Words, leaves, words
+
+#: Words of a value of a call above which it is free text: a slot, not part of the frame.
+FREE_TEXT = 6
+
+_TOKEN = re.compile(r"[^\W_]+(?:['’@._-][^\W_]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An action: its frame, the fillers of its slots, and where they stand in its text.
+
+    spans: (start, end) of each filler; () for a call in JSON.
+    """
+
+    text: str
+    frame: str
+    fillers: tuple[Words, ...]
+    spans: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def verb(self) -> str:
+        """Its first word."""
+        return self.frame.partition(" ")[0]
+
+    def filled(self, surfaces: Sequence[str]) -> str:
+        """Return its text with other fillers, given as they are spelt."""
+        text, end = "", 0
+        for (start, stop), surface in zip(self.spans, surfaces, strict=True):
+            text, end = text + self.text[end:start] + surface, stop
+        return text + self.text[end:]
+
+
+@lru_cache(200_000)
+def read_command(action: str) -> Command:
+    """Read an action; a slot is a run of words that are not closed-class, but for the first."""
+    if action.lstrip()[:1] == "{":
+        return _call(action)
+    tokens = [(m[0], *m.span()) for m in _TOKEN.finditer(action.lower())]
+    frame = [tokens[0][0]] if tokens else []
+    fillers: list[Words] = []
+    spans: list[tuple[int, int]] = []
+    run: list[tuple[str, int, int]] = []
+    for token in (*tokens[1:], ("the", 0, 0)):
+        if token[0] in FUNCTION_WORDS and not (token[0] == "of" and run):
+            if run:
+                fillers.append(tuple(word for word, _, _ in run))
+                spans.append((run[0][1], run[-1][2]))
+                frame.append("_")
+                run = []
+            frame.append(token[0])
+        else:
+            run.append(token)
+    return Command(action, " ".join(frame[:-1]), tuple(fillers), tuple(spans))
+
+
+def _call(action: str) -> Command:
+    """Read a JSON call: names and free texts are fillers, all else is the frame."""
+    frame, fillers = [], []
+    for path, value in leaves(action):
+        read = words(value)
+        if read and (any(map(str.isdigit, value)) or len(read) > FREE_TEXT):
+            frame.append(f"{path} _")
+            fillers.append(read)
+        else:
+            frame.append(f"{path} {value}")
+    named = [piece for piece in frame if not piece.endswith(" _")] or frame
+    return Command(action, ", ".join([*named, *(p for p in frame if p not in named)]), tuple(fillers))
+
+
+def parsed(action: str) -> Any:
+    """Return the value of an action that is JSON, or None."""
+    try:
+        return json.loads(action) if action.lstrip()[:1] == "{" else None
+    except ValueError:
+        return None
+
+
+def stem(verb: str) -> str:
+    """Return the beginning that a verb shares with its participle: "slice", "sliced"."""
+    return verb[:-1] if len(verb) > 2 and verb[-1] in "ey" else verb

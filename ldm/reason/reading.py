@@ -1,0 +1,154 @@
+"""Read texts of any world: words, lines that say one thing each, and the facts of structured text.
+
+No word of any environment is known here; the only vocabulary is a list of English function words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from ldm.text import value_in
+
+#: Closed-class English words: they join the parts of a command or a sentence and name nothing.
+FUNCTION_WORDS = frozenset(
+    """a an the this that these those some any each every all both no not and or but if then than so
+    to from in on into onto at of off out over under up down with without by for using via near next
+    i you he she it we they me him her them my your his its our their is are was were be been being
+    am do does did done have has had will would can could may might must shall should there here as
+    one two""".split()
+)
+#: Items of a list, leaves of a structure, and characters of a value that are read.
+ITEMS, LEAVES, VALUE = 50, 400, 60
+#: Lines of a text, and words of a line, that are read.
+LINES, LINE = 200, 60
+
+#: The words of a name or of a line, in lower case: ("drawer", "3").
+Words = tuple[str, ...]
+
+_WORD = re.compile(r"[^\W_]+(?:['’@._-][^\W_]+)*")
+_ENDS = re.compile(r"[\n;:,]+|\.(?=\s|$)")
+_FIELD = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w /-]{0,40}?)\s*[:=]\s*(\S.*)$")
+_DIGITS = re.compile(r"\d+")
+
+
+@lru_cache(100_000)
+def words(text: str) -> Words:
+    """Return the words of a text, in lower case."""
+    return tuple(_WORD.findall(text.lower()))
+
+
+@lru_cache(50_000)
+def lines(text: str) -> tuple[Words, ...]:
+    """Return the distinct pieces of a text that say one thing each, as words."""
+    if structure(text) is not None:
+        text = "\n".join(f"{path} {value}" for path, value in leaves(text))
+    pieces = (words(piece)[:LINE] for piece in _ENDS.split(text))
+    return tuple(dict.fromkeys(piece for piece in pieces if piece))[:LINES]
+
+
+@lru_cache(20_000)
+def structure(text: str) -> tuple[Any, str] | None:
+    """Return the JSON object or list in a text, in a tuple with the text around it, or None."""
+    start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
+    if start < 0 or (start and "\n" not in text[:start] and ":" not in text[:start]):
+        return None
+    read = value_in(text, start)
+    if read is None:
+        return None
+    value, end = read
+    around = text[:start] + text[end:]
+    return (value, around) if isinstance(value, (dict, list)) and value else None
+
+
+@lru_cache(20_000)
+def leaves(text: str) -> tuple[tuple[str, str], ...]:
+    """Return (path, value) of each leaf of a structured text, identical ones once.
+
+    JSON is read as it is nested; the places in a list are no part of a path. In other texts a line
+    "key: value" is a leaf.
+    """
+    read = structure(text)
+    if read is None:
+        matches = (_FIELD.match(line) for line in text.splitlines()[:LINES])
+        pairs = [(m[1].lower(), m[2].strip()) for m in matches if m]
+        return tuple(dict.fromkeys((path, value[:VALUE]) for path, value in pairs))
+    pairs = [*_leaves(read[0]), *(leaves(read[1]) if read[1].strip() else ())]
+    return tuple(dict.fromkeys(pairs))[:LEAVES]
+
+
+def _leaves(value: Any) -> Iterator[tuple[str, str]]:
+    todo, count = [("", value)], 0
+    while todo and count < LEAVES:
+        path, one = todo.pop()
+        if isinstance(one, dict):
+            todo += [(f"{path}.{key}" if path else str(key), v) for key, v in reversed(one.items())]
+        elif isinstance(one, list):
+            todo += [(path, item) for item in reversed(one[:ITEMS])]
+        else:
+            count += 1
+            yield path, plain(one)
+
+
+def plain(value: Any) -> str:
+    """Return a leaf of JSON as a short text."""
+    return (value if isinstance(value, str) else json.dumps(value))[:VALUE].strip()
+
+
+@lru_cache(100_000)
+def masked(text: str) -> str:
+    """Return a text in which digits inside names, times and the like are one sign."""
+    return text if text.isalpha() or _number(text) is not None else _DIGITS.sub("#", text.lower())
+
+
+@lru_cache(100_000)
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e12 else None
+
+
+def number(text: str) -> float | None:
+    """Return the finite number that a text is, or None."""
+    return _number(text) if text[:1] in "-+.0123456789" and text else None
+
+
+@lru_cache(200_000)
+def place_of(name: Words, line: Words) -> int:
+    """Return where a name begins in a line, or -1."""
+    size, first = len(name), name[0]
+    for i in range(len(line) - size + 1):
+        if line[i] == first and line[i : i + size] == name:
+            return i
+    return -1
+
+
+@lru_cache(100_000)
+def kind_of(name: Words) -> Words:
+    """Return a name without a final number: the kind of thing that it names."""
+    return name[:-1] if len(name) > 1 and name[-1].isdigit() else name
+
+
+@lru_cache(100_000)
+def shape(name: Words) -> Words:
+    """Return the kind of thing that a name means, with the digits in its words as one sign."""
+    kind = kind_of(name)
+    return kind if len(kind) < len(name) else tuple(map(masked, kind))
+
+
+@lru_cache(200_000)
+def mentioned(name: Words, line: Words) -> tuple[int, int] | None:
+    """Return where a line mentions a name, and with how many of its words, or None.
+
+    Of a name of several words, two in a row count.
+    """
+    for size in range(len(name), max(0, min(2, len(name)) - 1), -1):
+        for i in range(len(name) - size + 1):
+            if (at := place_of(name[i : i + size], line)) >= 0:
+                return at, size
+    return None

@@ -1,0 +1,391 @@
+"""Learn from recorded steps which action a state calls for: a conditional logit over the candidates.
+
+For each recorded step the action taken stands against the other candidates, those that were
+possible or, where that was not recorded, the memory's frames with fillers from the same texts. The
+weights of features (`ldm.reason.features`) maximise the likelihood of what worked and minimise that
+of what failed, with a ridge towards a prior: what was done before in this same sight is not done
+again, which recordings of experts cannot teach, as they never loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.reason.features import (
+    GROUPS,
+    RARE,
+    SCALES,
+    Keys,
+    Situation,
+    Vocabulary,
+    between,
+)
+from ldm.reason.frames import Command, read_command
+from ldm.reason.reading import Words, leaves, lines, number, shape, words
+from ldm.types import Past
+
+#: Strength of the ridge, and the prior weight of an action done before in this same sight, per
+#: time; chosen by playing training tasks of ALFWorld and BabyAI.
+RIDGE, REPEATED = 2.0, -3.0
+#: Candidates beside the action taken that a step is learnt from.
+NEGATIVES = 40
+#: A feature must occur in so many episodes, and a fact of a structured text as well.
+SUPPORT = 2
+#: An action written the same in this share of the episodes, and at least so often, is closed.
+CLOSED, CLOSED_TIMES = 0.3, 3
+#: Candidates for one slot, and for one frame, where none are listed.
+FILLERS, FILLED = 10, 40
+#: Left-out parts by which confidence is calibrated, and steps from which isotonically.
+FOLDS, ISOTONIC = 5, 500
+#: Iterations of the fit.
+ITERATIONS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A recorded step: a state, the action taken, and the actions that were possible.
+
+    episode: its number or name. possible: None if unknown. weight: above 0 for what worked, below
+    0 for what failed.
+    """
+
+    episode: str
+    goal: str
+    kind: str
+    past: Past
+    observation: str
+    action: str
+    possible: tuple[str, ...] | None = None
+    weight: float = 1.0
+
+
+def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
+    """Return what lessons teach about reading."""
+    episodes = {lesson.episode for lesson in lessons}
+    listed: dict[str, set[str]] = defaultdict(set)
+    told: dict[str, set[str]] = defaultdict(set)
+    asked: dict[str, set[str]] = defaultdict(set)
+    numbers: dict[str, dict[str, float]] = defaultdict(dict)
+    uses: Counter[str] = Counter()
+    verbs: set[str] = set()
+    things: set[str] = set()
+    for lesson in lessons:
+        for action in (lesson.action, *(lesson.possible or ())):
+            listed[action].add(lesson.episode)
+        uses[read_command(lesson.action).frame] += 1
+        things.update(words(lesson.observation))
+        for path, value in leaves(lesson.observation):
+            if (amount := number(value)) is not None:
+                numbers[path][f"{lesson.episode} {value}"] = amount
+        for word in words(lesson.goal):
+            asked[word].add(lesson.episode)
+    for action in listed:
+        verbs.update(words(action)[:1])
+        things.update(word for filler in read_command(action).fillers for word in filler)
+    limits = tuple((path, between([*numbers[path].values()])) for path in sorted(numbers))
+    draft = Vocabulary(thresholds=tuple(limit for limit in limits if limit[1]))
+    for lesson in lessons:
+        for fact in draft.facts(lesson.observation):
+            told[fact].add(lesson.episode)
+    count = len(episodes)
+    least = max(CLOSED_TIMES, CLOSED * count)
+    return replace(
+        draft,
+        verbs=frozenset(verbs),
+        things=frozenset(things),
+        frames=frozenset(uses),
+        closed=frozenset(a for a, where in listed.items() if len(where) >= least),
+        rare=frozenset(frame for frame, n in uses.items() if n <= RARE * count),
+        told=frozenset(f for f, where in told.items() if SUPPORT <= len(where) < count) or frozenset([""]),
+        asked=frozenset(word for word, where in asked.items() if SUPPORT <= len(where)),
+    )
+
+
+class Candidates:
+    """The actions that a state may call for where none are listed: known frames, filled anew."""
+
+    def __init__(self, actions: Iterable[str]) -> None:
+        """Learn frames, and what kinds of things fill their slots, from recorded actions."""
+        self._commands: dict[str, Command] = {}
+        self._fillers: dict[str, list[Counter[Words]]] = {}
+        self._kinds: set[Words] = set()
+        self._uses: Counter[str] = Counter()
+        for action in actions:
+            command = read_command(action)
+            self._commands.setdefault(command.frame, command)
+            self._uses[command.frame] += 1
+            slots = self._fillers.setdefault(command.frame, [Counter() for _ in command.fillers])
+            for slot, filler in zip(slots, command.fillers, strict=False):
+                slot[shape(filler)] += 1
+                self._kinds.add(shape(filler))
+
+    def of(self, now: Situation) -> list[str]:
+        """Return the candidates of a state, the most used frames first."""
+        entities: dict[Words, None] = {}
+        for text in reversed([now.goal, *now.texts]):
+            entities.update(dict.fromkeys(self._entities(text)))
+        entities.update(dict.fromkeys(now.roles))
+        found: dict[str, None] = {}
+        for frame, _ in sorted(self._uses.items(), key=lambda one: (-one[1], one[0])):
+            command, slots = self._commands[frame], self._fillers[frame]
+            options = [self._options(slot, entities, now) for slot in slots]
+            for i, fillers in enumerate(product(*options)):
+                if i == FILLED:
+                    break
+                found[self._text(command, fillers, now)] = None
+        return list(found)
+
+    def _options(self, slot: Counter[Words], entities: dict[Words, None], now: Situation) -> list[Words]:
+        known = [name for name in entities if shape(name) in slot]
+        roles = [name for name in entities if name not in known and shape(name) not in self._kinds]
+        return [*known[:FILLERS], *roles[: max(2, FILLERS - len(known))]]
+
+    def _entities(self, text: str) -> list[Words]:
+        found = []
+        for line in lines(text):
+            for i in range(len(line)):
+                for size in (4, 3, 2, 1):
+                    name = line[i : i + size]
+                    if len(name) == size and shape(name) in self._kinds:
+                        found.append(name)
+                        break
+        return found
+
+    def _text(self, command: Command, fillers: tuple[Words, ...], now: Situation) -> str:
+        if fillers == command.fillers:
+            return command.text
+        return command.filled([" ".join(filler) for filler in fillers])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Data:
+    """The candidates of n steps as rows of features.
+
+    features: of all rows, one after the other. sizes: of each row. start: the first row of each
+    step, which is the action taken. alike: the number of candidates that a row stands for.
+    repeats: how often it was done in this same sight. episode: of each step. weight: of each step.
+    """
+
+    features: Keys
+    sizes: NDArray[np.int64]
+    start: NDArray[np.int64]
+    alike: NDArray[np.float64]
+    repeats: NDArray[np.float64]
+    episode: NDArray[np.int64]
+    weight: NDArray[np.float64]
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """The row after the last one of each step."""
+        return np.append(self.start[1:], len(self.sizes))
+
+
+def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candidates) -> Data:
+    """Read lessons as rows of features."""
+    generator = np.random.default_rng(0)
+    numbers: dict[str, int] = {}
+    features: list[Keys] = []
+    start, alike, repeats, episode, weight = [], [], [], [], []
+    for lesson in lessons:
+        now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
+        possible = candidates.of(now) if lesson.possible is None else lesson.possible
+        others = _sampled([a for a in dict.fromkeys(possible) if a != lesson.action], lesson, generator)
+        rows, of_action = now.rows([lesson.action, *others])
+        counts = np.bincount(of_action, minlength=len(rows))
+        if len(rows) < 2:
+            continue
+        start.append(len(features))
+        episode.append(numbers.setdefault(lesson.episode, len(numbers)))
+        weight.append(lesson.weight)
+        features += rows
+        alike += counts.tolist()
+        firsts = {row: action for action, row in reversed(list(zip([lesson.action, *others], of_action, strict=True)))}
+        repeats += [now.repeats(firsts[row]) for row in range(len(rows))]
+    return Data(
+        np.concatenate(features) if features else np.empty(0, np.uint64),
+        np.fromiter(map(len, features), np.int64, len(features)),
+        np.array(start, np.int64),
+        np.array(alike, np.float64),
+        np.array(repeats, np.float64),
+        np.array(episode, np.int64),
+        np.array(weight, np.float64),
+    )
+
+
+def _sampled(others: list[str], lesson: Lesson, generator: np.random.Generator) -> list[str]:
+    """Return at most NEGATIVES candidates, half of them of the frame of the action taken."""
+    if len(others) <= NEGATIVES:
+        return others
+    frame = read_command(lesson.action).frame
+    near = [action for action in others if read_command(action).frame == frame]
+    near = [near[i] for i in generator.permutation(len(near))[: NEGATIVES // 2]]
+    far = [others[i] for i in generator.permutation(len(others))]
+    return list(dict.fromkeys([*near, *far]))[:NEGATIVES]
+
+
+class Fit:
+    """The matrix of features of n rows, and weights fitted to it."""
+
+    def __init__(self, data: Data, ridge: float = RIDGE, repeated: float = REPEATED) -> None:
+        from scipy.sparse import csr_matrix
+
+        self.data, self.ridge, self.repeated = data, ridge, repeated
+        self.columns, place = np.unique(data.features, return_inverse=True)
+        row_episode = np.repeat(data.episode, data.ends - data.start)
+        episodes = int(data.episode.max(initial=-1)) + 1
+        pairs = np.unique(place.astype(np.int64) * episodes + np.repeat(row_episode, data.sizes))
+        support = np.bincount(pairs // max(episodes, 1), minlength=len(self.columns))
+        keep = support >= min(SUPPORT, max(1, episodes // 4))
+        scale = SCALES[(self.columns & np.uint64(255)).astype(int)]
+        good, index = keep[place], np.cumsum(keep) - 1
+        counts = np.add.reduceat(good, np.concatenate([[0], np.cumsum(data.sizes)[:-1]]))
+        self.columns, self.scale = self.columns[keep], scale[keep]
+        self.x = csr_matrix(
+            (
+                scale[place[good]].astype(np.float32),
+                index[place[good]].astype(np.int32),
+                np.concatenate([[0], np.cumsum(counts)]),
+            ),
+            shape=(len(data.sizes), len(self.columns)),
+        )
+
+    def weights(self, steps: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Return the weights learnt from some steps, or from all; the last is of `repeats`."""
+        from scipy.optimize import minimize
+
+        data = self.data
+        steps = np.arange(len(data.start)) if steps is None else steps
+        sizes = data.ends[steps] - data.start[steps]
+        rows = np.concatenate([np.arange(a, b) for a, b in zip(data.start[steps], data.ends[steps], strict=True)])
+        start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        x, repeats, alike = self.x[rows], data.repeats[rows], np.log(data.alike[rows])
+        transposed = x.T.tocsr()
+        mean = np.zeros(x.shape[1] + 1)
+        mean[-1] = self.repeated
+        worked, size = data.weight[steps] > 0, np.abs(data.weight[steps])
+        each = np.repeat(size, sizes)
+
+        def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            z = x @ w[:-1] + repeats * w[-1] + alike
+            z -= np.repeat(np.maximum.reduceat(z, start), sizes)
+            p = np.exp(z)
+            total = np.add.reduceat(p, start)
+            p /= np.repeat(total, sizes)
+            taken = np.clip(p[start], 1e-12, 1 - 1e-9)
+            # What failed: the likelihood of having done anything else.
+            value = -np.where(worked, np.log(taken), np.log1p(-taken)) * size
+            slope = np.where(worked, 1.0, -taken / (1 - taken))
+            p *= np.repeat(slope, sizes)
+            p[start] -= slope
+            p *= each
+            gradient = np.append(transposed @ p, repeats @ p) + self.ridge * (w - mean)
+            return float(value.sum() + 0.5 * self.ridge * ((w - mean) ** 2).sum()), gradient
+
+        options = {"maxiter": ITERATIONS, "maxcor": 8}
+        best: NDArray[np.float64] = minimize(loss, mean, jac=True, method="L-BFGS-B", options=options).x
+        return best
+
+    def left_out(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Return (confidence, share right, step) of steps that worked, of episodes left out."""
+        data = self.data
+        folds = np.random.default_rng(1).permutation(int(data.episode.max()) + 1)[data.episode] % FOLDS
+        sure, right, steps = [], [], []
+        for fold in range(FOLDS):
+            others, held = np.flatnonzero(folds != fold), np.flatnonzero((folds == fold) & (data.weight > 0))
+            if not len(others) or not len(held):
+                continue
+            w = self.weights(others)
+            z = self.x @ w[:-1] + data.repeats * w[-1]
+            for step in held:
+                part = slice(data.start[step], data.ends[step])
+                p = np.exp(z[part] - z[part].max())
+                p *= data.alike[part]
+                p /= p.sum()
+                best = z[part] >= z[part].max() - 1e-9
+                sure.append(float(p[best].sum()))
+                right.append(float(best[0]))
+                steps.append(step)
+        return np.array(sure), np.array(right), np.array(steps, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """The learnt rule.
+
+    columns, weights: of features, (n,) each. repeated: the weight of a repetition in this sight.
+    calibration: (confidence, share right) pairs between which confidences are interpolated.
+    right: how often left-out steps were decided right, by kind; "" is overall.
+    """
+
+    vocabulary: Vocabulary = Vocabulary()
+    columns: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
+    weights: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
+    repeated: float = REPEATED
+    calibration: tuple[tuple[float, float], ...] = ()
+    actions: tuple[str, ...] = ()
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The candidates where none are listed."""
+        return Candidates(self.actions)
+
+    def logits(self, now: Situation, actions: Sequence[str]) -> NDArray[np.float64]:
+        """Return a value for each action: its logit, far below for unknown frames beside known."""
+        rows, of_action = now.rows(actions)
+        known = [read_command(action).frame in self.vocabulary.frames for action in actions]
+        values = np.array([self._value(row) for row in rows])[of_action] if rows else np.empty(0)
+        values += self.repeated * np.array([now.repeats(action) for action in actions])
+        if any(known):
+            values[~np.array(known)] = -1e3
+        return np.round(values, 6)
+
+    def _value(self, row: Keys) -> float:
+        if not len(self.columns):
+            return 0.0
+        at = np.minimum(np.searchsorted(self.columns, row), len(self.columns) - 1)
+        return float(self.weights[at[self.columns[at] == row]].sum(dtype=np.float64))
+
+    def sureness(self, share: float) -> float:
+        """Return how often a decision with this share of the probability was right."""
+        if not self.calibration:
+            return share
+        xs, ys = zip(*self.calibration, strict=True)
+        return float(np.interp(share, xs, ys))
+
+
+def learn(lessons: Sequence[Lesson], *, calibrated: bool = True, **settings: Any) -> Relevance:
+    """Learn the rule from lessons, always the same from the same ones."""
+    vocabulary = vocabulary_of(lessons)
+    actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
+    data = gather(lessons, vocabulary, Candidates(lesson.action for lesson in lessons))
+    if not len(data.start):
+        return Relevance(vocabulary, actions=actions)
+    fit = Fit(data, **settings)
+    weights = fit.weights()
+    curve: tuple[tuple[float, float], ...] = ()
+    if calibrated:
+        curve = calibration(*fit.left_out()[:2])
+    scaled = (weights[:-1] * fit.scale).astype(np.float32)
+    return Relevance(vocabulary, fit.columns, scaled, float(weights[-1]), curve, actions)
+
+
+def calibration(sure: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
+    """Return the curve from confidence to the share of right decisions, rising."""
+    if len(sure) < ISOTONIC:
+        return ()
+    from sklearn.isotonic import IsotonicRegression
+
+    model = IsotonicRegression(out_of_bounds="clip").fit(sure, right)
+    points = zip(model.X_thresholds_.tolist(), model.y_thresholds_.tolist(), strict=True)
+    return tuple((round(x, 6), round(y, 6)) for x, y in points)
+
+
+__all__ = ["GROUPS", "Data", "Fit", "Lesson", "Relevance", "learn"]
