@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import is_
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,7 @@ from ldm.memory import Memory
 from ldm.reason import Answer, Notes, Reasoner, State, shortened
 from ldm.reason.consulting import CERTAINTY, NEAR, SHARE, Consult, Consulting
 from ldm.reason.prompting import LEAST_TOKENS, PROMPT_RECALLS, Histories, PromptedOptions, Thought
+from ldm.reason.relevance import Relevance
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
 
 #: A single recall cannot agree with others.
@@ -172,6 +174,17 @@ class Policy:
         policy._translations = self._translations
         return policy
 
+    @cached_property
+    def _taught(self) -> Reasoner:
+        """The reasoner with what the memory teaches; a control takes away what that is worth."""
+        match self._options.control:
+            case "none":
+                return self._reasoner.taught(Relevance())
+            case "random":
+                return self._reasoner.taught(self._memory.shuffled(self._seed))
+            case _:
+                return self._reasoner.taught(self._memory.relevance)
+
     @property
     def classifier(self) -> Reasoner | None:
         """The reasoner that assigns states to types, or None for the nearest centroid."""
@@ -184,7 +197,7 @@ class Policy:
     def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
         """Decide on the next action, from the memories in `batches` (Eq. 2)."""
         state, recalls = self._recalled(now, batches)
-        return _decision(self._reasoner.act(state, recalls), recalls, now)
+        return _decision(self._taught.act(state, recalls), recalls, now)
 
     def rank(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Decide on the next action in a search, and propose up to `z` alternatives to it.
@@ -193,7 +206,7 @@ class Policy:
         the reasoner's `searching` and one recall.
         """
         state, recalls = self._recalled(now, batches)
-        reasoner = self._reasoner.searching
+        reasoner = self._taught.searching
         decision = _decision(reasoner.act(state, recalls), recalls, now)
         others = reasoner.propose(state, recalls, z).proposals
         first = decision.proposals[0]
@@ -210,10 +223,10 @@ class Policy:
         concentration above 1 is never reached.
         """
         state, recalls = self._recalled(now, batches)
-        agreed = self._reasoner.agree(state, recalls)
+        agreed = self._taught.agree(state, recalls)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
-            return _decision(self._reasoner.follow(state, recalls, agreed), recalls, now)
-        return _decision(self._reasoner.propose(state, recalls, z), recalls, now)
+            return _decision(self._taught.follow(state, recalls, agreed), recalls, now)
+        return _decision(self._taught.propose(state, recalls, z), recalls, now)
 
     def state(self, now: Observed) -> State:
         """Return the reasoner's input: goal, history as configured, observation."""
@@ -245,6 +258,7 @@ class Policy:
             steps_left=now.steps_left,
             refused=now.refused,
             consulted=now.previous.consulted,
+            kind=self._memory.kind_of(now.goal),
         )
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:

@@ -55,6 +55,8 @@ Count = Annotated[int, Within(0, 2**53)]
 Time = Annotated[float, Within(0, 1e12), Field(exclude_if=not_)]
 #: Names with their values, sorted, such as (("tenant", "a"),); records leave out empty ones.
 Labels = Annotated[tuple[tuple[str, str], ...], Field(exclude_if=not_)]
+#: The actions that were possible before a step; None if unknown, which records leave out.
+Possible = Annotated[tuple[str, ...] | None, Field(exclude_if=lambda given: given is None)]
 
 
 def encodable(text: str) -> str:
@@ -126,6 +128,7 @@ class Step:
     recalls: ids and similarities of the recalled tuples behind the action.
     followed: indices in `recalls` of the tuples whose own actions, as they apply here, are this one
         (`Answer.followed`); None if not recorded.
+    possible: the actions that could have been taken instead, and this one; None if not recorded.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -137,6 +140,7 @@ class Step:
     valid: bool = True
     recalls: tuple[tuple[str, Similarity], ...] = ()
     followed: tuple[Count, ...] | None = None
+    possible: Possible = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +264,7 @@ class StateActionTuple:
     step: index of the action among the trajectory's environment actions, from 0.
     generation: the memory generation that added this tuple; 0 is the formed memory.
     outcome: None if unknown.
-    time, scope, tags: of its trajectory.
+    time, scope, tags: of its trajectory. possible: see `Step.possible`.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
@@ -282,6 +286,7 @@ class StateActionTuple:
     time: Time = 0.0
     scope: Labels = ()
     tags: Labels = ()
+    possible: Possible = None
 
     @property
     def is_refined(self) -> bool:

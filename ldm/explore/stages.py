@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ldm.reason.entities import FUNCTION_WORDS
+from ldm.reason.reading import FUNCTION_WORDS
 from ldm.types import TimeStep
 
 _WORD = re.compile(r"\w+")

@@ -34,10 +34,12 @@ from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_ba
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.known_vectors import KnownVectors, OnProgress
+from ldm.memory.lessons import relevance_of
 from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
+from ldm.reason.relevance import Relevance
 from ldm.types import Past, Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
@@ -168,6 +170,15 @@ class Memory:
         return Retriever(self.batches, self.rows, self._contents.vectors)
 
     @cached_property
+    def relevance(self) -> Relevance:
+        """What its tuples teach: which action a state calls for."""
+        return self._contents.relevance or relevance_of(self.rows, self.visible)
+
+    def shuffled(self, seed: int) -> Relevance:
+        """Return what its tuples teach with actions exchanged within a kind, as a control."""
+        return relevance_of(self.rows, self.visible, seed)
+
+    @cached_property
     def _kinds(self) -> KindClassifier:
         kinds = self._contents.kinds
         return KindClassifier(kinds or kinds_of(self.rows.columns, self._hidden))
@@ -175,17 +186,28 @@ class Memory:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def without(self, tuples: Collection[str] = (), trajectories: Collection[str] = ()) -> Memory:
+    def without(
+        self,
+        tuples: Collection[str] = (),
+        trajectories: Collection[str] = (),
+        *,
+        learnt: bool = True,
+    ) -> Memory:
         """Return a view of this memory that does not recall these tuples and trajectories.
 
-        tuples, trajectories: ids; unknown ones are ignored.
+        tuples, trajectories: ids; unknown ones are ignored. learnt: whether to learn anew without
+            them, which takes time, or to decide by what all of them taught.
         """
         view = copy(self)
         view.__dict__["_retriever"] = self._retriever  # shared, because the rows are the same
         hidden = self.rows.columns.named(tuples, trajectories)
         view._hidden = hidden if self._hidden is None else self._hidden | hidden
-        view._contents = replace(self._contents, kinds=None)  # trained without the hidden ones
-        for name in ("_kinds", "visible", "distinct", "_equals"):
+        if (view._hidden & self.visible).any():  # what was learnt from them is not known there
+            taught = None if learnt else self.relevance
+            view._contents = replace(self._contents, kinds=None, relevance=taught)
+            view.__dict__.pop("relevance", None)
+            view.__dict__.pop("_kinds", None)
+        for name in ("visible", "distinct", "_equals"):
             view.__dict__.pop(name, None)
         return view
 

@@ -139,8 +139,13 @@ def _commit(location: str, contents: Contents, base: Generation) -> Generation:
         return generation
     if present[-1] != base:
         raise _changed(location, base)
-    places.commit(location, replace(contents, generation=generation, kinds=None), present)
+    places.commit(location, _unlearnt(contents, generation), present)
     return generation
+
+
+def _unlearnt(contents: Contents, generation: Generation) -> Contents:
+    """Return other contents, without what was learnt from the former ones."""
+    return replace(contents, generation=generation, kinds=None, relevance=None)
 
 
 def _changed(location: str, base: Generation) -> MemoryStoreError:

@@ -15,6 +15,7 @@ A generation exists once its record does, which is written last.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -42,6 +43,7 @@ from ldm.memory.columns import TEXTS, Columns, id_of, labels_of, outcome_of
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.known_vectors import OnProgress
+from ldm.memory.lessons import packed
 from ldm.memory.retrieval import Retriever
 from ldm.reason import PAST_OBSERVATION
 from ldm.text import guard, is_trusted, redacted
@@ -75,6 +77,8 @@ INDEX_HEADER = struct.Struct("<i4Q")
 ALL = ["metadatas", "documents", "embeddings"]
 #: Columns of pairs of texts, as JSON, which tuples have where they were recorded.
 OPTIONAL = {"scope": "scope", "tags": "tag"}
+#: Characters of one part of what the tuples teach.
+PART = 1_000_000
 #: The vector of rows that need none; Chroma demands one.
 NO_VECTOR = np.ones(1, np.float32)
 
@@ -556,6 +560,17 @@ def record_row(key: str, record: object, kind: str, number: int) -> Row:
     return Row(key, NO_VECTOR, kind, content).signed()
 
 
+def relevance_rows(contents: Contents) -> list[Row]:
+    """Return the rows of what the tuples of a generation teach, in parts that a server accepts."""
+    number = contents.generation.number
+    text = base64.b64encode(packed(contents.learnt())).decode()
+    parts = [text[at : at + PART] for at in range(0, len(text), PART)]
+    return [
+        record_row(f"relevance:{number:06d}:{i:04d}", f"{i:04d}{part}", "relevance", number)
+        for i, part in enumerate(parts)
+    ]
+
+
 def generation_row(generation: Generation) -> Row:
     """Return the row of a generation, which is written last."""
     return record_row(
@@ -753,6 +768,8 @@ def _write(
         if one == newest or known.pop(name, None) is None:
             at = contents if one == newest else contents.at(one)
             facts.append(record_row(name, at.trained(), "kinds", one.number))
+    if is_server(store.location):  # whose readers have no other files
+        facts += relevance_rows(contents)
     others = {name: one for name, one in known.items() if not name.startswith("generation:")}
     _replace(log, facts, others)
     for part, names in stale.items():

@@ -22,10 +22,12 @@ from ldm import records
 from ldm.memory.index import BatchIndex, Generation
 from ldm.types import Labels, Outcome, stable_hash
 
-#: Columns that hold numbers of texts. outcome, scope, tags: as JSON, "" if empty.
+#: Columns that tuples have where they were recorded, and that a digest covers only then.
+OPTIONAL = ("scope", "tags", "possible")
+#: Columns that hold numbers of texts. outcome and the optional ones: as JSON, "" if empty.
 TEXTS = (
     *("goal", "observation", "action", "assessment", "summary", "kind", "split", "task_id"),
-    *("source", "trajectory_id", "origin", "batch", "outcome", "scope", "tags"),
+    *("source", "trajectory_id", "origin", "batch", "outcome", *OPTIONAL),
 )
 #: The other columns. past: a node of the pasts, or NO_PAST. id: `StateActionTuple.id`.
 NUMBERS: Mapping[str, type[np.generic]] = {
@@ -42,7 +44,14 @@ NUMBERS: Mapping[str, type[np.generic]] = {
 }
 NO_PAST = -1
 #: The columns that a digest covers, beside ids and pasts.
-DIGESTED = (*TEXTS[:-2], "step", "generation", "goal_type", "observation_type", "reach")
+DIGESTED = (
+    *TEXTS[: -len(OPTIONAL)],
+    "step",
+    "generation",
+    "goal_type",
+    "observation_type",
+    "reach",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +120,7 @@ class Columns:
 
         It covers everything that decisions and gates use: all fields of the tuples, the batches
         with the names of their types, and the embedder, tasks and hidden tuples of generation `of`.
-        Time, scope and tags are covered if any tuple has one. Vectors are not.
+        Time and the optional columns are covered if any tuple has one. Vectors are not.
         """
         texts, pasts = list(self.texts), self._past_hashes()
         fields = [
@@ -124,7 +133,7 @@ class Columns:
                 self["id"].tolist(), self["past"].tolist(), *fields, strict=True
             )
         ]
-        optional = [[texts[i] for i in self[name].tolist()] for name in ("scope", "tags")]
+        optional = [[texts[i] for i in self[name].tolist()] for name in OPTIONAL]
         if self["time"].any() or any(any(column) for column in optional):
             more = zip(self["time"].tolist(), *optional, strict=True)
             tuples = [(*one, *rest) for one, rest in zip(tuples, more, strict=True)]
@@ -237,6 +246,17 @@ def labels_text(labels: Labels) -> str:
 def labels_of(text: str) -> Labels:
     """Return the scope or tags that a stored text stands for."""
     return tuple(sorted(json.loads(text).items())) if text else ()
+
+
+def possible_text(possible: tuple[str, ...] | None) -> str:
+    """Return possible actions as they are stored: a JSON list, or "" if unknown."""
+    return "" if possible is None else json.dumps(possible, ensure_ascii=False)
+
+
+@lru_cache(maxsize=10_000)
+def possible_of(text: str) -> tuple[str, ...] | None:
+    """Return the possible actions that a stored text stands for."""
+    return tuple(json.loads(text)) if text else None
 
 
 @lru_cache(maxsize=10_000)

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, Vectors, labels_text, outcome_text
+from ldm.memory.columns import (
+    NO_PAST,
+    NUMBERS,
+    TEXTS,
+    Columns,
+    Vectors,
+    labels_text,
+    outcome_text,
+    possible_text,
+)
 from ldm.memory.index import IndexedTuple
 from ldm.types import Past, tuple_id
 
@@ -135,6 +144,7 @@ def texts_of(row: IndexedTuple) -> dict[str, str]:
         "outcome": "" if t.outcome is None else outcome_text(t.outcome),
         "scope": labels_text(t.scope),
         "tags": labels_text(t.tags),
+        "possible": possible_text(t.possible),
     }
 
 

@@ -12,7 +12,9 @@ from ldm.memory.columns import Columns, Vectors
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindWeights, trained
+from ldm.memory.lessons import relevance_of
 from ldm.memory.rows import Rows
+from ldm.reason.relevance import Relevance
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Contents:
     vectors: (n, 2 · dimension) float32; row i is [goal; observation] of rows[i], each half of unit
         length.
     kinds: the kind classifier, trained on the tuples that are not hidden; None if not trained yet.
+    relevance: what the tuples that are not hidden teach; None if not learnt yet.
     """
 
     generation: Generation
@@ -32,6 +35,7 @@ class Contents:
     rows: Rows
     vectors: Vectors
     kinds: KindWeights | None = None
+    relevance: Relevance | None = None
 
     def recallable(self) -> frozenset[str]:
         """Return the ids of the tuples that the generation does not hide."""
@@ -42,6 +46,11 @@ class Contents:
         """Return the kind classifier, trained if it is not yet."""
         columns = self.rows.columns
         return self.kinds or kinds_of(columns, columns.named(self.generation.hidden))
+
+    def learnt(self) -> Relevance:
+        """Return what the tuples teach, learnt if it is not yet."""
+        visible = ~self.rows.columns.named(self.generation.hidden)
+        return self.relevance or relevance_of(self.rows, visible)
 
     def sources(self) -> frozenset[str]:
         """Return the sources that evaluated tasks must not share (`Task.leak_key`)."""

@@ -163,6 +163,7 @@ def tuples_of(
             time=trajectory.time,
             scope=trajectory.scope,
             tags=trajectory.tags,
+            possible=step.possible,
         )
         for number, ((observation, step), notes) in enumerate(
             zip(moves, notes_by_step, strict=True)

@@ -14,7 +14,7 @@ from ldm.errors import MemoryStoreError
 from ldm.types import Count, Similarity, StateActionTuple
 
 #: The format of everything that stores a memory; any other one is refused.
-FORMAT = 5
+FORMAT = 6
 #: (batch, goal type, observation type).
 Cell = tuple[str, int, int]
 #: Maps (goal type, observation type) of each remaining type of a batch to its new place.

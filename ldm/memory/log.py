@@ -31,7 +31,7 @@ from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory.record import held, released, store_errors
 from ldm.text import MAX_LENGTH, Problem, check_file
-from ldm.types import Labels, Origin, Reward, Score, Step, Task, Time, Trajectory
+from ldm.types import Labels, Origin, Possible, Reward, Score, Step, Task, Time, Trajectory
 
 EPISODES, FEEDBACK, VECTORS = "episodes.log", "feedback.log", "vectors.bin"
 #: The longest text of an event in characters: every line of such texts can be read again.
@@ -64,7 +64,11 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class StepTaken:
-    """One action. followed: ids of the tuples that it was based on and does not merely repeat."""
+    """One action.
+
+    followed: ids of the tuples that it was based on and does not merely repeat. possible: see
+    `Step.possible`.
+    """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
 
@@ -74,6 +78,7 @@ class StepTaken:
     reward: Reward | None = None
     followed: tuple[str, ...] = ()
     time: Time = 0.0
+    possible: Possible = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +408,7 @@ def _trajectory(parts: Sequence[Event], finish: Finish) -> Trajectory:
         task=Task(task_id(begin.episode), begin.env, SPLIT, begin.goal, begin.kind, begin.source),
         opening=steps[0].observation,
         steps=tuple(
-            Step(one.action, answer, one.reward or 0.0)
+            Step(one.action, answer, one.reward or 0.0, possible=one.possible)
             for one, answer in zip(steps, answers, strict=True)
         ),
         score=finish.score,

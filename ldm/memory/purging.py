@@ -93,7 +93,7 @@ def rewrite_outcomes(location: str, env: str, tuples: Collection[str], score: fl
         builder = ColumnsBuilder(env, contents.vectors.dimension)
         builder.add_rows(rows, (contents.vectors[i] for i in range(len(rows))))
         columns, vectors = builder.collected()
-        changed = replace(contents, rows=Rows(columns), vectors=vectors, kinds=None)
+        changed = replace(contents, rows=Rows(columns), vectors=vectors, kinds=None, relevance=None)
         digests = [
             replace(one, digest=held.rows.columns.digest(one, held.batches))
             for one in record.generations(location, env)

@@ -14,6 +14,7 @@
             texts.npy, ends.npy      the distinct texts in UTF-8, and where each of them ends
             pasts.npy, vectors.npy   as in `Columns` and `Vectors`
             kinds.json               the classifier of task kinds
+            relevance                what its tuples teach; small memories learn it when opened
 
 Readers take no lock and need no permission to write. A generation exists once `current.json` names
 its folder, which is complete by then. The columns are plain arrays because a process that was
@@ -45,6 +46,7 @@ from ldm.memory.columns import NUMBERS, TEXTS, Columns, Vectors
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
+from ldm.memory.lessons import packed, unpacked
 from ldm.memory.rows import Rows
 from ldm.text import check_file, read_array
 
@@ -52,6 +54,8 @@ MARK, LOCK, CALLS, CHROMA, ENVIRONMENTS = MEMBERS = (
     *("ldm-memory.json", ".lock", "calls", "chroma", "environments"),
 )
 POINTER, MANIFEST, KINDS = "current.json", "manifest.json", "kinds.json"
+#: What the tuples teach, which is stored for so many: fewer are learnt from in no time.
+RELEVANCE, STORED_FROM = "relevance", 300
 ARRAYS = ("tuples-32.npy", "tuples-64.npy", "texts.npy", "ends.npy", "pasts.npy", "vectors.npy")
 #: The columns of `Columns` by the size of their numbers.
 WIDE32 = (*TEXTS, *(name for name, kind in NUMBERS.items() if np.dtype(kind).itemsize == 4))
@@ -278,7 +282,7 @@ def read(place: Path, listed: Manifest, *, checked: bool = True) -> Contents:
 
     Raises OSError, ValueError, LookupError or LdmError if it is damaged.
     """
-    for name in (*ARRAYS, KINDS):
+    for name in listed.files:
         _refuse_link(place / name)
         check_file(place / name)
     if checked and listed.files != {name: _checksum(place / name) for name in listed.files}:
@@ -298,9 +302,11 @@ def read(place: Path, listed: Manifest, *, checked: bool = True) -> Contents:
     values |= {name: large[i].view(_kind(name)) for i, name in enumerate(WIDE64)}
     columns = Columns(newest.env, MappedTexts(content, ends), values, pasts)
     kinds = records.loads((place / KINDS).read_bytes(), KindWeights)
+    taught = RELEVANCE in listed.files
+    relevance = unpacked((place / RELEVANCE).read_bytes()) if taught else None
     _check_numbers(columns, content, ends, distinct, newest)
     vectors = Vectors.of(distinct, columns)
-    return Contents(newest, listed.batches, Rows(columns), vectors, kinds)
+    return Contents(newest, listed.batches, Rows(columns), vectors, kinds, relevance)
 
 
 def _check_numbers(
@@ -545,7 +551,9 @@ def _write_files(part: Path, contents: Contents) -> dict[str, int]:
             file.flush()
             os.fsync(file.fileno())
     written(part / KINDS, records.dumps(contents.trained()).encode())
-    return {name: _checksum(part / name) for name in (*ARRAYS, KINDS)}
+    if len(columns) >= STORED_FROM:
+        written(part / RELEVANCE, packed(contents.learnt()))
+    return {path.name: _checksum(path) for path in sorted(part.iterdir())}
 
 
 def _pointer(folder: Path) -> Pointer | None:
@@ -575,7 +583,7 @@ def _manifest(place: Path) -> Manifest:
     numbers = [one.number for one in listed.generations]
     if listed.format != FORMAT or not numbers or numbers != [*range(len(numbers))]:
         raise ValueError("its generations are not numbered from 0")
-    if {*listed.files} != {*ARRAYS, KINDS} or not 0 <= listed.log[1] < 2**63:
+    if {*listed.files} - {RELEVANCE} != {*ARRAYS, KINDS} or not 0 <= listed.log[1] < 2**63:
         raise ValueError("it names other files, or no place in a log")
     return listed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
@@ -72,12 +72,15 @@ class Recording:
         action: Content,
         reward: float | None = None,
         followed: Recall | None = None,
+        possible: Iterable[str] | None = None,
     ) -> None:
         """Record an observation and the action that followed it, durably.
 
         reward: in [-1, 1]; the sum of rewards is the score. None if it is not known (`finish`).
         followed: the recall that the action was based on, if any: the episode's score adds to its
             evidence.
+        possible: the actions that could have been taken, if they are known: what is learnt from an
+            action depends on what was refused for it.
 
         Raises TypeError or ValueError for what cannot be kept (the other steps stay), LdmError
         after the end, MemoryStoreError if the log cannot be written.
@@ -91,7 +94,8 @@ class Recording:
         # A step that repeats a tuple adds to its evidence by itself.
         based = followed is not None and texts_of(followed.tuple) != (self.goal, observed, done)
         ids = (followed.id,) if followed is not None and based else ()
-        one = StepTaken(self.id, observed, done, reward, ids, present())
+        listed = None if possible is None else tuple(plain_text("action", one) for one in possible)
+        one = StepTaken(self.id, observed, done, reward, ids, present(), listed)
         self._memory._append([one])
         self.steps.append(one)
 

@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy as np
 
-from ldm.memory.columns import NO_PAST, TEXTS, Columns, labels_of, outcome_of
+from ldm.memory.columns import NO_PAST, TEXTS, Columns, labels_of, outcome_of, possible_of
 from ldm.memory.index import BatchIndex, IndexedTuple
 from ldm.types import History, Outcome, Past, StateActionTuple
 
@@ -127,6 +127,7 @@ class Rows(Sequence[IndexedTuple]):
             time=float(columns["time"][number]),
             scope=labels_of(texts["scope"]),
             tags=labels_of(texts["tags"]),
+            possible=possible_of(texts["possible"]),
         )
         return IndexedTuple(
             source,

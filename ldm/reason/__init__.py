@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from ldm.types import History, Past, Proposal, Recall
+
+if TYPE_CHECKING:
+    from ldm.reason.relevance import Relevance
 
 #: Characters of a past observation that a history keeps: all of one in ALFWorld.
 PAST_OBSERVATION = 1_000
@@ -91,6 +94,7 @@ class State:
     steps_left: the number of steps left, or None if there is no limit.
     refused: whether the last action was refused.
     consulted: the number of steps at which a model was asked because memory was unsure.
+    kind: of the task, as the memory tells it from the goal.
     """
 
     goal: str
@@ -104,6 +108,7 @@ class State:
     steps_left: int | None = None
     refused: bool = False
     consulted: int = 0
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +116,8 @@ class Answer:
     """A decision: actions, best first, and the notes that the next decision starts from.
 
     proposals: at least one; their confidences sum to at most 1.
-    followed: for `act`, the places of the recalls that the action follows, in ascending order: no
-        other candidate is more like their own actions (`voting.Poll.followers`). An action that is
-        not a candidate follows the recalls that name it word for word. None if unknown.
+    followed: for `act`, the places of the recalls that the action follows, in ascending order:
+        their own actions have its form, with things that play the same parts. None if unknown.
     reason: why a model was asked; "" if memory decided.
     votes: for `act`, the first `VOTES` actions of the vote with their shares; () without a vote.
     """
@@ -172,6 +176,10 @@ class Reasoner(Protocol):
     recalls: int
     concurrency: int
     reads_notes: bool
+
+    def taught(self, relevance: Relevance) -> Reasoner:
+        """Return the reasoner that decides by what a memory teaches."""
+        ...
 
     @property
     def searching(self) -> Reasoner:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.reason import Clustering, TypeView
-from ldm.reason.entities import FUNCTION_WORDS, words
+from ldm.reason.reading import FUNCTION_WORDS, words
 
 #: Maximum number of types in a clustering.
 MOST_TYPES = 12

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ldm.reason.entities import FUNCTION_WORDS, Entity, words
+from ldm.reason.reading import FUNCTION_WORDS, Words, words
 from ldm.reason.pages import (
     content_words,
     descriptions,
@@ -108,14 +108,14 @@ def _item_lines(goal: str, items: Sequence[_Item]) -> dict[str, str]:
 
 def _places(
     observations: Sequence[str], actions: Sequence[str]
-) -> tuple[dict[Entity, list[str]], set[int]]:
+) -> tuple[dict[Words, list[str]], set[int]]:
     """Return the observations and later actions at each place, and the steps that they cover.
 
     A step about one thing that its observation names shows it, unless the observation only repeats
     the action. Entries begin with the latest one that named other things too, as earlier ones are
     outdated or repeated.
     """
-    logs: dict[Entity, list[tuple[int, str]]] = {}
+    logs: dict[Words, list[tuple[int, str]]] = {}
     held: set[int] = set()
     for number, action in enumerate(actions, 1):
         after = " ".join(observations[number].split())
@@ -228,7 +228,7 @@ def _spelt(page: str, label: str) -> str:
     return next((name for name in names if name.lower() == label), label)
 
 
-def _numbered(text: str) -> list[Entity]:
+def _numbered(text: str) -> list[Words]:
     """Return the distinct things of a text written as a word and a number, in order."""
     tokens = words(text)
     pairs = zip(tokens, tokens[1:], strict=False)
@@ -239,5 +239,5 @@ def _numbered(text: str) -> list[Entity]:
     )
 
 
-def _natural(name: Entity) -> tuple[str, int]:
+def _natural(name: Words) -> tuple[str, int]:
     return name[0], int(name[1])

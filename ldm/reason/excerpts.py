@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ldm.reason.entities import FUNCTION_WORDS, numbered, words
+from ldm.reason.reading import FUNCTION_WORDS, numbered, words
 from ldm.reason.pages import content_words, read_call, stem, tokens
 
 #: Minimum characters of a token on average: product codes and numbers are cut small.

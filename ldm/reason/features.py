@@ -34,6 +34,8 @@ from ldm.reason.reading import (
 from ldm.types import Past
 
 Keys = NDArray[np.uint64]
+#: The form of an action, and what fills its slots: "r1" for the last thing of the goal, or a kind.
+Pattern = tuple[str, tuple[str, ...]]
 
 #: The groups of features, and their scales: the penalty of a weight falls with the square.
 GROUPS = {
@@ -422,13 +424,23 @@ class Situation:
                     facts.append(f"{i} last {j} alike")
         return facts
 
+    def pattern(self, action: str) -> Pattern:
+        """Return the form of an action, and the parts that its things play in the goal."""
+        command = read_command(action)
+        parts = (
+            f"r{r}" if (r := role_of(name, self.roles)) else " ".join(shape(name))
+            for name in command.fillers
+        )
+        return command.frame, tuple(parts)
+
     def rows(self, actions: Sequence[str]) -> tuple[list[Keys], list[int]]:
         """Return the distinct features of actions, and for each action the number of its own.
 
         Actions that no fact tells apart have the same: five drawers that were never opened.
         """
         numbers: dict[tuple[object, ...], int] = {}
-        rows, of_action = [], []
+        rows: list[Keys] = []
+        of_action: list[int] = []
         for action in actions:
             command = read_command(action)
             fillers = tuple(map(self.filler, command.fillers))

@@ -17,7 +17,7 @@ from typing import Any
 from ldm.prompts import shortened
 from ldm.reason import Notes
 from ldm.reason.budget import Budget
-from ldm.reason.entities import Entity, numbered
+from ldm.reason.reading import Words, numbered
 from ldm.reason.excerpts import Passage, fitted
 from ldm.reason.forms import WORDS, StepForm, SubGoalsForm, field_values, steps_form
 from ldm.reason.offline import OfflineReasoner
@@ -56,7 +56,7 @@ class _Trajectory:
         texts = fitted(passages, room - sum(len(s[1]) for s in steps), self.goal)
         return [(n, action, text) for (n, action, _), text in zip(steps, texts, strict=True)]
 
-    def hidden(self, number: int) -> frozenset[Entity]:
+    def hidden(self, number: int) -> frozenset[Words]:
         """Return the entities that occur only later than the observation after step `number`."""
         texts = [text for step in self.steps for text in step]
         split = 2 * number + 1
@@ -161,7 +161,7 @@ class HistoryWriter:
             notes = next_notes(before, finding, held, assessment)
         return with_summary(notes, self.fallback, trajectory.goal, past, observation)
 
-    def _if_visible(self, text: str, hidden: frozenset[Entity]) -> str:
+    def _if_visible(self, text: str, hidden: frozenset[Words]) -> str:
         """Return `text`, or "" if it names something still hidden: the question shows all steps."""
         if hidden.isdisjoint(numbered(text)):
             return text

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -22,26 +23,24 @@ from ldm.reason import (
     Reasoner,
     State,
     TypeView,
-    entity_votes,
     page_votes,
     quote_votes,
     shortened,
 )
 from ldm.reason.clusters import cluster, nearest
-from ldm.reason.entities import Situation, read_situation
-from ldm.reason.entity_votes import Panel, Precedent
+from ldm.reason.features import Pattern, Situation
 from ldm.reason.page_votes import PagePrecedent, PageWeights
 from ldm.reason.pages import Page, has_lines_of_labels, labels_of, read_call
 from ldm.reason.quote_votes import QuoteWeights
+from ldm.reason.ranking import Ranking, voters
+from ldm.reason.relevance import Relevance
 from ldm.reason.running import RunningNotes
-from ldm.reason.voting import NEARBY, Poll, voice_of, voters
+from ldm.reason.voting import NEARBY, voice_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
 T = TypeVar("T")
 #: Recalled situations cached: a memory of 20,000 tuples fits.
 CACHE_SIZE = 30_000
-#: Recalls whose precedents are cached together.
-KEPT_PANELS = 512
 
 
 class OfflineReasoner:
@@ -52,15 +51,21 @@ class OfflineReasoner:
     concurrency = 1
     reads_notes = False
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: Embedder, relevance: Relevance | None = None) -> None:
+        """Take what a memory teaches; without, only what was done before counts."""
         self._embedder = embedder
-        self._precedent = _OncePerTuple(_read)
-        self._panels: dict[int, tuple[Sequence[Recall], Panel]] = {}
+        self._relevance = relevance or Relevance()
+        self._pattern = _OncePerTuple(self._pattern_of)
         self._pages = _OncePerTuple(_page_precedent)
         self._quotes = _OncePerTuple(
             lambda source: quote_votes.read_precedent(source, voice_of(source.outcome))
         )
-        self._latest: tuple[State | None, Sequence[Recall], Poll] = (None, (), Poll((), (), ()))
+        self._latest: tuple[State | None, Sequence[Recall], Ranking] = (None, (), Ranking())
+        self._read: tuple[State | None, Situation | None] = (None, None)
+
+    def taught(self, relevance: Relevance) -> OfflineReasoner:
+        """Implement `Reasoner.taught`."""
+        return OfflineReasoner(self._embedder, relevance)
 
     @property
     def searching(self) -> Reasoner:
@@ -109,59 +114,65 @@ class OfflineReasoner:
         return nearest(self._embedder.embed([observation])[0], types)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """Return the action with the most votes; its confidence is its share of all votes.
+        """Return the most probable action, with how often such decisions were right.
 
-        Without any vote it is the admissible action done least often so far, with confidence 0,
-        preferably one without opposing votes.
+        If nothing is known it is the admissible action done least often so far, with confidence 0.
         """
-        poll = self._poll(state, recalls)
-        ranked = poll.ranked()
-        votes = ranked or [(_least_done(state, poll.opposed()), 0.0)]
-        action, most = votes[0]
-        confidence = most / sum(share for _, share in votes) if most else 0.0
-        followed = self._followed(poll, state, recalls, action)
-        proposal = Proposal(action, confidence)
+        ranking = self._ranking(state, recalls)
+        ranked = ranking.ranked()
+        action = ranked[0][0] if ranked else _least_done(state)
+        proposal = Proposal(action, ranking.sure if ranked else 0.0)
+        followed = self.followed(state, recalls, action)
         return Answer((proposal,), state.notes, followed, votes=_shares(ranked))
 
     def votes(self, state: State, recalls: Sequence[Recall]) -> tuple[Proposal, ...]:
-        """Return the vote of the recalls, see `Answer.votes`."""
-        return _shares(self._poll(state, recalls).ranked())
+        """Return the first candidates with their probabilities, see `Answer.votes`."""
+        return _shares(self._ranking(state, recalls).ranked())
 
     def followed(self, state: State, recalls: Sequence[Recall], action: str) -> tuple[int, ...]:
         """Return the places of the recalls that `action` follows, see `Answer.followed`."""
-        return self._followed(self._poll(state, recalls), state, recalls, action)
+        mine = self._situation(state).pattern(action)
+        return tuple(
+            place
+            for place, recall in enumerate(recalls)
+            if not recall.tuple.is_warning and self._pattern(recall.tuple) == mine
+        )
 
     def by_need(self, state: State, recalls: Sequence[Recall]) -> list[Recall]:
-        """Return the recalls, those that met the same need first, those without a ballot last.
+        """Return the recalls, those first whose action is the most probable one here.
 
-        The weight of a ballot, for or against an action, tells how similar the need was: by the
-        actions on the things of the goal, by those at hand or chosen, and by those still open.
+        The probability is that of the most probable candidate with the same pattern.
         """
-        weights = dict.fromkeys(range(len(recalls)), 0.0)
-        ballots = self._poll(state, recalls).ballots
-        for place, ballot in zip(self._casting(state, recalls), ballots, strict=bool(ballots)):
-            weights[place] = round(abs(ballot.weight), 9)
-        return [recalls[place] for place in sorted(weights, key=lambda at: -weights[at])]
+        now, best = self._situation(state), dict[Pattern, float]()
+        for action, share in self._ranking(state, recalls).ranked():
+            pattern = now.pattern(action)
+            best[pattern] = max(share, best.get(pattern, 0.0))
+        worth = [round(best.get(self._pattern(recall.tuple), 0.0), 9) for recall in recalls]
+        return [recalls[i] for i in sorted(range(len(recalls)), key=lambda at: -worth[at])]
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
-        """Return the `z` alternatives with the most votes, with their shares of those votes."""
-        poll = self._poll(state, recalls)
-        votes = (poll.alternatives() or [(_least_done(state, poll.opposed()), 0.0)])[:z]
-        total = sum(share for _, share in votes) or 1.0
-        proposals = tuple(Proposal(action, share / total) for action, share in votes)
+        """Return the `z` most probable alternatives, with their shares of the probability."""
+        first = self._ranking(state, recalls).alternatives()[:z] or [(_least_done(state), 0.0)]
+        total = sum(share for _, share in first) or 1.0
+        proposals = tuple(Proposal(action, share / total) for action, share in first)
         return Answer(proposals, state.notes)
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
-        """Return the action with the most votes; each recall counts by its weight."""
-        return self._poll(state, recalls).agreement()
+        """Return the most probable action, how sure that is, and the recalls that support it."""
+        supporters = partial(self._supporters, state, recalls)
+        return self._ranking(state, recalls).agreement(supporters)
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
         """Implement `Reasoner.follow`."""
         return Answer((Proposal(agreed.action, 1.0),), state.notes)
 
     def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
-        """Return the `z` actions with the most votes: the share and supporters of each."""
-        return self._poll(state, recalls).support()[:z]
+        """Return the `z` most probable actions: the share and supporters of each."""
+        supporters = partial(self._supporters, state, recalls)
+        return self._ranking(state, recalls).support(supporters)[:z]
+
+    def _supporters(self, state: State, recalls: Sequence[Recall], action: str) -> int:
+        return len(self.followed(state, recalls, action))
 
     def compare(self, best: Process, ground: Process) -> int:
         """Return the first step whose action differs."""
@@ -175,63 +186,40 @@ class OfflineReasoner:
         means = [float(np.mean(p.confidences)) if p.confidences else 0.0 for p in processes]
         return max(range(len(means)), key=lambda i: (round(means[i], 9), -i))
 
-    def _poll(self, state: State, recalls: Sequence[Recall]) -> Poll:
-        """Let the recalls vote, once for all questions about a state."""
-        last_state, last_recalls, poll = self._latest
+    def _ranking(self, state: State, recalls: Sequence[Recall]) -> Ranking:
+        """Rank the candidates, once for all questions about a state."""
+        last_state, last_recalls, ranking = self._latest
         if last_state is not state or last_recalls is not recalls:
-            poll = self._vote(state, self._voting(state, recalls))
-            self._latest = state, recalls, poll
-        return poll
+            ranking = self._ranked(state, [recalls[i] for i in voters(state.observation, recalls)])
+            self._latest = state, recalls, ranking
+        return ranking
 
-    def _voting(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
-        """Return the recalls that vote: `recalls` itself if all do."""
-        places = voters(state.observation, recalls)
-        return recalls if len(places) == len(recalls) else [recalls[i] for i in places]
-
-    def _vote(self, state: State, recalls: Sequence[Recall]) -> Poll:
-        """Let the recalls vote: on labels or free arguments of calls, otherwise on entities."""
+    def _ranked(self, state: State, recalls: Sequence[Recall]) -> Ranking:
+        """Rank the candidates: by labels or free arguments of calls, otherwise by what is learnt."""
         if _on_pages(recalls) and _quotes(state, recalls):
             reading = quote_votes.read(state.goal, state.history.past, state.observation)
             quotes = [replace(self._quotes(r.tuple), similarity=r.similarity) for r in recalls]
-            return quote_votes.poll(reading, quotes, QuoteWeights())
+            return quote_votes.poll(reading, quotes, QuoteWeights()).ranking()
         if _on_pages(recalls):
             page = Page(state.goal, state.history.past, state.observation)
             pages = [self._page(recall) for recall in recalls]
-            return page_votes.poll(page, state.admissible, pages, PageWeights())
-        present = read_situation(state.goal, state.history.past, state.observation)
-        return entity_votes.poll(present, state.admissible, self._panel(recalls))
+            return page_votes.poll(page, state.admissible, pages, PageWeights()).ranking()
+        return self._relevance.rank(self._situation(state), state.admissible)
 
-    def _followed(
-        self, poll: Poll, state: State, recalls: Sequence[Recall], action: str
-    ) -> tuple[int, ...]:
-        """Return the places of the recalls that `action` follows in their poll."""
-        followers = poll.followers(action)
-        if followers is None:
-            return tuple(i for i, recall in enumerate(recalls) if recall.tuple.action == action)
-        places = self._casting(state, recalls)
-        return tuple(places[place] for place in followers)
+    def _situation(self, state: State) -> Situation:
+        """Read a state, once for all questions about it."""
+        last_state, situation = self._read
+        if last_state is not state or situation is None:
+            known, past = self._relevance.vocabulary, state.history.past
+            situation = Situation(known, state.goal, state.kind, past, state.observation)
+            self._read = state, situation
+        return situation
 
-    def _casting(self, state: State, recalls: Sequence[Recall]) -> Sequence[int]:
-        """Return the places of the recalls that cast a ballot, in the order of the ballots."""
-        places = voters(state.observation, recalls)
-        voting = [recalls[i] for i in places]
-        if _on_pages(voting) and not _quotes(state, voting):
-            # A page without labels was not recorded and casts no ballot.
-            places = [i for i in places if self._page(recalls[i]).page.labels]
-        return places
-
-    def _panel(self, recalls: Sequence[Recall]) -> Panel:
-        """Return the precedents of recalls, cached, as the same ones recur often."""
-        cached = self._panels.get(id(recalls))
-        if cached is None or not isinstance(recalls, tuple):
-            precedents = [self._precedent(recall.tuple) for recall in recalls]
-            similarities = [recall.similarity for recall in recalls]
-            cached = recalls, Panel(precedents, similarities)
-            if len(self._panels) >= KEPT_PANELS:
-                self._panels.clear()
-            if isinstance(recalls, tuple):  # which is immutable
-                self._panels[id(recalls)] = cached
-        return cached[1]
+    def _pattern_of(self, source: StateActionTuple) -> Pattern:
+        """Return the pattern of a recalled action in its own situation."""
+        past, known = source.history.past, self._relevance.vocabulary
+        then = Situation(known, source.goal, source.kind, past, source.observation)
+        return then.pattern(source.action)
 
     def _page(self, recall: Recall) -> PagePrecedent:
         """Return the recalled page."""
@@ -257,11 +245,6 @@ class _OncePerTuple(Generic[T]):
         return cached[1]
 
 
-def _read(source: StateActionTuple) -> Precedent:
-    situation = Situation(source.goal, source.history.past, source.observation)
-    return Precedent(situation, situation.read(source.action), voice_of(source.outcome))
-
-
 def _page_precedent(source: StateActionTuple) -> PagePrecedent:
     call = read_call(source.action)
     assert call is not None  # noqa: S101 - checked by `_vote`
@@ -278,9 +261,8 @@ def _running(goal: str, past: Past) -> RunningNotes:
 
 
 def _shares(ranked: Sequence[tuple[str, float]]) -> tuple[Proposal, ...]:
-    """Return the actions with the most votes and their shares of all votes, for the record."""
-    total = sum(vote for _, vote in ranked)
-    return tuple(Proposal(action, round(vote / total, 3)) for action, vote in ranked[:VOTES])
+    """Return the most probable actions, for the record."""
+    return tuple(Proposal(action, round(share, 3)) for action, share in ranked[:VOTES])
 
 
 def _on_pages(recalls: Sequence[Recall]) -> bool:
@@ -300,12 +282,7 @@ def _quotes(state: State, recalls: Sequence[Recall]) -> bool:
     return on_pages <= len(calls) / 2
 
 
-def _least_done(state: State, opposed: frozenset[str]) -> str:
-    """Return the admissible action done least often, the first of equals, or "" without any.
-
-    opposed: actions that come last.
-    """
-    if not state.admissible:
-        return ""
+def _least_done(state: State) -> str:
+    """Return the admissible action done least often, the first of equals, or "" without any."""
     done = state.history.actions
-    return min(state.admissible, key=lambda action: (action in opposed, done.count(action)))
+    return min(state.admissible or [""], key=done.count)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ldm.reason.entities import FUNCTION_WORDS
+from ldm.reason.reading import FUNCTION_WORDS
 from ldm.reason.pages import LAST_RANK, Call, Page, Sort, content_words, read_call, stem, tokens
 from ldm.reason.voting import Ballot, Likeness, Poll
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
-from ldm.reason.entities import FUNCTION_WORDS
+from ldm.reason.reading import FUNCTION_WORDS
 from ldm.types import Past
 
 Sort = Literal["wanted", "described", "fixed", "made up"]

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from ldm.reason import Notes
-from ldm.reason.entities import FUNCTION_WORDS, words
+from ldm.reason.reading import FUNCTION_WORDS, words
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import History, Past
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -37,6 +38,8 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.reason.progress import assessment_text, noted, with_summary
 from ldm.reason.prompting import PromptedOptions
 from ldm.reason.proofs import proves
+from ldm.reason.ranking import voters
+from ldm.reason.relevance import Relevance
 from ldm.reason.replies import (
     Prompter,
     fit_context,
@@ -52,7 +55,6 @@ from ldm.reason.views import (
     past_view,
     sub_goal_views,
 )
-from ldm.reason.voting import voters
 from ldm.types import Card, Past, Proposal, Recall
 
 #: Tuples recalled for each example: the examples are those that met the same need.
@@ -111,6 +113,12 @@ class PromptedReasoner:
     def counts(self) -> dict[str, int]:
         """Return the counts so far of replies, malformed ones, and ways of matching answers."""
         return self._prompter.counts.by_name()
+
+    def taught(self, relevance: Relevance) -> PromptedReasoner:
+        """Implement `Reasoner.taught`: what its fallback knows changes, counts are shared."""
+        twin = copy(self)
+        twin._fallback = self._fallback.taught(relevance)
+        return twin
 
     @property
     def searching(self) -> Reasoner:

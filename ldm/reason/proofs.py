@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ldm.reason.entities import numbered
+from ldm.reason.reading import numbered
 from ldm.reason.pages import content_words
 from ldm.reason.progress import blank_if_nothing
 

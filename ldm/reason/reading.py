@@ -152,3 +152,26 @@ def mentioned(name: Words, line: Words) -> tuple[int, int] | None:
             if (at := place_of(name[i : i + size], line)) >= 0:
                 return at, size
     return None
+
+
+@lru_cache(50_000)
+def numbered(text: str) -> frozenset[Words]:
+    """Return the things of a text that are written as a word and a number ("drawer 3").
+
+    No name continues after a bracket: "[white bed] (1)" is one bed, not the thing "bed 1".
+    """
+    return frozenset(
+        (name, digits)
+        for tokens in map(words, _BRACKETS.split(text))
+        for name, digits in zip(tokens, tokens[1:], strict=False)
+        if digits.isdigit() and name not in FUNCTION_WORDS
+    )
+
+
+@lru_cache(50_000)
+def pattern_of(name: Words) -> re.Pattern[str]:
+    """Return a pattern that finds a name in a text, whatever its separators and case."""
+    return re.compile(r"\b" + r"[^\w\[\](){}<>]+".join(map(re.escape, name)) + r"\b", re.IGNORECASE)
+
+
+_BRACKETS = re.compile(r"[\[\](){}<>]+")

@@ -29,6 +29,7 @@ from ldm.reason.features import (
     between,
 )
 from ldm.reason.frames import Command, read_command
+from ldm.reason.ranking import Ranking
 from ldm.reason.reading import Words, leaves, lines, number, shape, words
 from ldm.types import Past
 
@@ -346,6 +347,22 @@ class Relevance:
         if any(known):
             values[~np.array(known)] = -1e3
         return np.round(values, 6)
+
+    def rank(self, now: Situation, admissible: Sequence[str] | None) -> Ranking:
+        """Rank the candidates of a state.
+
+        admissible: the possible actions; None for known frames with things of the present texts.
+        """
+        listed = self.candidates.of(now) if admissible is None else admissible
+        texts = tuple(dict.fromkeys(listed))
+        if not texts or not len(self.columns):
+            return Ranking(texts)
+        values = self.logits(now, texts)
+        numbers: dict[float, int] = {}
+        groups = tuple(numbers.setdefault(value, len(numbers)) for value in values.tolist())
+        weights = np.exp(np.array(list(numbers)) - values.max()) * np.bincount(groups)
+        shares = weights / weights.sum()
+        return Ranking(texts, groups, tuple(shares.tolist()), self.sureness(float(shares.max())))
 
     def _value(self, row: Keys) -> float:
         if not len(self.columns):

@@ -8,15 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ldm.reason import Notes
-from ldm.reason.entities import (
-    FUNCTION_WORDS,
-    Entity,
-    name_of,
-    pattern_of,
-    phrases,
-    read_command,
-    words,
-)
+from ldm.reason.frames import read_command
+from ldm.reason.reading import FUNCTION_WORDS, Words, kind_of, pattern_of, words
 
 #: Items of a summary, the latest ones.
 SUMMARY_LENGTH = 12
@@ -28,7 +21,7 @@ class _Run:
 
     frame: str
     texts: list[str] = field(default_factory=list)
-    things: dict[Entity, None] = field(default_factory=dict)
+    things: dict[Words, None] = field(default_factory=dict)
 
     @property
     def listed(self) -> bool:
@@ -45,13 +38,12 @@ class RunningNotes:
 
     def __init__(self, goal: str) -> None:
         self._goal = words(goal)
-        self._known = set(phrases(goal))
         self._texts = [goal]
         self._verbs: dict[str, dict[str, None]] = {}
         self._done: set[str] = set()
         self._runs: list[_Run] = []
         self._items = 0
-        self._spelt: dict[Entity, tuple[int, str]] = {}
+        self._spelt: dict[Words, tuple[int, str]] = {}
 
     def notes(self, observation: str) -> Notes:
         """Return the notes at the present observation."""
@@ -59,11 +51,10 @@ class RunningNotes:
 
     def take(self, observation: str, action: str) -> None:
         """Read the next step (o_τ, a_τ)."""
-        self._known |= phrases(observation)
         self._texts.append(observation)
-        command = read_command(action, self._known)
-        for entity in command.entities:
-            self._verbs.setdefault(name_of(entity)[-1], {})[command.verb] = None
+        command = read_command(action)
+        for filler in command.fillers:
+            self._verbs.setdefault(kind_of(filler)[-1], {})[command.verb] = None
         self._done.add(command.verb)
         if not self._runs or self._runs[-1].frame != command.frame:
             self._runs.append(_Run(command.frame))
@@ -71,7 +62,7 @@ class RunningNotes:
         before = len(run) if run.texts else 0
         run.texts.append(command.text)
         if run.listed:
-            run.things[command.entities[0]] = None
+            run.things[command.fillers[0]] = None
         self._items += len(run) - before
 
     def assessment(self) -> str:
@@ -99,15 +90,15 @@ class RunningNotes:
         dropped = self._items - SUMMARY_LENGTH
         return "; ".join(([f"({dropped} earlier)"] if dropped > 0 else []) + latest)
 
-    def _surface(self, entity: Entity, observation: str) -> str:
-        """Return `entity` as the latest text spells it; see `Situation.surface`."""
-        pattern = pattern_of(entity)
+    def _surface(self, thing: Words, observation: str) -> str:
+        """Return a thing as the latest text spells it."""
+        pattern = pattern_of(thing)
         if match := pattern.search(observation):
             return match.group()
-        searched, spelling = self._spelt.get(entity, (0, " ".join(entity)))
+        searched, spelling = self._spelt.get(thing, (0, " ".join(thing)))
         for text in reversed(self._texts[searched:]):
             if match := pattern.search(text):
                 spelling = match.group()
                 break
-        self._spelt[entity] = (len(self._texts), spelling)
+        self._spelt[thing] = (len(self._texts), spelling)
         return spelling

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ldm.reason import Agreement
-from ldm.types import Outcome, Recall
+from ldm.reason.ranking import Ranking
+from ldm.types import Outcome
 
 #: The value of a recall that earned nothing more. With 0, hence votes in proportion to the score,
 #: training goals of WebShop scored less: such sessions show the way as well as others.
@@ -24,18 +24,6 @@ def voice_of(outcome: Outcome | None) -> float:
     if outcome is None or outcome.score <= 0 <= outcome.value:
         return 1.0
     return -1.0 if outcome.value < 0 else LEAST_VOICE + (1 - LEAST_VOICE) * outcome.value
-
-
-def voters(observation: str, recalls: Sequence[Recall]) -> Sequence[int]:
-    """Return the places of the recalls with an observation, or of all if none has one.
-
-    Some recorded steps hold an action alone. observation: the present one; if it is empty, all
-    recalls vote.
-    """
-    everyone = range(len(recalls))
-    if not observation.strip():
-        return everyone
-    return [i for i in everyone if recalls[i].tuple.observation.strip()] or everyone
 
 
 #: From this reach on, only nearly identical goals recall a tuple.
@@ -87,85 +75,15 @@ class Poll:
     groups: tuple[int, ...]
     ballots: tuple[Ballot, ...]
 
-    def ranked(self) -> list[tuple[str, float]]:
-        """Return the actions by descending votes (> 0); ties keep the candidates' order."""
-        votes = self._votes()
-        return _ranked(self.texts, [votes[group] for group in self.groups])
-
-    def opposed(self) -> frozenset[str]:
-        """Return the actions with more votes against them than for them."""
-        votes = self._votes()
-        return frozenset(
-            text for text, group in zip(self.texts, self.groups, strict=True) if votes[group] < 0
+    def ranking(self) -> Ranking:
+        """Return the candidates with their shares of the votes."""
+        votes, sizes = self._votes(), Counter(self.groups)
+        shares = [max(0.0, vote) * sizes[group] for group, vote in enumerate(votes)]
+        total = sum(shares) or 1.0
+        best = max(votes, default=0.0) / (
+            sum(v * sizes[g] for g, v in enumerate(votes) if v > 0) or 1
         )
-
-    def alternatives(self) -> list[tuple[str, float]]:
-        """Rank as `ranked` does, but count each group as one action, with all its votes.
-
-        Going to the third drawer instead of the second is no alternative worth a branch, as long as
-        nothing is known of either; the first of a group stands for all.
-        """
-        single = self._votes()
-        votes = [0.0] * len(single)
-        for group in self.groups:
-            votes[group] += single[group]
-        return _ranked(self._firsts(), votes)
-
-    def support(self) -> tuple[Agreement, ...]:
-        """Rank as `ranked` does, with each action's share of all votes and its supporters.
-
-        A recall supports all actions that it fits best; one that votes against its action supports
-        none.
-        """
-        supporters: Counter[int] = Counter()
-        for ballot in self.ballots:
-            if ballot.weight > 0:
-                supporters.update(ballot.likeness.nearest)
-        votes = self.ranked()
-        group_of = dict(zip(self.texts, self.groups, strict=True))
-        total = sum(vote for _, vote in votes) or 1.0
-        return tuple(
-            Agreement(text, vote / total, supporters[group_of[text]]) for text, vote in votes
-        )
-
-    def followers(self, action: str) -> tuple[int, ...] | None:
-        """Return the places of the ballots whose recalled action `action` resembles most.
-
-        Other candidates may resemble it as much. Ballots against the action do not count. Return
-        None if it is no candidate.
-        """
-        if action not in self.texts:
-            return None
-        mine = self.groups[self.texts.index(action)]
-        return tuple(
-            place
-            for place, ballot in enumerate(self.ballots)
-            if ballot.weight > 0
-            and ballot.likeness.best >= FOLLOWED
-            and mine in ballot.likeness.nearest
-        )
-
-    def agreement(self) -> Agreement:
-        """Return the action with most votes; each recall votes for the candidate most like its own.
-
-        As in `alternatives`, a group counts as one action. A recall that fits several groups
-        equally is divided among them, and one that fits none supports none. A vote against lowers
-        the share of the action that it fits, and supports none.
-        """
-        firsts = self._firsts()
-        shares, supporters = [0.0] * len(firsts), [0] * len(firsts)
-        for ballot in self.ballots:
-            nearest = ballot.likeness.nearest
-            for group in nearest:
-                shares[group] += ballot.weight / len(nearest)
-                supporters[group] += ballot.weight > 0
-        if not any(supporters):
-            return Agreement("", 0.0, 0)
-        most = max(range(len(shares)), key=lambda group: (round(shares[group], 9), -group))
-        if shares[most] <= 0:
-            return Agreement("", 0.0, 0)
-        total = sum(ballot.weight for ballot in self.ballots if ballot.weight > 0)
-        return Agreement(firsts[most], shares[most] / total, supporters[most])
+        return Ranking(self.texts, self.groups, tuple(s / total for s in shares), max(0.0, best))
 
     def _votes(self) -> list[float]:
         """Return the votes for a candidate of each group."""
@@ -175,17 +93,3 @@ class Poll:
             for group, like in ballot.likeness.pairs:
                 votes[group] += weight * like
         return votes
-
-    def _firsts(self) -> list[str]:
-        """Return the first candidate of each group."""
-        firsts: list[str] = []
-        for text, group in zip(self.texts, self.groups, strict=True):
-            if group == len(firsts):
-                firsts.append(text)
-        return firsts
-
-
-def _ranked(texts: Sequence[str], votes: Sequence[float]) -> list[tuple[str, float]]:
-    rounded = [-round(vote, 9) for vote in votes]
-    order = sorted(range(len(texts)), key=rounded.__getitem__)
-    return [(texts[i], votes[i]) for i in order if votes[i] > 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
@@ -38,17 +39,19 @@ from ldm.memory.chroma import (
     publish,
     rows_of,
 )
-from ldm.memory.columns import Columns, Vectors, labels_of, outcome_of
+from ldm.memory.columns import Columns, Vectors, labels_of, outcome_of, possible_of
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.exemplars import Exemplar, nearest
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier, KindWeights
 from ldm.memory.known_vectors import OnProgress
+from ldm.memory.lessons import unpacked
 from ldm.memory.retrieval import Query, Retriever, _Batch
 from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
 from ldm.reason import PAST_OBSERVATION, TypeView
+from ldm.reason.relevance import Relevance
 from ldm.types import History, Past, Recall, StateActionTuple, stable_seed
 
 #: The collection that a writer creates, and the seconds after which it counts as a dead one's.
@@ -232,6 +235,7 @@ class _Held:
             generation=m["generation"],
             outcome=outcome_of(rest.get("outcome", "")),
             time=m.get("time", 0.0),
+            possible=possible_of(rest.get("possible", "")),
             **optional,
         )
         indexed = IndexedTuple(
@@ -352,10 +356,27 @@ class ServerMemory(Memory):
         """Close the connections."""
         self._store.__exit__()
 
+    @cached_property
+    def relevance(self) -> Relevance:
+        """What its tuples teach, as it was published, or learnt from them, downloaded."""
+        known = self._store.asking(lambda: self._store.records("relevance", str))
+        parts = sorted(part for m, part in known if m["number"] == self.generation)
+        if not parts:
+            return self.contents.learnt()
+        return unpacked(base64.b64decode("".join(part[4:] for part in parts)))
+
+    def shuffled(self, seed: int) -> Relevance:
+        """Return what its tuples, downloaded, teach with actions exchanged, as a control."""
+        return Memory(self.contents, self._embedder).shuffled(seed)
+
     def without(
-        self, tuples: Collection[str] = (), trajectories: Collection[str] = ()
+        self,
+        tuples: Collection[str] = (),
+        trajectories: Collection[str] = (),
+        *,
+        learnt: bool = False,
     ) -> ServerMemory:
-        """Return a view that does not recall these; it predicts kinds as this memory does."""
+        """Return a view that does not recall these; it decides by what all of them taught."""
         view = copy(self)
         view.__dict__["_retriever"] = self._retriever
         before, ids, whole = self._hidden, frozenset(tuples), frozenset(trajectories)
