@@ -305,12 +305,15 @@ class Build(Spec):
     """How a memory is built from trajectories.
 
     env: named as module:Class, the memory remembers the class, so that commands load it themselves.
+        It plays the recorded episodes again to learn which actions were possible.
     """
 
     command: ClassVar[str] = "build-memory"
     noun: ClassVar[str] = "a memory"
 
-    env: Annotated[str, Option("Only this environment; default: all.", TRAJECTORIES)] = ""
+    env: Annotated[
+        SectionField, ENV_SECTION, Option("Only this environment; default: all.", TRAJECTORIES)
+    ] = NO_OPTIONS
     format: Annotated[
         str, Option("Format of the files; default: as their lines tell.", TRAJECTORIES, rare=True)
     ] = ""

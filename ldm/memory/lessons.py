@@ -12,41 +12,11 @@ from numpy.typing import NDArray
 
 from ldm.memory.rows import Rows
 from ldm.reason.features import Vocabulary
-from ldm.reason.relevance import Lesson, Relevance, learn
-from ldm.types import Outcome, StateActionTuple, stable_hash, stable_seed
+from ldm.reason.relevance import Lesson, Relevance, learn, lesson_of
+from ldm.types import stable_hash, stable_seed
 
-#: The weight of a step of an attempt that earned nothing more. With 0, hence weights in proportion
-#: to the score, training goals of WebShop scored less: such sessions show the way as well.
-LEAST = 0.5
-#: The weight of a step of a failure against its action: most of its steps were not at fault.
-FAILED = -0.25
 #: What memories teach that is cached.
 KEPT = 16
-
-
-def weight_of(outcome: Outcome | None) -> float:
-    """Return the weight of a step by its outcome.
-
-    An unknown outcome counts 1, and so does a failure kept on request: without any reward, a score
-    of 0 says nothing.
-    """
-    if outcome is None or outcome.score <= 0 <= outcome.value:
-        return 1.0
-    return FAILED if outcome.value < 0 else LEAST + (1 - LEAST) * outcome.value
-
-
-def lesson_of(one: StateActionTuple) -> Lesson:
-    """Return a tuple as a recorded step."""
-    return Lesson(
-        episode=one.trajectory_id,
-        goal=one.goal,
-        kind=one.kind,
-        past=one.history.past,
-        observation=one.observation,
-        action=one.action,
-        possible=one.possible,
-        weight=weight_of(one.outcome),
-    )
 
 
 def lessons_of(rows: Rows, visible: NDArray[np.bool_]) -> list[Lesson]:

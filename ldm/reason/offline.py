@@ -33,7 +33,7 @@ from ldm.reason.page_votes import PagePrecedent, PageWeights
 from ldm.reason.pages import Page, has_lines_of_labels, labels_of, read_call
 from ldm.reason.quote_votes import QuoteWeights
 from ldm.reason.ranking import Ranking, voters
-from ldm.reason.relevance import Relevance
+from ldm.reason.relevance import Relevance, learn, lesson_of
 from ldm.reason.running import RunningNotes
 from ldm.reason.voting import NEARBY, voice_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
@@ -52,8 +52,9 @@ class OfflineReasoner:
     reads_notes = False
 
     def __init__(self, embedder: Embedder, relevance: Relevance | None = None) -> None:
-        """Take what a memory teaches; without, only what was done before counts."""
+        """Take what a memory teaches; without it, the recalls at hand teach."""
         self._embedder = embedder
+        self._memory = relevance
         self._relevance = relevance or Relevance()
         self._pattern = _OncePerTuple(self._pattern_of)
         self._pages = _OncePerTuple(_page_precedent)
@@ -190,7 +191,11 @@ class OfflineReasoner:
         """Rank the candidates, once for all questions about a state."""
         last_state, last_recalls, ranking = self._latest
         if last_state is not state or last_recalls is not recalls:
-            ranking = self._ranked(state, [recalls[i] for i in voters(state.observation, recalls)])
+            chosen = [recalls[i] for i in voters(state.observation, recalls)]
+            if self._memory is None:
+                self._relevance = learn([lesson_of(one.tuple) for one in chosen], calibrated=False)
+                self._read = None, None
+            ranking = self._ranked(state, chosen)
             self._latest = state, recalls, ranking
         return ranking
 

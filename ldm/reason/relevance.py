@@ -31,7 +31,7 @@ from ldm.reason.features import (
 from ldm.reason.frames import Command, read_command
 from ldm.reason.ranking import Ranking
 from ldm.reason.reading import Words, leaves, lines, number, shape, words
-from ldm.types import Past
+from ldm.types import Outcome, Past, StateActionTuple
 
 #: Strength of the ridge, and the prior weight of an action done before in this same sight, per
 #: time; chosen by playing training tasks of ALFWorld and BabyAI.
@@ -42,6 +42,11 @@ NEGATIVES = 40
 SUPPORT = 2
 #: An action written the same in this share of the episodes, and at least so often, is closed.
 CLOSED, CLOSED_TIMES = 0.3, 3
+#: The weight of a step of an attempt that earned nothing more. With 0, hence weights in proportion
+#: to the score, training goals of WebShop scored less: such sessions show the way as well.
+LEAST = 0.5
+#: The weight of a step of a failure against its action: most of its steps were not at fault.
+FAILED = -0.25
 #: Candidates for one slot, and for one frame, where none are listed.
 FILLERS, FILLED = 10, 40
 #: Left-out parts by which confidence is calibrated, and steps from which isotonically.
@@ -66,6 +71,31 @@ class Lesson:
     action: str
     possible: tuple[str, ...] | None = None
     weight: float = 1.0
+
+
+def weight_of(outcome: Outcome | None) -> float:
+    """Return the weight of a step by its outcome.
+
+    An unknown outcome counts 1, and so does a failure kept on request: without any reward, a score
+    of 0 says nothing.
+    """
+    if outcome is None or outcome.score <= 0 <= outcome.value:
+        return 1.0
+    return FAILED if outcome.value < 0 else LEAST + (1 - LEAST) * outcome.value
+
+
+def lesson_of(one: StateActionTuple) -> Lesson:
+    """Return a tuple as a recorded step."""
+    return Lesson(
+        episode=one.trajectory_id,
+        goal=one.goal,
+        kind=one.kind,
+        past=one.history.past,
+        observation=one.observation,
+        action=one.action,
+        possible=one.possible,
+        weight=weight_of(one.outcome),
+    )
 
 
 def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:

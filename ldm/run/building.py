@@ -13,6 +13,7 @@ from ldm.errors import Interrupted, LdmError, MemoryStoreError
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, serving
 from ldm.run.builders import card_of, environment_name, models_of, open_embedder
+from ldm.run.replaying import with_possible
 from ldm.run.runtime import Runtime
 from ldm.types import stable_seed
 
@@ -92,9 +93,11 @@ def build_each(
     with _reasoners(models, record, options, runtime) as reasoner_for:
         for env in sorted({t.task.env for t in chosen}):
             with runtime.stages() as on_progress, _resumable(memory, env):
+                world = Section.read({**options.env.options, "name": classes.get(env, env)})
+                of_env = [t for t in chosen if t.task.env == env]
                 built = build(
                     memory,
-                    [t for t in chosen if t.task.env == env],
+                    with_possible(of_env, world, on_progress),
                     embedder,
                     reasoner_for(classes.get(env, env)),
                     options=formation_options(classes.get(env, env), options),
@@ -147,15 +150,15 @@ def _resumable(memory: str, env: str) -> Iterator[None]:
         ) from stop
 
 
-def _environment_classes(named: str, paths: Iterable[Path]) -> tuple[str, dict[str, str]]:
+def _environment_classes(env: Section, paths: Iterable[Path]) -> tuple[str, dict[str, str]]:
     """Return the chosen environment, "" for all, and environment → its class if known.
 
     A class is named by the user, or by the run that recorded the trajectories in `paths`.
     """
-    if ":" in named:
-        name = environment_name(Section(named))
-        return name, {name: named}
-    return named, {env: recorded for path in paths for env, recorded in _recorded_class(path)}
+    if ":" in env.name:
+        name = environment_name(env)
+        return name, {name: env.name}
+    return env.name, {env: recorded for path in paths for env, recorded in _recorded_class(path)}
 
 
 def _recorded_class(path: Path) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,78 @@
+"""Play recorded episodes again, to learn which actions were possible at each step.
+
+A recording says what was done. What could have been done instead is what an action has to be told
+apart from, and only the environment knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ldm.envs import load_env
+from ldm.errors import LdmError
+from ldm.run.builders import build_environment
+from ldm.types import Step, Task, Trajectory
+
+if TYPE_CHECKING:
+    from ldm.config import Section
+    from ldm.episode import EnvironmentBase
+
+#: A score differs from the recorded one from this on.
+TOLERANCE = 1e-6
+
+
+def with_possible(
+    trajectories: Sequence[Trajectory],
+    env: Section,
+    on_progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> list[Trajectory]:
+    """Return the trajectories with the possible actions of their steps, where they can be known.
+
+    env: the environment's class and options. An episode stays as it is if the environment has no
+    such task or lists no actions, or if it does not take the same course again.
+    """
+    lacking = [one for one in trajectories if any(step.possible is None for step in one.steps)]
+    if not lacking:
+        return list(trajectories)
+    try:
+        load_env(env.name, recorded=True)  # no code that only a file names is run
+        world = build_environment(env)
+    except Exception:  # of any kind: a recording is of use without its environment
+        return list(trajectories)
+    tasks: dict[str, Mapping[str, Task]] = {}
+    known = []
+    with closing(world):
+        for done, one in enumerate(trajectories):
+            known.append(_replayed(world, one, tasks))
+            on_progress("replay", done + 1, len(trajectories))
+    return known
+
+
+def _replayed(
+    world: EnvironmentBase, one: Trajectory, tasks: dict[str, Mapping[str, Task]]
+) -> Trajectory:
+    """Return a trajectory with its possible actions, or as it is."""
+    try:
+        split = one.task.split
+        if split not in tasks:
+            tasks[split] = {task.id: task for task in world.tasks(split)}
+        if (task := tasks[split].get(one.task.id)) is None:
+            return one
+        now, steps, score = world.reset(task), list[Step](), 0.0
+        for step in one.steps:
+            if not step.action:
+                steps.append(step)
+                continue
+            if now.done or step.action not in (now.admissible or ()):
+                return one
+            steps.append(replace(step, possible=tuple(dict.fromkeys(now.admissible or ()))))
+            now = world.step(step.action)
+            score += now.reward
+        same = abs(score - one.score) < TOLERANCE
+        return replace(one, steps=tuple(steps)) if same else one
+    except (LdmError, OSError, ImportError, ValueError, KeyError):
+        tasks.setdefault(one.task.split, {})
+        return one
