@@ -453,6 +453,14 @@ class Relevance:
         shares = weights / weights.sum()
         return Ranking(texts, groups, tuple(shares.tolist()), self.sureness(float(shares.max())))
 
+    def forms(self, now: Situation, count: int) -> dict[str, float]:
+        """Return the most probable forms of an action with their probabilities, the best first."""
+        shares: dict[str, float] = defaultdict(float)
+        for action, share in self.rank(now, None).ranked():
+            shares[read_command(action).frame] += share
+        best = sorted(shares, key=lambda form: (-shares[form], form))[:count]
+        return {form: shares[form] for form in best}
+
     def _values(self, features: Features) -> NDArray[np.float64]:
         """Return the sum of the weights of each row."""
         if not len(self.columns) or not features.rows:
