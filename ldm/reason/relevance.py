@@ -444,7 +444,7 @@ class Relevance:
         """
         listed = self.candidates.of(now) if admissible is None else admissible
         texts = tuple(dict.fromkeys(listed))
-        if not texts or not len(self.columns):
+        if not texts or not self.actions:
             return Ranking(texts)
         values = self.logits(now, texts)
         numbers: dict[float, int] = {}
