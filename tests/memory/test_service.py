@@ -345,7 +345,7 @@ class TestScope:
             told(memory, "get out", ("a door", first), ("a hall", then))
         for first, then in (("look", "left"), ("wait", "right")):
             history = [("a door", first)]
-            found = memory.recall("get out", "a hall", history, k=2)
+            found = memory.recall("get out", "a hall", 2, history)
             assert found[0].tuple.action == then
 
 
