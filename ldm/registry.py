@@ -36,17 +36,13 @@ class Contract:
 
         A class need not derive from `base`: what its author did not know of has a default.
         """
+        needed = [*self.required, *sorted(getattr(self.base, "__abstractmethods__", ()))]
         abstract = getattr(named, "__abstractmethods__", ())
-        missing = [member for member in self.required if not hasattr(named, member)]
-        for member in (member for member in dir(self.base) if not member.startswith("_")):
-            if member in abstract:
-                missing.append(member)
-            elif not hasattr(named, member):
-                if member in getattr(self.base, "__abstractmethods__", ()):
-                    missing.append(member)
-                elif isinstance(named, type):
-                    setattr(named, member, inspect.getattr_static(self.base, member))
-        return list(dict.fromkeys(missing))
+        missing = [one for one in needed if not hasattr(named, one) or one in abstract]
+        for member in () if missing else dir(self.base):
+            if not member.startswith("_") and not hasattr(named, member):
+                setattr(named, member, inspect.getattr_static(self.base, member))
+        return missing
 
 
 #: The "package.module:Class" names given by the user of this process.

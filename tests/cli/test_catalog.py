@@ -52,7 +52,7 @@ def test_every_option_has_a_short_description(run: Run, command: str) -> None:
 
 def test_an_environment_that_lacks_methods_is_refused_with_their_names(run: Run) -> None:
     run("eval", "--env", "tests.cli.test_catalog:Unfinished", "--agent", "random").refused(
-        "is incomplete: it lacks card, close, fork, ",
+        "is incomplete: it lacks protocol, step, tasks.",
         "Derive the class from ldm.episode.EnvironmentBase",
         "ldm.testing.EnvironmentContract",
     )

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -153,8 +152,8 @@ def killed(change: str, folder: Path, kills: int) -> tuple[int, int]:
             shutil.copytree(base, place)
 
     command = [*QUICK, *(named.get(word, word) for word in CHANGES[change])]
-    more: Any = {"repeated": int(change in ("import", "purge"))}
-    return killed_often(place, fresh, command, kills, seed=change, **more)
+    repeated = int(change in ("import", "purge"))
+    return killed_often(place, fresh, command, kills, seed=change, repeated=repeated)
 
 
 @pytest.mark.parametrize(

@@ -345,8 +345,8 @@ class TestScope:
             told(memory, "get out", ("a door", first), ("a hall", then))
         for first, then in (("look", "left"), ("wait", "right")):
             history = [("a door", first)]
-            found = memory.recall("get out", "a hall", history, k=2)
-            assert found[0].tuple.action == then
+            recalls = memory.recall("get out", "a hall", 2, history)
+            assert recalls[0].tuple.action == then
 
 
 class TestForgetting:
