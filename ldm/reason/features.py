@@ -2,16 +2,18 @@
 
 A feature is a pair: a descriptor of the action (its frame, with its fillers put aside, named, or
 given the part that they play in the goal) and a fact of the state. `ldm.reason.relevance` learns
-what each is worth. Features are 64-bit hashes; the last byte is the group (`GROUPS`).
+what each is worth. Features are 64-bit hashes; the last byte is the group of the fact (`GROUPS`).
+Features that several actions of a state share (those of their frame, of one filler) form blocks.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -21,17 +23,22 @@ from ldm.reason.frames import Command, read_command, stem
 from ldm.reason.reading import (
     FUNCTION_WORDS,
     Words,
+    instances,
     kind_of,
     leaves,
     lines,
+    lines_with,
     masked,
     mentioned,
     number,
+    paragraphs,
     pattern_of,
     place_of,
     prose,
     shape,
+    word_set,
     words,
+    words_beside,
 )
 from ldm.types import Past
 
@@ -47,12 +54,12 @@ GROUPS = {
     "deeds": 0.5,
     "filler": 1.0,
     "lines": 0.5,
-    "repeat": 0.5,
+    "repeat": 1.0,
     "phase": 0.5,
-    "kind": 0.7,
+    "kind": 1.0,
     "agree": 1.0,
-    "facts": 1.5,
-    "goal": 1.5,
+    "facts": 0.7,
+    "goal": 0.5,
     "relation": 0.7,
 }
 ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL, RELATION = (
@@ -68,63 +75,58 @@ MOST_FACTS = 120
 RARE = 2.0
 #: Numbers of one path that are told apart one by one, and beyond by so many quantiles.
 DISTINCT = 12
+#: Where a thing may stand: named in sight, there or in the last action, in any action before.
+STANDING = ("sight", "near", "used")
+#: Texts whose facts a vocabulary keeps.
+KEPT = 20_000
 
 _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _SHIFT, _LOW = np.uint64(29), np.uint64(255)
 
 
 @lru_cache(500_000)
-def key(text: str) -> int:
-    """Return the hash of a descriptor or fact, the same in every process."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+def key(text: str, group: int = 0) -> int:
+    """Return the hash of a descriptor, or of a fact of a group, the same in every process."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=7).digest()
+    return int.from_bytes(digest, "big") << 8 | group
 
 
-def keys(facts: Iterable[str]) -> Keys:
-    """Return the hashes of distinct facts."""
-    return np.array([key(fact) for fact in dict.fromkeys(facts)], np.uint64)
-
-
-@lru_cache(50_000)
-def fact_keys(facts: tuple[str, ...], group: int) -> Keys:
+def keys(facts: Iterable[str], group: int) -> list[int]:
     """Return the hashes of distinct facts of a group."""
-    return grouped(keys(facts), group)
+    return [key(fact, group) for fact in dict.fromkeys(facts)]
 
 
-def keys_of(texts: Iterable[str]) -> Keys:
-    """Return the hash of each text."""
-    return np.array([key(text) for text in texts], np.uint64)
-
-
-def crossed(left: Keys, right: Keys) -> Keys:
-    """Return the hashes of pairs of descriptors and facts, whose group is that of the fact."""
-    pairs = (left * _FIRST ^ right) * _SECOND
+def cross(left: Keys, right: Keys) -> Keys:
+    """Return the hashes of pairs; the group is that of the right one."""
+    pairs = ((left * _FIRST) ^ right) * _SECOND
     pairs ^= pairs >> _SHIFT
-    return (pairs & ~_LOW) | (right & _LOW)
+    pairs &= ~_LOW
+    pairs |= right & _LOW
+    return pairs
 
 
-def grouped(facts: Keys, group: int) -> Keys:
-    """Return the hashes of facts with a group as the last byte."""
-    return (facts & ~_LOW) | np.uint64(group)
+_ANY = key("")
 
 
-def both(left: Keys, right: Keys, group: int) -> Keys:
-    """Return the hashes of all pairs of facts, as facts of a group."""
-    return grouped(crossed(np.repeat(left, len(right)), np.tile(right, len(left))), group)
+def crossed(left: Sequence[int], right: Sequence[int], group: int) -> list[int]:
+    """Return the hashes of all pairs as facts of a group."""
+    if not left or not right:
+        return []
+    one, other = np.array(left, np.uint64), np.array(right, np.uint64)
+    pairs = cross(np.repeat(one, len(other)), np.tile(other, len(one)))
+    listed: list[int] = ((pairs & ~_LOW) | np.uint64(group)).tolist()
+    return listed
 
 
-ONE = keys([""])
-NOTHING = keys([])
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Vocabulary:
     """What the memory teaches about reading: words, frames and numbers that occur in it.
 
     verbs: first words of actions. things: words of observations and of fillers. frames: those of
     actions taken. closed: actions written the same in many episodes. rare: frames that mark a
-    phase. thresholds: numbers by which a path's values are told apart. told: facts of structured
-    texts that occur in several episodes. asked: words that occur in several episodes' goals.
-    telling: the facts that tell actions apart, hashed, if there are too many.
+    phase. thresholds: numbers by which a path's values are told apart. recurring: facts of
+    structured texts that occur in several episodes. goal_words: words of several episodes' goals.
+    needed: where a slot's filler always stood ("frame:slot" and one of STANDING).
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -135,50 +137,38 @@ class Vocabulary:
     closed: frozenset[str] = frozenset()
     rare: frozenset[str] = frozenset()
     thresholds: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    told: frozenset[str] = frozenset()
-    asked: frozenset[str] = frozenset()
-    telling: frozenset[int] = frozenset()
-
-    @property
-    def telling_keys(self) -> Keys:
-        """The facts that tell actions apart, sorted; empty if all are read."""
-        return _sorted(self.telling)
+    recurring: frozenset[str] = frozenset()
+    goal_words: frozenset[str] = frozenset()
+    needed: frozenset[str] = frozenset()
 
     def facts(self, text: str) -> tuple[str, ...]:
         """Return the known facts of a structured text: values, and numbers as "≤ t"."""
-        return _facts(self, text) if "{" in text or "[" in text or ":" in text or "=" in text else ()
+        if not any(mark in text for mark in "{[:="):
+            return ()
+        known = self._read.get(text)
+        if known is None:
+            if len(self._read) > KEPT:
+                self._read.clear()
+            facts = dict.fromkeys(self._facts(text))
+            recurring = self.recurring
+            known = tuple(fact for fact in facts if not recurring or fact in recurring)
+            self._read[text] = known
+        return known
 
-
-@lru_cache(8)
-def _sorted(telling: frozenset[int]) -> Keys:
-    return np.array(sorted(telling), np.uint64)
-
-
-@lru_cache(8)
-def _thresholds(vocabulary: Vocabulary) -> dict[str, tuple[float, ...]]:
-    return dict(vocabulary.thresholds)
-
-
-_FACTS: dict[tuple[int, str], tuple[str, ...]] = {}
-
-
-def _facts(vocabulary: Vocabulary, text: str) -> tuple[str, ...]:
-    cached = _FACTS.get((id(vocabulary), text))
-    if cached is None:
-        thresholds = _thresholds(vocabulary)
-        found = []
+    def _facts(self, text: str) -> Iterator[str]:
         for path, value in leaves(text):
-            found.append(f"{path}={masked(value)}")
-            amount = number(value)
-            if amount is not None:
-                limits = thresholds.get(path, ())
-                found += [f"{path}<={limit:g}" for limit in limits if amount <= limit]
-        told = vocabulary.told
-        cached = tuple(dict.fromkeys(fact for fact in found if not told or fact in told))
-        if len(_FACTS) > 20_000:
-            _FACTS.clear()
-        _FACTS[id(vocabulary), text] = cached
-    return cached
+            yield f"{path}={masked(value)}"
+            if (amount := number(value)) is not None:
+                limits = self._limits.get(path, ())
+                yield from (f"{path}<={limit:g}" for limit in limits if amount <= limit)
+
+    @cached_property
+    def _limits(self) -> dict[str, tuple[float, ...]]:
+        return dict(self.thresholds)
+
+    @cached_property
+    def _read(self) -> dict[str, tuple[str, ...]]:
+        return {}
 
 
 def between(values: Sequence[float]) -> tuple[float, ...]:
@@ -191,7 +181,7 @@ def between(values: Sequence[float]) -> tuple[float, ...]:
 
 
 @lru_cache(200_000)
-def _said(line: Words, at: int, size: int) -> tuple[str, ...]:
+def statements(line: Words, at: int, size: int) -> tuple[str, ...]:
     """Return what a line says of the words at a place: all of it, and word by word."""
     rest = (*line[:at], "@", *line[at + size :])
     hidden = " ".join("#" if word.isdigit() else word for word in rest)
@@ -217,82 +207,108 @@ def role_of(name: Words, roles: Sequence[Words]) -> int:
     return place
 
 
+@lru_cache(200_000)
+def _statement_keys(
+    source: str, line: Words, at: int, size: int, whole: bool = False
+) -> tuple[int, ...]:
+    facts = statements(line, at, size)
+    return tuple(key(f"{source} {fact}", LINES) for fact in facts if not whole or " " in fact)
+
+
+def standing(name: Words, sight: str, commands: Sequence[Command]) -> set[str]:
+    """Return those of STANDING that are true of a thing."""
+    places = {"sight", "near"} if lines_with(name, sight) else set()
+    if commands and name in commands[-1].fillers:
+        places.add("near")
+    if any(name in command.fillers for command in commands):
+        places.add("used")
+    return places
+
+
 @lru_cache(50_000)
 def _mentions(role: Words, text: str) -> tuple[tuple[Words, int, int], ...]:
     """Return (line, place, words) of the best mentions of a goal's thing in a text."""
+    if word_set(text).isdisjoint(role):
+        return ()
     for size in range(len(role), max(0, min(2, len(role)) - 1), -1):
         parts = [role[i : i + size] for i in range(len(role) - size + 1)]
-        found = [
+        matches = [
             (line, at, size)
             for line in lines(text)
             for part in parts
             if (at := place_of(part, line)) >= 0
         ]
-        if found:
-            return tuple(found[:8])
+        if matches:
+            return tuple(matches[:8])
     return ()
 
 
-@lru_cache(50_000)
-def _with_name(name: Words, text: str) -> tuple[Words, ...]:
-    """Return the lines of a text that name a thing in full."""
-    return tuple(line for line in lines(text) if place_of(name, line) >= 0)
+@lru_cache(1_000)
+def _repeated(ever: int, here: int, frame: int, again: bool) -> list[int]:
+    facts = [f"ever {ever}", f"here {here}", f"frame {frame}", f"again {again}"]
+    return keys(facts, REPEAT)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Filler:
     """What a state says of a thing.
 
-    role: its place in the goal, 0 if none. near: attributes that matter by phase and kind. more:
-    other attributes. told: what lines say of it. lines: those that name it, with their sources.
+    part: "r1" for the last thing of the goal, or else `name`, the kind of thing. role: its place
+    in the goal, 0 if none. lines: with their sources. facts: the set of its facts. by_phase,
+    by_kind: the sets of those that may mean another thing by phase and by kind of task.
     """
 
     role: int
-    near: tuple[str, ...]
-    more: tuple[str, ...]
-    told: tuple[str, ...]
+    part: str
+    name: str
     lines: tuple[tuple[str, Words], ...]
-
-    @property
-    def signature(self) -> tuple[tuple[str, ...], ...]:
-        """What is equal for things that no fact tells apart."""
-        return self.near, self.more, self.told
+    facts: int
+    by_phase: int
+    by_kind: int
 
 
 @dataclass(frozen=True, slots=True)
-class Features:
-    """The features of n actions, as parts that several of them share.
+class Descriptors:
+    """The keys of an action's descriptors.
 
-    keys: of all parts, one part after the other. sizes: of each part. rows: the parts of each row.
+    frame: of its frame, and of its text where that is closed. roles: of its frame with the parts of
+    its fillers. names: with their names. slots: of each slot, alone and with the other fillers.
     """
 
-    keys: Keys
-    sizes: list[int]
-    rows: list[list[int]]
+    frame: tuple[int, ...]
+    roles: tuple[int, ...]
+    names: int
+    slots: tuple[tuple[int, int], ...]
 
 
-class _Parts:
-    """Collects parts, each a descriptor with its facts, once."""
+@lru_cache(100_000)
+def _descriptors(
+    frame: str, closed: str, roles: tuple[int, ...], parts: tuple[str, ...], names: tuple[str, ...]
+) -> Descriptors:
+    slots = (
+        (key(f"{frame}:{i}"), key(f"{frame}:{i} {[*parts[:i], *parts[i + 1 :]]}"))
+        for i in range(len(parts))
+    )
+    return Descriptors(
+        (key(frame), *((key(f"= {closed}"),) if closed else ())),
+        tuple(dict.fromkeys((key(f"{frame} {[*roles]}"), key(f"{frame} {[*parts]}")))),
+        key(f"{frame} {[*names]}"),
+        tuple(slots),
+    )
 
-    def __init__(self) -> None:
-        self.rows: list[list[int]] = []
-        self._numbers: dict[tuple[str, object], int] = {}
-        self._facts: list[Keys] = []
 
-    def part(self, descriptor: str, name: object, facts: Keys) -> int:
-        """Return the number of the part of a descriptor with facts, which have a name."""
-        number = self._numbers.setdefault((descriptor, name), len(self._facts))
-        if number == len(self._facts):
-            self._facts.append(facts)
-        return number
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The features of actions, as blocks.
 
-    def features(self) -> Features:
-        """Return all parts, hashed."""
-        if not self._facts:
-            return Features(NOTHING, [], [])
-        sizes = [len(facts) for facts in self._facts]
-        left = np.repeat(keys_of(one for one, _ in self._numbers), sizes)
-        return Features(crossed(left, np.concatenate(self._facts)), sizes, self.rows)
+    features: of all blocks, one after the other. sizes: of each block. rows: the blocks of each
+    distinct row. of_action: the row of each action; actions that no fact tells apart share one.
+    """
+
+    features: Keys
+    sizes: NDArray[np.int64]
+    rows: list[tuple[int, ...]]
+    of_action: list[int]
 
 
 class Situation:
@@ -305,85 +321,140 @@ class Situation:
         self.vocabulary, self.goal, self.kind, self.sight = vocabulary, goal, kind, sight
         self.texts = [*(text for text, _ in past), sight]
         self.commands = [read_command(action) for _, action in past]
-        self.roles = self._things_of_goal()
+        self._past = [(text, word_set(text)) for text in dict.fromkeys(self.texts[:-1])]
+        self.instructions = [*lines(self.goal), *self._instructions()]
+        self.roles = self._things_asked()
+        self._roles: dict[Words, int] = {}
         self._fillers: dict[Words, Filler] = {}
-        self._near: dict[tuple[str, ...], Keys] = {}
+        self._sets: dict[tuple[int, ...], int] = {}
+        self._agreements: dict[tuple[str, Words, tuple[Words, ...]], int] = {}
+        self._phases: dict[int, list[int]] = {}
         self._read_past()
 
-    def _things_of_goal(self) -> list[Words]:
-        """Return the things of the goal, the last first: runs of words that name something."""
-        found, run = [], []
+    def _instructions(self) -> Iterator[Words]:
+        """Yield the lines of paragraphs that were shown once and tell what to do.
+
+        One of their lines begins like an action. What was in sight before or stayed is a state.
+        """
+        verbs, texts, goal = self.vocabulary.verbs, self.texts, lines(self.goal)
+        for i, text in enumerate(texts[1:], 1):
+            for paragraph in paragraphs(text):
+                if any(len(x) > 1 and x[0] in verbs and x not in goal for x in paragraph):
+                    beside = {
+                        x for other in (texts[i - 1], *texts[i + 1 : i + 2]) for x in lines(other)
+                    }
+                    if beside.isdisjoint(paragraph):
+                        yield from paragraph
+
+    def _things_asked(self) -> list[Words]:
+        """Return the things of the goal and of instructions: runs of words that name something.
+
+        The last of the goal is the first. What is written as an identifier is known by its form
+        instead.
+        """
         known = self.vocabulary
-        for word in (*words(self.goal), "the"):
-            if (
-                word not in FUNCTION_WORDS
-                and word not in known.verbs
-                and (word in known.things or any(word in words(text) for text in self.texts))
-            ):
-                run.append(word)
-            elif run:
-                found.append(tuple(run))
-                run = []
-        return list(dict.fromkeys(reversed(found)))
+        texts = dict.fromkeys(self.texts)
+        words_shown = frozenset().union(*(words_beside(self.goal, text) for text in texts))
+        things: list[Words] = []
+        count = len(lines(self.goal))
+        for line in (*reversed(self.instructions[count:]), *self.instructions[:count]):
+            run: list[str] = []
+            for word in (*line, "the"):
+                if (
+                    word not in FUNCTION_WORDS
+                    and word not in known.verbs
+                    and masked(word) == word
+                    and (word in known.things or word in words_shown)
+                ):
+                    run.append(word)
+                elif run:
+                    things.append(tuple(run))
+                    run = []
+        return list(dict.fromkeys(reversed(things)))
+
+    def role_of(self, name: Words) -> int:
+        """Return the place, from 1, of the goal's thing that `name` means; 0 if none."""
+        role = self._roles.get(name)
+        if role is None:
+            role = self._roles[name] = role_of(name, self.roles)
+        return role
 
     def _read_past(self) -> None:
         """Count what was done: ever, in this same sight, and with each thing."""
         self.used: Counter[Words] = Counter()
         self.deed: dict[Words, str] = {}
-        self.after: dict[Words, int] = {}
+        self.answers: dict[Words, list[str]] = defaultdict(list)
         self.joined: dict[Words, set[str]] = defaultdict(set)
         self.text_done: Counter[str] = Counter()
         self.here_done: Counter[str] = Counter()
         self.frame_done: Counter[str] = Counter()
         self.progress: Counter[str] = Counter()
-        rare, latest = self.vocabulary.rare, ""
+        touched: dict[int, str] = {}
+        latest = ""
         for i, command in enumerate(self.commands):
             self.text_done[command.text] += 1
             self.frame_done[command.frame] += 1
             if self.texts[i] == self.sight:
                 self.here_done[command.text] += 1
-            parts = [role_of(filler, self.roles) for filler in command.fillers]
+            parts = [self.role_of(filler) for filler in command.fillers]
             for slot, filler in enumerate(command.fillers):
                 self.used[filler] += 1
-                self.deed[filler], self.after[filler] = f"{command.frame}:{slot}", i + 1
+                self.deed[filler] = f"{command.frame}:{slot}"
+                if parts[slot]:
+                    touched[parts[slot]] = self.deed[filler]
+                self.answers[filler].append(self.texts[i + 1])
                 self.joined[filler].update(
                     f"{command.frame}:{slot}+{p}" for j, p in enumerate(parts) if p and j != slot
                 )
-            if command.frame in rare:
+            if command.frame in self.vocabulary.rare:
                 latest = command.frame + str(parts)
                 self.progress[latest] += 1
         self.last = self.commands[-1] if self.commands else None
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
-        self.phase = keys([done, f"last {latest}"])
+        self.touched = touched
+        self.phase = keys([done, f"last {latest}"], DEEDS)
+
+    def _set(self, facts: Sequence[int]) -> int:
+        """Return the number of a set of facts."""
+        return self._sets.setdefault(tuple(facts), len(self._sets))
 
     @cached_property
-    def of_roles(self) -> Keys:
+    def _state_sets(self) -> tuple[int, int, int]:
+        """The sets of facts that are crossed with frames, with roles, and with names."""
+        kind = [key(f"kind {self.kind}", KIND)]
+        always = [key("", ACTION), *self.of_deeds, *self.phase, *kind]
+        always += crossed(kind, self.phase, KIND)
+        roles = self.of_roles
+        by_role = [*always, *roles]
+        more = [*self.of_words, *self.of_facts, *self.of_goal, *crossed(self.phase, roles, PHASE)]
+        return self._set([*by_role, *more]), self._set(by_role), self._set(always)
+
+    @cached_property
+    def of_roles(self) -> list[int]:
         """What the texts say of the goal's things, now or when they were last mentioned."""
         facts: list[str] = []
         for r, role in enumerate(self.roles, 1):
             for age, text in enumerate(reversed(self.texts[-LOOK_BACK:])):
-                if found := _mentions(role, text):
+                if matches := _mentions(role, text):
                     when = f"r{r} " if age == 0 else f"r{r} then "
                     facts.append(f"{when}present")
-                    facts += [when + fact for mention in found for fact in _said(*mention)]
+                    facts += [when + fact for mention in matches for fact in statements(*mention)]
                     break
                 if age == 0:
                     facts.append(f"r{r} absent")
-        return grouped(keys(list(dict.fromkeys(facts))[:MOST_FACTS]), ROLES)
+        return keys(facts, ROLES)[:MOST_FACTS]
 
     @cached_property
-    def of_words(self) -> Keys:
+    def of_words(self) -> list[int]:
         """The lines in sight that mention no thing of the goal, and the words of new ones."""
-        plain = prose(self.sight)
-        rest = [x for x in lines(plain) if not any(mentioned(r, x) for r in self.roles)]
+        rest = [x for x in lines(prose(self.sight)) if not any(mentioned(r, x) for r in self.roles)]
         before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
         new = [x for x in rest if x not in before]
-        told = [" ".join("#" if w.isdigit() else w for w in line) for line in rest[:40]]
-        named = [*told, *(word for line in new[:12] for word in line)]
-        return grouped(keys(named[:MOST_FACTS]), WORDS)
+        about = [" ".join("#" if w.isdigit() else w for w in line) for line in rest[:40]]
+        return keys([*about, *(word for line in new[:12] for word in line)], WORDS)[:MOST_FACTS]
 
     @cached_property
-    def of_deeds(self) -> Keys:
+    def of_deeds(self) -> list[int]:
         """What was done: frames with counts, the last action, what was done with which role."""
         facts = [f"done {frame} {min(n, 2)}" for frame, n in self.frame_done.items()]
         facts.append(f"last {self.last.frame}" if self.last else "first")
@@ -391,31 +462,23 @@ class Situation:
             same = "same" if self.texts[-2] == self.sight else "other"
             facts += [same, f"last {self.last.frame} {same}", f"last {self.last.text}"]
         facts += [f"did {deed} {min(n, 2)}" for deed, n in self.progress.items()]
-        touched: dict[int, tuple[int, str]] = {}
-        for filler, deed in self.deed.items():
-            if role := role_of(filler, self.roles):
-                touched[role] = max(touched.get(role, (0, "")), (self.after[filler], deed))
-        return keys([*facts, *(f"touched {role} {d}" for role, (_, d) in touched.items())])
+        facts += [f"touched {role} {deed}" for role, deed in self.touched.items()]
+        return keys(facts, DEEDS)
 
     @cached_property
-    def of_facts(self) -> Keys:
+    def of_facts(self) -> list[int]:
         """The facts of structured texts, now and before."""
-        facts = self.vocabulary.facts
-        told = [f"now {fact}" for fact in facts(self.sight)]
-        told += [f"before {fact}" for text in self.texts[:-1] for fact in facts(text)]
-        told += [f"so far {fact}" for text in self.texts for fact in facts(text)]
-        return grouped(keys(told), FACTS)
+        now = self.vocabulary.facts(self.sight)
+        before = dict.fromkeys(f for text, _ in self._past for f in self.vocabulary.facts(text))
+        about = [f"now {fact}" for fact in now]
+        about += [f"before {fact}" for fact in before]
+        about += [f"so far {fact}" for fact in {**before, **dict.fromkeys(now)}]
+        return keys(about, FACTS)
 
     @cached_property
-    def of_goal(self) -> Keys:
+    def of_goal(self) -> list[int]:
         """The words of the goal that other goals have as well."""
-        asked = (word for word in words(self.goal) if word in self.vocabulary.asked)
-        return grouped(keys(asked), GOAL)
-
-    @cached_property
-    def of_kind(self) -> Keys:
-        """The kind of task."""
-        return keys([f"kind {self.kind}"])
+        return keys((word for word in words(self.goal) if word in self.vocabulary.goal_words), GOAL)
 
     def filler(self, name: Words) -> Filler:
         """Return what the state says of a thing."""
@@ -425,87 +488,108 @@ class Situation:
         return known
 
     def _read_filler(self, name: Words) -> Filler:
-        role, kind = role_of(name, self.roles), kind_of(name)
-        now = _with_name(name, self.sight)
+        role, kind = self.role_of(name), kind_of(name)
+        now = lines_with(name, self.sight)
         hand = bool(self.last and name in self.last.fillers)
-        named = [text for text in self.texts[:-1] if _with_name(name, text)]
-        if name in self.after:
-            after = self.texts[self.after[name]]
+        named = [
+            matches
+            for text, known in self._past
+            if name[0] in known and (matches := lines_with(name, text))
+        ]
+        past = list(dict.fromkeys(line for matches in named for line in matches))
+        if name in self.answers:
+            after = self.answers[name][-1]
             beside = ",".join(str(r) for r, t in enumerate(self.roles, 1) if _mentions(t, after))
         else:  # the things of the goal that a line named together with it
-            together = [x for text in (*named, self.sight) for x in _with_name(name, text)]
+            together = {*past, *now}
             beside = "?" + ",".join(
-                str(r) for r, t in enumerate(self.roles, 1) if any(mentioned(t, x) for x in together)
+                str(r)
+                for r, t in enumerate(self.roles, 1)
+                if any(mentioned(t, x) for x in together)
             )
         used = min(self.used[name], 2)
         fresh = "".join(str(r) for r, t in enumerate(self.roles, 1) if self._fresh(name, t))
         deed = self.deed.get(name, "")
-        near = [f"role {role}", f"name {' '.join(shape(name))}", f"beside {beside}", f"fresh {fresh}"]
+        view, met = bool(now), bool(now or named)
+        near = [
+            f"role {role}",
+            f"name {' '.join(shape(name))}",
+            f"beside {beside}",
+            f"fresh {fresh}",
+        ]
         near += [f"touched {deed}", *(f"joined {j}" for j in sorted(self.joined.get(name, ())))]
-        view, seen = bool(now), bool(now or named)
-        more = [f"goal {role > 0}", f"view {view}", f"hand {hand}", f"used {used}", f"seen {seen}"]
+        more = [f"goal {role > 0}", f"view {view}", f"hand {hand}", f"used {used}", f"met {met}"]
         more += [f"sig {role} {view} {hand} {used}", f"sig2 {role > 0} {beside} {used}"]
-        told = [f"now {s}" for x in now[:4] for s in _said(x, place_of(name, x), len(name))]
-        asked = [(x, m) for x in lines(self.goal) if (m := mentioned(kind, x))]
-        told += [f"goal {s}" for x, m in asked for s in _said(x, *m)]
-        past = list(dict.fromkeys(x for text in named for x in _with_name(name, text)))
-        past_said = (s for x in past[:12] for s in _said(x, place_of(name, x), len(name)))
-        told += [f"past {s}" for s in past_said if " " in s]
-        where = [("goal", x) for x, _ in asked] + [("now", x) for x in now]
+        asking = [(x, m) for x in self.instructions if (m := mentioned(kind, x))]
+        about = [
+            s for x in now[:4] for s in _statement_keys("now", x, place_of(name, x), len(name))
+        ]
+        about += [s for x, m in asking for s in _statement_keys("goal", x, *m)]
+        about += [
+            s
+            for x in past[:12]
+            for s in _statement_keys("past", x, place_of(name, x), len(name), True)
+        ]
+        where = [("goal", x) for x, _ in asking] + [("now", x) for x in now]
         where += [("past", x) for x in past if x not in now]
-        told = list(dict.fromkeys(told))[:MOST_FACTS]
-        return Filler(role, tuple(near), tuple(more), tuple(told), tuple(where[:20]))
-
-    def _close(self, near: tuple[str, ...]) -> Keys:
-        """Return the attributes of a thing that matter by phase and kind."""
-        known = self._near.get(near)
-        if known is None:
-            close = keys(near)
-            parts = [both(self.phase, close, PHASE), both(self.of_kind, close, KIND)]
-            known = self._near[near] = np.concatenate(parts)
-        return known
+        facts = [*keys([*near, *more], FILLER), *list(dict.fromkeys(about))[:MOST_FACTS]]
+        kind_name = " ".join(shape(name))
+        return Filler(
+            role,
+            f"r{role}" if role else kind_name,
+            kind_name,
+            tuple(where[:20]),
+            self._set(facts),
+            self._set(keys(near, PHASE)),
+            self._set(keys(near, KIND)),
+        )
 
     def _fresh(self, name: Words, role: Words) -> bool:
         """Return whether an answer to an action on a thing showed another one never acted on."""
-        for i, command in enumerate(self.commands):
-            if name in command.fillers:
-                for line in lines(self.texts[i + 1]):
-                    if (at := place_of(role, line)) >= 0:
-                        end = at + len(role)
-                        found = line[at : end + (end < len(line) and line[end].isdigit())]
-                        if found not in self.used and found != name:
-                            return True
-        return False
+        return any(
+            thing not in self.used and thing != name
+            for text in self.answers.get(name, ())
+            for thing in instances(role, text)
+        )
 
-    def _agreement(self, command: Command, slot: int) -> tuple[str, ...]:
+    def _agreement(self, command: Command, slot: int) -> int:
         """Return whether lines about a filler speak of the verb, its result or other fillers."""
-        verb, facts = command.verb, []
-        others = [kind_of(y) for j, y in enumerate(command.fillers) if j != slot]
-        for source, line in self.filler(command.fillers[slot]).lines:
+        verb, name = command.verb, command.fillers[slot]
+        others = tuple(kind_of(y) for j, y in enumerate(command.fillers) if j != slot)
+        known = self._agreements.get((verb, name, others))
+        if known is not None:
+            return known
+        facts = [f"goal says verb {any(verb in line for line in self.instructions)}"]
+        begin = stem(verb)
+        for source, line in self.filler(name).lines:
             if verb in line:
                 facts.append(f"{source} verb")
-            elif any(stem(verb) == word[: len(stem(verb))] for word in line):
+            elif any(word.startswith(begin) for word in line):
                 facts.append(f"{source} stem")
             if any(mentioned(other, line) for other in others):
                 facts.append(f"{source} other")
-        facts.append(f"goal says verb {verb in words(self.goal)}")
-        return tuple(dict.fromkeys(facts))
+        known = self._agreements[verb, name, others] = self._set(keys(facts, AGREE))
+        return known
 
-    def _relations(self, command: Command) -> tuple[str, ...]:
+    def _relations(self, command: Command) -> list[str]:
         """Return how the fillers of an action relate to each other and to the last action's."""
         facts = []
         for i, one in enumerate(command.fillers):
             for j, other in enumerate(command.fillers[i + 1 :], i + 1):
-                if set(one) & set(other):
-                    facts.append(f"{i} {j} alike")
-                if set(one) & set(self.deed) or one == other:
+                if one == other:
                     facts.append(f"{i} {j} same")
+                elif set(kind_of(one)) & set(kind_of(other)):
+                    facts.append(f"{i} {j} alike")
             for j, other in enumerate(self.last.fillers if self.last else ()):
                 if one == other:
                     facts.append(f"{i} last {j} same")
-                elif set(one) & set(other) - FUNCTION_WORDS:
+                elif set(kind_of(one)) & set(kind_of(other)) - FUNCTION_WORDS:
                     facts.append(f"{i} last {j} alike")
-        return tuple(facts)
+        return facts
+
+    def standing(self, name: Words) -> set[str]:
+        """Return those of STANDING that are true of a thing."""
+        return standing(name, self.sight, self.commands)
 
     def surface(self, name: Words) -> str:
         """Return a name as the latest text spells it, or its words if no text does."""
@@ -518,111 +602,75 @@ class Situation:
         """Return the form of an action, and the parts that its things play in the goal."""
         command = read_command(action)
         parts = (
-            f"r{r}" if (r := role_of(name, self.roles)) else " ".join(shape(name))
+            f"r{r}" if (r := self.role_of(name)) else " ".join(shape(name))
             for name in command.fillers
         )
         return command.frame, tuple(parts)
 
-    @cached_property
-    def _facts(self) -> tuple[Keys, Keys, Keys]:
-        """The facts that matter to any descriptor, to those with roles, and to frames."""
-        kind = self.of_kind
-        for_all = [
-            grouped(ONE, ACTION),
-            grouped(self.of_deeds, DEEDS),
-            grouped(self.phase, DEEDS),
-            both(kind, np.concatenate([ONE, self.phase]), KIND),
-        ]
-        of_roles = self._telling(self.of_roles)
-        for_roles = [*for_all, of_roles]
-        for_frames = [
-            *for_roles,
-            *map(self._telling, (self.of_words, self.of_facts, self.of_goal)),
-            both(self.phase, of_roles, PHASE),
-        ]
-        return np.concatenate(for_all), np.concatenate(for_roles), np.concatenate(for_frames)
-
-    def _telling(self, facts: Keys) -> Keys:
-        """Return those of the facts that tell actions apart, if there are too many."""
-        telling = self.vocabulary.telling_keys
-        if not len(telling):
-            return facts
-        at = np.minimum(np.searchsorted(telling, facts), len(telling) - 1)
-        chosen: Keys = facts[telling[at] == facts]
-        return chosen
-
-    @property
-    def facts(self) -> Keys:
-        """All facts of the texts, of which too many are left out (`Vocabulary.telling`)."""
-        return np.concatenate([self.of_roles, self.of_words, self.of_facts, self.of_goal])
-
-    def rows(self, actions: Sequence[str]) -> tuple[Features, list[int]]:
-        """Return the distinct features of actions, and for each action the number of its row.
-
-        Actions that no fact tells apart have the same: five drawers that were never opened.
-        """
-        numbers: dict[tuple[object, ...], int] = {}
-        made, of_action = _Parts(), []
+    def rows(self, actions: Sequence[str]) -> Rows:
+        """Return the features of actions."""
+        numbers: dict[tuple[int, ...], int] = {}
+        blocks: dict[tuple[int, int], int] = {}
+        of_action = []
         for action in actions:
-            command = read_command(action)
-            fillers = tuple(map(self.filler, command.fillers))
-            closed = action if action in self.vocabulary.closed else ""
-            more = (
-                tuple(self._agreement(command, i) for i in range(len(fillers))),
-                self._relations(command),
-                self._repeats(command),
-            )
-            same = command.frame, closed, tuple(one.signature for one in fillers), more
-            number = numbers.setdefault(same, len(numbers))
-            if number == len(made.rows):
-                self._describe(made, command, closed, fillers, *more)
-            of_action.append(number)
-        return made.features(), of_action
+            crosses = self._blocks(read_command(action))
+            row = tuple([blocks.setdefault(one, len(blocks)) for one in dict.fromkeys(crosses)])
+            of_action.append(numbers.setdefault(row, len(numbers)))
+        ends = np.cumsum([0, *map(len, self._sets)])
+        facts = np.fromiter(chain.from_iterable(self._sets), np.uint64, ends[-1])
+        pairs = np.fromiter(chain.from_iterable(blocks), np.uint64, 2 * len(blocks)).reshape(-1, 2)
+        sets = pairs[:, 1].astype(np.int64)
+        sizes = ends[sets + 1] - ends[sets]
+        shift = ends[sets] - np.cumsum(sizes) + sizes
+        right = facts[np.repeat(shift, sizes) + np.arange(sizes.sum())]
+        return Rows(cross(np.repeat(pairs[:, 0], sizes), right), sizes, list(numbers), of_action)
 
-    def _describe(
-        self,
-        made: _Parts,
-        command: Command,
-        closed: str,
-        fillers: tuple[Filler, ...],
-        agreed: tuple[tuple[str, ...], ...],
-        related: tuple[str, ...],
-        repeats: tuple[str, ...],
-    ) -> None:
-        """Add the row of an action: each descriptor with the facts that matter to it."""
-        for_all, for_roles, for_frames = self._facts
-        roles = [one.role for one in fillers]
-        names = [" ".join(shape(name)) for name in command.fillers]
-        mixed = [f"r{r}" if r else name for r, name in zip(roles, names, strict=True)]
-        frame = command.frame
-        plain = [frame, *([f"= {closed}"] if closed else ())]
-        by_role = dict.fromkeys([f"{frame} {roles}", f"{frame} {mixed}"])
-        parts = [made.part(one, "frames", for_frames) for one in plain]
-        parts += [made.part(one, "roles", for_roles) for one in by_role]
-        if (named := f"{frame} {names}") not in by_role:
-            parts.append(made.part(named, "all", for_all))
-        again = fact_keys(repeats, REPEAT)
-        parts += [made.part(one, f"again {repeats}", again) for one in (*plain, *by_role, "")]
-        for slot, one in enumerate(fillers):
-            at = f"{frame}:{slot}"
-            others = f"{at} {[m for i, m in enumerate(mixed) if i != slot]}"
-            parts.append(made.part(at, ("by phase", one.near), self._close(one.near)))
-            for by in (at, others) if len(fillers) > 1 else (at,):
-                parts.append(made.part(by, one.near + one.more, fact_keys(one.near + one.more, FILLER)))
-                parts.append(made.part(by, one.told, fact_keys(one.told, LINES)))
-            if agreed[slot]:
-                lines = fact_keys(agreed[slot], AGREE)
-                parts += [made.part(by, agreed[slot], lines) for by in (at, "")]
-        if related:
-            between = fact_keys(related, RELATION)
-            parts += [made.part(by, related, between) for by in (frame, "")]
-        made.rows.append(parts)
+    def _blocks(self, command: Command) -> list[tuple[int, int]]:
+        """Return the pairs of a descriptor and a set of facts that are crossed."""
+        fillers = [self.filler(name) for name in command.fillers]
+        described = _descriptors(
+            command.frame,
+            command.text if command.text in self.vocabulary.closed else "",
+            tuple([one.role for one in fillers]),
+            tuple([one.part for one in fillers]),
+            tuple([one.name for one in fillers]),
+        )
+        by_frame, by_role, by_name = self._state_sets
+        repeats = self._repeats(command)
+        crosses = [(_ANY, repeats), (described.names, by_name)]
+        for one in described.frame:
+            crosses += [(one, by_frame), (one, repeats)]
+        crosses += [(one, facts) for one in described.roles for facts in (by_role, repeats)]
+        for slot, (thing, (at, beside)) in enumerate(zip(fillers, described.slots, strict=True)):
+            agreed = self._agreement(command, slot)
+            first, second, kind = self._phased(at)
+            crosses += [
+                (at, thing.facts),
+                (beside, thing.facts),
+                (first, thing.by_phase),
+                (second, thing.by_phase),
+                (kind, thing.by_kind),
+                (at, agreed),
+                (_ANY, agreed),
+            ]
+        if related := self._relations(command):
+            relations = self._set(keys(related, RELATION))
+            crosses += [(described.frame[0], relations), (_ANY, relations)]
+        return crosses
 
-    def _repeats(self, command: Command) -> tuple[str, ...]:
-        ever, here = self.text_done[command.text], self.here_done[command.text]
+    def _phased(self, at: int) -> list[int]:
+        """Return the descriptors of a slot in this phase, after the last rare deed, by kind."""
+        known = self._phases.get(at)
+        if known is None:
+            context = np.array([*self.phase, key(f"kind {self.kind}")], np.uint64)
+            known = cross(np.full(len(context), at, np.uint64), context).tolist()
+            self._phases[at] = known
+        return known
+
+    def _repeats(self, command: Command) -> int:
+        ever, here = min(self.text_done[command.text], 3), min(self.here_done[command.text], 3)
         again = bool(self.last and self.last.text == command.text)
-        frame = min(self.frame_done[command.frame], 4)
-        return f"ever {min(ever, 3)}", f"here {min(here, 3)}", f"frame {frame}", f"again {again}"
+        return self._set(_repeated(ever, here, min(self.frame_done[command.frame], 4), again))
 
     def repeats(self, action: str) -> int:
         """Return how often an action was done before in this same sight."""

@@ -83,7 +83,12 @@ def _call(action: str) -> Command:
         else:
             frame.append(f"{path} {value}")
     named = [piece for piece in frame if not piece.endswith(" _")] or frame
-    return Command(action, ", ".join([*named, *(p for p in frame if p not in named)]), tuple(fillers), tuple(spans) if all(start >= 0 for start, _ in spans) else ())
+    return Command(
+        action,
+        ", ".join([*named, *(p for p in frame if p not in named)]),
+        tuple(fillers),
+        tuple(spans) if all(start >= 0 for start, _ in spans) else (),
+    )
 
 
 def stem(verb: str) -> str:

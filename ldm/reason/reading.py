@@ -19,7 +19,7 @@ FUNCTION_WORDS = frozenset(
     to from in on into onto at of off out over under up down with without by for using via near next
     i you he she it we they me him her them my your his its our their is are was were be been being
     am do does did done have has had will would can could may might must shall should there here as
-    one two""".split()
+    one two""".split()  # noqa: SIM905
 )
 #: Items of a list, leaves of a structure, and characters of a value that are read.
 ITEMS, LEAVES, VALUE = 50, 400, 60
@@ -32,7 +32,9 @@ Words = tuple[str, ...]
 _WORD = re.compile(r"[^\W_]+(?:['’@._-][^\W_]+)*")
 _ENDS = re.compile(r"[\n;:,]+|\.(?=\s|$)")
 _FIELD = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w /-]{0,40}?)\s*[:=]\s*(\S.*)$")
+_BLANK = re.compile(r"\n\s*\n")
 _DIGITS = re.compile(r"\d+")
+_ADDRESSEE = re.compile(r"[^\s@]+@")
 
 
 @lru_cache(100_000)
@@ -42,12 +44,33 @@ def words(text: str) -> Words:
 
 
 @lru_cache(50_000)
+def word_set(text: str) -> frozenset[str]:
+    """Return the distinct words of a text."""
+    return frozenset(words(text))
+
+
+@lru_cache(50_000)
 def lines(text: str) -> tuple[Words, ...]:
     """Return the distinct pieces of a text that say one thing each, as words."""
     if structure(text) is not None:
         text = "\n".join(f"{path} {value}" for path, value in leaves(text))
     pieces = (words(piece)[:LINE] for piece in _ENDS.split(text))
     return tuple(dict.fromkeys(piece for piece in pieces if piece))[:LINES]
+
+
+@lru_cache(50_000)
+def words_beside(goal: str, text: str) -> frozenset[str]:
+    """Return the words of a text without the lines that repeat the goal."""
+    repeated = lines(goal)
+    if not any(line in repeated for line in lines(text)):
+        return word_set(text)
+    return frozenset(word for line in lines(text) if line not in repeated for word in line)
+
+
+@lru_cache(50_000)
+def paragraphs(text: str) -> tuple[tuple[Words, ...], ...]:
+    """Return the lines of each paragraph of a text that is not structured."""
+    return () if structure(text) is not None else tuple(map(lines, _BLANK.split(text)))
 
 
 @lru_cache(20_000)
@@ -106,8 +129,10 @@ def plain(value: Any) -> str:
 
 @lru_cache(100_000)
 def masked(text: str) -> str:
-    """Return a text in which digits inside names, times and the like are one sign."""
-    return text if text.isalpha() or _number(text) is not None else _DIGITS.sub("#", text.lower())
+    """Return a text in which addressees, and digits inside names and times, are one sign."""
+    if text.isalpha() or _number(text) is not None:
+        return text
+    return _DIGITS.sub("#", _ADDRESSEE.sub("#@", text.lower()))
 
 
 @lru_cache(100_000)
@@ -132,6 +157,24 @@ def place_of(name: Words, line: Words) -> int:
         if line[i] == first and line[i : i + size] == name:
             return i
     return -1
+
+
+@lru_cache(200_000)
+def lines_with(name: Words, text: str) -> tuple[Words, ...]:
+    """Return the lines of a text that name a thing in full."""
+    if name[0] not in word_set(text):
+        return ()
+    return tuple(line for line in lines(text) if place_of(name, line) >= 0)
+
+
+@lru_cache(100_000)
+def instances(name: Words, text: str) -> tuple[Words, ...]:
+    """Return the things of a kind in a text: a name, with the number that follows it."""
+    names: dict[Words, None] = {}
+    for line in lines_with(name, text):
+        end = place_of(name, line) + len(name)
+        names[name + line[end : end + (end < len(line) and line[end].isdigit())]] = None
+    return tuple(names)
 
 
 @lru_cache(100_000)

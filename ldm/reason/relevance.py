@@ -1,4 +1,4 @@
-"""Learn from recorded steps which action a state calls for: a conditional logit over the candidates.
+"""Learn from recorded steps which action a state calls for, as a conditional logit.
 
 For each recorded step the action taken stands against the other candidates, those that were
 possible or, where that was not recorded, the memory's frames with fillers from the same texts. The
@@ -10,10 +10,10 @@ again, which recordings of experts cannot teach, as they never loop.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import islice, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,17 @@ from ldm.reason.features import (
     GROUPS,
     RARE,
     SCALES,
-    Features,
+    STANDING,
     Keys,
+    Rows,
     Situation,
     Vocabulary,
     between,
+    standing,
 )
 from ldm.reason.frames import Command, read_command
 from ldm.reason.ranking import Ranking
-from ldm.reason.reading import Words, leaves, lines, number, shape, words
+from ldm.reason.reading import Words, instances, leaves, lines, number, shape, words, words_beside
 from ldm.types import Outcome, Past, StateActionTuple
 
 #: Strength of the ridge, and the prior weight of an action done before in this same sight, per
@@ -50,12 +52,19 @@ LEAST = 0.5
 FAILED = -0.25
 #: Candidates for one slot, and for one frame, where none are listed.
 FILLERS, FILLED = 10, 40
+#: A slot takes new kinds of things if this share of its uses were each the only one of a kind.
+OPEN = 0.05
+#: Share of the episodes that used a slot in which its filler may have stood elsewhere, and so many
+#: episodes at least.
+EXCEPTIONS, NEEDED_TIMES = 0.05, 5
 #: Left-out parts by which confidence is calibrated, and steps from which isotonically.
 FOLDS, ISOTONIC = 5, 500
-#: Facts of texts that are read, those that tell most of the actions taken.
-MOST_TELLING = 700
 #: Iterations of the fit.
 ITERATIONS = 80
+#: The logit of an action of a frame that no recorded step used, beside others.
+UNKNOWN = -1e3
+#: Bits by which features are counted.
+BINS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +114,32 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     """Return what lessons teach about reading."""
     episodes = {lesson.episode for lesson in lessons}
     listed: dict[str, set[str]] = defaultdict(set)
-    told: dict[str, set[str]] = defaultdict(set)
-    asked: dict[str, set[str]] = defaultdict(set)
+    recurring: dict[str, set[str]] = defaultdict(set)
+    goal_words: dict[str, set[str]] = defaultdict(set)
     numbers: dict[str, dict[str, float]] = defaultdict(dict)
     uses: Counter[str] = Counter()
     verbs: set[str] = set()
     things: set[str] = set()
+    elsewhere: dict[str, set[str]] = defaultdict(set)
+    slots: dict[str, set[str]] = defaultdict(set)
     for lesson in lessons:
         for action in (lesson.action, *(lesson.possible or ())):
             listed[action].add(lesson.episode)
-        uses[read_command(lesson.action).frame] += 1
-        things.update(words(lesson.observation))
+        command = read_command(lesson.action)
+        uses[command.frame] += 1
+        commands = [read_command(action) for _, action in lesson.past]
+        for i, filler in enumerate(command.fillers):
+            there = standing(filler, lesson.observation, commands)
+            slots[f"{command.frame}:{i}"].add(lesson.episode)
+            for one in STANDING:
+                if one not in there:
+                    elsewhere[f"{command.frame}:{i} {one}"].add(lesson.episode)
+        things.update(words_beside(lesson.goal, lesson.observation))
         for path, value in leaves(lesson.observation):
             if (amount := number(value)) is not None:
                 numbers[path][f"{lesson.episode} {value}"] = amount
         for word in words(lesson.goal):
-            asked[word].add(lesson.episode)
+            goal_words[word].add(lesson.episode)
     for action in listed:
         verbs.update(words(action)[:1])
         things.update(word for filler in read_command(action).fillers for word in filler)
@@ -128,7 +147,7 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     draft = Vocabulary(thresholds=tuple(limit for limit in limits if limit[1]))
     for lesson in lessons:
         for fact in draft.facts(lesson.observation):
-            told[fact].add(lesson.episode)
+            recurring[fact].add(lesson.episode)
     count = len(episodes)
     least = max(CLOSED_TIMES, CLOSED * count)
     return replace(
@@ -138,9 +157,22 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
         frames=frozenset(uses),
         closed=frozenset(a for a, where in listed.items() if len(where) >= least),
         rare=frozenset(frame for frame, n in uses.items() if n <= RARE * count),
-        told=frozenset(f for f, where in told.items() if SUPPORT <= len(where) < count) or frozenset([""]),
-        asked=frozenset(word for word, where in asked.items() if SUPPORT <= len(where)),
+        recurring=frozenset(f for f, where in recurring.items() if SUPPORT <= len(where) < count)
+        or frozenset([""]),
+        goal_words=frozenset(word for word, where in goal_words.items() if len(where) >= SUPPORT),
+        needed=frozenset(
+            f"{slot} {one}"
+            for slot, where in slots.items()
+            for one in STANDING
+            if len(where) >= NEEDED_TIMES
+            and len(elsewhere[f"{slot} {one}"]) <= EXCEPTIONS * len(where)
+        ),
     )
+
+
+def needs(vocabulary: Vocabulary, slot: str) -> set[str]:
+    """Return where a filler of a slot always stood."""
+    return {one for one in STANDING if f"{slot} {one}" in vocabulary.needed}
 
 
 class Candidates:
@@ -152,6 +184,7 @@ class Candidates:
         self._fillers: dict[str, list[Counter[Words]]] = {}
         self._kinds: set[Words] = set()
         self._uses: Counter[str] = Counter()
+        self._named: dict[str, tuple[Words, ...]] = {}
         for action in actions:
             command = read_command(action)
             self._commands.setdefault(command.frame, command)
@@ -163,35 +196,45 @@ class Candidates:
 
     def of(self, now: Situation) -> list[str]:
         """Return the candidates of a state, the most used frames first."""
-        entities: dict[Words, None] = {}
+        names: dict[Words, None] = {}
         for text in reversed([now.goal, *now.texts]):
-            entities.update(dict.fromkeys(self._entities(text)))
-        entities.update(dict.fromkeys(now.roles))
-        found: dict[str, None] = {}
+            names.update(dict.fromkeys(self._entities(text)))
+            names.update((name, None) for role in now.roles for name in instances(role, text))
+        entities = {name: now.standing(name) for name in names}
+        candidates: dict[str, None] = {}
         for frame, _ in sorted(self._uses.items(), key=lambda one: (-one[1], one[0])):
-            command, slots = self._commands[frame], self._fillers[frame]
-            options = [self._options(slot, entities, now) for slot in slots]
-            for i, fillers in enumerate(product(*options)):
-                if i == FILLED:
-                    break
-                found[self._text(command, fillers, now)] = None
-        return list(found)
+            command = self._commands[frame]
+            options = [
+                self._options(slot, entities, needs(now.vocabulary, f"{frame}:{i}"))
+                for i, slot in enumerate(self._fillers[frame])
+            ]
+            for fillers in islice(product(*options), FILLED):
+                candidates[self._text(command, fillers, now)] = None
+        return list(candidates)
 
-    def _options(self, slot: Counter[Words], entities: dict[Words, None], now: Situation) -> list[Words]:
-        known = [name for name in entities if shape(name) in slot]
-        roles = [name for name in entities if name not in known and shape(name) not in self._kinds]
-        return [*known[:FILLERS], *roles[: max(2, FILLERS - len(known))]]
+    def _options(
+        self, slot: Counter[Words], entities: Mapping[Words, set[str]], needed: set[str]
+    ) -> list[Words]:
+        there = [name for name, standing in entities.items() if needed <= standing]
+        known = [name for name in there if shape(name) in slot][:FILLERS]
+        once = sum(count == 1 for count in slot.values())
+        if once < OPEN * slot.total():  # of what fills it, this share was never there before
+            return known
+        new = [name for name in there if shape(name) not in self._kinds]
+        return [*known, *new[: max(2, FILLERS - len(known))]]
 
-    def _entities(self, text: str) -> list[Words]:
-        found = []
-        for line in lines(text):
-            for i in range(len(line)):
-                for size in (4, 3, 2, 1):
-                    name = line[i : i + size]
-                    if len(name) == size and shape(name) in self._kinds:
-                        found.append(name)
-                        break
-        return found
+    def _entities(self, text: str) -> tuple[Words, ...]:
+        """Return the things of known kinds in a text."""
+        if text not in self._named:
+            names: dict[Words, None] = {}
+            for line in lines(text):
+                for i in range(len(line)):
+                    runs = (line[i : i + size] for size in (4, 3, 2, 1) if i + size <= len(line))
+                    name = next((run for run in runs if shape(run) in self._kinds), None)
+                    if name is not None:
+                        names[name] = None
+            self._named[text] = tuple(names)
+        return self._named[text]
 
     def _text(self, command: Command, fillers: tuple[Words, ...], now: Situation) -> str:
         if fillers == command.fillers:
@@ -201,18 +244,20 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """The candidates of n steps as rows, and the parts of features that rows share.
+    """The candidates of n steps as rows, rows as blocks of features.
 
-    keys: of all parts, one after the other. sizes: of each part. parts: of all rows, one row after
-    the other. counts: parts of each row. start: the first row of each step, which is the action
-    taken. alike: the number of candidates that a row stands for. repeats: how often it was done in
-    this same sight. episode, weight: of each step.
+    features: of all blocks, one after the other. sizes: of each block. owner: the episode of each
+    block. blocks: of all rows, one after the other. lengths: the number of blocks of each row.
+    start: the first row of each step, which is the action taken. alike: the number of candidates
+    that a row stands for. repeats: how often it was done in this same sight. episode, weight: of
+    each step.
     """
 
-    keys: Keys
+    features: Keys
     sizes: NDArray[np.int64]
-    parts: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+    lengths: NDArray[np.int64]
     start: NDArray[np.int64]
     alike: NDArray[np.float64]
     repeats: NDArray[np.float64]
@@ -222,74 +267,46 @@ class Data:
     @property
     def ends(self) -> NDArray[np.int64]:
         """The row after the last one of each step."""
-        return np.append(self.start[1:], len(self.counts))
-
-
-def telling(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> Vocabulary:
-    """Return the vocabulary with the facts that tell actions apart, if there are too many.
-
-    They are those that have most information on the frame of the action taken (a G-test).
-    """
-    frames: dict[str, int] = {}
-    facts, taken, sizes = list[Keys](), list[int](), list[int]()
-    for lesson in lessons:
-        now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
-        facts.append(np.unique(now.facts))
-        sizes.append(len(facts[-1]))
-        taken.append(frames.setdefault(read_command(lesson.action).frame, len(frames)))
-    distinct, place = np.unique(np.concatenate(facts), return_inverse=True)
-    if len(distinct) <= MOST_TELLING:
-        return vocabulary
-    width, total = len(frames), len(lessons)
-    pairs = place.astype(np.int64) * width + np.repeat(taken, sizes)
-    counts = np.bincount(pairs, minlength=len(distinct) * width).reshape(-1, width)
-    overall, with_fact = np.bincount(taken, minlength=width), counts.sum(1, keepdims=True)
-
-    def information(part: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.float64]:
-        expected = size * overall / total
-        terms = part * np.log(np.maximum(part, 1) / np.maximum(expected, 1e-9))
-        gained: NDArray[np.float64] = np.where(part, terms, 0).sum(1)
-        return gained
-
-    worth = information(counts, with_fact) + information(overall - counts, total - with_fact)
-    best = np.lexsort((distinct, -np.round(worth, 9)))[:MOST_TELLING]
-    return replace(vocabulary, telling=frozenset(distinct[best].tolist()))
+        return np.append(self.start[1:], len(self.lengths))
 
 
 def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candidates) -> Data:
-    """Read lessons as rows of features."""
+    """Read lessons, episode by episode, as rows of blocks of features."""
     generator = np.random.default_rng(0)
-    numbers: dict[str, int] = {}
-    hashes: list[Keys] = []
-    sizes, parts, counts, of_part = list[int](), list[int](), list[int](), 0
-    start, repeats, episode = list[int](), list[int](), list[int]()
-    alike, weight = list[float](), list[float]()
-    for lesson in lessons:
+    names = dict.fromkeys(lesson.episode for lesson in lessons)
+    numbers = {name: number for number, name in enumerate(names)}
+    features: list[Keys] = [np.empty(0, np.uint64)]
+    sizes: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    blocks: list[int] = []
+    owner: list[int] = []
+    lengths: list[int] = []
+    start, alike, repeats, episode, weight = [], [], [], [], []
+    for lesson in sorted(lessons, key=lambda one: numbers[one.episode]):
         now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
         possible = candidates.of(now) if lesson.possible is None else lesson.possible
-        known = (a for a in dict.fromkeys(possible) if read_command(a).frame in vocabulary.frames)
-        others = _sampled([a for a in known if a != lesson.action], lesson, generator)
-        actions = [lesson.action, *others]
-        features, of_action = now.rows(actions)
-        if len(features.rows) < 2:
+        actions = [lesson.action, *_sampled(possible, lesson.action, vocabulary, generator)]
+        read = now.rows(actions)
+        if len(read.rows) < 2:
             continue
-        start.append(len(counts))
-        episode.append(numbers.setdefault(lesson.episode, len(numbers)))
+        first = len(owner)
+        start.append(len(lengths))
+        episode.append(numbers[lesson.episode])
         weight.append(lesson.weight)
-        hashes.append(features.keys)
-        sizes += features.sizes
-        for row in features.rows:
-            parts += [of_part + part for part in row]
-            counts.append(len(row))
-        of_part += len(features.sizes)
-        alike += np.bincount(of_action, minlength=len(features.rows)).tolist()
-        firsts = dict(zip(reversed(of_action), reversed(actions), strict=True))
-        repeats += [now.repeats(firsts[row]) for row in range(len(features.rows))]
+        features.append(read.features)
+        sizes.append(read.sizes)
+        owner += [episode[-1]] * len(read.sizes)
+        alike += np.bincount(read.of_action).tolist()
+        for row in read.rows:
+            blocks += [first + block for block in row]
+            lengths.append(len(row))
+        taken = dict(zip(reversed(read.of_action), reversed(actions), strict=True))
+        repeats += [now.repeats(taken[row]) for row in range(len(read.rows))]
     return Data(
-        np.concatenate(hashes) if hashes else np.empty(0, np.uint64),
-        np.array(sizes, np.int64),
-        np.array(parts, np.int64),
-        np.array(counts, np.int64),
+        np.concatenate(features),
+        np.concatenate(sizes),
+        np.array(owner, np.int64),
+        np.array(blocks, np.int64),
+        np.array(lengths, np.int64),
         np.array(start, np.int64),
         np.array(alike, np.float64),
         np.array(repeats, np.float64),
@@ -298,52 +315,58 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
     )
 
 
-def _sampled(others: list[str], lesson: Lesson, generator: np.random.Generator) -> list[str]:
-    """Return at most NEGATIVES candidates, half of them of the frame of the action taken."""
+def _sampled(
+    possible: Iterable[str], taken: str, known: Vocabulary, generator: np.random.Generator
+) -> list[str]:
+    """Return at most NEGATIVES other candidates, half of them of the frame of the action taken.
+
+    Frames that no recorded step used are never chosen beside others.
+    """
+    frames = {action: read_command(action).frame for action in possible if action != taken}
+    others = [action for action, frame in frames.items() if frame in known.frames]
     if len(others) <= NEGATIVES:
         return others
-    frame = read_command(lesson.action).frame
-    near = [action for action in others if read_command(action).frame == frame]
+    frame = read_command(taken).frame
+    near = [action for action in others if frames[action] == frame]
     near = [near[i] for i in generator.permutation(len(near))[: NEGATIVES // 2]]
     far = [others[i] for i in generator.permutation(len(others))]
     return list(dict.fromkeys([*near, *far]))[:NEGATIVES]
 
 
 class Fit:
-    """The matrices of features and of parts of n rows, and weights fitted to them."""
+    """The features of n rows as two sparse matrices, and weights fitted to them.
+
+    rows: what blocks a row has. x: what features a block has. Features that tell the rows of every
+    step apart in the same way are one column of `x`, and those that never do are none.
+    """
 
     def __init__(self, data: Data, ridge: float = RIDGE, repeated: float = REPEATED) -> None:
-        from scipy.sparse import csr_matrix
-
         self.data, self.ridge, self.repeated = data, ridge, repeated
-        self.columns, place = np.unique(data.keys, return_inverse=True)
-        of_row = np.repeat(data.episode, data.ends - data.start)
-        of_part = np.zeros(len(data.sizes), np.int64)
-        of_part[data.parts] = np.repeat(of_row, data.counts)
-        episodes = int(data.episode.max(initial=-1)) + 1
-        pairs = np.unique(place.astype(np.int64) * episodes + np.repeat(of_part, data.sizes))
-        support = np.bincount(pairs // max(episodes, 1), minlength=len(self.columns))
-        keep = support >= min(SUPPORT, max(1, episodes // 4))
-        scale = SCALES[(self.columns & np.uint64(255)).astype(int)]
-        good, index = keep[place], np.cumsum(keep) - 1
-        kept = np.concatenate([[0], np.cumsum(good)])
-        self.columns, self.scale = self.columns[keep], scale[keep]
-        self.of_parts = csr_matrix(
-            (
-                scale[place[good]].astype(np.float32),
-                index[place[good]].astype(np.int32),
-                kept[np.concatenate([[0], np.cumsum(data.sizes)])],
-            ),
-            shape=(len(data.sizes), len(self.columns)),
-        )
-        self.of_rows = csr_matrix(
-            (
-                np.ones(len(data.parts), np.float32),
-                data.parts.astype(np.int32),
-                np.concatenate([[0], np.cumsum(data.counts)]),
-            ),
-            shape=(len(data.counts), len(data.sizes)),
-        )
+        keep = _supported(data)
+        self.columns, place = np.unique(data.features[keep], return_inverse=True)
+        ends_kept = np.concatenate([[0], np.cumsum(keep)])[
+            np.concatenate([[0], np.cumsum(data.sizes)])
+        ]
+        x_t = _ones(place, ends_kept, len(self.columns)).T.tocsr()
+        ends = np.concatenate([[0], np.cumsum(data.lengths)])
+        self.rows = _ones(data.blocks, ends, len(data.sizes))
+        signs = np.random.default_rng(2).integers(1 << 63, size=len(data.lengths), dtype=np.uint64)
+        signs[data.start] -= np.add.reduceat(signs, data.start)
+        signs = x_t.astype(np.uint64) @ (self.rows.T.astype(np.uint64) @ signs)
+        distinct, chosen, self.column = np.unique(signs, return_index=True, return_inverse=True)
+        self.each = SCALES[(self.columns & np.uint64(255)).astype(int)] ** 2 * (signs != 0)
+        self.scale = np.sqrt(np.bincount(self.column, self.each, len(distinct)))
+        self.x_t = x_t[chosen[distinct != 0]]
+        self.column -= int(not distinct.all())
+        self.scale = self.scale[distinct != 0]
+        self.x = self.x_t.T.tocsr()
+
+    def learnt(self, weights: NDArray[np.float64]) -> tuple[Keys, NDArray[np.float32]]:
+        """Return the features that have a weight, and their weights."""
+        known = self.each > 0
+        column = self.column[known]
+        each = weights[column] * self.each[known] / self.scale[column]
+        return self.columns[known], each.astype(np.float32)
 
     def weights(self, steps: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Return the weights learnt from some steps, or from all; the last is of `repeats`."""
@@ -352,19 +375,18 @@ class Fit:
         data = self.data
         steps = np.arange(len(data.start)) if steps is None else steps
         sizes = data.ends[steps] - data.start[steps]
-        rows = np.concatenate([np.arange(a, b) for a, b in zip(data.start[steps], data.ends[steps], strict=True)])
         start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        of_rows, repeats, alike = self.of_rows[rows], data.repeats[rows], np.log(data.alike[rows])
-        used = np.unique(of_rows.indices)
-        of_parts, of_rows = self.of_parts[used], of_rows[:, used]
-        to_parts, to_columns = of_rows.T.tocsr(), of_parts.T.tocsr()
-        mean = np.zeros(len(self.columns) + 1)
+        chosen = np.repeat(data.start[steps] - start, sizes) + np.arange(sizes.sum())
+        rows, x = self.rows[chosen], self.x
+        repeats, alike = data.repeats[chosen], np.log(data.alike[chosen])
+        rows_t, x_t, scale = rows.T.tocsr(), self.x_t, self.scale
+        mean = np.zeros(x.shape[1] + 1)
         mean[-1] = self.repeated
         worked, size = data.weight[steps] > 0, np.abs(data.weight[steps])
         each = np.repeat(size, sizes)
 
         def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            z = of_rows @ (of_parts @ w[:-1]) + repeats * w[-1] + alike
+            z = rows @ (x @ (w[:-1] * scale)) + repeats * w[-1] + alike
             z -= np.repeat(np.maximum.reduceat(z, start), sizes)
             p = np.exp(z)
             total = np.add.reduceat(p, start)
@@ -376,24 +398,37 @@ class Fit:
             p *= np.repeat(slope, sizes)
             p[start] -= slope
             p *= each
-            gradient = np.append(to_columns @ (to_parts @ p), repeats @ p) + self.ridge * (w - mean)
+            gradient = np.append((x_t @ (rows_t @ p)) * scale, repeats @ p)
+            gradient += self.ridge * (w - mean)
             return float(value.sum() + 0.5 * self.ridge * ((w - mean) ** 2).sum()), gradient
 
         options = {"maxiter": ITERATIONS, "maxcor": 8}
-        best: NDArray[np.float64] = minimize(loss, mean, jac=True, method="L-BFGS-B", options=options).x
+        best: NDArray[np.float64] = minimize(
+            loss, mean, jac=True, method="L-BFGS-B", options=options
+        ).x
         return best
+
+    def logits(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the value of each row."""
+        values: NDArray[np.float64] = self.rows @ (self.x @ (weights[:-1] * self.scale))
+        values += self.data.repeats * weights[-1]
+        return values
 
     def left_out(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
         """Return (confidence, share right, step) of steps that worked, of episodes left out."""
         data = self.data
-        folds = np.random.default_rng(1).permutation(int(data.episode.max()) + 1)[data.episode] % FOLDS
+        folds = (
+            np.random.default_rng(1).permutation(int(data.episode.max()) + 1)[data.episode] % FOLDS
+        )
         sure, right, steps = [], [], []
         for fold in range(FOLDS):
-            others, held = np.flatnonzero(folds != fold), np.flatnonzero((folds == fold) & (data.weight > 0))
+            others, held = (
+                np.flatnonzero(folds != fold),
+                np.flatnonzero((folds == fold) & (data.weight > 0)),
+            )
             if not len(others) or not len(held):
                 continue
-            w = self.weights(others)
-            z = self.of_rows @ (self.of_parts @ w[:-1]) + data.repeats * w[-1]
+            z = self.logits(self.weights(others))
             for step in held:
                 part = slice(data.start[step], data.ends[step])
                 p = np.exp(z[part] - z[part].max())
@@ -406,6 +441,26 @@ class Fit:
         return np.array(sure), np.array(right), np.array(steps, np.int64)
 
 
+def _supported(data: Data) -> NDArray[np.bool_]:
+    """Return which features occur in several episodes, but for rare collisions of hashes."""
+    episodes = int(data.episode.max(initial=-1)) + 1
+    bins = (data.features >> np.uint64(64 - BINS)).astype(np.int32)
+    ends = np.concatenate([[0], np.cumsum(data.sizes)])
+    borders = ends[np.searchsorted(data.owner, np.arange(episodes + 1))]
+    support = np.zeros(1 << BINS, np.int32)
+    for begin, end in pairwise(borders):
+        support[np.unique(bins[begin:end])] += 1
+    least: NDArray[np.bool_] = support[bins] >= min(SUPPORT, max(1, episodes // 4))
+    return least
+
+
+def _ones(columns: NDArray[np.int64], ends: NDArray[np.int64], width: int) -> Any:
+    from scipy.sparse import csr_matrix
+
+    shape = (len(ends) - 1, width)
+    return csr_matrix((np.ones(len(columns)), columns.astype(np.int32), ends), shape)
+
+
 @dataclass(frozen=True, eq=False)
 class Relevance:
     """The learnt rule.
@@ -415,7 +470,7 @@ class Relevance:
     right: how often left-out steps were decided right, by kind; "" is overall.
     """
 
-    vocabulary: Vocabulary = Vocabulary()
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
     columns: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
     weights: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
     repeated: float = REPEATED
@@ -429,12 +484,14 @@ class Relevance:
 
     def logits(self, now: Situation, actions: Sequence[str]) -> NDArray[np.float64]:
         """Return a value for each action: its logit, far below for unknown frames beside known."""
-        features, of_action = now.rows(actions)
         known = [read_command(action).frame in self.vocabulary.frames for action in actions]
-        values = self._values(features)[of_action]
-        values += self.repeated * np.array([now.repeats(action) for action in actions])
-        if any(known):
-            values[~np.array(known)] = -1e3
+        some = any(known)
+        chosen = [a for a, one in zip(actions, known, strict=True) if one or not some]
+        values = np.full(len(actions), UNKNOWN)
+        repeats = np.array([now.repeats(action) for action in chosen])
+        values[np.array(known, np.bool_) | (not some)] = (
+            self._values(now.rows(chosen)) + self.repeated * repeats
+        )
         return np.round(values, 6)
 
     def rank(self, now: Situation, admissible: Sequence[str] | None) -> Ranking:
@@ -461,16 +518,31 @@ class Relevance:
         best = sorted(shares, key=lambda form: (-shares[form], form))[:count]
         return {form: shares[form] for form in best}
 
-    def _values(self, features: Features) -> NDArray[np.float64]:
-        """Return the sum of the weights of each row."""
-        if not len(self.columns) or not features.rows:
-            return np.zeros(len(features.rows))
-        at = np.minimum(np.searchsorted(self.columns, features.keys), len(self.columns) - 1)
-        worth = np.where(self.columns[at] == features.keys, self.weights[at], np.float32(0))
-        sums = np.cumsum(worth, dtype=np.float64)
-        ends = np.cumsum(features.sizes)
-        of_parts = np.diff(np.concatenate([[0.0], sums])[np.concatenate([[0], ends])])
-        return np.array([of_parts[row].sum() for row in features.rows])
+    def _values(self, read: Rows) -> NDArray[np.float64]:
+        if not len(self.columns):
+            return np.zeros(len(read.of_action))
+        columns, weights, starts, depth = self._table
+        at = starts[read.features >> np.uint64(64 - (len(starts) - 1).bit_length())]
+        for _ in range(depth):
+            at += columns[at] < read.features
+        each = np.where(columns[at] == read.features, weights[at], 0.0)
+        blocks = np.diff(np.append(0.0, np.cumsum(each))[np.append(0, np.cumsum(read.sizes))])
+        row = np.repeat(np.arange(len(read.rows)), [len(one) for one in read.rows])
+        of_row: NDArray[Any] = np.bincount(
+            row, blocks[[block for one in read.rows for block in one]]
+        )
+        values: NDArray[np.float64] = of_row[read.of_action]
+        return values
+
+    @cached_property
+    def _table(self) -> tuple[Keys, NDArray[np.float64], NDArray[Any], int]:
+        """Features, weights, where those of each first bits start, and the most of one start."""
+        bits = len(self.columns).bit_length() + 1
+        firsts = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+        starts = np.searchsorted(self.columns, firsts)
+        depth = int(np.diff(np.append(starts, len(self.columns))).max())
+        columns = np.append(self.columns, np.uint64((1 << 64) - 1))
+        return columns, np.append(self.weights, 0.0).astype(np.float64), starts, depth
 
     def sureness(self, share: float) -> float:
         """Return how often a decision with this share of the probability was right."""
@@ -482,9 +554,9 @@ class Relevance:
 
 def learn(lessons: Sequence[Lesson], *, calibrated: bool = True, **settings: Any) -> Relevance:
     """Learn the rule from lessons, always the same from the same ones."""
-    vocabulary = telling(lessons, vocabulary_of(lessons)) if lessons else Vocabulary()
+    vocabulary = vocabulary_of(lessons)
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
-    data = gather(lessons, vocabulary, Candidates(lesson.action for lesson in lessons))
+    data = gather(lessons, vocabulary, Candidates(actions))
     if not len(data.start):
         return Relevance(vocabulary, actions=actions)
     fit = Fit(data, **settings)
@@ -492,11 +564,13 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True, **settings: Any
     curve: tuple[tuple[float, float], ...] = ()
     if calibrated:
         curve = calibration(*fit.left_out()[:2])
-    scaled = (weights[:-1] * fit.scale).astype(np.float32)
-    return Relevance(vocabulary, fit.columns, scaled, float(weights[-1]), curve, actions)
+    learnt = fit.learnt(weights[:-1])
+    return Relevance(vocabulary, *learnt, float(weights[-1]), curve, actions)
 
 
-def calibration(sure: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
+def calibration(
+    sure: NDArray[np.float64], right: NDArray[np.float64]
+) -> tuple[tuple[float, float], ...]:
     """Return the curve from confidence to the share of right decisions, rising."""
     if len(sure) < ISOTONIC:
         return ()

@@ -1,0 +1,79 @@
+"""Reading: words, lines, the facts of structured texts, and names in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ldm.reason import reading
+
+
+def test_lines_say_one_thing_each() -> None:
+    text = "You see a mug 1, and a cup 2.\nIt costs 3.50; it is open: yes"
+    assert reading.lines(text) == (
+        ("you", "see", "a", "mug", "1"),
+        ("and", "a", "cup", "2"),
+        ("it", "costs", "3.50"),
+        ("it", "is", "open"),
+        ("yes",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a": {"b": [1, 2, 1]}, "c": null}', (("a.b", "1"), ("a.b", "2"), ("c", "null"))),
+        ('Answer:\n{"ok": true}', (("ok", "true"),)),
+        ("Price: 40 EUR\nnothing here\n- size = L", (("price", "40 EUR"), ("size", "L"))),
+        ("You see a box.", ()),
+    ],
+)
+def test_leaves(text: str, expected: tuple[tuple[str, str], ...]) -> None:
+    assert reading.leaves(text) == expected
+
+
+def test_prose_is_what_stands_around_json() -> None:
+    assert reading.prose('Answer: {"ok": true} Done.') == "Answer:  Done."
+    assert reading.prose("No JSON {here") == "No JSON {here"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ORD-15914", ("ord-#",)),
+        ("finn906@mail.example", ("#@mail.example",)),
+        ("ann@mail.example", ("#@mail.example",)),
+        ("drawer 3", ("drawer",)),
+        ("12", ("12",)),
+        ("green ball", ("green", "ball")),
+    ],
+)
+def test_identifiers_are_known_by_their_form(name: str, expected: reading.Words) -> None:
+    assert reading.shape(reading.words(name)) == expected
+
+
+def test_a_mention_has_two_words_in_a_row_of_a_longer_name() -> None:
+    line = reading.words("the old red box is here")
+    assert reading.mentioned(("red", "box"), line) == (2, 2)
+    assert reading.mentioned(("large", "red", "box"), line) == (2, 2)
+    assert reading.mentioned(("red", "ball"), line) is None
+    assert reading.mentioned(("ball",), line) is None
+
+
+def test_instances_are_names_with_their_numbers() -> None:
+    text = "You see a mug 2, a mug 1, and a mug."
+    assert reading.instances(("mug",), text) == (("mug", "2"), ("mug", "1"), ("mug",))
+
+
+def test_words_beside_the_goal_leave_its_echo_out() -> None:
+    text = "You see a mug 1.\nYour task is to: put a hot mug in cabinet."
+    beside = reading.words_beside("put a hot mug in cabinet", text)
+    assert "hot" not in beside
+    assert {"mug", "task"} <= beside
+
+
+def test_paragraphs_are_divided_by_blank_lines() -> None:
+    text = "Directions:\nslice the carrot\n  \nYou are here."
+    directions, place = reading.paragraphs(text)
+    assert directions == (("directions",), ("slice", "the", "carrot"))
+    assert place == (("you", "are", "here"),)
+    assert reading.paragraphs('{"a": 1}') == ()

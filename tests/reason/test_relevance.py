@@ -1,0 +1,193 @@
+"""Relevance: the rule that recorded steps teach."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldm.reason.features import Situation
+from ldm.reason.relevance import (
+    Candidates,
+    Fit,
+    Lesson,
+    Relevance,
+    calibration,
+    gather,
+    learn,
+    vocabulary_of,
+)
+from ldm.types import Past
+
+ROOT = Path(__file__).resolve().parents[2]
+COLOURS = ("red", "blue", "green", "black", "white", "grey")
+
+
+def lessons(*, listed: bool = True) -> Iterator[Lesson]:
+    """Yield the steps of a world in which the thing of the goal is taken, then brought to a box."""
+    for n, colour in enumerate(COLOURS):
+        other = COLOURS[(n + 1) % len(COLOURS)]
+        view = f"You see a {other} ball, a {colour} ball, and a box {n % 3 + 1}."
+        goal = f"put the {colour} ball in a box"
+        actions = (
+            f"take {other} ball",
+            f"take {colour} ball",
+            f"put {colour} ball in box {n % 3 + 1}",
+        )
+        possible = actions if listed else None
+        yield Lesson(str(n), goal, "", (), view, actions[1], possible)
+        past: Past = ((view, actions[1]),)
+        yield Lesson(str(n), goal, "", past, f"{view} You hold it.", actions[2], possible)
+
+
+def first(rule: Relevance, goal: str, past: Past, sight: str, possible: tuple[str, ...]) -> str:
+    now = Situation(rule.vocabulary, goal, "", past, sight)
+    return rule.rank(now, possible).ranked()[0][0]
+
+
+VIEW = "You see a grey ball, a pink ball, and a box 2."
+POSSIBLE = ("take grey ball", "put pink ball in box 2", "take pink ball")
+
+
+def test_the_rule_holds_for_a_thing_never_met() -> None:
+    rule = learn([*lessons()])
+    goal = "put the pink ball in a box"
+    assert first(rule, goal, (), VIEW, POSSIBLE) == "take pink ball"
+    past: Past = ((VIEW, "take pink ball"),)
+    assert first(rule, goal, past, f"{VIEW} You hold it.", POSSIBLE) == "put pink ball in box 2"
+
+
+def test_a_number_decides() -> None:
+    steps = [
+        Lesson(str(n), "handle it", "", (), f'{{"price": {price}}}', action, None)
+        for n, price in enumerate((10, 20, 30, 40, 60, 70, 80, 90))
+        for action in ["refund" if price <= 50 else "escalate"]
+    ]
+    rule = learn(steps)
+    for price, action in ((15, "refund"), (35, "refund"), (65, "escalate"), (85, "escalate")):
+        now = Situation(rule.vocabulary, "handle it", "", (), f'{{"price": {price}}}')
+        assert rule.rank(now, None).ranked()[0][0] == action
+
+
+def test_what_failed_counts_against_its_action() -> None:
+    steps = [
+        Lesson(str(n), "open it", "", (), "A door.", action, ("push", "pull"), weight)
+        for n in range(6)
+        for action, weight in [("push", 1.0), ("pull", 1.0), ("pull", -1.0)]
+    ]
+    assert first(learn(steps), "open it", (), "A door.", ("pull", "push")) == "push"
+
+
+def test_what_was_done_in_this_same_sight_is_not_done_again() -> None:
+    rule = learn([*lessons()])
+    past: Past = ((VIEW, "take pink ball"),) * 3
+    assert first(rule, "put the pink ball in a box", past, VIEW, POSSIBLE) != "take pink ball"
+
+
+def test_unknown_frames_come_last_unless_nothing_else_is_possible() -> None:
+    rule = learn([*lessons()])
+    now = Situation(rule.vocabulary, "put the pink ball in a box", "", (), VIEW)
+    unknown, known = rule.logits(now, ("dance", "take grey ball"))
+    assert unknown < known - 100
+    assert abs(rule.logits(now, ("dance", "sing")).max()) < 100
+    assert rule.logits(now, ()).shape == (0,)
+
+
+def test_nothing_learnt_knows_nothing() -> None:
+    for rule in (learn([]), Relevance()):
+        assert not rule.rank(Situation(rule.vocabulary, "", "", (), ""), ("a", "b")).knows
+
+
+def test_forms_share_the_probability() -> None:
+    rule = learn([*lessons(listed=False)])
+    now = Situation(rule.vocabulary, "put the pink ball in a box", "", (), VIEW)
+    forms = rule.forms(now, 5)
+    assert next(iter(forms)) == "take _"
+    assert sum(forms.values()) == pytest.approx(1)
+    assert len(rule.forms(now, 1)) == 1
+
+
+class TestCandidates:
+    @staticmethod
+    def of(sight: str, past: Past = (), goal: str = "") -> list[str]:
+        steps = [*lessons(listed=False)]
+        candidates = Candidates(dict.fromkeys(step.action for step in steps))
+        return candidates.of(Situation(vocabulary_of(steps), goal, "", past, sight))
+
+    def test_known_frames_are_filled_with_things_in_sight(self) -> None:
+        actions = self.of("You see a red ball and a box 3.")
+        assert {"take red ball"} <= {*actions}
+        assert not any("blue" in action for action in actions)
+
+    def test_a_thing_stands_where_those_of_recorded_actions_stood(self) -> None:
+        sight = "You see a red ball and a box 3."
+        assert "put red ball in box 3" not in self.of(sight)  # it was always taken before
+        assert "put red ball in box 3" in self.of(sight, ((sight, "take red ball"),))
+
+    def test_a_new_thing_of_the_goal_is_offered(self) -> None:
+        assert "take pink ball" in self.of("You see a pink ball.", goal="put the pink ball away")
+
+
+def test_equal_columns_are_learnt_as_one_with_the_same_result() -> None:
+    steps = [*lessons()]
+    vocabulary = vocabulary_of(steps)
+    data = gather(steps, vocabulary, Candidates(step.action for step in steps))
+    fit = Fit(data)
+    weights = fit.weights()
+    columns, each = fit.learnt(weights[:-1])
+    assert fit.x.shape[1] < len(columns) / 2
+    rule = Relevance(vocabulary, columns, each, float(weights[-1]))
+    of_rows = fit.logits(weights)
+    for i, step in enumerate(steps):
+        now = Situation(vocabulary, step.goal, step.kind, step.past, step.observation)
+        actions = (step.action, *(a for a in step.possible or () if a != step.action))
+        expected = of_rows[data.start[i] : data.ends[i]]
+        actual = rule.logits(now, actions)
+        # Features that tell no candidates of a step apart have no weight.
+        np.testing.assert_allclose(actual - actual[0], expected - expected[0], atol=1e-4)
+
+
+def test_calibration_rises_and_needs_many_steps() -> None:
+    sure = np.linspace(0, 1, 600)
+    curve = calibration(sure, (np.arange(600) % 10 < 10 * sure**2).astype(float))
+    assert [*curve] == sorted(curve)
+    assert [y for _, y in curve] == sorted(y for _, y in curve)
+    rule = replace(Relevance(), calibration=curve)
+    assert rule.sureness(0.5) == pytest.approx(0.25, abs=0.1)
+    assert calibration(sure[:100], sure[:100]) == ()
+    assert Relevance().sureness(0.5) == 0.5
+
+
+def learnt() -> str:
+    """Return what the two kinds of lessons teach, in short."""
+    rules = [learn([*lessons(listed=listed)]) for listed in (True, False)]
+    content = b"".join(rule.columns.tobytes() + rule.weights.tobytes() for rule in rules)
+    return f"{hashlib.sha256(content).hexdigest()} {[rule.actions for rule in rules]}"
+
+
+def test_what_is_learnt_is_the_same_in_any_process() -> None:
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    code = "from tests.reason.test_relevance import learnt; print(learnt())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == learnt()
+
+
+def test_the_order_of_episodes_steps_does_not_matter() -> None:
+    steps = [*lessons()]
+    mixed = [*steps[::2], *steps[1::2]]
+    one, other = learn(steps), learn(mixed)
+    np.testing.assert_array_equal(one.columns, other.columns)
+    np.testing.assert_allclose(one.weights, other.weights, atol=1e-5)
