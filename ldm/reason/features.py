@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.reason.frames import Command, read_command, stem
+from ldm.reason.labels import label_facts, page_facts, phase_of
+from ldm.reason.pages import Page, read_call
 from ldm.reason.reading import (
     FUNCTION_WORDS,
     Words,
@@ -134,12 +136,20 @@ class Vocabulary:
     closed: frozenset[str] = frozenset()
     rare: frozenset[str] = frozenset()
     thresholds: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    pressed: frozenset[str] = frozenset()
+    entered: frozenset[str] = frozenset()
+    taken: tuple[tuple[str, float], ...] = ()
     told: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
 
     def facts(self, text: str) -> tuple[str, ...]:
         """Return the known facts of a structured text: values, and numbers as "≤ t"."""
         return _facts(self, text) if "{" in text or "[" in text or ":" in text or "=" in text else ()
+
+
+@lru_cache(8)
+def _fixed(closed: frozenset[str]) -> frozenset[str]:
+    return frozenset(call.label for action in closed if (call := read_call(action)))
 
 
 @lru_cache(8)
@@ -240,6 +250,7 @@ class Filler:
     more: tuple[str, ...]
     told: tuple[str, ...]
     lines: tuple[tuple[str, Words], ...]
+    part: str = ""
 
     @property
     def signature(self) -> tuple[tuple[str, ...], ...]:
@@ -292,6 +303,7 @@ class Situation:
         """Read a state. past: the pairs (observation, action) before the observation `sight`."""
         self.vocabulary, self.goal, self.kind, self.sight = vocabulary, goal, kind, sight
         self.texts = [*(text for text, _ in past), sight]
+        self.past = past
         self.commands = [read_command(action) for _, action in past]
         self.roles = self._things_of_goal()
         self._fillers: dict[Words, Filler] = {}
@@ -342,7 +354,31 @@ class Situation:
                 self.progress[latest] += 1
         self.last = self.commands[-1] if self.commands else None
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
+        if self.page:
+            done = phase_of(self.page, self.fixed)
         self.phase = keys([done, f"last {latest}"])
+
+    @cached_property
+    def page(self) -> Page | None:
+        """The page in sight, if it has labels that actions press."""
+        if not self.vocabulary.pressed:
+            return None
+        page = Page(self.goal, self.past, self.sight)
+        return page if page.labels else None
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The labels that are a part of many pages."""
+        return _fixed(self.vocabulary.closed)
+
+    def _label(self, command: Command) -> Filler | None:
+        """Return what the page says of the label that an action presses, if it does."""
+        call = read_call(command.text)
+        if not self.page or not call:
+            return None
+        sort, facts = label_facts(self.page, call.label, self.fixed)
+        name = call.label if sort == "fixed" and call.label in self.fixed else sort
+        return Filler(0, (f"is {name}",), facts, (), (), name)
 
     @cached_property
     def of_roles(self) -> Keys:
@@ -513,6 +549,12 @@ class Situation:
     def _facts(self) -> tuple[Keys, Keys, Keys]:
         """The facts that matter to any descriptor, to those with roles, and to frames."""
         kind = self.of_kind
+        if self.page:
+            said = fact_keys(page_facts(self.page, self.fixed), DEEDS)
+            one = [grouped(ONE, ACTION), grouped(self.phase, DEEDS), said]
+            one.append(both(kind, np.concatenate([ONE, self.phase]), KIND))
+            every = np.concatenate(one)
+            return every, every, every
         for_all = [
             grouped(ONE, ACTION),
             grouped(self.of_deeds, DEEDS),
@@ -538,11 +580,12 @@ class Situation:
         made, of_action = _Parts(), []
         for action in actions:
             command = read_command(action)
-            fillers = tuple(map(self.filler, command.fillers))
+            label = self._label(command)
+            fillers = (label,) if label else tuple(map(self.filler, command.fillers))
             closed = action if action in self.vocabulary.closed else ""
             more = (
-                tuple(self._agreement(command, i) for i in range(len(fillers))),
-                self._relations(command),
+                ((),) if label else tuple(self._agreement(command, i) for i in range(len(fillers))),
+                () if label else self._relations(command),
                 self._repeats(command),
             )
             same = command.frame, closed, tuple(one.signature for one in fillers), more
@@ -565,9 +608,14 @@ class Situation:
         """Add the row of an action: each descriptor with the facts that matter to it."""
         for_all, for_roles, for_frames = self._facts
         roles = [one.role for one in fillers]
-        names = [" ".join(shape(name)) for name in command.fillers]
+        names = [
+            one.part or " ".join(shape(name))
+            for one, name in zip(fillers, command.fillers, strict=True)
+        ]
         mixed = [f"r{r}" if r else name for r, name in zip(roles, names, strict=True)]
         frame = command.frame
+        if fillers and fillers[0].part:
+            closed = ""
         plain = [frame, *([f"= {closed}"] if closed else ())]
         by_role = dict.fromkeys([f"{frame} {roles}", f"{frame} {mixed}"])
         parts = [made.part(one, "frames", for_frames) for one in plain]

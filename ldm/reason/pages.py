@@ -89,6 +89,17 @@ def has_lines_of_labels(observation: str) -> bool:
 
 
 @lru_cache(maxsize=20_000)
+def lines_of_labels(observation: str) -> Mapping[str, tuple[str, ...]]:
+    """Map each label to the labels of its line."""
+    found: dict[str, tuple[str, ...]] = {}
+    for line in observation.splitlines():
+        labels = tuple(map(_plain, _LABEL.findall(line)))
+        for label in labels:
+            found.setdefault(label, labels)
+    return found
+
+
+@lru_cache(maxsize=20_000)
 def descriptions(observation: str) -> Mapping[str, str]:
     """Map each label that stands alone on a line, with text below, to the lines below it."""
     texts: dict[str, str] = {}
@@ -212,6 +223,10 @@ class Page:
     def rank(self, label: str) -> int:
         """Return the place of a described label among those of the page, from 0."""
         return _ranks(self.observation).get(label, LAST_RANK)
+
+    def beside(self, label: str) -> tuple[str, ...]:
+        """Return the other labels on the line of a label."""
+        return tuple(x for x in lines_of_labels(self.observation).get(label, ()) if x != label)
 
     def choice(
         self, label: str, over_price: float

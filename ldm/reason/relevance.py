@@ -30,6 +30,8 @@ from ldm.reason.features import (
     between,
 )
 from ldm.reason.frames import Command, read_command
+from ldm.reason.labels import composed, words_taken
+from ldm.reason.pages import has_lines_of_labels, labels_of, read_call
 from ldm.reason.ranking import Ranking
 from ldm.reason.reading import Words, leaves, lines, number, shape, words
 from ldm.types import Outcome, Past, StateActionTuple
@@ -99,6 +101,28 @@ def lesson_of(one: StateActionTuple) -> Lesson:
     )
 
 
+def _calls(
+    lessons: Sequence[Lesson],
+) -> tuple[frozenset[str], frozenset[str], tuple[tuple[str, float], ...]]:
+    """Return the verbs that press labels, those with arguments made up, and the words of these."""
+    on_page: Counter[str] = Counter()
+    off_page: Counter[str] = Counter()
+    examples: dict[tuple[str, str], str] = {}
+    for lesson in lessons:
+        call = read_call(lesson.action)
+        if call is None or not has_lines_of_labels(lesson.observation):
+            continue
+        if call.label in labels_of(lesson.observation):
+            on_page[call.verb] += 1
+        else:
+            off_page[call.verb] += 1
+            examples[lesson.goal, call.label] = call.verb
+    pressed = frozenset(verb for verb, n in on_page.items() if n > off_page[verb])
+    entered = frozenset(off_page) - pressed if pressed else frozenset()
+    pairs = [pair for pair, verb in examples.items() if verb in entered]
+    return pressed, entered, words_taken(pairs) if pairs else ()
+
+
 def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     """Return what lessons teach about reading."""
     episodes = {lesson.episode for lesson in lessons}
@@ -109,7 +133,11 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     uses: Counter[str] = Counter()
     verbs: set[str] = set()
     things: set[str] = set()
+    pressed, entered, taken = _calls(lessons)
     for lesson in lessons:
+        for label in labels_of(lesson.observation) if pressed else ():
+            for verb in pressed:
+                listed[f"{verb}[{label}]"].add(lesson.episode)
         for action in (lesson.action, *(lesson.possible or ())):
             listed[action].add(lesson.episode)
         uses[read_command(lesson.action).frame] += 1
@@ -131,6 +159,9 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     least = max(CLOSED_TIMES, CLOSED * count)
     return replace(
         draft,
+        pressed=pressed,
+        entered=entered,
+        taken=taken,
         verbs=frozenset(verbs),
         things=frozenset(things),
         frames=frozenset(uses),
@@ -161,6 +192,10 @@ class Candidates:
 
     def of(self, now: Situation) -> list[str]:
         """Return the candidates of a state, the most used frames first."""
+        if now.page:
+            known = now.vocabulary
+            pressed = [f"{v}[{x}]" for x in now.page.labels for v in sorted(known.pressed)]
+            return [*pressed, *self.entered(now)]
         entities: dict[Words, None] = {}
         for text in reversed([now.goal, *now.texts]):
             entities.update(dict.fromkeys(self._entities(text)))
@@ -174,6 +209,22 @@ class Candidates:
                     break
                 found[self._text(command, fillers, now)] = None
         return list(found)
+
+    def entered(self, now: Situation) -> list[str]:
+        """Return the calls with an argument made up for the goal."""
+        argument = composed(now.goal, dict(now.vocabulary.taken))
+        return [f"{verb}[{argument}]" for verb in sorted(now.vocabulary.entered)]
+
+    def completed(self, now: Situation, listed: Sequence[str]) -> Sequence[str]:
+        """Return listed actions in which arguments that can be made up are made up."""
+        if not now.page:
+            return listed
+        free = {x for x in listed if (c := read_call(x)) and c.label not in now.page.labels}
+        verbs = {call.verb for x in free if (call := read_call(x))}
+        made = [x for x in self.entered(now) if x.partition("[")[0] in verbs]
+        mine = {x.partition("[")[0] for x in made}
+        rest = [x for x in listed if x not in free or x.partition("[")[0] not in mine]
+        return [*made, *rest]
 
     def _options(self, slot: Counter[Words], entities: dict[Words, None], now: Situation) -> list[Words]:
         known = [name for name in entities if shape(name) in slot]
@@ -234,6 +285,18 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
     for lesson in lessons:
         now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
         possible = candidates.of(now) if lesson.possible is None else lesson.possible
+        if now.page:
+            call = read_call(lesson.action)
+            if not call or not has_lines_of_labels(now.page.observation):
+                continue
+            if call.label not in now.page.labels:
+                if call.verb in vocabulary.pressed:
+                    continue
+                possible = [x for x in possible if x.partition("[")[0] != call.verb]
+            else:
+                possible = [x for x in possible if x != f"{call.verb}[{call.label}]"]
+        elif vocabulary.pressed and not lesson.observation.strip():
+            continue
         known = (a for a in dict.fromkeys(possible) if read_command(a).frame in vocabulary.frames)
         others = _sampled([a for a in known if a != lesson.action], lesson, generator)
         actions = [lesson.action, *others]
@@ -409,7 +472,10 @@ class Relevance:
 
         admissible: the possible actions; None for known frames with things of the present texts.
         """
-        listed = self.candidates.of(now) if admissible is None else admissible
+        if admissible is None:
+            listed: Sequence[str] = self.candidates.of(now)
+        else:
+            listed = self.candidates.completed(now, admissible)
         texts = tuple(dict.fromkeys(listed))
         if not texts or not len(self.columns):
             return Ranking(texts)

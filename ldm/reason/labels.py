@@ -1,0 +1,94 @@
+"""Facts about the labels of a page: what each is to the goal, beside the other labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from ldm.reason.pages import Page, stem, tokens
+from ldm.reason.reading import FUNCTION_WORDS
+
+#: What a fit is multiplied by if the thing costs more than the goal allows.
+OVER_PRICE = 0.3
+#: Occurrences of a word in goals from which it is judged by its own counts.
+OWN_COUNTS = 2
+
+
+def page_facts(page: Page, fixed: frozenset[str]) -> tuple[str, ...]:
+    """Return what is left to do on a page, and its fixed labels."""
+    left = page.open(fixed)
+    done = sorted(page.done(fixed))
+    facts = [f"open {left}", *(f"has {label}" for label in page.labels if label in fixed)]
+    facts += [f"did {verb} {what} {count}" for verb, what, count in done]
+    facts += [f"open {left} did {verb} {what} {count}" for verb, what, count in done]
+    return tuple(facts)
+
+
+def phase_of(page: Page, fixed: frozenset[str]) -> str:
+    """Return the calls since the last argument that was made up."""
+    return ";".join(f"{v} {what} x{count}" for v, what, count in sorted(page.done(fixed)))
+
+
+def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the sort of a label, and how it compares with the others of the page."""
+    sort = page.sort(label, fixed)
+    pressed = any(call.label == label for call in page.past)
+    facts = [f"pressed {pressed}", f"chosen {label in page.chosen}"]
+    if sort in ("wanted", "made up"):
+        share = page.named_share(label)
+        facts.append(f"named {int(4 * share)}")
+    beside = page.beside(label)
+    if sort in ("wanted", "fixed") and beside:
+        mine = page.named_share(label)
+        best = max(map(page.named_share, beside))
+        rank = "best" if mine > best else "tied" if mine == best else "worse"
+        facts += [f"beside {rank}", f"sibling chosen {any(x in page.chosen for x in beside)}"]
+    if sort == "described":
+        choice = page.choice(label, OVER_PRICE)
+        if choice:
+            (fit, rank), others = choice
+            best = max(other for other, _ in others)
+            place = sum(other > fit for other, _ in others)
+            facts += [f"fit {min(place, 4)}", f"rank {rank}"]
+            ratio = fit / best if best else 1.0
+            facts += [f"ratio >= {limit}" for limit in (0.3, 0.5, 0.7, 0.85, 0.999) if ratio >= limit]
+            facts += [f"fit {min(place, 4)} rank {min(rank, 3)}"]
+    return sort, tuple(f"{sort} {fact}" for fact in facts)
+
+
+def words_taken(examples: Iterable[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
+    """Return how often arguments of calls took each word of their goals; "" is for rare words.
+
+    examples: (goal, argument) pairs.
+    """
+    occurrences: Counter[str] = Counter()
+    included: Counter[str] = Counter()
+    for goal, argument in examples:
+        mine = {stem(word) for word in tokens(argument)}
+        for key, word in _keyed(goal):
+            occurrences[key] += 1
+            included[key] += stem(word) in mine
+    rare = [key for key, n in occurrences.items() if n < OWN_COUNTS]
+    shares = {key: included[key] / n for key, n in occurrences.items() if n >= OWN_COUNTS}
+    shares[""] = sum(included[key] for key in rare) / max(1, len(rare))
+    return tuple(sorted(shares.items()))
+
+
+def composed(goal: str, shares: Mapping[str, float]) -> str:
+    """Return an argument of the goal's words that recorded arguments took for the most part."""
+
+    def belongs(key: str, word: str) -> bool:
+        if key in shares:
+            return shares[key] >= 0.5
+        return shares[""] >= 0.5 and word not in FUNCTION_WORDS
+
+    return " ".join(dict.fromkeys(word for key, word in _keyed(goal) if belongs(key, word)))
+
+
+def _keyed(goal: str) -> list[tuple[str, str]]:
+    """Return (key, word) of a goal's words; a number is judged by the word before it."""
+    said = tokens(goal)
+    return [
+        (f"# after {before}" if word[0].isdigit() else stem(word), word)
+        for before, word in zip(("", *said), said, strict=False)
+    ]
