@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from ldm.reason.pages import Page, stem, tokens
 from ldm.reason.reading import FUNCTION_WORDS
 
-#: What a fit is multiplied by if the thing costs more than the goal allows.
-OVER_PRICE = 0.3
 #: Occurrences of a word in goals from which it is judged by its own counts.
 OWN_COUNTS = 2
 
@@ -43,16 +41,8 @@ def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tup
         best = max(map(page.named_share, beside))
         rank = "best" if mine > best else "tied" if mine == best else "worse"
         facts += [f"beside {rank}", f"sibling chosen {any(x in page.chosen for x in beside)}"]
-    if sort == "described":
-        choice = page.choice(label, OVER_PRICE)
-        if choice:
-            (fit, rank), others = choice
-            best = max(other for other, _ in others)
-            place = sum(other > fit for other, _ in others)
-            facts += [f"fit {min(place, 4)}", f"rank {rank}"]
-            ratio = fit / best if best else 1.0
-            facts += [f"ratio >= {limit}" for limit in (0.3, 0.5, 0.7, 0.85, 0.999) if ratio >= limit]
-            facts += [f"fit {min(place, 4)} rank {min(rank, 3)}"]
+    if sort == "described" and label in page.offers:
+        facts += page.offers[label]
     return sort, tuple(f"{sort} {fact}" for fact in facts)
 
 

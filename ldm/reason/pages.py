@@ -243,6 +243,27 @@ class Page:
         candidates = tuple((fits[x], self.rank(x)) for x in fits if x not in pressed)
         return (fits[label], self.rank(label)), candidates
 
+    @cached_property
+    def offers(self) -> Mapping[str, list[str]]:
+        """Map the described labels to facts on how each fits, beside those not pressed yet."""
+        fits = _fits(self.goal, self.observation, 1.0)
+        pressed = {call.label for call in self.past}
+        left = [x for x in fits if x not in pressed] or list(fits)
+        bound, texts = _price_bound(self.goal), descriptions(self.observation)
+        within = [x for x in left if _least_amount(texts[x]) <= bound] or left
+        best = max((fits[x] for x in within), default=0.0) or 1.0
+        order = sorted(left, key=lambda x: (x not in within, -round(fits[x], 9), self.rank(x)))
+        facts = {}
+        for label, fit in fits.items():
+            place = order.index(label) if label in order else len(order)
+            mine = [f"over {_least_amount(texts[label]) > bound}"]
+            mine += [f"fit >= {n / 10:g}" for n in range(1, 11) if fit >= n / 10]
+            mine += [f"of best >= {n / 10:g}" for n in range(1, 11) if fit >= n / 10 * best - 1e-9]
+            mine += [f"place >= {n}" for n in (1, 2, 3, 5) if place >= n]
+            mine += [f"rank >= {n}" for n in (1, 2, 3, 5) if self.rank(label) >= n]
+            facts[label] = mine
+        return facts
+
     def sort(self, label: str, fixed: frozenset[str]) -> Sort:
         """Return the sort of a label on this page. fixed: labels known to be fixed."""
         return self._sort_at(-1, label, fixed)
