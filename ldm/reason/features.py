@@ -49,12 +49,12 @@ GROUPS = {
     "deeds": 0.5,
     "filler": 1.0,
     "lines": 0.5,
-    "repeat": 1.0,
+    "repeat": 0.5,
     "phase": 0.5,
-    "kind": 1.0,
+    "kind": 0.7,
     "agree": 1.0,
-    "facts": 0.7,
-    "goal": 0.5,
+    "facts": 1.5,
+    "goal": 1.5,
     "relation": 0.7,
 }
 ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL, RELATION = (
@@ -126,6 +126,7 @@ class Vocabulary:
     actions taken. closed: actions written the same in many episodes. rare: frames that mark a
     phase. thresholds: numbers by which a path's values are told apart. told: facts of structured
     texts that occur in several episodes. asked: words that occur in several episodes' goals.
+    telling: the facts that tell actions apart, hashed, if there are too many.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -141,6 +142,12 @@ class Vocabulary:
     taken: tuple[tuple[str, float], ...] = ()
     told: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
+    telling: frozenset[int] = frozenset()
+
+    @property
+    def telling_keys(self) -> Keys:
+        """The facts that tell actions apart, sorted; empty if all are read."""
+        return _sorted(self.telling)
 
     def facts(self, text: str) -> tuple[str, ...]:
         """Return the known facts of a structured text: values, and numbers as "≤ t"."""
@@ -150,6 +157,11 @@ class Vocabulary:
 @lru_cache(8)
 def _fixed(closed: frozenset[str]) -> frozenset[str]:
     return frozenset(call.label for action in closed if (call := read_call(action)))
+
+
+@lru_cache(8)
+def _sorted(telling: frozenset[int]) -> Keys:
+    return np.array(sorted(telling), np.uint64)
 
 
 @lru_cache(8)
@@ -393,7 +405,7 @@ class Situation:
                     break
                 if age == 0:
                     facts.append(f"r{r} absent")
-        return keys(list(dict.fromkeys(facts))[:MOST_FACTS])
+        return grouped(keys(list(dict.fromkeys(facts))[:MOST_FACTS]), ROLES)
 
     @cached_property
     def of_words(self) -> Keys:
@@ -403,7 +415,8 @@ class Situation:
         before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
         new = [x for x in rest if x not in before]
         told = [" ".join("#" if w.isdigit() else w for w in line) for line in rest[:40]]
-        return keys([*told, *(word for line in new[:12] for word in line)][:MOST_FACTS])
+        named = [*told, *(word for line in new[:12] for word in line)]
+        return grouped(keys(named[:MOST_FACTS]), WORDS)
 
     @cached_property
     def of_deeds(self) -> Keys:
@@ -427,12 +440,13 @@ class Situation:
         told = [f"now {fact}" for fact in facts(self.sight)]
         told += [f"before {fact}" for text in self.texts[:-1] for fact in facts(text)]
         told += [f"so far {fact}" for text in self.texts for fact in facts(text)]
-        return keys(told)
+        return grouped(keys(told), FACTS)
 
     @cached_property
     def of_goal(self) -> Keys:
         """The words of the goal that other goals have as well."""
-        return keys(word for word in words(self.goal) if word in self.vocabulary.asked)
+        asked = (word for word in words(self.goal) if word in self.vocabulary.asked)
+        return grouped(keys(asked), GOAL)
 
     @cached_property
     def of_kind(self) -> Keys:
@@ -561,15 +575,28 @@ class Situation:
             grouped(self.phase, DEEDS),
             both(kind, np.concatenate([ONE, self.phase]), KIND),
         ]
-        for_roles = [*for_all, grouped(self.of_roles, ROLES)]
+        of_roles = self._telling(self.of_roles)
+        for_roles = [*for_all, of_roles]
         for_frames = [
             *for_roles,
-            grouped(self.of_words, WORDS),
-            grouped(self.of_facts, FACTS),
-            grouped(self.of_goal, GOAL),
-            both(self.phase, self.of_roles, PHASE),
+            *map(self._telling, (self.of_words, self.of_facts, self.of_goal)),
+            both(self.phase, of_roles, PHASE),
         ]
         return np.concatenate(for_all), np.concatenate(for_roles), np.concatenate(for_frames)
+
+    def _telling(self, facts: Keys) -> Keys:
+        """Return those of the facts that tell actions apart, if there are too many."""
+        telling = self.vocabulary.telling_keys
+        if not len(telling):
+            return facts
+        at = np.minimum(np.searchsorted(telling, facts), len(telling) - 1)
+        chosen: Keys = facts[telling[at] == facts]
+        return chosen
+
+    @property
+    def facts(self) -> Keys:
+        """All facts of the texts, of which too many are left out (`Vocabulary.telling`)."""
+        return np.concatenate([self.of_roles, self.of_words, self.of_facts, self.of_goal])
 
     def rows(self, actions: Sequence[str]) -> tuple[Features, list[int]]:
         """Return the distinct features of actions, and for each action the number of its row.

@@ -54,6 +54,8 @@ FAILED = -0.25
 FILLERS, FILLED = 10, 40
 #: Left-out parts by which confidence is calibrated, and steps from which isotonically.
 FOLDS, ISOTONIC = 5, 500
+#: Facts of texts that are read, those that tell most of the actions taken.
+MOST_TELLING = 700
 #: Iterations of the fit.
 ITERATIONS = 80
 
@@ -274,6 +276,37 @@ class Data:
         return np.append(self.start[1:], len(self.counts))
 
 
+def telling(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> Vocabulary:
+    """Return the vocabulary with the facts that tell actions apart, if there are too many.
+
+    They are those that have most information on the frame of the action taken (a G-test).
+    """
+    frames: dict[str, int] = {}
+    facts, taken, sizes = list[Keys](), list[int](), list[int]()
+    for lesson in lessons:
+        now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
+        facts.append(np.unique(now.facts))
+        sizes.append(len(facts[-1]))
+        taken.append(frames.setdefault(read_command(lesson.action).frame, len(frames)))
+    distinct, place = np.unique(np.concatenate(facts), return_inverse=True)
+    if len(distinct) <= MOST_TELLING:
+        return vocabulary
+    width, total = len(frames), len(lessons)
+    pairs = place.astype(np.int64) * width + np.repeat(taken, sizes)
+    counts = np.bincount(pairs, minlength=len(distinct) * width).reshape(-1, width)
+    overall, with_fact = np.bincount(taken, minlength=width), counts.sum(1, keepdims=True)
+
+    def information(part: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.float64]:
+        expected = size * overall / total
+        terms = part * np.log(np.maximum(part, 1) / np.maximum(expected, 1e-9))
+        gained: NDArray[np.float64] = np.where(part, terms, 0).sum(1)
+        return gained
+
+    worth = information(counts, with_fact) + information(overall - counts, total - with_fact)
+    best = np.lexsort((distinct, -np.round(worth, 9)))[:MOST_TELLING]
+    return replace(vocabulary, telling=frozenset(distinct[best].tolist()))
+
+
 def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candidates) -> Data:
     """Read lessons as rows of features."""
     generator = np.random.default_rng(0)
@@ -486,6 +519,14 @@ class Relevance:
         shares = weights / weights.sum()
         return Ranking(texts, groups, tuple(shares.tolist()), self.sureness(float(shares.max())))
 
+    def forms(self, now: Situation, count: int) -> dict[str, float]:
+        """Return the most probable forms of an action with their probabilities, the best first."""
+        shares: dict[str, float] = defaultdict(float)
+        for action, share in self.rank(now, None).ranked():
+            shares[read_command(action).frame] += share
+        best = sorted(shares, key=lambda form: (-shares[form], form))[:count]
+        return {form: shares[form] for form in best}
+
     def _values(self, features: Features) -> NDArray[np.float64]:
         """Return the sum of the weights of each row."""
         if not len(self.columns) or not features.rows:
@@ -507,7 +548,7 @@ class Relevance:
 
 def learn(lessons: Sequence[Lesson], *, calibrated: bool = True, **settings: Any) -> Relevance:
     """Learn the rule from lessons, always the same from the same ones."""
-    vocabulary = vocabulary_of(lessons)
+    vocabulary = telling(lessons, vocabulary_of(lessons)) if lessons else Vocabulary()
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
     data = gather(lessons, vocabulary, Candidates(lesson.action for lesson in lessons))
     if not len(data.start):
