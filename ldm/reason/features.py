@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ldm.reason.frames import Command, read_command, stem
 from ldm.reason.labels import label_facts, page_facts, phase_of
 from ldm.reason.pages import Page, read_call
+from ldm.reason.quotes import Quotation, facts_of, form_of, sources
 from ldm.reason.reading import (
     FUNCTION_WORDS,
     Words,
@@ -140,6 +141,8 @@ class Vocabulary:
     pressed: frozenset[str] = frozenset()
     entered: frozenset[str] = frozenset()
     taken: tuple[tuple[str, float], ...] = ()
+    quotations: tuple[Quotation, ...] = ()
+    phrases: tuple[tuple[str, str], ...] = ()
     told: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
     telling: frozenset[int] = frozenset()
@@ -368,6 +371,8 @@ class Situation:
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
         if self.page:
             done = phase_of(self.page, self.fixed)
+        elif self.vocabulary.quotations:
+            done, latest = str(sorted(self.frame_done.items())), ""
         self.phase = keys([done, f"last {latest}"])
 
     @cached_property
@@ -386,11 +391,27 @@ class Situation:
     def _label(self, command: Command) -> Filler | None:
         """Return what the page says of the label that an action presses, if it does."""
         call = read_call(command.text)
+        if call and not self.page and self.vocabulary.quotations:
+            return self._quotation(call.argument, command)
         if not self.page or not call:
             return None
         sort, facts = label_facts(self.page, call.label, self.fixed)
         name = call.label if sort == "fixed" and call.label in self.fixed else sort
         return Filler(0, (f"is {name}",), facts, (), (), name)
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """The texts that arguments are quoted from."""
+        return sources(self.goal, self.past, self.sight)
+
+    def _quotation(self, argument: str, command: Command) -> Filler:
+        """Return where an argument is quoted from."""
+        around = facts_of(argument, self.sources)
+        used = f"used {min(self.used[command.fillers[0]], 2)}"
+        near = (form_of(argument), used, *self._relations(command))
+        if (command.frame.partition(' ')[0], argument) in self.vocabulary.phrases:
+            near = (*near, f"= {argument}")
+        return Filler(0, near, around, (), (), "quoted")
 
     @cached_property
     def of_roles(self) -> Keys:
@@ -658,6 +679,11 @@ class Situation:
             for by in (at, others) if len(fillers) > 1 else (at,):
                 parts.append(made.part(by, one.near + one.more, fact_keys(one.near + one.more, FILLER)))
                 parts.append(made.part(by, one.told, fact_keys(one.told, LINES)))
+            if one.part == "quoted":
+                asked = grouped(self.of_goal, GOAL)
+                crossed_ = both(asked, keys(one.more), GOAL)
+                parts.append(made.part(at, ("asked", one.more), crossed_))
+                parts.append(made.part(at, ("phase", one.more), both(self.phase, keys(one.more), PHASE)))
             if agreed[slot]:
                 lines = fact_keys(agreed[slot], AGREE)
                 parts += [made.part(by, agreed[slot], lines) for by in (at, "")]

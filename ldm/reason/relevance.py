@@ -32,6 +32,7 @@ from ldm.reason.features import (
 from ldm.reason.frames import Command, read_command
 from ldm.reason.labels import composed, words_taken
 from ldm.reason.pages import has_lines_of_labels, labels_of, read_call
+from ldm.reason.quotes import Quotation, patterns, quoted, sources
 from ldm.reason.ranking import Ranking
 from ldm.reason.reading import Words, leaves, lines, number, shape, words
 from ldm.types import Outcome, Past, StateActionTuple
@@ -125,6 +126,20 @@ def _calls(
     return pressed, entered, words_taken(pairs) if pairs else ()
 
 
+def _quotations(
+    lessons: Sequence[Lesson],
+) -> tuple[tuple[Quotation, ...], tuple[tuple[str, str], ...]]:
+    """Return from where calls quote their arguments, and those that stand in no text."""
+    return patterns(
+        (
+            (one.episode, call.verb, call.argument, sources(one.goal, one.past, one.observation))
+            for one in lessons
+            if one.possible is None and one.weight > 0 and (call := read_call(one.action))
+        ),
+        SUPPORT,
+    )
+
+
 def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     """Return what lessons teach about reading."""
     episodes = {lesson.episode for lesson in lessons}
@@ -136,6 +151,7 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     verbs: set[str] = set()
     things: set[str] = set()
     pressed, entered, taken = _calls(lessons)
+    quotations, phrases = _quotations(lessons) if not pressed else ((), ())
     for lesson in lessons:
         for label in labels_of(lesson.observation) if pressed else ():
             for verb in pressed:
@@ -164,6 +180,8 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
         pressed=pressed,
         entered=entered,
         taken=taken,
+        quotations=quotations,
+        phrases=phrases,
         verbs=frozenset(verbs),
         things=frozenset(things),
         frames=frozenset(uses),
@@ -198,6 +216,10 @@ class Candidates:
             known = now.vocabulary
             pressed = [f"{v}[{x}]" for x in now.page.labels for v in sorted(known.pressed)]
             return [*pressed, *self.entered(now)]
+        if now.vocabulary.quotations:
+            known = now.vocabulary
+            calls = dict.fromkeys([*known.phrases, *quoted(known.quotations, now.sources)])
+            return [f"{verb}[{argument}]" for verb, argument in calls]
         entities: dict[Words, None] = {}
         for text in reversed([now.goal, *now.texts]):
             entities.update(dict.fromkeys(self._entities(text)))
