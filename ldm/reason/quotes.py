@@ -17,7 +17,7 @@ LONGEST = 12
 #: The latest earlier observations in which an argument is searched.
 EARLIER = 2
 #: Patterns of quotations that are tried.
-PATTERNS = 150
+PATTERNS = 300
 #: Places of an argument in one text that are described.
 PLACES = 3
 
