@@ -142,6 +142,7 @@ class Vocabulary:
     entered: frozenset[str] = frozenset()
     taken: tuple[tuple[str, float], ...] = ()
     quotations: tuple[Quotation, ...] = ()
+    copied: frozenset[str] = frozenset()
     phrases: tuple[tuple[str, str], ...] = ()
     told: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()

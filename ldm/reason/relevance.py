@@ -34,7 +34,7 @@ from ldm.reason.labels import composed, words_taken
 from ldm.reason.pages import has_lines_of_labels, labels_of, read_call
 from ldm.reason.quotes import Quotation, patterns, quoted, sources
 from ldm.reason.ranking import Ranking
-from ldm.reason.reading import Words, leaves, lines, number, shape, words
+from ldm.reason.reading import Words, leaves, lines, number, shape, stripped, words
 from ldm.types import Outcome, Past, StateActionTuple
 
 #: Strength of the ridge, and the prior weight of an action done before in this same sight, per
@@ -53,6 +53,8 @@ LEAST = 0.5
 FAILED = -0.25
 #: Candidates for one slot, and for one frame, where none are listed.
 FILLERS, FILLED = 10, 40
+#: A frame of which so many actions stood in texts as lines takes only such lines.
+COPIED = 0.9
 #: Left-out parts by which confidence is calibrated, and steps from which isotonically.
 FOLDS, ISOTONIC = 5, 500
 #: Facts of texts that are read, those that tell most of the actions taken.
@@ -140,6 +142,19 @@ def _quotations(
     )
 
 
+def _copied(lessons: Sequence[Lesson]) -> frozenset[str]:
+    """Return the frames of actions that stood in texts before as lines of their own."""
+    taken: Counter[str] = Counter()
+    copied: Counter[str] = Counter()
+    for one in lessons:
+        if one.possible is None:
+            frame = read_command(one.action).frame
+            taken[frame] += 1
+            texts = (one.goal, one.observation, *(text for text, _ in one.past))
+            copied[frame] += any(one.action in stripped(text) for text in texts)
+    return frozenset(frame for frame, n in taken.items() if copied[frame] >= COPIED * n)
+
+
 def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     """Return what lessons teach about reading."""
     episodes = {lesson.episode for lesson in lessons}
@@ -181,6 +196,7 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
         entered=entered,
         taken=taken,
         quotations=quotations,
+        copied=_copied(lessons),
         phrases=phrases,
         verbs=frozenset(verbs),
         things=frozenset(things),
@@ -225,7 +241,11 @@ class Candidates:
             entities.update(dict.fromkeys(self._entities(text)))
         entities.update(dict.fromkeys(now.roles))
         found: dict[str, None] = {}
+        read = {line: read_command(line).frame for text in [now.goal, *now.texts] for line in stripped(text)}
+        found.update(dict.fromkeys(x for x, frame in read.items() if frame in now.vocabulary.copied))
         for frame, _ in sorted(self._uses.items(), key=lambda one: (-one[1], one[0])):
+            if frame in now.vocabulary.copied:
+                continue
             command, slots = self._commands[frame], self._fillers[frame]
             options = [self._options(slot, entities, now) for slot in slots]
             for i, fillers in enumerate(product(*options)):
