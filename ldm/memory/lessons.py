@@ -72,9 +72,7 @@ def unpacked(content: bytes) -> Relevance:
     if len(arrays) != 12 * size:
         raise ValueError("the weights of its features are cut off")
     known: dict[str, Any] = {
-        one.name: tuple((path, tuple(limits)) for path, limits in head["vocabulary"][one.name])
-        if one.name == "thresholds"
-        else frozenset(head["vocabulary"][one.name])
+        one.name: type(one.default)(map(_tupled, head["vocabulary"][one.name]))
         for one in fields(Vocabulary)
     }
     return Relevance(
@@ -85,6 +83,11 @@ def unpacked(content: bytes) -> Relevance:
         tuple((float(x), float(y)) for x, y in head["calibration"]),
         tuple(head["actions"]),
     )
+
+
+def _tupled(value: Any) -> Any:
+    """Return a value with tuples in place of lists."""
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
 
 
 def exchanged(lessons: Sequence[Lesson], seed: int) -> Iterator[Lesson]:

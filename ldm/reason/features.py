@@ -396,9 +396,8 @@ class Situation:
             return self._quotation(call.argument, command)
         if not self.page or not call:
             return None
-        sort, facts = label_facts(self.page, call.label, self.fixed)
-        name = call.label if sort == "fixed" and call.label in self.fixed else sort
-        return Filler(0, (f"is {name}",), facts, (), (), name)
+        part, facts = label_facts(self.page, call.label, self.fixed)
+        return Filler(0, (f"is {part}",), facts, (), (), part)
 
     @cached_property
     def sources(self) -> dict[str, str]:

@@ -13,37 +13,37 @@ OWN_COUNTS = 2
 
 
 def page_facts(page: Page, fixed: frozenset[str]) -> tuple[str, ...]:
-    """Return what is left to do on a page, and its fixed labels."""
-    left = page.open(fixed)
-    done = sorted(page.done(fixed))
-    facts = [f"open {left}", *(f"has {label}" for label in page.labels if label in fixed)]
-    facts += [f"did {verb} {what} {count}" for verb, what, count in done]
-    facts += [f"open {left} did {verb} {what} {count}" for verb, what, count in done]
-    return tuple(facts)
+    """Return facts on the fixed labels of a page, on what was done, and on what is left to do."""
+    left = f"open {page.open(fixed)}"
+    done = [f"did {verb} {sort} {count}" for verb, sort, count in sorted(page.done(fixed))]
+    present = [f"has {label}" for label in page.labels if label in fixed]
+    return (left, *present, *done, *(f"{left} {one}" for one in done))
 
 
 def phase_of(page: Page, fixed: frozenset[str]) -> str:
     """Return the calls since the last argument that was made up."""
-    return ";".join(f"{v} {what} x{count}" for v, what, count in sorted(page.done(fixed)))
+    return ";".join(f"{verb} {sort} x{count}" for verb, sort, count in sorted(page.done(fixed)))
 
 
 def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the sort of a label, and how it compares with the others of the page."""
+    """Return the part that a label plays on a page, and how it compares with the other labels.
+
+    The part is its sort, or the label itself if it is a fixed one of many pages.
+    """
     sort = page.sort(label, fixed)
     pressed = any(call.label == label for call in page.past)
     facts = [f"pressed {pressed}", f"chosen {label in page.chosen}"]
-    if sort in ("wanted", "made up"):
-        share = page.named_share(label)
-        facts.append(f"named {int(4 * share)}")
-    beside = page.beside(label)
+    named, beside = page.named_share(label), page.beside(label)
+    if sort == "wanted":
+        facts.append(f"named {int(4 * named)}")
     if sort in ("wanted", "fixed") and beside:
-        mine = page.named_share(label)
         best = max(map(page.named_share, beside))
-        rank = "best" if mine > best else "tied" if mine == best else "worse"
-        facts += [f"beside {rank}", f"sibling chosen {any(x in page.chosen for x in beside)}"]
-    if sort == "described" and label in page.offers:
-        facts += page.offers[label]
-    return sort, tuple(f"{sort} {fact}" for fact in facts)
+        rank = "best" if named > best else "tied" if named == best else "worse"
+        facts += [f"beside {rank}", f"beside chosen {any(x in page.chosen for x in beside)}"]
+    if sort == "described":
+        facts += page.offers.get(label, ())
+    part = label if sort == "fixed" and label in fixed else sort
+    return part, tuple(f"{sort} {fact}" for fact in facts)
 
 
 def words_taken(examples: Iterable[tuple[str, str]]) -> tuple[tuple[str, float], ...]:

@@ -28,6 +28,8 @@ WANTED = 0.75
 SCATTERED = 0.5
 #: Places in a list from this one on count as one.
 LAST_RANK = 9
+#: Places in a list from which on labels are told apart.
+RANKS = (1, 2, 3, 5)
 
 _CALL = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
 _LABEL = re.compile(r"\[+([^\[\]\n]+)\]+")
@@ -244,25 +246,25 @@ class Page:
         return (fits[label], self.rank(label)), candidates
 
     @cached_property
-    def offers(self) -> Mapping[str, list[str]]:
-        """Map the described labels to facts on how each fits, beside those not pressed yet."""
+    def offers(self) -> Mapping[str, tuple[str, ...]]:
+        """Map the described labels to facts on how well each fits, and on its place in the list.
+
+        A fit is told as a share of the best one not pressed yet, of those within the goal's bound.
+        Each fact includes the lower ones, so that a list may be longer than all recorded ones.
+        """
         fits = _fits(self.goal, self.observation, 1.0)
         pressed = {call.label for call in self.past}
-        left = [x for x in fits if x not in pressed] or list(fits)
-        bound, texts = _price_bound(self.goal), descriptions(self.observation)
-        within = [x for x in left if _least_amount(texts[x]) <= bound] or left
-        best = max((fits[x] for x in within), default=0.0) or 1.0
-        order = sorted(left, key=lambda x: (x not in within, -round(fits[x], 9), self.rank(x)))
-        facts = {}
-        for label, fit in fits.items():
-            place = order.index(label) if label in order else len(order)
-            mine = [f"over {_least_amount(texts[label]) > bound}"]
-            mine += [f"fit >= {n / 10:g}" for n in range(1, 11) if fit >= n / 10]
-            mine += [f"of best >= {n / 10:g}" for n in range(1, 11) if fit >= n / 10 * best - 1e-9]
-            mine += [f"place >= {n}" for n in (1, 2, 3, 5) if place >= n]
-            mine += [f"rank >= {n}" for n in (1, 2, 3, 5) if self.rank(label) >= n]
-            facts[label] = mine
-        return facts
+        over = {x: _least_amount(y) > _price_bound(self.goal) for x, y in descriptions(self.observation).items()}
+        left = [x for x in fits if x not in pressed and not over[x]] or list(fits)
+        best = max((fits[x] for x in left), default=0.0) or 1.0
+        return {
+            label: (
+                f"over {over[label]}",
+                *(f"fit >= {n}" for n in range(1, 11) if 10 * fit >= n * best - 1e-9),
+                *(f"rank >= {n}" for n in RANKS if self.rank(label) >= n),
+            )
+            for label, fit in fits.items()
+        }
 
     def sort(self, label: str, fixed: frozenset[str]) -> Sort:
         """Return the sort of a label on this page. fixed: labels known to be fixed."""

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ldm.types import Past
 
@@ -114,9 +114,9 @@ def patterns(
     return kept, tuple(sorted(one for one, n in said.items() if len(n) >= support))
 
 
-def quoted(known: Sequence[Quotation], texts: dict[str, str]) -> Iterator[tuple[str, str]]:
+def quoted(known: Iterable[Sequence[Any]], texts: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (verb, argument) of what stands in texts as patterns say."""
-    for one in known:
+    for one in map(Quotation._make, known):
         if (text := texts.get(one.source)) is not None:
             for argument in _between(text, one):
                 yield one.verb, argument

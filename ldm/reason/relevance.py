@@ -254,21 +254,35 @@ class Candidates:
                 found[self._text(command, fillers, now)] = None
         return list(found)
 
+    def against(self, now: Situation, lesson: Lesson) -> list[str]:
+        """Return the actions that a lesson's action stands against, none if they are unknown."""
+        possible = self.of(now) if lesson.possible is None else list(lesson.possible)
+        known, call = now.vocabulary, read_call(lesson.action)
+        if not known.pressed:
+            return possible
+        if not now.page or not has_lines_of_labels(now.page.observation) or not call:
+            return []  # a page that was not recorded
+        if call.label in now.page.labels:
+            return [x for x in possible if x != f"{call.verb}[{call.label}]"]
+        if call.verb in known.pressed:
+            return []
+        return [x for x in possible if read_command(x).verb != call.verb]
+
     def entered(self, now: Situation) -> list[str]:
         """Return the calls with an argument made up for the goal."""
         argument = composed(now.goal, dict(now.vocabulary.taken))
         return [f"{verb}[{argument}]" for verb in sorted(now.vocabulary.entered)]
 
     def completed(self, now: Situation, listed: Sequence[str]) -> Sequence[str]:
-        """Return listed actions in which arguments that can be made up are made up."""
+        """Return listed actions, those with an argument of any kind with one made up for the goal."""
         if not now.page:
             return listed
-        free = {x for x in listed if (c := read_call(x)) and c.label not in now.page.labels}
-        verbs = {call.verb for x in free if (call := read_call(x))}
-        made = [x for x in self.entered(now) if x.partition("[")[0] in verbs]
-        mine = {x.partition("[")[0] for x in made}
-        rest = [x for x in listed if x not in free or x.partition("[")[0] not in mine]
-        return [*made, *rest]
+        labels, free = now.page.labels, now.vocabulary.entered
+        calls = [(x, read_call(x)) for x in listed]
+        any_kind = {x: c.verb for x, c in calls if c and c.verb in free and c.label not in labels}
+        verbs = set(any_kind.values())
+        made = [x for x in self.entered(now) if read_command(x).verb in verbs]
+        return [*made, *(x for x in listed if x not in any_kind)]
 
     def _options(self, slot: Counter[Words], entities: dict[Words, None], now: Situation) -> list[Words]:
         known = [name for name in entities if shape(name) in slot]
@@ -359,19 +373,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
     alike, weight = list[float](), list[float]()
     for lesson in lessons:
         now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
-        possible = candidates.of(now) if lesson.possible is None else lesson.possible
-        if now.page:
-            call = read_call(lesson.action)
-            if not call or not has_lines_of_labels(now.page.observation):
-                continue
-            if call.label not in now.page.labels:
-                if call.verb in vocabulary.pressed:
-                    continue
-                possible = [x for x in possible if x.partition("[")[0] != call.verb]
-            else:
-                possible = [x for x in possible if x != f"{call.verb}[{call.label}]"]
-        elif vocabulary.pressed and not lesson.observation.strip():
-            continue
+        possible = candidates.against(now, lesson)
         known = (a for a in dict.fromkeys(possible) if read_command(a).frame in vocabulary.frames)
         others = _sampled([a for a in known if a != lesson.action], lesson, generator)
         actions = [lesson.action, *others]
