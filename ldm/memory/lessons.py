@@ -71,9 +71,10 @@ def unpacked(content: bytes) -> Relevance:
     size = head["size"]
     if len(arrays) != 12 * size:
         raise ValueError("the weights of its features are cut off")
+    empty = Vocabulary()
     known: dict[str, Any] = {
-        one.name: type(one.default)(map(_tupled, head["vocabulary"][one.name]))
-        for one in fields(Vocabulary)
+        one.name: type(getattr(empty, one.name))(map(_tupled, head["vocabulary"][one.name]))
+        for one in fields(empty)
     }
     return Relevance(
         Vocabulary(**known),

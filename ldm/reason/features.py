@@ -115,6 +115,9 @@ def both(left: Keys, right: Keys, group: int) -> Keys:
     return grouped(crossed(np.repeat(left, len(right)), np.tile(right, len(left))), group)
 
 
+#: The part of a free argument that is quoted from a text.
+QUOTED = "quoted"
+
 ONE = keys([""])
 NOTHING = keys([])
 
@@ -127,7 +130,11 @@ class Vocabulary:
     actions taken. closed: actions written the same in many episodes. rare: frames that mark a
     phase. thresholds: numbers by which a path's values are told apart. told: facts of structured
     texts that occur in several episodes. asked: words that occur in several episodes' goals.
-    telling: the facts that tell actions apart, hashed, if there are too many.
+    telling: the facts that tell actions apart, hashed, if there are too many. pressed, entered:
+    verbs of calls whose arguments are labels of pages, and of calls in which they are made up.
+    taken: how often made-up arguments took each word of their goals. quotations, phrases: where
+    free arguments stood in texts, and the (verb, argument) of those that stood in none. copied:
+    frames of actions that stood in texts as lines of their own.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -155,7 +162,9 @@ class Vocabulary:
 
     def facts(self, text: str) -> tuple[str, ...]:
         """Return the known facts of a structured text: values, and numbers as "≤ t"."""
-        return _facts(self, text) if "{" in text or "[" in text or ":" in text or "=" in text else ()
+        return (
+            _facts(self, text) if "{" in text or "[" in text or ":" in text or "=" in text else ()
+        )
 
 
 @lru_cache(8)
@@ -259,6 +268,7 @@ class Filler:
 
     role: its place in the goal, 0 if none. near: attributes that matter by phase and kind. more:
     other attributes. told: what lines say of it. lines: those that name it, with their sources.
+    part: what it is as the argument of a call: a sort of label, a fixed label, or QUOTED.
     """
 
     role: int
@@ -370,8 +380,8 @@ class Situation:
                 self.progress[latest] += 1
         self.last = self.commands[-1] if self.commands else None
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
-        if self.page:
-            done = phase_of(self.page, self.fixed)
+        if self.page:  # a call is told by the part of its argument, not by the argument
+            done, latest = phase_of(self.page, self.fixed), ""
         elif self.vocabulary.quotations:
             done, latest = str(sorted(self.frame_done.items())), ""
         self.phase = keys([done, f"last {latest}"])
@@ -389,29 +399,24 @@ class Situation:
         """The labels that are a part of many pages."""
         return _fixed(self.vocabulary.closed)
 
-    def _label(self, command: Command) -> Filler | None:
-        """Return what the page says of the label that an action presses, if it does."""
+    def _argument(self, command: Command) -> Filler | None:
+        """Return what a page, or the words around it, say of the argument of a call."""
         call = read_call(command.text)
-        if call and not self.page and self.vocabulary.quotations:
-            return self._quotation(call.argument, command)
-        if not self.page or not call:
+        if call and self.page:
+            part, facts = label_facts(self.page, call.label, self.fixed)
+            return Filler(0, (f"is {part}",), facts, (), (), part)
+        if not call or not self.vocabulary.quotations:
             return None
-        part, facts = label_facts(self.page, call.label, self.fixed)
-        return Filler(0, (f"is {part}",), facts, (), (), part)
+        near = [form_of(call.argument), f"used {min(self.used[command.fillers[0]], 2)}"]
+        if (call.verb, call.argument) in self.vocabulary.phrases:
+            near.append(f"= {call.argument}")
+        around = facts_of(call.argument, self.sources)
+        return Filler(0, (*near, *self._relations(command)), around, (), (), QUOTED)
 
     @cached_property
     def sources(self) -> dict[str, str]:
         """The texts that arguments are quoted from."""
         return sources(self.goal, self.past, self.sight)
-
-    def _quotation(self, argument: str, command: Command) -> Filler:
-        """Return where an argument is quoted from."""
-        around = facts_of(argument, self.sources)
-        used = f"used {min(self.used[command.fillers[0]], 2)}"
-        near = (form_of(argument), used, *self._relations(command))
-        if (command.frame.partition(' ')[0], argument) in self.vocabulary.phrases:
-            near = (*near, f"= {argument}")
-        return Filler(0, near, around, (), (), "quoted")
 
     @cached_property
     def of_roles(self) -> Keys:
@@ -492,12 +497,19 @@ class Situation:
         else:  # the things of the goal that a line named together with it
             together = [x for text in (*named, self.sight) for x in _with_name(name, text)]
             beside = "?" + ",".join(
-                str(r) for r, t in enumerate(self.roles, 1) if any(mentioned(t, x) for x in together)
+                str(r)
+                for r, t in enumerate(self.roles, 1)
+                if any(mentioned(t, x) for x in together)
             )
         used = min(self.used[name], 2)
         fresh = "".join(str(r) for r, t in enumerate(self.roles, 1) if self._fresh(name, t))
         deed = self.deed.get(name, "")
-        near = [f"role {role}", f"name {' '.join(shape(name))}", f"beside {beside}", f"fresh {fresh}"]
+        near = [
+            f"role {role}",
+            f"name {' '.join(shape(name))}",
+            f"beside {beside}",
+            f"fresh {fresh}",
+        ]
         near += [f"touched {deed}", *(f"joined {j}" for j in sorted(self.joined.get(name, ())))]
         view, seen = bool(now), bool(now or named)
         more = [f"goal {role > 0}", f"view {view}", f"hand {hand}", f"used {used}", f"seen {seen}"]
@@ -585,17 +597,17 @@ class Situation:
         """The facts that matter to any descriptor, to those with roles, and to frames."""
         kind = self.of_kind
         if self.page:
-            said = fact_keys(page_facts(self.page, self.fixed), DEEDS)
-            one = [grouped(ONE, ACTION), grouped(self.phase, DEEDS), said]
-            one.append(both(kind, np.concatenate([ONE, self.phase]), KIND))
-            every = np.concatenate(one)
-            return every, every, every
+            deeds = fact_keys(page_facts(self.page, self.fixed), DEEDS)
+        else:
+            deeds = grouped(self.of_deeds, DEEDS)
         for_all = [
             grouped(ONE, ACTION),
-            grouped(self.of_deeds, DEEDS),
+            deeds,
             grouped(self.phase, DEEDS),
             both(kind, np.concatenate([ONE, self.phase]), KIND),
         ]
+        if self.page:  # its texts are told by the facts about its labels
+            return (np.concatenate(for_all),) * 3
         of_roles = self._telling(self.of_roles)
         for_roles = [*for_all, of_roles]
         for_frames = [
@@ -628,12 +640,12 @@ class Situation:
         made, of_action = _Parts(), []
         for action in actions:
             command = read_command(action)
-            label = self._label(command)
-            fillers = (label,) if label else tuple(map(self.filler, command.fillers))
-            closed = action if action in self.vocabulary.closed else ""
+            argument = self._argument(command)
+            fillers = (argument,) if argument else tuple(map(self.filler, command.fillers))
+            closed = action if action in self.vocabulary.closed and not argument else ""
             more = (
-                ((),) if label else tuple(self._agreement(command, i) for i in range(len(fillers))),
-                () if label else self._relations(command),
+                tuple(() if argument else self._agreement(command, i) for i in range(len(fillers))),
+                () if argument else self._relations(command),
                 self._repeats(command),
             )
             same = command.frame, closed, tuple(one.signature for one in fillers), more
@@ -662,8 +674,6 @@ class Situation:
         ]
         mixed = [f"r{r}" if r else name for r, name in zip(roles, names, strict=True)]
         frame = command.frame
-        if fillers and fillers[0].part:
-            closed = ""
         plain = [frame, *([f"= {closed}"] if closed else ())]
         by_role = dict.fromkeys([f"{frame} {roles}", f"{frame} {mixed}"])
         parts = [made.part(one, "frames", for_frames) for one in plain]
@@ -677,13 +687,14 @@ class Situation:
             others = f"{at} {[m for i, m in enumerate(mixed) if i != slot]}"
             parts.append(made.part(at, ("by phase", one.near), self._close(one.near)))
             for by in (at, others) if len(fillers) > 1 else (at,):
-                parts.append(made.part(by, one.near + one.more, fact_keys(one.near + one.more, FILLER)))
+                parts.append(
+                    made.part(by, one.near + one.more, fact_keys(one.near + one.more, FILLER))
+                )
                 parts.append(made.part(by, one.told, fact_keys(one.told, LINES)))
-            if one.part == "quoted":
-                asked = grouped(self.of_goal, GOAL)
-                crossed_ = both(asked, keys(one.more), GOAL)
-                parts.append(made.part(at, ("asked", one.more), crossed_))
-                parts.append(made.part(at, ("phase", one.more), both(self.phase, keys(one.more), PHASE)))
+            if one.part == QUOTED:
+                around = keys(one.more)
+                asked = [both(self.of_goal, around, GOAL), both(self.phase, around, PHASE)]
+                parts.append(made.part(at, ("asked", one.more), np.concatenate(asked)))
             if agreed[slot]:
                 lines = fact_keys(agreed[slot], AGREE)
                 parts += [made.part(by, agreed[slot], lines) for by in (at, "")]

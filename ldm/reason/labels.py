@@ -14,7 +14,7 @@ OWN_COUNTS = 2
 
 def page_facts(page: Page, fixed: frozenset[str]) -> tuple[str, ...]:
     """Return facts on the fixed labels of a page, on what was done, and on what is left to do."""
-    left = f"open {page.open(fixed)}"
+    left = f"left {page.open(fixed)}"
     done = [f"did {verb} {sort} {count}" for verb, sort, count in sorted(page.done(fixed))]
     present = [f"has {label}" for label in page.labels if label in fixed]
     return (left, *present, *done, *(f"{left} {one}" for one in done))
@@ -60,7 +60,7 @@ def words_taken(examples: Iterable[tuple[str, str]]) -> tuple[tuple[str, float],
             included[key] += stem(word) in mine
     rare = [key for key, n in occurrences.items() if n < OWN_COUNTS]
     shares = {key: included[key] / n for key, n in occurrences.items() if n >= OWN_COUNTS}
-    shares[""] = sum(included[key] for key in rare) / max(1, len(rare))
+    shares[""] = sum(included[key] for key in rare) / len(rare) if rare else 1.0
     return tuple(sorted(shares.items()))
 
 
@@ -70,7 +70,7 @@ def composed(goal: str, shares: Mapping[str, float]) -> str:
     def belongs(key: str, word: str) -> bool:
         if key in shares:
             return shares[key] >= 0.5
-        return shares[""] >= 0.5 and word not in FUNCTION_WORDS
+        return shares.get("", 1.0) >= 0.5 and word not in FUNCTION_WORDS
 
     return " ".join(dict.fromkeys(word for key, word in _keyed(goal) if belongs(key, word)))
 

@@ -254,7 +254,10 @@ class Page:
         """
         fits = _fits(self.goal, self.observation, 1.0)
         pressed = {call.label for call in self.past}
-        over = {x: _least_amount(y) > _price_bound(self.goal) for x, y in descriptions(self.observation).items()}
+        over = {
+            x: _least_amount(y) > _price_bound(self.goal)
+            for x, y in descriptions(self.observation).items()
+        }
         left = [x for x in fits if x not in pressed and not over[x]] or list(fits)
         best = max((fits[x] for x in left), default=0.0) or 1.0
         return {

@@ -26,6 +26,10 @@ _START, _END, _NUMBER = "^", "$", "#"
 _STOPS = frozenset(".?!;")
 
 
+#: The words before or after an argument.
+Around = tuple[str, ...]
+
+
 class Quotation(NamedTuple):
     """A pattern of quotations: the call's verb, the text, and the words around the argument.
 
@@ -47,7 +51,9 @@ def sources(goal: str, past: Past, observation: str) -> dict[str, str]:
     return texts
 
 
-def places(argument: str, texts: dict[str, str]) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+def places(
+    argument: str, texts: dict[str, str]
+) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Yield (source, words before, words after) of the places of an argument in texts."""
     for name, text in texts.items():
         for before, after in _places(argument, text):
@@ -55,15 +61,15 @@ def places(argument: str, texts: dict[str, str]) -> Iterator[tuple[str, tuple[st
 
 
 @lru_cache(50_000)
-def _places(argument: str, text: str) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+def _places(argument: str, text: str) -> tuple[tuple[Around, Around], ...]:
     sought = [token for token, _, _ in _tokens(argument)]
     if not sought:
         return ()
-    tokens, said, found = _tokens(text), _words(text), []
+    tokens, said, found = [token for token, _, _ in _tokens(text)], _words(text), []
     for start in range(1, len(said) - len(sought)):
         end = start + len(sought)
-        if tokens[start - 1][0] == sought[0] and [t for t, _, _ in tokens[start - 1 : end - 1]] == sought:
-            found.append((tuple(said[max(0, start - CONTEXT) : start]), tuple(said[end : end + CONTEXT])))
+        if tokens[start - 1] == sought[0] and tokens[start - 1 : end - 1] == sought:
+            found.append((said[max(0, start - CONTEXT) : start], said[end : end + CONTEXT]))
             if len(found) == PLACES:
                 break
     return tuple(found)

@@ -241,8 +241,9 @@ class Candidates:
             entities.update(dict.fromkeys(self._entities(text)))
         entities.update(dict.fromkeys(now.roles))
         found: dict[str, None] = {}
-        read = {line: read_command(line).frame for text in [now.goal, *now.texts] for line in stripped(text)}
-        found.update(dict.fromkeys(x for x, frame in read.items() if frame in now.vocabulary.copied))
+        for text in [now.goal, *now.texts] if now.vocabulary.copied else ():
+            copied = (x for x in stripped(text) if read_command(x).frame in now.vocabulary.copied)
+            found.update(dict.fromkeys(copied))
         for frame, _ in sorted(self._uses.items(), key=lambda one: (-one[1], one[0])):
             if frame in now.vocabulary.copied:
                 continue
@@ -274,7 +275,7 @@ class Candidates:
         return [f"{verb}[{argument}]" for verb in sorted(now.vocabulary.entered)]
 
     def completed(self, now: Situation, listed: Sequence[str]) -> Sequence[str]:
-        """Return listed actions, those with an argument of any kind with one made up for the goal."""
+        """Return listed actions, with arguments made up for the goal where any may be given."""
         if not now.page:
             return listed
         labels, free = now.page.labels, now.vocabulary.entered
