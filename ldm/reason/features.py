@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.reason.frames import Command, read_command, stem
-from ldm.reason.labels import label_facts, page_facts, phase_of
-from ldm.reason.pages import Page, read_call
+from ldm.reason.labels import MATTERS, composed, label_facts, page_facts, phase_of
+from ldm.reason.pages import Page, content_words, read_call
 from ldm.reason.quotes import Quotation, facts_of, form_of, sources
 from ldm.reason.reading import (
     FUNCTION_WORDS,
@@ -381,7 +381,7 @@ class Situation:
         self.last = self.commands[-1] if self.commands else None
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
         if self.page:  # a call is told by the part of its argument, not by the argument
-            done, latest = phase_of(self.page, self.fixed), ""
+            done, latest = phase_of(self.page, self.fixed)
         elif self.vocabulary.quotations:
             done, latest = str(sorted(self.frame_done.items())), ""
         self.phase = keys([done, f"last {latest}"])
@@ -393,6 +393,11 @@ class Situation:
             return None
         page = Page(self.goal, self.past, self.sight)
         return page if page.labels else None
+
+    @cached_property
+    def asked(self) -> frozenset[str]:
+        """The words of the goal that matter."""
+        return content_words(composed(self.goal, dict(self.vocabulary.taken), MATTERS))
 
     @property
     def fixed(self) -> frozenset[str]:
@@ -597,7 +602,7 @@ class Situation:
         """The facts that matter to any descriptor, to those with roles, and to frames."""
         kind = self.of_kind
         if self.page:
-            deeds = fact_keys(page_facts(self.page, self.fixed), DEEDS)
+            deeds = fact_keys(page_facts(self.page, self.fixed, self.asked), DEEDS)
         else:
             deeds = grouped(self.of_deeds, DEEDS)
         for_all = [

@@ -5,24 +5,38 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from ldm.reason.pages import Page, stem, tokens
+from ldm.reason.pages import Page, content_words, stem, tokens
 from ldm.reason.reading import FUNCTION_WORDS
 
 #: Occurrences of a word in goals from which it is judged by its own counts.
 OWN_COUNTS = 2
+#: Numbers of the goal's words that are missing on the pages shown, which are told apart.
+MISSING = (0, 1, 2, 3)
+#: A word of the goal matters if recorded arguments took it so often.
+MATTERS = 0.2
 
 
-def page_facts(page: Page, fixed: frozenset[str]) -> tuple[str, ...]:
-    """Return facts on the fixed labels of a page, on what was done, and on what is left to do."""
-    left = f"left {page.open(fixed)}"
+def page_facts(page: Page, fixed: frozenset[str], asked: frozenset[str]) -> tuple[str, ...]:
+    """Return facts on the fixed labels of a page, on what was done, and on what is left to do.
+
+    asked: the words of the goal that matter.
+    """
+    left, (calls, shown) = f"left {page.open(fixed)}", page.since(fixed)
     done = [f"did {verb} {sort} {count}" for verb, sort, count in sorted(page.done(fixed))]
+    here = [f"here {call} {min(n, 2)}" for call, n in sorted(Counter(calls).items())]
     present = [f"has {label}" for label in page.labels if label in fixed]
-    return (left, *present, *done, *(f"{left} {one}" for one in done))
+    missing = len(asked.difference(*map(content_words, shown)))
+    last = f"last {calls[0] if calls else None}"
+    facts = [f"missing {missing > n} {n}" for n in MISSING]
+    pairs = [f"{one} {fact}" for one in (left, last) for fact in facts]
+    more = [f"{left} {one}" for one in (*done, *here, last)]
+    return (left, last, *present, *done, *here, *facts, *pairs, *more)
 
 
-def phase_of(page: Page, fixed: frozenset[str]) -> str:
-    """Return the calls since the last argument that was made up."""
-    return ";".join(f"{verb} {sort} x{count}" for verb, sort, count in sorted(page.done(fixed)))
+def phase_of(page: Page, fixed: frozenset[str]) -> tuple[str, str]:
+    """Return the calls since an argument was made up, and since something of a list was chosen."""
+    done = ";".join(f"{verb} {sort} x{count}" for verb, sort, count in sorted(page.done(fixed)))
+    return done, ";".join(f"{call} x{n}" for call, n in sorted(Counter(page.since(fixed)[0]).items()))
 
 
 def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tuple[str, ...]]:
@@ -64,13 +78,13 @@ def words_taken(examples: Iterable[tuple[str, str]]) -> tuple[tuple[str, float],
     return tuple(sorted(shares.items()))
 
 
-def composed(goal: str, shares: Mapping[str, float]) -> str:
-    """Return an argument of the goal's words that recorded arguments took for the most part."""
+def composed(goal: str, shares: Mapping[str, float], least: float = 0.5) -> str:
+    """Return an argument of the goal's words that recorded arguments took so often at least."""
 
     def belongs(key: str, word: str) -> bool:
         if key in shares:
-            return shares[key] >= 0.5
-        return shares.get("", 1.0) >= 0.5 and word not in FUNCTION_WORDS
+            return shares[key] >= least
+        return shares.get("", 1.0) >= least and word not in FUNCTION_WORDS
 
     return " ".join(dict.fromkeys(word for key, word in _keyed(goal) if belongs(key, word)))
 

@@ -298,6 +298,20 @@ class Page:
         labels = (x for x in self.labels if x not in self.chosen)
         return min(2, sum(self.sort(x, fixed) == "wanted" for x in labels))
 
+    def since(self, fixed: frozenset[str]) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return the calls since something of a list was chosen or entered, and the pages shown.
+
+        Each call is (verb, sort or fixed label).
+        """
+        calls, shown = list[tuple[str, str]](), [self.observation]
+        for i, call in reversed(self._calls):
+            sort = self._sort_at(i, call.label, fixed)
+            if sort in ("described", "made up"):
+                break
+            calls.append((call.verb, call.label if sort == "fixed" else sort))
+            shown.append(self._pages[i])
+        return calls, shown
+
     def done(self, fixed: frozenset[str]) -> frozenset[tuple[str, str, int]]:
         """Return the calls since the last made-up argument.
 
