@@ -10,6 +10,8 @@ from ldm.reason.reading import FUNCTION_WORDS
 
 #: Occurrences of a word in goals from which it is judged by its own counts.
 OWN_COUNTS = 2
+#: Numbers of times that a label was pressed before, which are told apart.
+PRESSED = (1, 2, 3)
 #: Numbers of the goal's words that are missing on the pages shown, which are told apart.
 MISSING = (0, 1, 2, 3)
 #: A word of the goal matters if recorded arguments took it so often.
@@ -36,7 +38,9 @@ def page_facts(page: Page, fixed: frozenset[str], asked: frozenset[str]) -> tupl
 def phase_of(page: Page, fixed: frozenset[str]) -> tuple[str, str]:
     """Return the calls since an argument was made up, and since something of a list was chosen."""
     done = ";".join(f"{verb} {sort} x{count}" for verb, sort, count in sorted(page.done(fixed)))
-    return done, ";".join(f"{call} x{n}" for call, n in sorted(Counter(page.since(fixed)[0]).items()))
+    return done, ";".join(
+        f"{call} x{n}" for call, n in sorted(Counter(page.since(fixed)[0]).items())
+    )
 
 
 def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tuple[str, ...]]:
@@ -45,8 +49,11 @@ def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tup
     The part is its sort, or the label itself if it is a fixed one of many pages.
     """
     sort = page.sort(label, fixed)
-    pressed = any(call.label == label for call in page.past)
-    facts = [f"pressed {pressed}", f"chosen {label in page.chosen}"]
+    pressed = sum(call.label == label for call in page.past)
+    facts = [
+        *(f"pressed >= {n}" for n in PRESSED if pressed >= n),
+        f"chosen {label in page.chosen}",
+    ]
     named, beside = page.named_share(label), page.beside(label)
     if sort == "wanted":
         facts.append(f"named {int(4 * named)}")
