@@ -60,7 +60,7 @@ def shop() -> Relevance:
 
 
 def chosen(
-    rule: Relevance, goal: str, past: Past, text: str, listed: tuple[str, ...] | None
+    rule: Relevance, goal: str, past: Past, text: str, listed: tuple[str, ...] | None = None
 ) -> str:
     """Return the first action."""
     return rule.rank(Situation(rule.vocabulary, goal, "buy", past, text), listed).ranked()[0][0]
