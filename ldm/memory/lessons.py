@@ -71,11 +71,10 @@ def unpacked(content: bytes) -> Relevance:
     size = head["size"]
     if len(arrays) != 12 * size:
         raise ValueError("the weights of its features are cut off")
+    empty = Vocabulary()
     known: dict[str, Any] = {
-        one.name: tuple((path, tuple(limits)) for path, limits in head["vocabulary"][one.name])
-        if one.name == "thresholds"
-        else frozenset(head["vocabulary"][one.name])
-        for one in fields(Vocabulary)
+        one.name: type(getattr(empty, one.name))(map(_tupled, head["vocabulary"][one.name]))
+        for one in fields(empty)
     }
     return Relevance(
         Vocabulary(**known),
@@ -85,6 +84,11 @@ def unpacked(content: bytes) -> Relevance:
         tuple((float(x), float(y)) for x, y in head["calibration"]),
         tuple(head["actions"]),
     )
+
+
+def _tupled(value: Any) -> Any:
+    """Return a value with tuples in place of lists."""
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
 
 
 def exchanged(lessons: Sequence[Lesson], seed: int) -> Iterator[Lesson]:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ldm.reason.reading import FUNCTION_WORDS, Words, words
 from ldm.reason.pages import (
     content_words,
     descriptions,
@@ -22,6 +21,7 @@ from ldm.reason.pages import (
     tokens,
     without_amounts,
 )
+from ldm.reason.reading import FUNCTION_WORDS, Words, words
 from ldm.text import counted
 from ldm.types import Past
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ldm.reason.reading import FUNCTION_WORDS, numbered, words
 from ldm.reason.pages import content_words, read_call, stem, tokens
+from ldm.reason.reading import FUNCTION_WORDS, numbered, words
 
 #: Minimum characters of a token on average: product codes and numbers are cut small.
 TOKEN = 3

@@ -20,6 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.reason.frames import Command, read_command, stem
+from ldm.reason.labels import MATTERS, composed, label_facts, page_facts, phase_of
+from ldm.reason.pages import Page, content_words, read_call
+from ldm.reason.quotes import Quotation, facts_of, form_of, sources
 from ldm.reason.reading import (
     FUNCTION_WORDS,
     Words,
@@ -77,6 +80,8 @@ RARE = 2.0
 DISTINCT = 12
 #: Where a thing may stand: named in sight, there or in the last action, in any action before.
 STANDING = ("sight", "near", "used")
+#: The part of a free argument that is quoted from a text.
+QUOTED = "quoted"
 #: Texts whose facts a vocabulary keeps.
 KEPT = 20_000
 
@@ -126,7 +131,11 @@ class Vocabulary:
     actions taken. closed: actions written the same in many episodes. rare: frames that mark a
     phase. thresholds: numbers by which a path's values are told apart. recurring: facts of
     structured texts that occur in several episodes. goal_words: words of several episodes' goals.
-    needed: where a slot's filler always stood ("frame:slot" and one of STANDING).
+    needed: where a slot's filler always stood ("frame:slot" and one of STANDING). pressed, entered:
+    verbs of calls whose arguments are labels of pages, and of calls in which they are made up.
+    taken: how often made-up arguments took each word of their goals. quotations, phrases: where
+    free arguments stood in texts, and the (verb, argument) of those that stood in none. copied:
+    frames of actions that stood in texts as lines of their own.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -140,6 +149,12 @@ class Vocabulary:
     recurring: frozenset[str] = frozenset()
     goal_words: frozenset[str] = frozenset()
     needed: frozenset[str] = frozenset()
+    pressed: frozenset[str] = frozenset()
+    entered: frozenset[str] = frozenset()
+    taken: tuple[tuple[str, float], ...] = ()
+    quotations: tuple[Quotation, ...] = ()
+    phrases: tuple[tuple[str, str], ...] = ()
+    copied: frozenset[str] = frozenset()
 
     def facts(self, text: str) -> tuple[str, ...]:
         """Return the known facts of a structured text: values, and numbers as "≤ t"."""
@@ -161,6 +176,11 @@ class Vocabulary:
             if (amount := number(value)) is not None:
                 limits = self._limits.get(path, ())
                 yield from (f"{path}<={limit:g}" for limit in limits if amount <= limit)
+
+    @cached_property
+    def fixed(self) -> frozenset[str]:
+        """The labels that are a part of many pages."""
+        return frozenset(call.label for action in self.closed if (call := read_call(action)))
 
     @cached_property
     def _limits(self) -> dict[str, tuple[float, ...]]:
@@ -319,7 +339,7 @@ class Situation:
     ) -> None:
         """Read a state. past: the pairs (observation, action) before the observation `sight`."""
         self.vocabulary, self.goal, self.kind, self.sight = vocabulary, goal, kind, sight
-        self.texts = [*(text for text, _ in past), sight]
+        self.past, self.texts = past, [*(text for text, _ in past), sight]
         self.commands = [read_command(action) for _, action in past]
         self._past = [(text, word_set(text)) for text in dict.fromkeys(self.texts[:-1])]
         self.instructions = [*lines(self.goal), *self._instructions()]
@@ -411,8 +431,25 @@ class Situation:
                 self.progress[latest] += 1
         self.last = self.commands[-1] if self.commands else None
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
+        if self.page:  # a call is told by the part of its argument, not by the argument
+            done, latest = phase_of(self.page, self.vocabulary.fixed)
+        elif self.vocabulary.quotations:
+            done, latest = str(sorted(self.frame_done.items())), ""
         self.touched = touched
         self.phase = keys([done, f"last {latest}"], DEEDS)
+
+    @cached_property
+    def page(self) -> Page | None:
+        """The page in sight, if it has labels that actions press."""
+        if not self.vocabulary.pressed:
+            return None
+        page = Page(self.goal, self.past, self.sight)
+        return page if page.labels else None
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """The texts that arguments are quoted from."""
+        return sources(self.goal, self.past, self.sight)
 
     def _set(self, facts: Sequence[int]) -> int:
         """Return the number of a set of facts."""
@@ -424,6 +461,8 @@ class Situation:
         kind = [key(f"kind {self.kind}", KIND)]
         always = [key("", ACTION), *self.of_deeds, *self.phase, *kind]
         always += crossed(kind, self.phase, KIND)
+        if self.page:  # its texts are told by the facts about its labels
+            return (self._set(always),) * 3
         roles = self.of_roles
         by_role = [*always, *roles]
         more = [*self.of_words, *self.of_facts, *self.of_goal, *crossed(self.phase, roles, PHASE)]
@@ -455,7 +494,14 @@ class Situation:
 
     @cached_property
     def of_deeds(self) -> list[int]:
-        """What was done: frames with counts, the last action, what was done with which role."""
+        """What was done: frames with counts, the last action, what was done with which role.
+
+        On a page: its fixed labels, what was pressed, and what is left to do.
+        """
+        if self.page:
+            known = self.vocabulary
+            asked = content_words(composed(self.goal, dict(known.taken), MATTERS))
+            return keys(page_facts(self.page, known.fixed, asked), DEEDS)
         facts = [f"done {frame} {min(n, 2)}" for frame, n in self.frame_done.items()]
         facts.append(f"last {self.last.frame}" if self.last else "first")
         if self.last:
@@ -544,6 +590,26 @@ class Situation:
             self._set(keys(near, KIND)),
         )
 
+    def _argument(self, command: Command) -> Filler | None:
+        """Return what a page, or the words around it, say of the argument of a call."""
+        known, call = self.vocabulary, read_call(command.text)
+        if call and self.page:
+            part, about = label_facts(self.page, call.label, known.fixed)
+            return self._as_filler(part, (f"is {part}",), keys(about, FILLER))
+        if not call or not known.quotations:
+            return None
+        near = [form_of(call.argument), f"used {min(self.used[command.fillers[0]], 2)}"]
+        if (call.verb, call.argument) in known.phrases:
+            near.append(f"= {call.argument}")
+        around = keys(facts_of(call.argument, self.sources), FILLER)
+        more = crossed(self.of_goal, around, GOAL) + crossed(self.phase, around, PHASE)
+        return self._as_filler(QUOTED, (*near, *self._relations(command)), [*around, *more])
+
+    def _as_filler(self, part: str, near: Sequence[str], more: Sequence[int]) -> Filler:
+        facts = self._set([*keys(near, FILLER), *more])
+        phase, kind = self._set(keys(near, PHASE)), self._set(keys(near, KIND))
+        return Filler(0, part, part, (), facts, phase, kind)
+
     def _fresh(self, name: Words, role: Words) -> bool:
         """Return whether an answer to an action on a thing showed another one never acted on."""
         return any(
@@ -627,10 +693,12 @@ class Situation:
 
     def _blocks(self, command: Command) -> list[tuple[int, int]]:
         """Return the pairs of a descriptor and a set of facts that are crossed."""
-        fillers = [self.filler(name) for name in command.fillers]
+        argument = self._argument(command)
+        fillers = [argument] if argument else [self.filler(name) for name in command.fillers]
+        closed = not argument and command.text in self.vocabulary.closed
         described = _descriptors(
             command.frame,
-            command.text if command.text in self.vocabulary.closed else "",
+            command.text if closed else "",
             tuple([one.role for one in fillers]),
             tuple([one.part for one in fillers]),
             tuple([one.name for one in fillers]),
@@ -642,18 +710,17 @@ class Situation:
             crosses += [(one, by_frame), (one, repeats)]
         crosses += [(one, facts) for one in described.roles for facts in (by_role, repeats)]
         for slot, (thing, (at, beside)) in enumerate(zip(fillers, described.slots, strict=True)):
-            agreed = self._agreement(command, slot)
             first, second, kind = self._phased(at)
             crosses += [
                 (at, thing.facts),
-                (beside, thing.facts),
                 (first, thing.by_phase),
                 (second, thing.by_phase),
                 (kind, thing.by_kind),
-                (at, agreed),
-                (_ANY, agreed),
             ]
-        if related := self._relations(command):
+            if not argument:
+                agreed = self._agreement(command, slot)
+                crosses += [(beside, thing.facts), (at, agreed), (_ANY, agreed)]
+        if not argument and (related := self._relations(command)):
             relations = self._set(keys(related, RELATION))
             crosses += [(described.frame[0], relations), (_ANY, relations)]
         return crosses

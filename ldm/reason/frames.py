@@ -18,6 +18,8 @@ FREE_TEXT = 6
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’@._-][^\W_]+)*")
 
+_PRESS = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -51,6 +53,9 @@ def read_command(action: str) -> Command:
     """Read an action; a slot is a run of words that are not closed-class, but for the first."""
     if action.lstrip()[:1] == "{":
         return _call(action)
+    if match := _PRESS.fullmatch(action):
+        label = words(match[2])
+        return Command(action, f"{match[1].lower()} [_]", (label or ("",),), (match.span(2),))
     tokens = [(m[0], *m.span()) for m in _TOKEN.finditer(action.lower())]
     frame = [tokens[0][0]] if tokens else []
     fillers: list[Words] = []

@@ -17,11 +17,11 @@ from typing import Any
 from ldm.prompts import shortened
 from ldm.reason import Notes
 from ldm.reason.budget import Budget
-from ldm.reason.reading import Words, numbered
 from ldm.reason.excerpts import Passage, fitted
 from ldm.reason.forms import WORDS, StepForm, SubGoalsForm, field_values, steps_form
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.progress import initial_notes, next_notes, progress_text, status_text, with_summary
+from ldm.reason.reading import Words, numbered
 from ldm.reason.replies import Prompter, fit_context_or_none, match_action
 from ldm.reason.views import sub_goal_views
 from ldm.types import Card, Past

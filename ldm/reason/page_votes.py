@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ldm.reason.reading import FUNCTION_WORDS
 from ldm.reason.pages import LAST_RANK, Call, Page, Sort, content_words, read_call, stem, tokens
+from ldm.reason.reading import FUNCTION_WORDS
 from ldm.reason.voting import Ballot, Likeness, Poll
 
 #: A label on at least this share of the recalled goals' pages is a fixed part of the page.

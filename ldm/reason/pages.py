@@ -28,6 +28,8 @@ WANTED = 0.75
 SCATTERED = 0.5
 #: Places in a list from this one on count as one.
 LAST_RANK = 9
+#: Places in a list from which on labels are told apart.
+RANKS = (1, 2, 3, 5)
 
 _CALL = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
 _LABEL = re.compile(r"\[+([^\[\]\n]+)\]+")
@@ -86,6 +88,17 @@ def labels_of(observation: str) -> tuple[str, ...]:
 def has_lines_of_labels(observation: str) -> bool:
     """Return whether a label stands alone on a line, as on a page but not in prose."""
     return any(_LABEL.fullmatch(line.strip()) for line in observation.splitlines())
+
+
+@lru_cache(maxsize=20_000)
+def lines_of_labels(observation: str) -> Mapping[str, tuple[str, ...]]:
+    """Map each label to the labels of its line."""
+    found: dict[str, tuple[str, ...]] = {}
+    for line in observation.splitlines():
+        labels = tuple(map(_plain, _LABEL.findall(line)))
+        for label in labels:
+            found.setdefault(label, labels)
+    return found
 
 
 @lru_cache(maxsize=20_000)
@@ -213,6 +226,10 @@ class Page:
         """Return the place of a described label among those of the page, from 0."""
         return _ranks(self.observation).get(label, LAST_RANK)
 
+    def beside(self, label: str) -> tuple[str, ...]:
+        """Return the other labels on the line of a label."""
+        return tuple(x for x in lines_of_labels(self.observation).get(label, ()) if x != label)
+
     def choice(
         self, label: str, over_price: float
     ) -> tuple[tuple[float, int], tuple[tuple[float, int], ...]] | None:
@@ -227,6 +244,30 @@ class Page:
             return None
         candidates = tuple((fits[x], self.rank(x)) for x in fits if x not in pressed)
         return (fits[label], self.rank(label)), candidates
+
+    @cached_property
+    def offers(self) -> Mapping[str, tuple[str, ...]]:
+        """Map the described labels to facts on how well each fits, and on its place in the list.
+
+        A fit is told as a share of the best one not pressed yet, of those within the goal's bound.
+        Each fact includes the lower ones, so that a list may be longer than all recorded ones.
+        """
+        fits = _fits(self.goal, self.observation, 1.0)
+        pressed = {call.label for call in self.past}
+        over = {
+            x: _least_amount(y) > _price_bound(self.goal)
+            for x, y in descriptions(self.observation).items()
+        }
+        left = [x for x in fits if x not in pressed and not over[x]] or list(fits)
+        best = max((fits[x] for x in left), default=0.0) or 1.0
+        return {
+            label: (
+                f"over {over[label]}",
+                *(f"fit >= {n}" for n in range(1, 11) if 10 * fit >= n * best - 1e-9),
+                *(f"rank >= {n}" for n in RANKS if self.rank(label) >= n),
+            )
+            for label, fit in fits.items()
+        }
 
     def sort(self, label: str, fixed: frozenset[str]) -> Sort:
         """Return the sort of a label on this page. fixed: labels known to be fixed."""
@@ -256,6 +297,20 @@ class Page:
         """Return the number of wanted labels not chosen yet, at most 2."""
         labels = (x for x in self.labels if x not in self.chosen)
         return min(2, sum(self.sort(x, fixed) == "wanted" for x in labels))
+
+    def since(self, fixed: frozenset[str]) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return the calls since something of a list was chosen or entered, and the pages shown.
+
+        Each call is (verb, sort or fixed label).
+        """
+        calls, shown = list[tuple[str, str]](), [self.observation]
+        for i, call in reversed(self._calls):
+            sort = self._sort_at(i, call.label, fixed)
+            if sort in ("described", "made up"):
+                break
+            calls.append((call.verb, call.label if sort == "fixed" else sort))
+            shown.append(self._pages[i])
+        return calls, shown
 
     def done(self, fixed: frozenset[str]) -> frozenset[tuple[str, str, int]]:
         """Return the calls since the last made-up argument.

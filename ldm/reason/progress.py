@@ -10,8 +10,8 @@ import re
 from dataclasses import replace
 
 from ldm.reason import Notes
-from ldm.reason.reading import FUNCTION_WORDS, words
 from ldm.reason.offline import OfflineReasoner
+from ldm.reason.reading import FUNCTION_WORDS, words
 from ldm.types import History, Past
 
 #: The beginnings of the parts of a model's assessment.

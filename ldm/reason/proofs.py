@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ldm.reason.reading import numbered
 from ldm.reason.pages import content_words
 from ldm.reason.progress import blank_if_nothing
+from ldm.reason.reading import numbered
 
 #: The minimum share of a proof's words in one observation.
 SHARE = 0.75

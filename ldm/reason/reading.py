@@ -74,6 +74,12 @@ def paragraphs(text: str) -> tuple[tuple[Words, ...], ...]:
 
 
 @lru_cache(20_000)
+def stripped(text: str) -> tuple[str, ...]:
+    """Return the distinct lines of a text as they are written, without blanks around them."""
+    return tuple(dict.fromkeys(line.strip() for line in text.splitlines()[:LINES]))
+
+
+@lru_cache(20_000)
 def structure(text: str) -> tuple[Any, str] | None:
     """Return the JSON object or list in a text, in a tuple with the text around it, or None."""
     start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)

@@ -32,8 +32,21 @@ from ldm.reason.features import (
     standing,
 )
 from ldm.reason.frames import Command, read_command
+from ldm.reason.labels import composed, words_taken
+from ldm.reason.pages import has_lines_of_labels, labels_of, read_call
+from ldm.reason.quotes import Quotation, patterns, quoted, sources
 from ldm.reason.ranking import Ranking
-from ldm.reason.reading import Words, instances, leaves, lines, number, shape, words, words_beside
+from ldm.reason.reading import (
+    Words,
+    instances,
+    leaves,
+    lines,
+    number,
+    shape,
+    stripped,
+    words,
+    words_beside,
+)
 from ldm.types import Outcome, Past, StateActionTuple
 
 #: Strength of the ridge, and the prior weight of an action done before in this same sight, per
@@ -52,6 +65,8 @@ LEAST = 0.5
 FAILED = -0.25
 #: Candidates for one slot, and for one frame, where none are listed.
 FILLERS, FILLED = 10, 40
+#: A frame of which so many actions stood in texts as lines takes only such lines.
+COPIED = 0.9
 #: A slot takes new kinds of things if this share of its uses were each the only one of a kind.
 OPEN = 0.05
 #: Share of the episodes that used a slot in which its filler may have stood elsewhere, and so many
@@ -110,6 +125,55 @@ def lesson_of(one: StateActionTuple) -> Lesson:
     )
 
 
+def _calls(
+    lessons: Sequence[Lesson],
+) -> tuple[frozenset[str], frozenset[str], tuple[tuple[str, float], ...]]:
+    """Return the verbs that press labels, those with arguments made up, and the words of these."""
+    on_page: Counter[str] = Counter()
+    off_page: Counter[str] = Counter()
+    examples: dict[tuple[str, str], str] = {}
+    for lesson in lessons:
+        call = read_call(lesson.action)
+        if call is None or not has_lines_of_labels(lesson.observation):
+            continue
+        if call.label in labels_of(lesson.observation):
+            on_page[call.verb] += 1
+        else:
+            off_page[call.verb] += 1
+            examples[lesson.goal, call.label] = call.verb
+    pressed = frozenset(verb for verb, n in on_page.items() if n > off_page[verb])
+    entered = frozenset(off_page) - pressed if pressed else frozenset()
+    pairs = [pair for pair, verb in examples.items() if verb in entered]
+    return pressed, entered, words_taken(pairs) if pairs else ()
+
+
+def _quotations(
+    lessons: Sequence[Lesson],
+) -> tuple[tuple[Quotation, ...], tuple[tuple[str, str], ...]]:
+    """Return from where calls quote their arguments, and those that stand in no text."""
+    return patterns(
+        (
+            (one.episode, call.verb, call.argument, sources(one.goal, one.past, one.observation))
+            for one in lessons
+            if one.possible is None and one.weight > 0 and (call := read_call(one.action))
+        ),
+        SUPPORT,
+    )
+
+
+def _copied(lessons: Sequence[Lesson]) -> frozenset[str]:
+    """Return the frames of actions that stood in texts before as lines of their own."""
+    taken: Counter[str] = Counter()
+    copied: Counter[str] = Counter()
+    for one in lessons:
+        if one.possible is None:
+            frame = read_command(one.action).frame
+            taken[frame] += 1
+            texts = (one.goal, one.observation, *(text for text, _ in one.past))
+            copied[frame] += any(one.action in stripped(text) for text in texts)
+    return frozenset(frame for frame, n in taken.items() if copied[frame] >= COPIED * n)
+
+
 def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     """Return what lessons teach about reading."""
     episodes = {lesson.episode for lesson in lessons}
@@ -122,7 +186,12 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     things: set[str] = set()
     elsewhere: dict[str, set[str]] = defaultdict(set)
     slots: dict[str, set[str]] = defaultdict(set)
+    pressed, entered, taken = _calls(lessons)
+    quotations, phrases = _quotations(lessons) if not pressed else ((), ())
     for lesson in lessons:
+        for label in labels_of(lesson.observation) if pressed else ():
+            for verb in pressed:
+                listed[f"{verb}[{label}]"].add(lesson.episode)
         for action in (lesson.action, *(lesson.possible or ())):
             listed[action].add(lesson.episode)
         command = read_command(lesson.action)
@@ -152,6 +221,12 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     least = max(CLOSED_TIMES, CLOSED * count)
     return replace(
         draft,
+        pressed=pressed,
+        entered=entered,
+        taken=taken,
+        quotations=quotations,
+        phrases=phrases,
+        copied=_copied(lessons),
         verbs=frozenset(verbs),
         things=frozenset(things),
         frames=frozenset(uses),
@@ -196,13 +271,25 @@ class Candidates:
 
     def of(self, now: Situation) -> list[str]:
         """Return the candidates of a state, the most used frames first."""
+        known = now.vocabulary
+        if now.page:
+            pressed = [f"{v}[{x}]" for x in now.page.labels for v in sorted(known.pressed)]
+            return [*pressed, *self.entered(now)]
+        if known.quotations:
+            calls = dict.fromkeys([*known.phrases, *quoted(known.quotations, now.sources)])
+            return [f"{verb}[{argument}]" for verb, argument in calls]
         names: dict[Words, None] = {}
         for text in reversed([now.goal, *now.texts]):
             names.update(dict.fromkeys(self._entities(text)))
             names.update((name, None) for role in now.roles for name in instances(role, text))
         entities = {name: now.standing(name) for name in names}
         candidates: dict[str, None] = {}
+        for text in [now.goal, *now.texts] if known.copied else ():
+            copied = (x for x in stripped(text) if read_command(x).frame in known.copied)
+            candidates.update(dict.fromkeys(copied))
         for frame, _ in sorted(self._uses.items(), key=lambda one: (-one[1], one[0])):
+            if frame in known.copied:
+                continue
             command = self._commands[frame]
             options = [
                 self._options(slot, entities, needs(now.vocabulary, f"{frame}:{i}"))
@@ -211,6 +298,36 @@ class Candidates:
             for fillers in islice(product(*options), FILLED):
                 candidates[self._text(command, fillers, now)] = None
         return list(candidates)
+
+    def against(self, now: Situation, lesson: Lesson) -> list[str]:
+        """Return the actions that a lesson's action stands against, none if they are unknown."""
+        possible = self.of(now) if lesson.possible is None else list(lesson.possible)
+        known, call = now.vocabulary, read_call(lesson.action)
+        if not known.pressed:
+            return possible
+        if not now.page or not has_lines_of_labels(now.page.observation) or not call:
+            return []  # a page that was not recorded
+        if call.label in now.page.labels:
+            return [x for x in possible if x != f"{call.verb}[{call.label}]"]
+        if call.verb in known.pressed:
+            return []
+        return [x for x in possible if read_command(x).verb != call.verb]
+
+    def entered(self, now: Situation) -> list[str]:
+        """Return the calls with an argument made up for the goal."""
+        argument = composed(now.goal, dict(now.vocabulary.taken))
+        return [f"{verb}[{argument}]" for verb in sorted(now.vocabulary.entered)]
+
+    def completed(self, now: Situation, listed: Sequence[str]) -> Sequence[str]:
+        """Return listed actions, with arguments made up for the goal where any may be given."""
+        if not now.page:
+            return listed
+        labels, free = now.page.labels, now.vocabulary.entered
+        calls = [(x, read_call(x)) for x in listed]
+        any_kind = {x: c.verb for x, c in calls if c and c.verb in free and c.label not in labels}
+        verbs = set(any_kind.values())
+        made = [x for x in self.entered(now) if read_command(x).verb in verbs]
+        return [*made, *(x for x in listed if x not in any_kind)]
 
     def _options(
         self, slot: Counter[Words], entities: Mapping[Words, set[str]], needed: set[str]
@@ -283,7 +400,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
     start, alike, repeats, episode, weight = [], [], [], [], []
     for lesson in sorted(lessons, key=lambda one: numbers[one.episode]):
         now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
-        possible = candidates.of(now) if lesson.possible is None else lesson.possible
+        possible = candidates.against(now, lesson)
         actions = [lesson.action, *_sampled(possible, lesson.action, vocabulary, generator)]
         read = now.rows(actions)
         if len(read.rows) < 2:
@@ -499,7 +616,10 @@ class Relevance:
 
         admissible: the possible actions; None for known frames with things of the present texts.
         """
-        listed = self.candidates.of(now) if admissible is None else admissible
+        if admissible is None:
+            listed: Sequence[str] = self.candidates.of(now)
+        else:
+            listed = self.candidates.completed(now, admissible)
         texts = tuple(dict.fromkeys(listed))
         if not texts or not self.actions:
             return Ranking(texts)
