@@ -84,6 +84,12 @@ class Positions:
             self._current = reached
         return reached
 
+    def moved(self, position: Position, action: str) -> Position:
+        """Return the position that `action` leads to, and drop `position`."""
+        reached = self.after(position, action)
+        self.drop(position)
+        return reached
+
     def drop(self, position: Position) -> None:
         """Close the environment of `position`, which cannot be used after that."""
         if position.env is not None and position.env in self._open:

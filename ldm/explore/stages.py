@@ -26,12 +26,11 @@ _WORD = re.compile(r"\w+")
 class Stage:
     """A stage, and the actions tried in it.
 
-    advances: see above. node, depth: of its entry. cost: of entering it. queued: the actions of its
+    advances: see above. depth, cost: of its entry. queued: the actions of its
     survey, tried or not. states: hashes of the states that the survey has reached.
     """
 
     advances: frozenset[str]
-    node: int
     depth: int
     cost: float
     queued: set[str] = field(default_factory=set)

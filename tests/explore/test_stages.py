@@ -76,12 +76,6 @@ class TestSearch:
     def test_needs_a_goal_that_names_them(self) -> None:
         assert best_leaf(searched("tidy up")).score < 1.0
 
-    def test_takes_the_last_steps_of_a_long_way_from_the_start(self) -> None:
-        # By the memory's own way the egg is taken at the ninth of eleven steps.
-        nodes = searched(GOAL, frozenset({"take egg from shelf"}), depth=11)
-        assert actions(nodes, best_leaf(nodes))[:2] == ["go to shelf", "take egg from shelf"]
-        assert best_leaf(nodes).score == 1.0
-
     @pytest.mark.parametrize("budget", [40, 55, 70])
     def test_takes_no_more_steps_than_its_budget(self, budget: int) -> None:
         assert len(searched(GOAL, budget=budget)) <= budget + 1
