@@ -42,7 +42,7 @@ SURVEY, AWAY = 0.25, 0.05
 GOAL_WORD_NEARBY = 0.3
 #: The cost of an advance that was not decided on.
 UNASKED = 2.0
-#: The surcharge for a verb that reveals little, or for an advance whose verb was often tried.
+#: The surcharge for a verb that reveals little.
 BARREN = 0.5
 
 
@@ -198,8 +198,7 @@ class _Search:
     def _price(self, entry: _Open) -> float:
         """Return the present cost of trying an action in a survey."""
         if self._experience.advances(entry.action):
-            again = TRIED_AGAIN * self._tried[entry.action]
-            return entry.base + again + BARREN * self._experience.repeated(entry.action)
+            return entry.base + TRIED_AGAIN * self._tried[entry.action]
         return entry.base + BARREN * self._experience.barren(entry.action)
 
     def _try(self, entry: _Open) -> None:
@@ -216,7 +215,6 @@ class _Search:
         state = self._at[number].state
         if self._experience.advances(entry.action):
             self._tried[entry.action] += 1
-            self._experience.advanced(entry.action)
             self._follow(number, entry.base)
         elif self._nodes[number].fate == "grown" and state not in stage.states:
             stage.states.add(state)

@@ -34,7 +34,7 @@ from ldm.explore.refine import (
 from ldm.memory import BatchIndex, FormationOptions, IndexedTuple, form_batch, plan_batches
 from ldm.parallel import Stage
 from ldm.policy import Policy
-from ldm.types import Outcome, Task, Trajectory
+from ldm.types import Task, Trajectory
 
 Sort = Literal["practice", "improvement"]
 SORTS: tuple[Sort, ...] = ("practice", "improvement")
@@ -326,18 +326,19 @@ def collect(
     ]
     if not ways:
         return Candidates(tuple(better))
-    advantages = {ways[one.task.id].id: advantage(one) for one in explored if one.task.id in ways}
+    earned = {one.task.id: max((t.ground.score for t in one.trees), default=0) for one in explored}
     setup = factory()
     try:
         columns = setup.memory.rows.columns
-        remembered = columns.take(columns.with_outcome(_is_full)).distinct("source").values()
+        full = columns.with_outcome(lambda one: one is None or one.score >= FULL_SCORE)
+        remembered = columns.take(full).distinct("source").values()
         new = {way.id: way for way in ways.values() if way.task.leak_key not in remembered}
         formed = [
             form_batch(
                 plan,
                 setup.reasoner,
                 setup.memory.generation + 1,
-                advantage=lambda trajectory: advantages[trajectory.id],
+                advantage=lambda way: round(way.score - earned[way.task.id], 9),
             )
             for plan in plan_batches(
                 new.values(), formation, [one.id for one in setup.memory.batches]
@@ -353,18 +354,9 @@ def collect(
     return Candidates((*practice, *better), tuple(batch.index for batch in formed))
 
 
-def _is_full(outcome: Outcome | None) -> bool:
-    return outcome is None or outcome.score >= FULL_SCORE
-
-
 def solution(explored: ExploredGoal) -> Trajectory | None:
     """Return the shortest episode with the full score, a ground process if there is one."""
     grounds = [tree.ground for tree in explored.trees if tree.ground.success]
     ways = (best_trajectory(explored.task, tree) for tree in explored.trees if tree.nodes)
     solved = grounds or [way for way in ways if way.success]
     return min(solved, key=lambda way: len(way.steps), default=None)
-
-
-def advantage(explored: ExploredGoal) -> float:
-    """Return how much more the solution of a goal earned than its ground process."""
-    return round(1.0 - max(tree.ground.score for tree in explored.trees), 9) + 0.0

@@ -110,9 +110,3 @@ class TestExperience:
         experience.add("look", self.step("An oven, as before.", "open oven"))
         assert experience.barren("go to sink") == 0.0
         assert experience.barren("look") == pytest.approx(1.585, abs=0.001)
-
-    def test_advances_with_the_same_verb_are_repetitions(self) -> None:
-        experience = Experience(GOAL, [])
-        experience.advanced("take egg from shelf")
-        assert experience.repeated("take egg from table") == 1.0
-        assert experience.repeated("heat egg with oven") == 0.0
