@@ -39,6 +39,7 @@ from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
+from ldm.reason.frames import read_command
 from ldm.reason.relevance import Relevance
 from ldm.types import Past, Recall, StateActionTuple, stable_seed
 
@@ -273,6 +274,14 @@ class Memory:
         return np.ones(len(self.rows), np.bool_) if hidden is None else ~hidden
 
     @cached_property
+    def _forms(self) -> dict[str, list[int]]:
+        """The numbers of the actions of each form."""
+        forms: dict[str, list[int]] = {}
+        for number, action in self.rows.columns.distinct("action").items():
+            forms.setdefault(read_command(action).frame, []).append(number)
+        return forms
+
+    @cached_property
     def _equals(self) -> Equals:
         from ldm.memory.equals import Equals
 
@@ -284,12 +293,16 @@ class Memory:
         observation: NDArray[np.float32],
         count: int,
         accepted: Filter | None = None,
+        form: str = "",
     ) -> list[Recall]:
         """Recall the `count` most similar distinct tuples of all kinds, compared exactly.
 
-        goal, observation: (dimension,) unit vectors. accepted: a condition on the tuples.
+        goal, observation: (dimension,) unit vectors. accepted: a condition on the tuples. form: of
+            their actions; "" for any.
         """
         chosen = self._equals.first(self.visible, accepted)
+        if form:
+            chosen = chosen & np.isin(self.rows.columns["action"], self._forms.get(form, ()))
         query = Query("", "", goal, observation)
         matches = self._retriever.nearest(query, count, chosen)
         return [self._retriever.recall(row, similarity) for row, similarity in matches]

@@ -54,13 +54,16 @@ from ldm.memory.pending import Pending, Texts, texts_of
 from ldm.memory.places import refuse_server
 from ldm.memory.purging import purge as purge_tuples
 from ldm.memory.purging import rewrite_outcomes
-from ldm.memory.recalls import Recalls
+from ldm.memory.recalls import Recalls, arranged
 from ldm.memory.recording import Content, Recording, labels, plain_text
+from ldm.reason.features import Situation
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
 #: Episodes that make a batch unless the memory records another number (LDM²).
 BATCH_SIZE = 50
+#: Forms of an action that are recalled beside the most similar tuples.
+FORMS = 3
 #: Seconds without an answer after which `fold` and `close` give up waiting for the other process.
 PATIENCE = 3_600.0
 
@@ -285,8 +288,8 @@ class GrowingMemory:
         self,
         goal: Content,
         observation: Content,
-        history: Sequence[tuple[Content, Content]] = (),
         k: int = 5,
+        history: Sequence[tuple[Content, Content]] = (),
         *,
         where: Where | None = None,
         kind: str | None = None,
@@ -294,16 +297,20 @@ class GrowingMemory:
         outcomes: Outcomes = "any",
         utility: bool = True,
     ) -> Recalls:
-        """Recall the `k` distinct tuples most similar to a goal and an observation.
+        """Recall the `k` distinct tuples that say most about what to do in a state.
 
-        history: earlier (observation, action) pairs of the episode; they break ties.
+        Most are of the action that the memory's episodes teach for it, once they are enough to
+        learn from (`ldm.reason.relevance`); the most similar tuple is always among them.
+
+        history: earlier (observation, action) pairs of the episode, which matter as well.
         where: conditions on scope, tags, "source", "origin" and "episode".
         kind: only tuples of this kind; None for all.
         min_similarity: the least mean cosine of goal and observation, in [-1, 1].
         outcomes: "any", or only tuples of "success" or of "failure".
         utility: whether those of the recalls that newer evidence contradicts come last.
 
-        Returns at most `k` recalls with their evidence, the most similar first.
+        Returns at most `k` recalls with their evidence, those of the most probable action first,
+        and of each action the most similar first.
         Raises ValueError if `k` is below 1.
         """
         if k < 1:
@@ -317,6 +324,10 @@ class GrowingMemory:
         nearest = [view.pending.recall(one, similar) for similar, one in matches]
         if view.base is not None:
             nearest += view.base.nearest(to_goal, to_observation, k, accepted)
+        probable = self._probable(view, texts[0], texts[1], history)
+        if view.base is not None:
+            for form in probable:
+                nearest += view.base.nearest(to_goal, to_observation, k, accepted, form)
         nearest.sort(  # equal ones by their past, the newest first
             key=lambda one: (-one.similarity, _differs(one.tuple, history), -one.tuple.time, one.id)
         )
@@ -324,11 +335,26 @@ class GrowingMemory:
         for one in nearest:
             distinct.setdefault(texts_of(one.tuple), one)
         least = -2.0 if min_similarity is None else min_similarity
-        chosen = [one for one in distinct.values() if one.similarity >= least][:k]
+        chosen = [one for one in distinct.values() if one.similarity >= least]
+        chosen = arranged(chosen, probable, k)
         recalls = self._weighed(view, chosen, (to_goal, to_observation), accepted)
         if utility:
             recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
         return Recalls(texts[0], texts[1], tuple(recalls))
+
+    def _probable(
+        self, view: _View, goal: str, observation: str, history: Sequence[tuple[Content, Content]]
+    ) -> dict[str, float]:
+        """Return the most probable forms of an action in a state; {} if nothing is learnt yet."""
+        relevance = view.base.contents.relevance if view.base is not None else None
+        if view.base is None or relevance is None:
+            return {}
+        past = tuple(
+            (plain_text("observation", seen), plain_text("action", done)) for seen, done in history
+        )
+        kind = view.base.kind_of(goal)
+        now = Situation(relevance.vocabulary, goal, kind, past, observation)
+        return relevance.forms(now, FORMS)
 
     async def arecall(self, goal: Content, observation: Content, **more: Any) -> Recalls:
         """Recall in a thread of its own; as `recall`."""

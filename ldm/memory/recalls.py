@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, overload
 
 from ldm.prompts import one_line, plain, shortened
+from ldm.reason.frames import read_command
 from ldm.types import Recall, encodable
 
 #: Maximum characters of a goal and of an observation; where room is short, observations are
@@ -159,3 +160,21 @@ def _most(part: str) -> int:
     return (
         -(-len(word) // 3) if word.islower() and word.isalpha() and len(word) <= WORD else len(part)
     )
+
+
+def arranged(nearest: Sequence[Recall], probable: Mapping[str, float], k: int) -> list[Recall]:
+    """Return `k` of several recalls, more than half of them of the most probable action.
+
+    nearest: the most similar first, of which the first one is among them unless k is 1. probable:
+    the probability of each form of an action; {} if nothing is known of it.
+    """
+    if not probable:
+        return list(nearest[:k])
+    forms = [read_command(one.tuple.action).frame for one in nearest]
+    best = max(probable, key=lambda form: probable[form])
+    of_best = [one for one, form in zip(nearest, forms, strict=True) if form == best]
+    of_best.sort(key=lambda one: one.tuple.is_warning)
+    chosen = of_best[: k // 2 + 1]
+    known = {one.id for one in chosen}
+    others = [one for one in nearest if one.id not in known]  # the first one is the most similar
+    return [*chosen, *others[: k - len(chosen)]]

@@ -55,7 +55,7 @@ MARK, LOCK, CALLS, CHROMA, ENVIRONMENTS = MEMBERS = (
 )
 POINTER, MANIFEST, KINDS = "current.json", "manifest.json", "kinds.json"
 #: What the tuples teach, which is stored for so many: fewer are learnt from in no time.
-RELEVANCE, STORED_FROM = "relevance", 300
+RELEVANCE, STORED_FROM = "relevance", 100
 ARRAYS = ("tuples-32.npy", "tuples-64.npy", "texts.npy", "ends.npy", "pasts.npy", "vectors.npy")
 #: The columns of `Columns` by the size of their numbers.
 WIDE32 = (*TEXTS, *(name for name, kind in NUMBERS.items() if np.dtype(kind).itemsize == 4))

@@ -27,7 +27,9 @@ from ldm.reason.reading import (
     masked,
     mentioned,
     number,
+    pattern_of,
     place_of,
+    prose,
     shape,
     words,
 )
@@ -45,12 +47,12 @@ GROUPS = {
     "deeds": 0.5,
     "filler": 1.0,
     "lines": 0.5,
-    "repeat": 1.0,
+    "repeat": 0.5,
     "phase": 0.5,
-    "kind": 1.0,
+    "kind": 0.7,
     "agree": 1.0,
-    "facts": 0.7,
-    "goal": 0.5,
+    "facts": 1.5,
+    "goal": 1.5,
     "relation": 0.7,
 }
 ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL, RELATION = (
@@ -82,11 +84,32 @@ def keys(facts: Iterable[str]) -> Keys:
     return np.array([key(fact) for fact in dict.fromkeys(facts)], np.uint64)
 
 
-def cross(left: Keys, right: Keys, group: int) -> Keys:
-    """Return the hashes of all pairs, with a group as the last byte."""
-    pairs = (((left * _FIRST)[:, None] ^ right[None, :]) * _SECOND).ravel()
+@lru_cache(50_000)
+def fact_keys(facts: tuple[str, ...], group: int) -> Keys:
+    """Return the hashes of distinct facts of a group."""
+    return grouped(keys(facts), group)
+
+
+def keys_of(texts: Iterable[str]) -> Keys:
+    """Return the hash of each text."""
+    return np.array([key(text) for text in texts], np.uint64)
+
+
+def crossed(left: Keys, right: Keys) -> Keys:
+    """Return the hashes of pairs of descriptors and facts, whose group is that of the fact."""
+    pairs = (left * _FIRST ^ right) * _SECOND
     pairs ^= pairs >> _SHIFT
-    return (pairs & ~_LOW) | np.uint64(group)
+    return (pairs & ~_LOW) | (right & _LOW)
+
+
+def grouped(facts: Keys, group: int) -> Keys:
+    """Return the hashes of facts with a group as the last byte."""
+    return (facts & ~_LOW) | np.uint64(group)
+
+
+def both(left: Keys, right: Keys, group: int) -> Keys:
+    """Return the hashes of all pairs of facts, as facts of a group."""
+    return grouped(crossed(np.repeat(left, len(right)), np.tile(right, len(left))), group)
 
 
 ONE = keys([""])
@@ -101,6 +124,7 @@ class Vocabulary:
     actions taken. closed: actions written the same in many episodes. rare: frames that mark a
     phase. thresholds: numbers by which a path's values are told apart. told: facts of structured
     texts that occur in several episodes. asked: words that occur in several episodes' goals.
+    telling: the facts that tell actions apart, hashed, if there are too many.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -113,10 +137,21 @@ class Vocabulary:
     thresholds: tuple[tuple[str, tuple[float, ...]], ...] = ()
     told: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
+    telling: frozenset[int] = frozenset()
+
+    @property
+    def telling_keys(self) -> Keys:
+        """The facts that tell actions apart, sorted; empty if all are read."""
+        return _sorted(self.telling)
 
     def facts(self, text: str) -> tuple[str, ...]:
         """Return the known facts of a structured text: values, and numbers as "≤ t"."""
         return _facts(self, text) if "{" in text or "[" in text or ":" in text or "=" in text else ()
+
+
+@lru_cache(8)
+def _sorted(telling: frozenset[int]) -> Keys:
+    return np.array(sorted(telling), np.uint64)
 
 
 @lru_cache(8)
@@ -204,20 +239,60 @@ def _with_name(name: Words, text: str) -> tuple[Words, ...]:
     return tuple(line for line in lines(text) if place_of(name, line) >= 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Filler:
-    """What a state says of a thing. role: its place in the goal, 0 if none. lines: with sources."""
+    """What a state says of a thing.
 
-    attributes: Keys
-    near: Keys
-    told: Keys
+    role: its place in the goal, 0 if none. near: attributes that matter by phase and kind. more:
+    other attributes. told: what lines say of it. lines: those that name it, with their sources.
+    """
+
     role: int
+    near: tuple[str, ...]
+    more: tuple[str, ...]
+    told: tuple[str, ...]
     lines: tuple[tuple[str, Words], ...]
 
     @property
-    def signature(self) -> tuple[bytes, bytes]:
+    def signature(self) -> tuple[tuple[str, ...], ...]:
         """What is equal for things that no fact tells apart."""
-        return self.attributes.tobytes(), self.told.tobytes()
+        return self.near, self.more, self.told
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The features of n actions, as parts that several of them share.
+
+    keys: of all parts, one part after the other. sizes: of each part. rows: the parts of each row.
+    """
+
+    keys: Keys
+    sizes: list[int]
+    rows: list[list[int]]
+
+
+class _Parts:
+    """Collects parts, each a descriptor with its facts, once."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[int]] = []
+        self._numbers: dict[tuple[str, object], int] = {}
+        self._facts: list[Keys] = []
+
+    def part(self, descriptor: str, name: object, facts: Keys) -> int:
+        """Return the number of the part of a descriptor with facts, which have a name."""
+        number = self._numbers.setdefault((descriptor, name), len(self._facts))
+        if number == len(self._facts):
+            self._facts.append(facts)
+        return number
+
+    def features(self) -> Features:
+        """Return all parts, hashed."""
+        if not self._facts:
+            return Features(NOTHING, [], [])
+        sizes = [len(facts) for facts in self._facts]
+        left = np.repeat(keys_of(one for one, _ in self._numbers), sizes)
+        return Features(crossed(left, np.concatenate(self._facts)), sizes, self.rows)
 
 
 class Situation:
@@ -232,6 +307,7 @@ class Situation:
         self.commands = [read_command(action) for _, action in past]
         self.roles = self._things_of_goal()
         self._fillers: dict[Words, Filler] = {}
+        self._near: dict[tuple[str, ...], Keys] = {}
         self._read_past()
 
     def _things_of_goal(self) -> list[Words]:
@@ -293,16 +369,18 @@ class Situation:
                     break
                 if age == 0:
                     facts.append(f"r{r} absent")
-        return keys(list(dict.fromkeys(facts))[:MOST_FACTS])
+        return grouped(keys(list(dict.fromkeys(facts))[:MOST_FACTS]), ROLES)
 
     @cached_property
     def of_words(self) -> Keys:
         """The lines in sight that mention no thing of the goal, and the words of new ones."""
-        rest = [x for x in lines(self.sight) if not any(mentioned(r, x) for r in self.roles)]
-        before = set(lines(self.texts[-2])) if len(self.texts) > 1 else set()
+        plain = prose(self.sight)
+        rest = [x for x in lines(plain) if not any(mentioned(r, x) for r in self.roles)]
+        before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
         new = [x for x in rest if x not in before]
         told = [" ".join("#" if w.isdigit() else w for w in line) for line in rest[:40]]
-        return keys([*told, *(word for line in new[:12] for word in line)][:MOST_FACTS])
+        named = [*told, *(word for line in new[:12] for word in line)]
+        return grouped(keys(named[:MOST_FACTS]), WORDS)
 
     @cached_property
     def of_deeds(self) -> Keys:
@@ -326,12 +404,13 @@ class Situation:
         told = [f"now {fact}" for fact in facts(self.sight)]
         told += [f"before {fact}" for text in self.texts[:-1] for fact in facts(text)]
         told += [f"so far {fact}" for text in self.texts for fact in facts(text)]
-        return keys(told)
+        return grouped(keys(told), FACTS)
 
     @cached_property
     def of_goal(self) -> Keys:
         """The words of the goal that other goals have as well."""
-        return keys(word for word in words(self.goal) if word in self.vocabulary.asked)
+        asked = (word for word in words(self.goal) if word in self.vocabulary.asked)
+        return grouped(keys(asked), GOAL)
 
     @cached_property
     def of_kind(self) -> Keys:
@@ -374,13 +453,17 @@ class Situation:
         told += [f"past {s}" for s in past_said if " " in s]
         where = [("goal", x) for x, _ in asked] + [("now", x) for x in now]
         where += [("past", x) for x in past if x not in now]
-        return Filler(
-            keys(near + more),
-            keys(near),
-            keys(list(dict.fromkeys(told))[:MOST_FACTS]),
-            role,
-            tuple(where[:20]),
-        )
+        told = list(dict.fromkeys(told))[:MOST_FACTS]
+        return Filler(role, tuple(near), tuple(more), tuple(told), tuple(where[:20]))
+
+    def _close(self, near: tuple[str, ...]) -> Keys:
+        """Return the attributes of a thing that matter by phase and kind."""
+        known = self._near.get(near)
+        if known is None:
+            close = keys(near)
+            parts = [both(self.phase, close, PHASE), both(self.of_kind, close, KIND)]
+            known = self._near[near] = np.concatenate(parts)
+        return known
 
     def _fresh(self, name: Words, role: Words) -> bool:
         """Return whether an answer to an action on a thing showed another one never acted on."""
@@ -394,7 +477,7 @@ class Situation:
                             return True
         return False
 
-    def _agreement(self, command: Command, slot: int) -> list[str]:
+    def _agreement(self, command: Command, slot: int) -> tuple[str, ...]:
         """Return whether lines about a filler speak of the verb, its result or other fillers."""
         verb, facts = command.verb, []
         others = [kind_of(y) for j, y in enumerate(command.fillers) if j != slot]
@@ -406,9 +489,9 @@ class Situation:
             if any(mentioned(other, line) for other in others):
                 facts.append(f"{source} other")
         facts.append(f"goal says verb {verb in words(self.goal)}")
-        return facts
+        return tuple(dict.fromkeys(facts))
 
-    def _relations(self, command: Command) -> list[str]:
+    def _relations(self, command: Command) -> tuple[str, ...]:
         """Return how the fillers of an action relate to each other and to the last action's."""
         facts = []
         for i, one in enumerate(command.fillers):
@@ -422,7 +505,14 @@ class Situation:
                     facts.append(f"{i} last {j} same")
                 elif set(one) & set(other) - FUNCTION_WORDS:
                     facts.append(f"{i} last {j} alike")
-        return facts
+        return tuple(facts)
+
+    def surface(self, name: Words) -> str:
+        """Return a name as the latest text spells it, or its words if no text does."""
+        for text in (*reversed(self.texts), self.goal):
+            if match := pattern_of(name).search(text):
+                return match.group()
+        return " ".join(name)
 
     def pattern(self, action: str) -> Pattern:
         """Return the form of an action, and the parts that its things play in the goal."""
@@ -433,80 +523,106 @@ class Situation:
         )
         return command.frame, tuple(parts)
 
-    def rows(self, actions: Sequence[str]) -> tuple[list[Keys], list[int]]:
-        """Return the distinct features of actions, and for each action the number of its own.
+    @cached_property
+    def _facts(self) -> tuple[Keys, Keys, Keys]:
+        """The facts that matter to any descriptor, to those with roles, and to frames."""
+        kind = self.of_kind
+        for_all = [
+            grouped(ONE, ACTION),
+            grouped(self.of_deeds, DEEDS),
+            grouped(self.phase, DEEDS),
+            both(kind, np.concatenate([ONE, self.phase]), KIND),
+        ]
+        of_roles = self._telling(self.of_roles)
+        for_roles = [*for_all, of_roles]
+        for_frames = [
+            *for_roles,
+            *map(self._telling, (self.of_words, self.of_facts, self.of_goal)),
+            both(self.phase, of_roles, PHASE),
+        ]
+        return np.concatenate(for_all), np.concatenate(for_roles), np.concatenate(for_frames)
+
+    def _telling(self, facts: Keys) -> Keys:
+        """Return those of the facts that tell actions apart, if there are too many."""
+        telling = self.vocabulary.telling_keys
+        if not len(telling):
+            return facts
+        at = np.minimum(np.searchsorted(telling, facts), len(telling) - 1)
+        chosen: Keys = facts[telling[at] == facts]
+        return chosen
+
+    @property
+    def facts(self) -> Keys:
+        """All facts of the texts, of which too many are left out (`Vocabulary.telling`)."""
+        return np.concatenate([self.of_roles, self.of_words, self.of_facts, self.of_goal])
+
+    def rows(self, actions: Sequence[str]) -> tuple[Features, list[int]]:
+        """Return the distinct features of actions, and for each action the number of its row.
 
         Actions that no fact tells apart have the same: five drawers that were never opened.
         """
         numbers: dict[tuple[object, ...], int] = {}
-        rows: list[Keys] = []
-        of_action: list[int] = []
+        made, of_action = _Parts(), []
         for action in actions:
             command = read_command(action)
             fillers = tuple(map(self.filler, command.fillers))
             closed = action if action in self.vocabulary.closed else ""
             more = (
-                tuple(tuple(self._agreement(command, i)) for i in range(len(fillers))),
-                tuple(self._relations(command)),
-                tuple(self._repeats(command)),
+                tuple(self._agreement(command, i) for i in range(len(fillers))),
+                self._relations(command),
+                self._repeats(command),
             )
             same = command.frame, closed, tuple(one.signature for one in fillers), more
-            number = numbers.setdefault(same, len(rows))
-            if number == len(rows):
-                rows.append(self._features(command, closed, fillers, *more))
+            number = numbers.setdefault(same, len(numbers))
+            if number == len(made.rows):
+                self._describe(made, command, closed, fillers, *more)
             of_action.append(number)
-        return rows, of_action
+        return made.features(), of_action
 
-    def _features(
+    def _describe(
         self,
+        made: _Parts,
         command: Command,
         closed: str,
         fillers: tuple[Filler, ...],
         agreed: tuple[tuple[str, ...], ...],
         related: tuple[str, ...],
         repeats: tuple[str, ...],
-    ) -> Keys:
+    ) -> None:
+        """Add the row of an action: each descriptor with the facts that matter to it."""
+        for_all, for_roles, for_frames = self._facts
         roles = [one.role for one in fillers]
         names = [" ".join(shape(name)) for name in command.fillers]
         mixed = [f"r{r}" if r else name for r, name in zip(roles, names, strict=True)]
         frame = command.frame
         plain = [frame, *([f"= {closed}"] if closed else ())]
-        by_role = [f"{frame} {roles}", f"{frame} {mixed}"]
-        few = keys(plain)
-        frames = keys([*plain, *by_role])
-        described = keys([*plain, *by_role, f"{frame} {names}"])
-        found = [
-            cross(described, ONE, ACTION),
-            cross(frames, self.of_roles, ROLES),
-            cross(few, self.of_words, WORDS),
-            cross(few, self.of_facts, FACTS),
-            cross(few, self.of_goal, GOAL),
-            cross(described, self.of_deeds, DEEDS),
-            cross(described, self.phase, DEEDS),
-            cross(cross(few, self.phase, 0), self.of_roles, PHASE),
-            cross(cross(described, self.of_kind, 1), np.concatenate([ONE, self.phase]), KIND),
-            cross(np.concatenate([frames, ONE]), keys(repeats), REPEAT),
-        ]
+        by_role = dict.fromkeys([f"{frame} {roles}", f"{frame} {mixed}"])
+        parts = [made.part(one, "frames", for_frames) for one in plain]
+        parts += [made.part(one, "roles", for_roles) for one in by_role]
+        if (named := f"{frame} {names}") not in by_role:
+            parts.append(made.part(named, "all", for_all))
+        again = fact_keys(repeats, REPEAT)
+        parts += [made.part(one, f"again {repeats}", again) for one in (*plain, *by_role, "")]
         for slot, one in enumerate(fillers):
             at = f"{frame}:{slot}"
-            others = [m for i, m in enumerate(mixed) if i != slot]
-            in_slot = keys([at, f"{at} {others}"])
-            found += [
-                cross(in_slot, one.attributes, FILLER),
-                cross(in_slot, one.told, LINES),
-                cross(np.concatenate([in_slot[:1], ONE]), keys(agreed[slot]), AGREE),
-                cross(cross(in_slot[:1], self.phase, 2), one.near, PHASE),
-                cross(cross(in_slot[:1], self.of_kind, 3), one.near, KIND),
-            ]
+            others = f"{at} {[m for i, m in enumerate(mixed) if i != slot]}"
+            parts.append(made.part(at, ("by phase", one.near), self._close(one.near)))
+            for by in (at, others) if len(fillers) > 1 else (at,):
+                parts.append(made.part(by, one.near + one.more, fact_keys(one.near + one.more, FILLER)))
+                parts.append(made.part(by, one.told, fact_keys(one.told, LINES)))
+            if agreed[slot]:
+                lines = fact_keys(agreed[slot], AGREE)
+                parts += [made.part(by, agreed[slot], lines) for by in (at, "")]
         if related:
-            found.append(cross(np.concatenate([few[:1], ONE]), keys(related), RELATION))
-        return np.unique(np.concatenate(found))
+            between = fact_keys(related, RELATION)
+            parts += [made.part(by, related, between) for by in (frame, "")]
+        made.rows.append(parts)
 
-    def _repeats(self, command: Command) -> list[str]:
+    def _repeats(self, command: Command) -> tuple[str, ...]:
         ever, here = self.text_done[command.text], self.here_done[command.text]
         again = bool(self.last and self.last.text == command.text)
         frame = min(self.frame_done[command.frame], 4)
-        return [f"ever {min(ever, 3)}", f"here {min(here, 3)}", f"frame {frame}", f"again {again}"]
+        return f"ever {min(ever, 3)}", f"here {min(here, 3)}", f"frame {frame}", f"again {again}"
 
     def repeats(self, action: str) -> int:
         """Return how often an action was done before in this same sight."""

@@ -6,12 +6,10 @@ is written, so that other fillers can be put into its slots.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from ldm.reason.reading import FUNCTION_WORDS, Words, leaves, words
 
@@ -25,7 +23,7 @@ _TOKEN = re.compile(r"[^\W_]+(?:['’@._-][^\W_]+)*")
 class Command:
     """An action: its frame, the fillers of its slots, and where they stand in its text.
 
-    spans: (start, end) of each filler; () for a call in JSON.
+    spans: (start, end) of each filler; () if they are not all found.
     """
 
     text: str
@@ -40,6 +38,8 @@ class Command:
 
     def filled(self, surfaces: Sequence[str]) -> str:
         """Return its text with other fillers, given as they are spelt."""
+        if not self.spans:
+            return self.text
         text, end = "", 0
         for (start, stop), surface in zip(self.spans, surfaces, strict=True):
             text, end = text + self.text[end:start] + surface, stop
@@ -72,23 +72,18 @@ def read_command(action: str) -> Command:
 def _call(action: str) -> Command:
     """Read a JSON call: names and free texts are fillers, all else is the frame."""
     frame, fillers = [], []
+    spans: list[tuple[int, int]] = []
     for path, value in leaves(action):
         read = words(value)
         if read and (any(map(str.isdigit, value)) or len(read) > FREE_TEXT):
             frame.append(f"{path} _")
             fillers.append(read)
+            start = action.find(value, spans[-1][1] if spans else 0)
+            spans.append((start, start + len(value)))
         else:
             frame.append(f"{path} {value}")
     named = [piece for piece in frame if not piece.endswith(" _")] or frame
-    return Command(action, ", ".join([*named, *(p for p in frame if p not in named)]), tuple(fillers))
-
-
-def parsed(action: str) -> Any:
-    """Return the value of an action that is JSON, or None."""
-    try:
-        return json.loads(action) if action.lstrip()[:1] == "{" else None
-    except ValueError:
-        return None
+    return Command(action, ", ".join([*named, *(p for p in frame if p not in named)]), tuple(fillers), tuple(spans) if all(start >= 0 for start, _ in spans) else ())
 
 
 def stem(verb: str) -> str:

@@ -64,6 +64,12 @@ def structure(text: str) -> tuple[Any, str] | None:
     return (value, around) if isinstance(value, (dict, list)) and value else None
 
 
+def prose(text: str) -> str:
+    """Return a text without its JSON, whose facts are its leaves."""
+    read = structure(text)
+    return text if read is None else read[1]
+
+
 @lru_cache(20_000)
 def leaves(text: str) -> tuple[tuple[str, str], ...]:
     """Return (path, value) of each leaf of a structured text, identical ones once.

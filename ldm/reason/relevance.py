@@ -23,6 +23,7 @@ from ldm.reason.features import (
     GROUPS,
     RARE,
     SCALES,
+    Features,
     Keys,
     Situation,
     Vocabulary,
@@ -51,6 +52,8 @@ FAILED = -0.25
 FILLERS, FILLED = 10, 40
 #: Left-out parts by which confidence is calibrated, and steps from which isotonically.
 FOLDS, ISOTONIC = 5, 500
+#: Facts of texts that are read, those that tell most of the actions taken.
+MOST_TELLING = 700
 #: Iterations of the fit.
 ITERATIONS = 80
 
@@ -193,20 +196,23 @@ class Candidates:
     def _text(self, command: Command, fillers: tuple[Words, ...], now: Situation) -> str:
         if fillers == command.fillers:
             return command.text
-        return command.filled([" ".join(filler) for filler in fillers])
+        return command.filled([now.surface(filler) for filler in fillers])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """The candidates of n steps as rows of features.
+    """The candidates of n steps as rows, and the parts of features that rows share.
 
-    features: of all rows, one after the other. sizes: of each row. start: the first row of each
-    step, which is the action taken. alike: the number of candidates that a row stands for.
-    repeats: how often it was done in this same sight. episode: of each step. weight: of each step.
+    keys: of all parts, one after the other. sizes: of each part. parts: of all rows, one row after
+    the other. counts: parts of each row. start: the first row of each step, which is the action
+    taken. alike: the number of candidates that a row stands for. repeats: how often it was done in
+    this same sight. episode, weight: of each step.
     """
 
-    features: Keys
+    keys: Keys
     sizes: NDArray[np.int64]
+    parts: NDArray[np.int64]
+    counts: NDArray[np.int64]
     start: NDArray[np.int64]
     alike: NDArray[np.float64]
     repeats: NDArray[np.float64]
@@ -216,33 +222,74 @@ class Data:
     @property
     def ends(self) -> NDArray[np.int64]:
         """The row after the last one of each step."""
-        return np.append(self.start[1:], len(self.sizes))
+        return np.append(self.start[1:], len(self.counts))
+
+
+def telling(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> Vocabulary:
+    """Return the vocabulary with the facts that tell actions apart, if there are too many.
+
+    They are those that have most information on the frame of the action taken (a G-test).
+    """
+    frames: dict[str, int] = {}
+    facts, taken, sizes = list[Keys](), list[int](), list[int]()
+    for lesson in lessons:
+        now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
+        facts.append(np.unique(now.facts))
+        sizes.append(len(facts[-1]))
+        taken.append(frames.setdefault(read_command(lesson.action).frame, len(frames)))
+    distinct, place = np.unique(np.concatenate(facts), return_inverse=True)
+    if len(distinct) <= MOST_TELLING:
+        return vocabulary
+    width, total = len(frames), len(lessons)
+    pairs = place.astype(np.int64) * width + np.repeat(taken, sizes)
+    counts = np.bincount(pairs, minlength=len(distinct) * width).reshape(-1, width)
+    overall, with_fact = np.bincount(taken, minlength=width), counts.sum(1, keepdims=True)
+
+    def information(part: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.float64]:
+        expected = size * overall / total
+        terms = part * np.log(np.maximum(part, 1) / np.maximum(expected, 1e-9))
+        gained: NDArray[np.float64] = np.where(part, terms, 0).sum(1)
+        return gained
+
+    worth = information(counts, with_fact) + information(overall - counts, total - with_fact)
+    best = np.lexsort((distinct, -np.round(worth, 9)))[:MOST_TELLING]
+    return replace(vocabulary, telling=frozenset(distinct[best].tolist()))
 
 
 def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candidates) -> Data:
     """Read lessons as rows of features."""
     generator = np.random.default_rng(0)
     numbers: dict[str, int] = {}
-    features: list[Keys] = []
-    start, alike, repeats, episode, weight = [], [], [], [], []
+    hashes: list[Keys] = []
+    sizes, parts, counts, of_part = list[int](), list[int](), list[int](), 0
+    start, repeats, episode = list[int](), list[int](), list[int]()
+    alike, weight = list[float](), list[float]()
     for lesson in lessons:
         now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
         possible = candidates.of(now) if lesson.possible is None else lesson.possible
-        others = _sampled([a for a in dict.fromkeys(possible) if a != lesson.action], lesson, generator)
-        rows, of_action = now.rows([lesson.action, *others])
-        counts = np.bincount(of_action, minlength=len(rows))
-        if len(rows) < 2:
+        known = (a for a in dict.fromkeys(possible) if read_command(a).frame in vocabulary.frames)
+        others = _sampled([a for a in known if a != lesson.action], lesson, generator)
+        actions = [lesson.action, *others]
+        features, of_action = now.rows(actions)
+        if len(features.rows) < 2:
             continue
-        start.append(len(features))
+        start.append(len(counts))
         episode.append(numbers.setdefault(lesson.episode, len(numbers)))
         weight.append(lesson.weight)
-        features += rows
-        alike += counts.tolist()
-        firsts = {row: action for action, row in reversed(list(zip([lesson.action, *others], of_action, strict=True)))}
-        repeats += [now.repeats(firsts[row]) for row in range(len(rows))]
+        hashes.append(features.keys)
+        sizes += features.sizes
+        for row in features.rows:
+            parts += [of_part + part for part in row]
+            counts.append(len(row))
+        of_part += len(features.sizes)
+        alike += np.bincount(of_action, minlength=len(features.rows)).tolist()
+        firsts = dict(zip(reversed(of_action), reversed(actions), strict=True))
+        repeats += [now.repeats(firsts[row]) for row in range(len(features.rows))]
     return Data(
-        np.concatenate(features) if features else np.empty(0, np.uint64),
-        np.fromiter(map(len, features), np.int64, len(features)),
+        np.concatenate(hashes) if hashes else np.empty(0, np.uint64),
+        np.array(sizes, np.int64),
+        np.array(parts, np.int64),
+        np.array(counts, np.int64),
         np.array(start, np.int64),
         np.array(alike, np.float64),
         np.array(repeats, np.float64),
@@ -263,29 +310,39 @@ def _sampled(others: list[str], lesson: Lesson, generator: np.random.Generator) 
 
 
 class Fit:
-    """The matrix of features of n rows, and weights fitted to it."""
+    """The matrices of features and of parts of n rows, and weights fitted to them."""
 
     def __init__(self, data: Data, ridge: float = RIDGE, repeated: float = REPEATED) -> None:
         from scipy.sparse import csr_matrix
 
         self.data, self.ridge, self.repeated = data, ridge, repeated
-        self.columns, place = np.unique(data.features, return_inverse=True)
-        row_episode = np.repeat(data.episode, data.ends - data.start)
+        self.columns, place = np.unique(data.keys, return_inverse=True)
+        of_row = np.repeat(data.episode, data.ends - data.start)
+        of_part = np.zeros(len(data.sizes), np.int64)
+        of_part[data.parts] = np.repeat(of_row, data.counts)
         episodes = int(data.episode.max(initial=-1)) + 1
-        pairs = np.unique(place.astype(np.int64) * episodes + np.repeat(row_episode, data.sizes))
+        pairs = np.unique(place.astype(np.int64) * episodes + np.repeat(of_part, data.sizes))
         support = np.bincount(pairs // max(episodes, 1), minlength=len(self.columns))
         keep = support >= min(SUPPORT, max(1, episodes // 4))
         scale = SCALES[(self.columns & np.uint64(255)).astype(int)]
         good, index = keep[place], np.cumsum(keep) - 1
-        counts = np.add.reduceat(good, np.concatenate([[0], np.cumsum(data.sizes)[:-1]]))
+        kept = np.concatenate([[0], np.cumsum(good)])
         self.columns, self.scale = self.columns[keep], scale[keep]
-        self.x = csr_matrix(
+        self.of_parts = csr_matrix(
             (
                 scale[place[good]].astype(np.float32),
                 index[place[good]].astype(np.int32),
-                np.concatenate([[0], np.cumsum(counts)]),
+                kept[np.concatenate([[0], np.cumsum(data.sizes)])],
             ),
             shape=(len(data.sizes), len(self.columns)),
+        )
+        self.of_rows = csr_matrix(
+            (
+                np.ones(len(data.parts), np.float32),
+                data.parts.astype(np.int32),
+                np.concatenate([[0], np.cumsum(data.counts)]),
+            ),
+            shape=(len(data.counts), len(data.sizes)),
         )
 
     def weights(self, steps: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
@@ -297,15 +354,17 @@ class Fit:
         sizes = data.ends[steps] - data.start[steps]
         rows = np.concatenate([np.arange(a, b) for a, b in zip(data.start[steps], data.ends[steps], strict=True)])
         start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        x, repeats, alike = self.x[rows], data.repeats[rows], np.log(data.alike[rows])
-        transposed = x.T.tocsr()
-        mean = np.zeros(x.shape[1] + 1)
+        of_rows, repeats, alike = self.of_rows[rows], data.repeats[rows], np.log(data.alike[rows])
+        used = np.unique(of_rows.indices)
+        of_parts, of_rows = self.of_parts[used], of_rows[:, used]
+        to_parts, to_columns = of_rows.T.tocsr(), of_parts.T.tocsr()
+        mean = np.zeros(len(self.columns) + 1)
         mean[-1] = self.repeated
         worked, size = data.weight[steps] > 0, np.abs(data.weight[steps])
         each = np.repeat(size, sizes)
 
         def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            z = x @ w[:-1] + repeats * w[-1] + alike
+            z = of_rows @ (of_parts @ w[:-1]) + repeats * w[-1] + alike
             z -= np.repeat(np.maximum.reduceat(z, start), sizes)
             p = np.exp(z)
             total = np.add.reduceat(p, start)
@@ -317,7 +376,7 @@ class Fit:
             p *= np.repeat(slope, sizes)
             p[start] -= slope
             p *= each
-            gradient = np.append(transposed @ p, repeats @ p) + self.ridge * (w - mean)
+            gradient = np.append(to_columns @ (to_parts @ p), repeats @ p) + self.ridge * (w - mean)
             return float(value.sum() + 0.5 * self.ridge * ((w - mean) ** 2).sum()), gradient
 
         options = {"maxiter": ITERATIONS, "maxcor": 8}
@@ -334,7 +393,7 @@ class Fit:
             if not len(others) or not len(held):
                 continue
             w = self.weights(others)
-            z = self.x @ w[:-1] + data.repeats * w[-1]
+            z = self.of_rows @ (self.of_parts @ w[:-1]) + data.repeats * w[-1]
             for step in held:
                 part = slice(data.start[step], data.ends[step])
                 p = np.exp(z[part] - z[part].max())
@@ -370,9 +429,9 @@ class Relevance:
 
     def logits(self, now: Situation, actions: Sequence[str]) -> NDArray[np.float64]:
         """Return a value for each action: its logit, far below for unknown frames beside known."""
-        rows, of_action = now.rows(actions)
+        features, of_action = now.rows(actions)
         known = [read_command(action).frame in self.vocabulary.frames for action in actions]
-        values = np.array([self._value(row) for row in rows])[of_action] if rows else np.empty(0)
+        values = self._values(features)[of_action]
         values += self.repeated * np.array([now.repeats(action) for action in actions])
         if any(known):
             values[~np.array(known)] = -1e3
@@ -394,11 +453,24 @@ class Relevance:
         shares = weights / weights.sum()
         return Ranking(texts, groups, tuple(shares.tolist()), self.sureness(float(shares.max())))
 
-    def _value(self, row: Keys) -> float:
-        if not len(self.columns):
-            return 0.0
-        at = np.minimum(np.searchsorted(self.columns, row), len(self.columns) - 1)
-        return float(self.weights[at[self.columns[at] == row]].sum(dtype=np.float64))
+    def forms(self, now: Situation, count: int) -> dict[str, float]:
+        """Return the most probable forms of an action with their probabilities, the best first."""
+        shares: dict[str, float] = defaultdict(float)
+        for action, share in self.rank(now, None).ranked():
+            shares[read_command(action).frame] += share
+        best = sorted(shares, key=lambda form: (-shares[form], form))[:count]
+        return {form: shares[form] for form in best}
+
+    def _values(self, features: Features) -> NDArray[np.float64]:
+        """Return the sum of the weights of each row."""
+        if not len(self.columns) or not features.rows:
+            return np.zeros(len(features.rows))
+        at = np.minimum(np.searchsorted(self.columns, features.keys), len(self.columns) - 1)
+        worth = np.where(self.columns[at] == features.keys, self.weights[at], np.float32(0))
+        sums = np.cumsum(worth, dtype=np.float64)
+        ends = np.cumsum(features.sizes)
+        of_parts = np.diff(np.concatenate([[0.0], sums])[np.concatenate([[0], ends])])
+        return np.array([of_parts[row].sum() for row in features.rows])
 
     def sureness(self, share: float) -> float:
         """Return how often a decision with this share of the probability was right."""
@@ -410,7 +482,7 @@ class Relevance:
 
 def learn(lessons: Sequence[Lesson], *, calibrated: bool = True, **settings: Any) -> Relevance:
     """Learn the rule from lessons, always the same from the same ones."""
-    vocabulary = vocabulary_of(lessons)
+    vocabulary = telling(lessons, vocabulary_of(lessons)) if lessons else Vocabulary()
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
     data = gather(lessons, vocabulary, Candidates(lesson.action for lesson in lessons))
     if not len(data.start):
