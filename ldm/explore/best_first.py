@@ -207,9 +207,8 @@ class _Search:
         After an advance follow the memory's decisions; otherwise continue the survey.
         """
         stage = self._stage[entry.node]
-        if entry.action in self._children[entry.node]:
-            return
-        if self._postponed(entry, self._price(entry)):
+        tried = entry.action in self._children[entry.node]
+        if tried or self._postponed(entry, self._price(entry)):
             return
         number = self._take(entry.node, entry.action, 0.0, entry.base)
         state = self._at[number].state
@@ -252,9 +251,10 @@ class _Search:
                 advances |= {node.action}
         stage = self._stages.get(advances)
         if stage is None:
-            stage = self._stages[advances] = Stage(advances, node.depth, cost)
-            stage.states.add(position.state)
-            self._push(_Open(cost + SURVEY, 0, node.number, "survey"))
+            stage = Stage(advances, node.depth, cost, states={position.state})
+            if node.fate == "grown":
+                self._stages[advances] = stage
+                self._push(_Open(cost + SURVEY, 0, node.number, "survey"))
         return stage
 
     def _postponed(self, entry: _Open, cost: float) -> bool:

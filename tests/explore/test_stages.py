@@ -76,6 +76,9 @@ class TestSearch:
     def test_needs_a_goal_that_names_them(self) -> None:
         assert best_leaf(searched("tidy up")).score < 1.0
 
+    def test_goes_no_deeper_than_asked(self) -> None:
+        assert max(node.depth for node in searched(GOAL, depth=3)) == 3
+
     @pytest.mark.parametrize("budget", [40, 55, 70])
     def test_takes_no_more_steps_than_its_budget(self, budget: int) -> None:
         assert len(searched(GOAL, budget=budget)) <= budget + 1
