@@ -1,7 +1,7 @@
 """Measure what refinements add to a memory of few recorded episodes, round after round.
 
     python benchmarks/learning.py DATA --out OUT [--subject alfworld|webshop|shop]
-        [--starts 2 4 10] [--seeds 0 1 2] [--rounds 3] [--without gate solved …] [--workers 2]
+        [--starts 2 4 10] [--seeds 0 1 2] [--rounds 3] [--without gate explorer …] [--workers 2]
         [--recurring] [--curve FILE.svg]
 
 alfworld (DATA: the official games): from the expert episodes `--starts` are drawn of each kind;
@@ -84,7 +84,6 @@ SUBJECTS = {
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "outcome": (("--policy.outcomes", "false"), ("--agent.outcomes", "false")),
     "gate": (("--gate", "open"), ()),
-    "solved": (("--gate.solved", "false"), ()),
     "explorer": (("--explorer", "tree"), ()),
 }
 LDM = (sys.executable, "-c", "from ldm.cli.app import main; main()")

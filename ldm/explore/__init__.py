@@ -1,15 +1,14 @@
 """Refinement: tree exploration that adds high-reward tuples to the memory (LDM² §3.3).
 
-`refine` explores goals, with the paper's `tree` or a `best_first` search; `positions` restores
-states, `goals` selects the goals to explore, `gate` decides which tuples to add, and `report` and
-`tree_text` show the results.
+`refine` explores goals, with the paper's `tree` or a `best_first` search in `stages`; `positions`
+restores states, `goals` selects the goals to explore, `hindsight` revises solved episodes, `gate`
+decides what joins the memory, and `report` and `drawing` show the results.
 """
 
 from __future__ import annotations
 
-from ldm.explore.gate import GateOptions, judge
-from ldm.explore.goals import evaluated_leak_keys, new_goals, rejected_goal
-from ldm.explore.judgements import Verdict
+from ldm.explore.gate import GateOptions, Verdict, judge
+from ldm.explore.goals import evaluated_leak_keys, new_goals
 from ldm.explore.refine import (
     ExplorationFactory,
     ExplorationSetup,
@@ -31,5 +30,4 @@ __all__ = [
     "judge",
     "new_goals",
     "read_explored_goals",
-    "rejected_goal",
 ]

@@ -9,9 +9,7 @@ has to wait.
 A memory of few episodes lacks votes for many necessary actions, and decisions cost far more than
 steps. So half of the steps look round without deciding: in each *stage* (`ldm.explore.stages`)
 every possible action is tried once, at the node where it first became possible, and after each
-advance the memory's decisions are followed again. If the memory took a long path to an advance, its
-last few steps are tried from the beginning of the stage, which leaves more steps for the rest (to
-return first and explore from there: Ecoffet et al., Nature 2021).
+advance the memory's decisions are followed again.
 """
 
 from __future__ import annotations
@@ -44,12 +42,8 @@ SURVEY, AWAY = 0.25, 0.05
 GOAL_WORD_NEARBY = 0.3
 #: The cost of an advance that was not decided on.
 UNASKED = 2.0
-#: The surcharge for a verb that reveals little, or for an advance whose verb was often tried.
+#: The surcharge for a verb that reveals little.
 BARREN = 0.5
-#: A stage is entered again if the path is shorter by more than this many steps.
-SHORTER = 5
-#: The last steps before an advance that are tried from the beginning of its stage.
-LAST_STEPS = 4
 
 
 def search(
@@ -70,15 +64,13 @@ class _Open:
 
     order: breaks ties. node: to start from. what: "follow" the memory's decisions; queue the
     "deviations" from them, or "deviate" by `action`; "survey" queues all possible actions, "try"
-    takes `action`; "shorten" the path to the advance `action`. base: the cost without surcharges.
+    takes `action`. base: the cost without surcharges.
     """
 
     cost: float
     order: int
     node: int = field(compare=False)
-    what: Literal["follow", "deviations", "deviate", "survey", "try", "shorten"] = field(
-        compare=False
-    )
+    what: Literal["follow", "deviations", "deviate", "survey", "try"] = field(compare=False)
     action: str = field(compare=False, default="")
     confidence: float = field(compare=False, default=0.0)
     base: float = field(compare=False, default=0.0)
@@ -86,7 +78,7 @@ class _Open:
 
 #: Entries that look round; the others deviate. The two sorts alternate, as it depends on the memory
 #: which of them finds more.
-SURVEYS = frozenset({"survey", "try", "shorten"})
+SURVEYS = frozenset({"survey", "try"})
 
 
 class _Search:
@@ -112,7 +104,6 @@ class _Search:
         self._tried: Counter[str] = Counter()
         self._stages: dict[frozenset[str], Stage] = {}
         self._stage: list[Stage] = []
-        self._shortened: set[tuple[frozenset[str], str]] = set()
         self._pushed = 0
         self._solved = False
 
@@ -124,7 +115,6 @@ class _Search:
             "deviate": self._deviate,
             "survey": self._queue_survey,
             "try": self._try,
-            "shorten": self._shorten,
         }
         self._enter(opening(self._start), self._start, 0.0)
         self._follow(0, 0.0)
@@ -154,7 +144,6 @@ class _Search:
             best = decision.proposals[0]
             after = self._children[number].get(best.action)
             if after is None:
-                self._plan_shortening(number, best.action)
                 known = len(self._observations)
                 number = self._take(number, best.action, best.confidence, cost)
                 patience = PATIENCE if len(self._observations) > known else patience - 1
@@ -190,8 +179,6 @@ class _Search:
     def _queue_survey(self, entry: _Open) -> None:
         """Queue the actions at a node that are new to its stage."""
         stage = self._stage[entry.node]
-        if self._stages[stage.advances] is not stage:
-            return  # it was entered again, by a shorter path
         actions = [
             action
             for action in self._at[entry.node].now.admissible or ()
@@ -211,8 +198,7 @@ class _Search:
     def _price(self, entry: _Open) -> float:
         """Return the present cost of trying an action in a survey."""
         if self._experience.advances(entry.action):
-            again = TRIED_AGAIN * self._tried[entry.action]
-            return entry.base + again + BARREN * self._experience.repeated(entry.action)
+            return entry.base + TRIED_AGAIN * self._tried[entry.action]
         return entry.base + BARREN * self._experience.barren(entry.action)
 
     def _try(self, entry: _Open) -> None:
@@ -221,61 +207,17 @@ class _Search:
         After an advance follow the memory's decisions; otherwise continue the survey.
         """
         stage = self._stage[entry.node]
-        if (
-            self._stages[stage.advances] is not stage
-            or entry.action in self._children[entry.node]
-            or self._postponed(entry, self._price(entry))
-        ):
-            return
-        if self._experience.advances(entry.action):
-            self._tried[entry.action] += 1
-            self._experience.advanced(entry.action)
-            number = self._take(entry.node, entry.action, 0.0, entry.base)
-            self._follow(number, entry.base)
+        tried = entry.action in self._children[entry.node]
+        if tried or self._postponed(entry, self._price(entry)):
             return
         number = self._take(entry.node, entry.action, 0.0, entry.base)
         state = self._at[number].state
-        if self._nodes[number].fate == "grown" and state not in stage.states:
+        if self._experience.advances(entry.action):
+            self._tried[entry.action] += 1
+            self._follow(number, entry.base)
+        elif self._nodes[number].fate == "grown" and state not in stage.states:
             stage.states.add(state)
             self._queue_survey(_Open(stage.cost, 0, number, "survey"))
-
-    def _plan_shortening(self, number: int, action: str) -> None:
-        """Queue the way to an advance to be shortened if it took long within its stage."""
-        stage = self._stage[number]
-        if (
-            self._nodes[number].depth > stage.depth + SHORTER
-            and self._experience.advances(action)
-            and (stage.advances, action) not in self._shortened
-        ):
-            self._shortened.add((stage.advances, action))
-            self._push(_Open(stage.cost, 0, number, "shorten", action))
-
-    def _shorten(self, entry: _Open) -> None:
-        """Make an advance after the last few steps that led to it, taken from the stage's start."""
-        stage, number = self._stage[entry.node], entry.node
-        way: list[str] = []
-        while number != stage.node and number and len(way) < LAST_STEPS:
-            way.insert(0, self._nodes[number].action)
-            number = self._nodes[number].parent
-        for length in range(1, len(way) + 1):
-            number = self._walk(stage.node, way[-length:], entry.cost)
-            if self._over():
-                return
-            possible = self._at[number].now.admissible or ()
-            if self._nodes[number].fate == "grown" and entry.action in possible:
-                if entry.action not in self._children[number]:
-                    cost = stage.cost + SURVEY
-                    self._follow(self._take(number, entry.action, 0.0, cost), cost)
-                return
-
-    def _walk(self, number: int, way: list[str], cost: float) -> int:
-        """Take steps from a node while they are possible; return the last node."""
-        for action in way:
-            if self._nodes[number].fate != "grown" or self._over():
-                break
-            known = self._children[number].get(action)
-            number = self._take(number, action, 0.0, cost) if known is None else known
-        return number
 
     def _take(self, parent: int, action: str, confidence: float, cost: float) -> int:
         """Execute an action in the state of a node; return the number of the new node."""
@@ -301,17 +243,18 @@ class _Search:
         return node.number
 
     def _stage_of(self, node: TreeNode, position: Position, cost: float) -> Stage:
-        """Return the stage of a node; a new one, or one entered sooner, is surveyed."""
+        """Return the stage of a node; a new one is surveyed."""
         advances = frozenset[str]()
         if node.parent >= 0:
             advances = self._stage[node.parent].advances
             if position.now.valid and self._experience.advances(node.action):
                 advances |= {node.action}
         stage = self._stages.get(advances)
-        if stage is None or stage.depth > node.depth + SHORTER:
-            stage = self._stages[advances] = Stage(advances, node.number, node.depth, cost)
-            stage.states.add(position.state)
-            self._push(_Open(cost + SURVEY, 0, node.number, "survey"))
+        if stage is None:
+            stage = Stage(advances, node.depth, cost, states={position.state})
+            if node.fate == "grown":
+                self._stages[advances] = stage
+                self._push(_Open(cost + SURVEY, 0, node.number, "survey"))
         return stage
 
     def _postponed(self, entry: _Open, cost: float) -> bool:

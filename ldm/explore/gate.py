@@ -1,50 +1,57 @@
-"""The gate of a refinement: tuples that raise the score on training goals join the memory.
+"""The gate of a refinement: what does not lower the scores of the explored goals joins the memory.
 
-Two things can join it. *Practice*: episodes with the full score, found by the ground process or by
-exploration, are remembered whole, in batch memories of their own. *Improvements*: the tuples that
-exploration adds to present batches if it earned more, but less than the full score (LDM² §3.3).
+Two sorts of candidates can join it. *Practice*: an episode with the full score, by the ground
+process or by exploration, with hindsight (`ldm.explore.hindsight`); it is remembered whole, in
+batch memories of its own. *Improvements*: the tuples that exploration adds to present batches if it
+earned more, but less than the full score (LDM² §3.3).
 
-Practice is tried by task kind, with hindsight (`ldm.explore.hindsight`); if that does not help,
-unrevised. If neither helps, practice is limited to nearly identical goals, provided that does no
-harm. Each improvement, unless the same path is practice that is kept, is tried alone, on the goals
-most like its own; those that do no harm are tried together on all goals of their kinds. Only nearly
-identical goals recall them. No goal judges tuples of its own: it is played without them, and
-without any other tuples of its source.
+The goals are played without the candidates and with them, cross-fitted: the goals are divided into
+folds, and a fold is played by a memory that holds no tuple of its goals. A sort is kept for each
+kind of goals whose scores it does not lower; of equal scores, those of shorter episodes are higher.
 
 The paper adds all improvements that exploration found, and nothing else; `gate="off"` does that.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from statistics import fmean
-from typing import Annotated, ClassVar, Literal
+from functools import partial
+from statistics import fmean, stdev
+from typing import Annotated, Any, ClassVar, Literal
 
-from ldm.explore.candidates import Candidates, Remembered, collect
-from ldm.explore.hindsight import Revision, Solved
-from ldm.explore.judgements import TOLERANCE, Comparison, Judgement, Verdict
-from ldm.explore.refine import ExplorationFactory, ExploredGoal
-from ldm.explore.trials import Played, Trial, Trials
-from ldm.memory import FormationOptions, IndexedTuple
+from ldm.episode import FULL_SCORE
+from ldm.explore.hindsight import Reviser, Revision, revised
+from ldm.explore.positions import Positions
+from ldm.explore.refine import (
+    ExplorationFactory,
+    ExplorationSetup,
+    ExplorationWorker,
+    ExploredGoal,
+    best_trajectory,
+)
+from ldm.memory import BatchIndex, FormationOptions, IndexedTuple, form_batch, plan_batches
 from ldm.parallel import Stage
-from ldm.reason.voting import NEARBY
+from ldm.policy import Policy
 from ldm.types import Task, Trajectory
 
+Sort = Literal["practice", "improvement"]
+SORTS: tuple[Sort, ...] = ("practice", "improvement")
 #: Stages of a run: the results of each are in a file of its name.
-HINDSIGHT, BASE, WHOLE = "hindsight", "gate_base", "gate_whole"
-PRACTICE, PLAIN, NARROW = "gate_practice", "gate_plain", "gate_narrow"
-ALONE, TOGETHER = "gate_alone", "gate_together"
-#: Why an improvement of one step is refused.
-SINGLE = "a single step, which ends the episode"
-#: The number of goals on which an improvement is tried alone.
-NEIGHBOURS = 4
+HINDSIGHT, WITHOUT, WITH, KEPT = "hindsight", "gate_without", "gate_with_{}", "gate_kept"
+#: Parts into which the goals are divided: each is played by a memory that knows the others.
+FOLDS = 5
+#: The worth of a score falls by this factor with each step, so that shorter episodes count.
+DISCOUNT = 0.998
+#: Smaller differences count as none.
+TOLERANCE = 1e-9
+OnProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """The gate's criteria."""
+    """The options of the gate."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -53,14 +60,111 @@ class GateOptions:
         "Add only what does not lower training scores (on), all improvements and no practice, as "
         "in the paper (off), or everything (open)",
     ] = "on"
-    solved: Annotated[bool, "Practise goals that the first attempt solves, too"] = True
-    max_part: Annotated[
-        float, "Maximum share of all steps at which an improvement may be recalled"
-    ] = 0.5
 
-    def __post_init__(self) -> None:
-        if not 0 < self.max_part <= 1:
-            raise ValueError("max_part must be above 0 and at most 1")
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The tuples that one explored goal may add to the memory."""
+
+    task: Task
+    sort: Sort
+    rows: tuple[IndexedTuple, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The tuples that a refinement may add. batches: the new ones, which hold the practice."""
+
+    chosen: tuple[Candidate, ...] = ()
+    batches: tuple[BatchIndex, ...] = ()
+
+    @property
+    def rows(self) -> tuple[IndexedTuple, ...]:
+        """The tuples, each once."""
+        rows = (row for one in self.chosen for row in one.rows)
+        return tuple({row.tuple.id: row for row in rows}.values())
+
+    def only(self, wanted: Collection[tuple[Sort, str]]) -> Candidates:
+        """Return the candidates of some sorts and kinds, and the batches that they fill."""
+        chosen = tuple(one for one in self.chosen if (one.sort, one.task.kind) in wanted)
+        used = {row.batch for one in chosen for row in one.rows}
+        return Candidates(chosen, tuple(batch for batch in self.batches if batch.id in used))
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The result of playing a goal. error: the traceback of a failed episode; its score is 0."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    index: int
+    task: str
+    score: float
+    steps: int
+    error: str = ""
+
+    @property
+    def worth(self) -> float:
+        """The score, discounted by the number of steps."""
+        return self.score * DISCOUNT**self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The results of the goals of a kind without candidates of a sort, and with them.
+
+    goals: the ids of those that the candidates are from. refused: why they do not join, or "".
+    """
+
+    sort: Sort
+    kind: str
+    goals: tuple[str, ...]
+    before: tuple[Played, ...]
+    after: tuple[Played, ...]
+    refused: str = ""
+
+    @property
+    def gains(self) -> tuple[float, ...]:
+        """The difference in the score of each goal."""
+        return _gains(self.before, self.after)
+
+    @property
+    def saved(self) -> float:
+        """The mean number of steps by which the episodes are shorter."""
+        return fmean(b.steps - a.steps for b, a in zip(self.before, self.after, strict=True))
+
+    def judged(self) -> Comparison:
+        """Refuse the candidates if the goals lose more than a standard error, which may be chance.
+
+        The score of a longer episode counts less.
+        """
+        losses = [b.worth - a.worth for b, a in zip(self.before, self.after, strict=True)]
+        error = stdev(losses) / len(losses) ** 0.5 if len(losses) > 1 else 0.0
+        if fmean(losses) <= error + TOLERANCE:
+            return self
+        lost = -fmean(self.gains)
+        what = f"lose {lost:.3f}" if lost > TOLERANCE else f"need {-self.saved:.1f} steps more"
+        return replace(self, refused=f"goals of kind {self.kind} {what} with its {self.sort}")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The gate's result.
+
+    rows, batches: to be added. before, after: the results of all goals without the candidates, and
+    with those that are kept; empty if nothing was played.
+    """
+
+    rows: tuple[IndexedTuple, ...] = ()
+    batches: tuple[BatchIndex, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    before: tuple[Played, ...] = ()
+    after: tuple[Played, ...] = ()
+
+    @property
+    def gains(self) -> tuple[float, ...]:
+        """The difference that the additions make in the score of each goal."""
+        return _gains(self.before, self.after)
 
 
 def judge(
@@ -69,7 +173,7 @@ def judge(
     explored: Sequence[ExploredGoal],
     options: GateOptions,
     formation: FormationOptions,
-    on_progress: Callable[[str, int, int], None] = lambda *_: None,
+    on_progress: OnProgress = lambda *_: None,
 ) -> Verdict:
     """Play the explored goals without the candidates and with them, and decide which to add.
 
@@ -79,311 +183,180 @@ def judge(
     """
     if options.gate == "off":
         return Verdict(tuple({row.tuple.id: row for one in explored for row in one.added}.values()))
-    trials = Trials(stage, on_progress)
+    perform = partial(_perform, stage, on_progress)
 
     def revise(ways: Sequence[Trajectory]) -> Sequence[Revision]:
-        solved = [Solved(number, way) for number, way in enumerate(ways)]
-        return trials.results(HINDSIGHT, solved, Revision)
+        return perform(HINDSIGHT, Reviser, list(enumerate(ways)), Revision)
 
     on_progress("form practice", 0, 1)  # a model that is always asked takes minutes
-    candidates = collect(factory, explored, formation, solved=options.solved, revise=revise)
-    if not candidates.rows or options.gate == "open":
+    candidates = collect(factory, explored, formation, revise)
+    if not candidates.chosen or options.gate == "open":
         return Verdict(candidates.rows, candidates.batches)
-    sound = [one for one in explored if not one.error]
-    return _Gate(sound, options, replace(trials, candidates=candidates)).verdict()
+    tasks = [one.task for one in explored if not one.error]
+    folds = folds_of(tasks)
+
+    def play(name: str, known: Candidates) -> tuple[Played, ...]:
+        return tuple(perform(name, partial(Player, known, folds), list(enumerate(tasks)), Played))
+
+    return verdict_on(candidates, {task.id: task.kind for task in tasks}, play)
 
 
-@dataclass(frozen=True, slots=True)
-class _Practice:
-    """The result for practice.
+def _perform(
+    stage: Stage, on_progress: OnProgress, name: str, worker: Any, items: Sequence[Any], record: Any
+) -> list[Any]:
+    """Return the results of the stage `name`, in the items' order, recorded in its file."""
+    if not items:
+        return []
+    words, done = name.replace("_", " "), [0]
+    on_progress(words, 0, len(items))
 
-    played: all goals with all practice. now: all goals, those of a kind whose practice is kept with
-    it, the others without any.
+    def advance(_: object) -> None:
+        done[0] += 1
+        on_progress(words, done[0], len(items))
+
+    return stage(f"{name}.jsonl", worker, items, record, advance)
+
+
+def verdict_on(
+    candidates: Candidates,
+    kinds: Mapping[str, str],
+    play: Callable[[str, Candidates], tuple[Played, ...]],
+) -> Verdict:
+    """Try one sort of candidates after the other, each beside what was kept before.
+
+    kinds: id → kind of the goals. At last all goals are played with exactly what was kept.
     """
+    before = now = after = play(WITHOUT, Candidates())
+    kept, tried = set[tuple[Sort, str]](), set[tuple[Sort, str]]()
+    comparisons: list[Comparison] = []
+    for sort in SORTS:
+        goals: dict[str, list[str]] = {}
+        for one in candidates.chosen:
+            if one.sort == sort:
+                goals.setdefault(one.task.kind, []).append(one.task.id)
+        if not goals:
+            continue
+        tried = kept | {(sort, kind) for kind in goals}
+        after = play(WITH.format(sort), candidates.only(tried))
+        for kind in sorted(goals):
+            old, new = (
+                tuple(one for one in played if kinds[one.task] == kind) for played in (now, after)
+            )
+            comparisons.append(Comparison(sort, kind, tuple(goals[kind]), old, new).judged())
+        kept |= {(one.sort, one.kind) for one in comparisons if not one.refused}
+        now = tuple(
+            a if (sort, kinds[a.task]) in kept else b for b, a in zip(now, after, strict=True)
+        )
+    if kept != tried:
+        after = play(KEPT, candidates.only(kept)) if kept else before
+    if (gain := fmean(_gains(before, after))) < -TOLERANCE:
+        why = f"all goals lose {-gain:.3f} with all that was kept"
+        comparisons = [replace(one, refused=one.refused or why) for one in comparisons]
+        kept, after = set(), before
+    additions = candidates.only(kept)
+    return Verdict(additions.rows, additions.batches, tuple(comparisons), before, after)
 
-    judgements: tuple[Judgement, ...]
-    comparisons: tuple[Comparison, ...]
-    played: tuple[Played, ...]
-    now: tuple[Played, ...]
 
-    @property
-    def kinds(self) -> dict[str, Remembered]:
-        """How the practice of each kind that joins the memory is remembered."""
-        return _remembered(self.comparisons)
-
-    @property
-    def trajectories(self) -> tuple[str, ...]:
-        return _accepted(self.judgements)
+def _gains(before: Iterable[Played], after: Iterable[Played]) -> tuple[float, ...]:
+    return tuple(a.score - b.score for b, a in zip(before, after, strict=True))
 
 
-class _Gate:
-    """Judges the candidates: practice first, then improvements beside practice that is kept."""
+def folds_of(tasks: Iterable[Task]) -> dict[str, int]:
+    """Divide the sources of goals evenly into folds, each kind by itself: source → fold."""
+    ordered = sorted({(task.kind, task.leak_key) for task in tasks})
+    return {source: number % FOLDS for number, (_, source) in enumerate(ordered)}
+
+
+class Player(ExplorationWorker):
+    """Plays goals with some candidates, each without the tuples of its fold."""
 
     def __init__(
-        self, explored: Sequence[ExploredGoal], options: GateOptions, trials: Trials
+        self, known: Candidates, folds: Mapping[str, int], setup: ExplorationSetup
     ) -> None:
-        self._tasks = [one.task for one in explored]
-        self._grounds = {one.task.id: one.trees[0].ground for one in explored if one.trees}
-        self._candidates = trials.candidates
-        self._options = options
-        self._trials = trials
+        super().__init__(setup)
+        memory = setup.memory
+        self._memory = memory.with_rows(known.rows, known.batches) if known.chosen else memory
+        self._folds = folds
+        self._policies: dict[frozenset[str], Policy] = {}
 
-    def verdict(self) -> Verdict:
-        """Play the trials, and decide."""
-        base = self._play(self._trials, BASE)
-        practice = self._practice(base)
-        # A path that is refused as practice would be recalled whole, as its tuples are the same.
-        left = self._candidates.only(frozenset(practice.trajectories), NEARBY)
-        trials = replace(self._trials, candidates=left)
-        alone = self._judged_alone(trials, base)
-        improved, compared = self._judged_together(trials, alone, practice)
-        judgements = (*practice.judgements, *improved)
-        comparisons = (*practice.comparisons, *compared)
-        rows, end = _accepted_rows(left, practice, improved, base), base
-        if rows:
-            end = self._whole(trials, practice, improved)
-            lost = fmean(one.score for one in base) - fmean(one.score for one in end)
-            if lost > TOLERANCE:
-                why = f"all goals lose {lost:.3f} with all that was kept"
-                judgements = tuple(replace(one, refused=one.refused or why) for one in judgements)
-                comparisons = tuple(replace(one, chosen=False) for one in comparisons)
-                rows, end = (), base
-        return Verdict(
-            rows,
-            left.batches if rows else (),
-            judgements,
-            comparisons,
-            tuple(one.score for one in base),
-            tuple(one.score for one in end),
+    def __call__(self, item: tuple[int, Task]) -> Played:
+        """Return the result of playing a goal."""
+        index, task = item
+
+        def played() -> Played:
+            policy = self.policy(self._folds[task.leak_key])
+            with closing(Positions(self.setup.env, task)) as positions:
+                end = start = positions.start()
+                batches = policy.batches(task.goal)
+                for _, position in self.setup.greedy(positions, start, task, policy, batches):
+                    end = position
+                return Played(index, task.id, end.earned, len(end.past))
+
+        return self.attempted(played, Played(index, task.id, 0.0, 0))
+
+    def policy(self, fold: int) -> Policy:
+        """Return the policy whose memory has neither tuples nor lessons of the fold's goals."""
+        hidden = frozenset(
+            trajectory
+            for source, trajectory in self._memory.rows.columns.pairs("source", "trajectory_id")
+            if self._folds.get(source) == fold
         )
+        if hidden not in self._policies:
+            memory = self._memory.without(trajectories=hidden)
+            self._policies[hidden] = self.setup.policy.with_memory(memory)
+        return self._policies[hidden]
 
-    def _play(
-        self,
-        trials: Trials,
-        stage: str,
-        recallable: Iterable[str] = (),
-        kinds: Mapping[str, Remembered] | None = None,
-        tasks: Sequence[Task] | None = None,
-    ) -> tuple[Played, ...]:
-        """Play goals, by default all, with some of the candidates.
 
-        kinds: how the practice of some kinds is remembered.
-        """
-        known, how = tuple(recallable), tuple((kinds or {}).items())
-        chosen = self._tasks if tasks is None else tasks
-        items = [Trial(number, task, known, how) for number, task in enumerate(chosen)]
-        return tuple(trials.results(stage, items, Played))
+def collect(
+    factory: ExplorationFactory,
+    explored: Sequence[ExploredGoal],
+    formation: FormationOptions,
+    revise: Callable[[Sequence[Trajectory]], Iterable[Revision]] = lambda _: (),
+) -> Candidates:
+    """Return the solved episodes of explored goals, formed as batches, and the improvements.
 
-    def _of_kinds(self, kinds: Collection[str]) -> list[Task]:
-        return [task for task in self._tasks if task.kind in kinds]
-
-    def _practice(self, base: Sequence[Played]) -> _Practice:
-        """Try ways of remembering the practice of each kind until one helps, the widest first.
-
-        Practice is in batches of one kind, and a goal is played with the batches of its kind: one
-        kind's practice does not change the goals of another.
-        """
-        episodes = _episodes(self._candidates.practice)
-        if not episodes:
-            return _Practice((), (), tuple(base), tuple(base))
-        known = [one.trajectories[0] for one in episodes]
-        played = self._play(self._trials, PRACTICE, known)
-        results = {one.task: one for one in played}
-        kind_of = {task.id: task.kind for task in self._tasks}
-        left = list(dict.fromkeys(kind_of[one.task] for one in episodes))
-        tested = self._compared(left, Remembered(), base, results)
-        plain = bool(self._candidates.plain)
-        narrower = [(PLAIN, Remembered(plain=True))] * plain
-        for stage, how in (*narrower, (NARROW, Remembered(NEARBY, plain))):
-            practised = _remembered(tested)
-            left = [kind for kind in left if kind not in practised]
-            kinds, tasks = {**practised, **dict.fromkeys(left, how)}, self._of_kinds(left)
-            again = self._play(self._trials, stage, known, kinds, tasks)
-            results |= {one.task: one for one in again}
-            tested += self._compared(left, how, base, results)
-        practised = _remembered(tested)
-        refused = {
-            one.kind: f"goals of kind {one.kind} {one.unproven} with its practice"
-            for one in tested
-            if one.kind not in practised
-        }
-        return _Practice(
-            tuple(replace(one, refused=refused.get(kind_of[one.task], "")) for one in episodes),
-            tuple(tested),
-            played,
-            tuple(results[one.task] if kind_of[one.task] in practised else one for one in base),
-        )
-
-    def _compared(
-        self,
-        kinds: Iterable[str],
-        how: Remembered,
-        base: Sequence[Played],
-        results: Mapping[str, Played],
-    ) -> list[Comparison]:
-        """Compare the goals of each kind without practice and with it."""
-        comparisons = []
-        for kind in kinds:
-            ids = {task.id for task in self._of_kinds((kind,))}
-            before = [one for one in base if one.task in ids]
-            after = [results[one.task] for one in before]
-            comparisons.append(Comparison.of("practice", kind, how, before, after))
-        if how.reach:
-            return [replace(one, chosen=one.holds) for one in comparisons]
-        return [replace(one, chosen=one.holds_among(comparisons)) for one in comparisons]
-
-    def _judged_alone(self, trials: Trials, base: Sequence[Played]) -> list[Judgement]:
-        """Judge each improvement alone on the goals most like its own.
-
-        A single step is not tried: it ends the episode, and is only as good as the steps before it.
-        """
-        ways = trials.candidates.improvements
-        neighbours = {way.trajectory: self._neighbours(way.task) for way in ways}
-        judgements = [
-            Judgement(
-                *(way.task.id, "improvement", (way.trajectory,), len(way.rows)),
-                refused=SINGLE if len(way.rows) == 1 else "",
+    revise: looks at the solutions in hindsight. Goals whose solution the memory holds give no
+    practice, and goals with practice give no improvements.
+    """
+    ways = {one.task.id: way for one in explored if (way := solution(one)) is not None}
+    better = [
+        Candidate(one.task, "improvement", one.added)
+        for one in explored
+        if one.added and one.task.id not in ways
+    ]
+    if not ways:
+        return Candidates(tuple(better))
+    earned = {one.task.id: max((t.ground.score for t in one.trees), default=0) for one in explored}
+    setup = factory()
+    try:
+        columns = setup.memory.rows.columns
+        full = columns.with_outcome(lambda one: one is None or one.score >= FULL_SCORE)
+        remembered = columns.take(full).distinct("source").values()
+        new = {way.id: way for way in ways.values() if way.task.leak_key not in remembered}
+        formed = [
+            form_batch(
+                plan,
+                setup.reasoner,
+                setup.memory.generation + 1,
+                advantage=lambda way: round(way.score - earned[way.task.id], 9),
             )
-            for way in ways
+            for plan in plan_batches(
+                new.values(), formation, [one.id for one in setup.memory.batches]
+            )
         ]
-        pairs = [(way, task) for way in _accepted(judgements) for task in neighbours[way]]
-        items = [Trial(number, task, (way,)) for number, (way, task) in enumerate(pairs)]
-        scores = {one.task: one.score for one in base}
-        gains: dict[str, list[float]] = {trajectory: [] for trajectory in neighbours}
-        played = trials.results(ALONE, items, Played)
-        for (trajectory, task), one in zip(pairs, played, strict=True):
-            gains[trajectory].append(one.score - scores[task.id])
-        return [one.tried(gains[one.trajectories[0]]) for one in judgements]
-
-    def _neighbours(self, owner: Task) -> list[Task]:
-        """Return the goals of other sources that share the most words with a goal.
-
-        Those of its kind come first; ties are broken by id.
-        """
-
-        def distance(task: Task) -> tuple[bool, float, str]:
-            return task.kind != owner.kind, -_likeness(task.goal, owner.goal), task.id
-
-        others = [task for task in self._tasks if task.leak_key != owner.leak_key]
-        return sorted(others, key=distance)[:NEIGHBOURS]
-
-    def _judged_together(
-        self, trials: Trials, alone: Sequence[Judgement], practice: _Practice
-    ) -> tuple[Sequence[Judgement], Sequence[Comparison]]:
-        """Try the improvements that passed alone together, beside the practice that is kept.
-
-        Goals of kinds without any are not played: nothing changes for them.
-        """
-        passed = {one.task for one in alone if not one.refused}
-        tasks = self._of_kinds({task.kind for task in self._tasks if task.id in passed})
-        if not tasks:
-            return alone, ()
-        known = (*practice.trajectories, *_accepted(alone))
-        played = self._play(trials, TOGETHER, known, practice.kinds, tasks)
-        results = {one.task: one for one in played}
-        before = [one for one in practice.now if one.task in results]
-        compared = Comparison.of("improvement", "", Remembered(NEARBY), before, played)
-        if not compared.holds:
-            why = f"the goals {compared.unproven} with all improvements together"
-            return [replace(j, refused=j.refused or why) for j in alone], [compared]
-        end = [results.get(one.task, one) for one in practice.now]
-        judgements = _without_frequent(alone, end, self._options.max_part)
-        return judgements, [replace(compared, chosen=True)]
-
-    def _whole(
-        self, trials: Trials, practice: _Practice, improved: Sequence[Judgement]
-    ) -> tuple[Played, ...]:
-        """Play all goals with exactly the candidates that were kept.
-
-        In other trials refused candidates were part of the memory and helped to tell the kinds of
-        goals apart, and practice of one kind may be recalled for goals of another.
-        """
-        kinds, trajectories = practice.kinds, (*practice.trajectories, *_accepted(improved))
-        usual = all(how == Remembered() for how in kinds.values())
-        if usual and trajectories == tuple(
-            t for one in practice.judgements for t in one.trajectories
-        ):
-            return practice.played
-        return self._play(trials, WHOLE, trajectories, kinds)
+    finally:
+        setup.env.close()
+    by_way: dict[str, list[IndexedTuple]] = {}
+    rows = (row for batch in formed for row in batch.rows)
+    for row in revised(rows, revise([*new.values()])):
+        by_way.setdefault(row.tuple.trajectory_id, []).append(row)
+    practice = (Candidate(new[way].task, "practice", tuple(by_way[way])) for way in by_way)
+    return Candidates((*practice, *better), tuple(batch.index for batch in formed))
 
 
-def _episodes(rows: Iterable[IndexedTuple]) -> list[Judgement]:
-    """Return a judgement for each episode of practice, none refused yet."""
-    sizes = Counter((row.tuple.task_id, row.tuple.trajectory_id) for row in rows)
-    return [Judgement(task, "practice", (way,), size) for (task, way), size in sizes.items()]
-
-
-def _likeness(text: str, other: str) -> float:
-    """Return the share of words that two texts have in common, from 0 to 1."""
-    words, others = Counter(text.lower().split()), Counter(other.lower().split())
-    return (words & others).total() / max(1, (words | others).total())
-
-
-def _accepted(judgements: Iterable[Judgement]) -> tuple[str, ...]:
-    """Return the trajectories that are not refused."""
-    return tuple(way for one in judgements if not one.refused for way in one.trajectories)
-
-
-def _remembered(comparisons: Iterable[Comparison]) -> dict[str, Remembered]:
-    """Return how the practice of each kind that joins the memory is remembered."""
-    return {
-        one.kind: Remembered(one.reach, one.plain) for one in comparisons if one.is_kept_practice
-    }
-
-
-def _accepted_rows(
-    candidates: Candidates,
-    practice: _Practice,
-    improved: Iterable[Judgement],
-    base: Sequence[Played],
-) -> tuple[IndexedTuple, ...]:
-    """Return the tuples that were kept, with the number of attempts that confirm them.
-
-    Practice is confirmed by each goal that gained by it and followed it, an improvement by each
-    neighbour that gained when it was tried alone.
-    """
-    confirmed = Counter[str]()
-    for before, after in zip(base, practice.now, strict=True):
-        if after.score > before.score + TOLERANCE:
-            confirmed.update(dict(after.followed).keys())
-    ways = {way: one for one in improved if not one.refused for way in one.trajectories}
-    rows = [
-        _confirmed(row, confirmed[row.tuple.trajectory_id])
-        for row in candidates.practice_as(practice.kinds)
-    ]
-    rows += [
-        _confirmed(row, ways[way.trajectory].wins)
-        for way in candidates.improvements
-        if way.trajectory in ways
-        for row in way.rows
-    ]
-    return tuple(rows)
-
-
-def _confirmed(row: IndexedTuple, count: int) -> IndexedTuple:
-    """Return a tuple whose outcome says how many other attempts confirm it."""
-    if row.tuple.outcome is None:
-        return row
-    outcome = replace(row.tuple.outcome, confirmed=count)
-    return replace(row, tuple=replace(row.tuple, outcome=outcome))
-
-
-def _without_frequent(
-    judgements: Sequence[Judgement], played: Sequence[Played], max_part: float
-) -> list[Judgement]:
-    """Refuse the improvements that were recalled in too many of all steps.
-
-    played: all goals, those of kinds without improvements included: a tuple recalled in every step
-    of its own kind is useful there, one recalled in every step of all a shop's goals is not.
-    """
-    counts: Counter[str] = Counter()
-    for one in played:
-        counts.update(dict(one.recalled))
-    most = max_part * sum(one.steps for one in played)
-    why = f"recalled in more than {max_part:.0%} of all steps"
-    return [
-        replace(one, refused=why)
-        if not one.refused and any(counts[way] > most for way in one.trajectories)
-        else one
-        for one in judgements
-    ]
+def solution(explored: ExploredGoal) -> Trajectory | None:
+    """Return the shortest episode with the full score, a ground process if there is one."""
+    grounds = [tree.ground for tree in explored.trees if tree.ground.success]
+    ways = (best_trajectory(explored.task, tree) for tree in explored.trees if tree.nodes)
+    solved = grounds or [way for way in ways if way.success]
+    return min(solved, key=lambda way: len(way.steps), default=None)

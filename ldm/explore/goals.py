@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -64,16 +64,3 @@ def new_goals(
         if task.leak_key not in evaluated
         and (reuse or (task.leak_key not in remembered and task.id not in explored))
     )
-
-
-def rejected_goal(
-    chosen: Sequence[Task], allowed: Sequence[Task], evaluated: frozenset[str]
-) -> tuple[Task, str] | None:
-    """Return the first of `chosen` that is not allowed, and why, or None if all are."""
-    allowed_ids = {task.id for task in allowed}
-    for task in chosen:
-        if task.id not in allowed_ids:
-            if task.leak_key in evaluated:
-                return task, "was evaluated"
-            return task, "is known already (--reuse-goals allows it)"
-    return None

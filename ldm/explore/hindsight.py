@@ -2,47 +2,35 @@
 
 An agent that finds something in the fortieth place has searched thirty-nine others first.
 Remembered unrevised, such an episode teaches to search on, and the one step that mattered is one
-vote of forty. In hindsight the needed steps are known: without the others, the restarted
-environment still gives the full score. So each step that was not needed gets the next needed
-action, if that was possible there and leads to the full score from there, too. The votes of many
-such episodes are distributed like the locations of the things.
+of forty. In hindsight the needed steps are known: without the others, the restarted environment
+still gives the full score. So each step that was not needed gets the next needed action, if that
+was possible there and leads to the full score from there, too. The lessons of many such episodes
+are distributed like the locations of the things.
 
 The states remain those of the episode, so that an agent that has searched in vain finds advice.
-Only episodes with the full score are revised, and only by actions that were carried out.
+Only episodes with the full score are revised, and only by actions that were carried out. As they
+are played again anyway, the actions that were possible are recorded, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
+from ldm.explore.refine import ExplorationWorker
 from ldm.explore.stages import words
 from ldm.memory import IndexedTuple
-from ldm.types import Count, Task, Trajectory
+from ldm.types import Count, Trajectory
 
 #: Numbers of adjacent steps left out together; pairs such as opening and closing need two.
 BLOCKS = (8, 4, 2, 1)
 #: The first word of an action.
 _VERB = re.compile(r"\w+")
-
-
-@dataclass(frozen=True, slots=True)
-class Solved:
-    """An episode with the full score, to be revised in hindsight."""
-
-    index: int
-    way: Trajectory
-
-    @property
-    def task(self) -> Task:
-        return self.way.task
-
-    def failed(self, error: str) -> Revision:
-        return Revision(self.index, self.task.id, self.way.id, error=error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,48 +48,82 @@ class Shortcut:
 class Revision:
     """The result of hindsight for an episode.
 
-    trajectory: its id. needed: the number of needed steps. shortcuts: at the others. error: the
-    traceback of a replay that failed; then nothing is revised.
+    trajectory: its id. needed: the number of needed steps. shortcuts: at the others. possible: the
+    possible actions of each step, None where unknown. error: the traceback of a replay that failed;
+    then nothing is revised.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     index: int
-    task: str
     trajectory: str
     needed: Count = 0
     shortcuts: tuple[Shortcut, ...] = ()
+    possible: tuple[tuple[str, ...] | None, ...] = ()
     error: str = ""
 
 
-def revise(positions: Positions, solved: Solved) -> Revision:
-    """Revise an episode. Raise the errors of the environment.
+class Reviser(ExplorationWorker):
+    """Revises solved episodes."""
+
+    def __call__(self, item: tuple[int, Trajectory]) -> Revision:
+        """Return the revision of an episode."""
+        index, way = item
+
+        def revision() -> Revision:
+            with closing(Positions(self.setup.env, way.task)) as positions:
+                return revise(positions, way, index)
+
+        return self.attempted(revision, Revision(index, way.id))
+
+
+def revise(positions: Positions, way: Trajectory, index: int = 0) -> Revision:
+    """Revise an episode with the full score. Raise the errors of the environment.
 
     positions: of the episode's task.
     """
-    actions = [step.action for _, step in solved.way.moves()]
+    actions = [step.action for _, step in way.moves()]
     needed = _needed(positions, actions)
-    shortcuts = tuple(_shortcuts(positions, solved.way.task.goal, actions, needed))
-    return Revision(
-        solved.index, solved.task.id, solved.way.id, len(needed), shortcuts if needed else ()
-    )
+    if not needed:
+        return Revision(index, way.id)
+    shortcuts: list[Shortcut] = []
+    possible: list[tuple[str, ...] | None] = []
+    position = positions.start()
+    for number, action in enumerate(actions):
+        rest = [actions[n] for n in needed if n > number]
+        possible.append(position.now.admissible)
+        if (
+            number not in needed
+            and rest
+            and rest[0] != action
+            and _is_possible(rest[0], way.task.goal, position)
+            and _succeeds(positions, position, rest)
+        ):
+            shortcuts.append(Shortcut(number, rest[0], len(actions) - number - len(rest)))
+        position = positions.moved(position, action)
+        if position.now.done:
+            break
+    positions.drop(position)
+    return Revision(index, way.id, len(needed), tuple(shortcuts), tuple(possible))
 
 
-def revised(
-    rows: Iterable[IndexedTuple], revisions: Iterable[Revision]
-) -> tuple[IndexedTuple, ...]:
-    """Return the tuples of solved episodes with actions revised in hindsight."""
-    by_step = {(one.trajectory, cut.step): cut for one in revisions for cut in one.shortcuts}
-    return tuple(_revised(row, by_step) for row in rows)
+def revised(rows: Iterable[IndexedTuple], revisions: Iterable[Revision]) -> list[IndexedTuple]:
+    """Return the tuples of solved episodes with the actions of hindsight."""
+    by_way = {one.trajectory: one for one in revisions}
+    return [
+        _revised(row, by_way[way]) if (way := row.tuple.trajectory_id) in by_way else row
+        for row in rows
+    ]
 
 
-def _revised(row: IndexedTuple, by_step: Mapping[tuple[str, int], Shortcut]) -> IndexedTuple:
-    cut = by_step.get((row.tuple.trajectory_id, row.tuple.step))
-    outcome = row.tuple.outcome
-    if cut is None or outcome is None:
-        return row
-    outcome = replace(outcome, saved=cut.saved)
-    return replace(row, tuple=replace(row.tuple, action=cut.action, outcome=outcome))
+def _revised(row: IndexedTuple, revision: Revision) -> IndexedTuple:
+    one = row.tuple
+    if one.step < len(revision.possible):
+        one = replace(one, possible=revision.possible[one.step])
+    for cut in revision.shortcuts:
+        if cut.step == one.step and one.outcome is not None:
+            one = replace(one, action=cut.action, outcome=replace(one.outcome, saved=cut.saved))
+    return replace(row, tuple=one)
 
 
 def _needed(positions: Positions, actions: Sequence[str]) -> list[int]:
@@ -117,36 +139,13 @@ def _needed(positions: Positions, actions: Sequence[str]) -> list[int]:
         position, place = positions.start(), 0
         while place < len(left):
             rest = left[place + size :]
-            if _succeeds(positions, position, [actions[n] for n in rest], keep=True):
+            if _succeeds(positions, position, [actions[n] for n in rest]):
                 left[place:] = rest
                 continue
-            before, position = position, positions.after(position, actions[left[place]])
-            positions.drop(before)
+            position = positions.moved(position, actions[left[place]])
             place += 1
         positions.drop(position)
     return left
-
-
-def _shortcuts(
-    positions: Positions, goal: str, actions: Sequence[str], needed: Sequence[int]
-) -> Iterable[Shortcut]:
-    position = positions.start()
-    for number, action in enumerate(actions):
-        rest = [actions[n] for n in needed if n > number]
-        saved = len(actions) - number - len(rest)
-        if (
-            number not in needed
-            and rest
-            and rest[0] != action
-            and _is_possible(rest[0], goal, position)
-            and _succeeds(positions, position, rest, keep=True)
-        ):
-            yield Shortcut(number, rest[0], saved)
-        before, position = position, positions.after(position, action)
-        positions.drop(before)
-        if position.now.done:
-            break
-    positions.drop(position)
 
 
 def _is_possible(action: str, goal: str, position: Position) -> bool:
@@ -160,18 +159,15 @@ def _is_possible(action: str, goal: str, position: Position) -> bool:
     return words(_VERB.sub("", action, count=1)) <= words(" ".join(texts))
 
 
-def _succeeds(
-    positions: Positions, position: Position, actions: Sequence[str], *, keep: bool = False
-) -> bool:
-    """Return whether actions lead to the full score. keep: whether `position` is used again."""
+def _succeeds(positions: Positions, position: Position, actions: Sequence[str]) -> bool:
+    """Return whether actions lead to the full score; `position` can be used again."""
+    end = position
     for action in actions:
-        if position.now.done:
+        if end.now.done:
             break
-        before, position = position, positions.after(position, action)
-        if not keep:
+        before, end = end, positions.after(end, action)
+        if before is not position:
             positions.drop(before)
-        keep = False
-    succeeded = position.score >= FULL_SCORE
-    if not keep:
-        positions.drop(position)
-    return succeeded
+    if end is not position:
+        positions.drop(end)
+    return end.score >= FULL_SCORE

@@ -84,6 +84,12 @@ class Positions:
             self._current = reached
         return reached
 
+    def moved(self, position: Position, action: str) -> Position:
+        """Return the position that `action` leads to, and drop `position`."""
+        reached = self.after(position, action)
+        self.drop(position)
+        return reached
+
     def drop(self, position: Position) -> None:
         """Close the environment of `position`, which cannot be used after that."""
         if position.env is not None and position.env in self._open:
@@ -124,13 +130,9 @@ class Positions:
             if now.observation != expected:
                 raise ReplayDivergence(
                     f"{self._task.id}: the same actions led elsewhere after step {number}: "
-                    f"{_short(now.observation)!r} instead of {_short(expected)!r}.",
+                    f"{now.observation[:80]!r} instead of {expected[:80]!r}.",
                     "The environment is not deterministic; it cannot be explored by replay.",
                 )
             if number < len(position.past):
                 now = self._env.step(position.past[number][1])
                 self.replayed += 1
-
-
-def _short(text: str, length: int = 80) -> str:
-    return text if len(text) <= length else text[:length] + "…"

@@ -1,4 +1,4 @@
-"""Refinement (LDM² §3.3): explore training goals, and add better decisions to the memory.
+"""Exploration of training goals for better decisions (LDM² §3.3).
 
 Each goal is played by the ground process P_g, greedy with the present memory, and explored as a
 tree of decision processes. If its best, P*, earns more than P_g, its steps from the key step on
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from ldm import records
 from ldm.episode import FULL_SCORE, Environment
@@ -31,6 +31,7 @@ TREES = "trees.jsonl"
 #: Actions in a state whose votes a best-first search reads; the others count as without votes.
 ALTERNATIVES = 50
 NO_MEMO = Memo()
+R = TypeVar("R", bound=Any)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,11 @@ class Tree:
         """The score of P*, or of P_g without a tree."""
         return self.nodes[self.best].score if self.nodes else self.ground.score
 
+    @property
+    def path(self) -> list[TreeNode]:
+        """P*, from the opening on; empty without a tree."""
+        return path_to(self.nodes, self.nodes[self.best]) if self.nodes else []
+
 
 @dataclass(frozen=True, slots=True)
 class ExploredGoal:
@@ -150,9 +156,7 @@ class ExplorationSetup:
         position, memo = start, NO_MEMO
         while not position.now.done and len(position.past) < self.options.depth:
             decision = policy.decide(self.observed(task, position, memo), batches)
-            memo, before = decision.memo, position
-            position = positions.after(before, decision.action)
-            positions.drop(before)
+            memo, position = decision.memo, positions.moved(position, decision.action)
             yield decision, position
 
 
@@ -160,38 +164,43 @@ class ExplorationSetup:
 ExplorationFactory = Callable[[], ExplorationSetup]
 
 
-class Explorer:
-    """Explores goals one by one; the worker of a refinement."""
+class ExplorationWorker:
+    """A worker with a setup, whose failures are data."""
 
     def __init__(self, setup: ExplorationSetup) -> None:
-        self._setup = setup
+        self.setup = setup
 
-    def __call__(self, item: tuple[int, Task]) -> ExploredGoal:
-        """Return the result for one goal; a failure is data, as in an evaluation."""
-        index, task = item
-        started = time.perf_counter()
-        trees: tuple[Tree, ...] = ()
-        error = ""
+    def attempted(self, work: Callable[[], R], failed: R) -> R:
+        """Return the result of `work`, or `failed` with the traceback of its error."""
         try:
-            trees = self.explore(task)
+            return work()
         except RunStopped:
             raise
-        except Exception:  # one failed goal must not lose the others
-            error = traceback.format_exc()
-        return ExploredGoal(index, task, trees, round(time.perf_counter() - started, 3), error)
+        except Exception:  # one failure must not lose the others
+            return replace(failed, error=traceback.format_exc())
+
+    def close(self) -> None:
+        self.setup.env.close()
+
+
+class Explorer(ExplorationWorker):
+    """Explores goals one by one."""
+
+    def __call__(self, item: tuple[int, Task]) -> ExploredGoal:
+        """Return the result for one goal."""
+        failed, started = ExploredGoal(*item), time.perf_counter()
+        explored = self.attempted(lambda: replace(failed, trees=self.explore(item[1])), failed)
+        return replace(explored, seconds=round(time.perf_counter() - started, 3))
 
     def explore(self, task: Task) -> tuple[Tree, ...]:
         """Return the trees of a goal. Raise the errors of the environment and the reasoner."""
-        batches = self._setup.policy.batches(task.goal)
-        if self._setup.options.decision == "pooled":
+        batches = self.setup.policy.batches(task.goal)
+        if self.setup.options.decision == "pooled":
             return (self._tree(task, batches),)
         return tuple(self._tree(task, (batch,)) for batch in batches)
 
-    def close(self) -> None:
-        self._setup.env.close()
-
     def _tree(self, task: Task, batches: tuple[str, ...]) -> Tree:
-        positions = Positions(self._setup.env, task)
+        positions = Positions(self.setup.env, task)
         nodes: tuple[TreeNode, ...] = ()
         try:
             ground, confidences = self._ground(task, positions, batches)
@@ -199,48 +208,43 @@ class Explorer:
                 nodes = self._explored(task, positions, batches)
         finally:
             positions.close()
-        tree = Tree(batches, ground, nodes, steps=positions.steps, replayed=positions.replayed)
-        if not nodes:
-            return tree
-        tree = replace(tree, best=best_leaf(nodes).number)
+        best = best_leaf(nodes).number if nodes else -1
+        tree = Tree(
+            *(batches, ground, nodes, best), steps=positions.steps, replayed=positions.replayed
+        )
         if tree.best_score <= ground.score:
             return tree
-        path = path_to(nodes, nodes[tree.best])
-        best = _trajectory(task, path)
-        process = _process(best, [node.confidence for node in path[1:]])
-        key = self._setup.reasoner.compare(process, _process(ground, confidences))
-        key = min(max(key, 0), len(best.steps) - 1)
-        return self._with_added_tuples(replace(tree, key=key), path, best)
+        way = best_trajectory(task, tree)
+        process = _process(way, [node.confidence for node in tree.path[1:]])
+        key = self.setup.reasoner.compare(process, _process(ground, confidences))
+        return self._with_added_tuples(replace(tree, key=min(max(key, 0), len(way.steps) - 1)), way)
 
     def _explored(
         self, task: Task, positions: Positions, batches: tuple[str, ...]
     ) -> tuple[TreeNode, ...]:
         """Return the decision processes tried by the search."""
-        policy, options = self._setup.policy, self._setup.options
+        policy, options = self.setup.policy, self.setup.options
         memos: dict[Past, Memo] = {}
 
-        def noted(choose: Callable[[Observed], Decision]) -> Callable[[Position], Decision]:
-            def decide(position: Position) -> Decision:
-                before = memos.get(position.past[:-1], NO_MEMO) if position.past else NO_MEMO
-                decision = choose(self._setup.observed(task, position, before))
-                memos[position.past] = decision.memo
-                return decision
-
-            return decide
+        def decide(position: Position) -> Decision:
+            before = memos.get(position.past[:-1], NO_MEMO) if position.past else NO_MEMO
+            now = self.setup.observed(task, position, before)
+            if options.explorer == "best-first":
+                decision = policy.rank(now, batches, ALTERNATIVES)
+            else:
+                decision = policy.branch(now, batches, options.proposals, options.concentration)
+            memos[position.past] = decision.memo
+            return decision
 
         if options.explorer == "best-first":
-            rank = noted(lambda now: policy.rank(now, batches, ALTERNATIVES))
-            return search(positions, task.goal, rank, options)
-        branch = noted(
-            lambda now: policy.branch(now, batches, options.proposals, options.concentration)
-        )
-        return grow(positions, branch, options)
+            return search(positions, task.goal, decide, options)
+        return grow(positions, decide, options)
 
     def _ground(
         self, task: Task, positions: Positions, batches: tuple[str, ...]
     ) -> tuple[Trajectory, list[float]]:
         """Return P_g, one greedy decision process, and the confidences of its actions."""
-        setup = self._setup
+        setup = self.setup
         start = end = positions.start()
         steps: list[Step] = []
         confidences: list[float] = []
@@ -250,19 +254,18 @@ class Explorer:
             confidences.append(decision.proposals[0].confidence)
         return _finished(task, start.now.observation, steps, end.score, "agent"), confidences
 
-    def _with_added_tuples(
-        self, tree: Tree, path: Sequence[TreeNode], trajectory: Trajectory
-    ) -> Tree:
-        """Return the tree of an improved goal with the tuples that it adds to the memory."""
+    def _with_added_tuples(self, tree: Tree, way: Trajectory) -> Tree:
+        """Return the tree of an improved goal with the tuples that it adds to the memory.
+
+        They join the batch that supplied most of the recalls along the way.
+        """
         counts = Counter[str]()
-        for node in path:
+        for node in tree.path:
             counts.update(dict(node.batches))
         into = min(counts, key=lambda batch: (-counts[batch], batch), default=tree.batches[0])
-        setup = self._setup
-        advantage = round(tree.best_score - tree.ground.score, 9)
-        generation = setup.memory.generation + 1
-        tuples = tuples_of(trajectory, setup.reasoner, generation, tree.key, advantage)
-        placed = setup.memory.place(into, tuples, setup.policy.classifier)
+        memory, advantage = self.setup.memory, round(tree.best_score - tree.ground.score, 9)
+        tuples = tuples_of(way, self.setup.reasoner, memory.generation + 1, tree.key, advantage)
+        placed = memory.place(into, tuples, self.setup.policy.classifier)
         return replace(tree, into=into, added=placed)
 
 
@@ -275,17 +278,12 @@ def read_explored_goals(run: Run) -> list[ExploredGoal]:
 
 
 def best_trajectory(task: Task, tree: Tree) -> Trajectory:
-    """Return P* of a tree that has one, as an episode."""
-    return _trajectory(task, path_to(tree.nodes, tree.nodes[tree.best]))
-
-
-def _trajectory(task: Task, path: Sequence[TreeNode]) -> Trajectory:
-    """Return the decision process along a path; its rewards are the differences of the scores."""
+    """Return P* of a tree as an episode; its rewards are the differences of the scores."""
     steps = [
         Step(node.action, node.observation, node.score - before.score)
-        for before, node in pairwise(path)
+        for before, node in pairwise(tree.path)
     ]
-    return _finished(task, path[0].observation, steps, path[-1].score, "explored")
+    return _finished(task, tree.path[0].observation, steps, tree.best_score, "explored")
 
 
 def _finished(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, ClassVar
 
-from ldm.explore.judgements import Comparison, Judgement, Verdict
+from ldm.explore.gate import Verdict
 from ldm.explore.refine import ExploredGoal
 from ldm.text import counted
 
@@ -91,39 +91,30 @@ def gate_rows(verdict: Verdict, intervals: Sequence[Interval]) -> list[dict[str,
     """Return one row per comparison of the gate, column → cell. intervals: of the comparisons."""
     return [
         {
-            "learnt": one.learnt + ", as it was" * one.plain,
+            "learnt": one.sort,
             "kind": one.kind or "all",
-            "reach": f"{one.reach:g}",
             "goals": str(len(one.before)),
-            "without": f"{fmean(one.before):.3f}",
-            "with": f"{fmean(one.after):.3f}",
-            "difference": f"{one.difference:+.3f}",
+            "without": f"{fmean(played.score for played in one.before):.3f}",
+            "with": f"{fmean(played.score for played in one.after):.3f}",
+            "difference": f"{mean:+.3f}",
             "95 % interval": f"{low:+.3f} to {high:+.3f}",
             "better": str(sum(gain > 0 for gain in one.gains)),
             "worse": str(sum(gain < 0 for gain in one.gains)),
-            "chosen": "yes" if one.chosen else "",
+            "steps saved": f"{one.saved:.1f}",
+            "kept": "" if one.refused else "yes",
         }
-        for one, (_, low, high) in zip(verdict.comparisons, intervals, strict=True)
+        for one, (mean, low, high) in zip(verdict.comparisons, intervals, strict=True)
     ]
 
 
 def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
     """Return lines on the candidates kept and refused: their goals, and the reasons."""
     lines = []
-    for learnt in ("practice", "improvement"):
-        judged = [one for one in verdict.judgements if one.learnt == learnt]
-        if not judged:
-            continue
-        refused = sum(bool(one.refused) for one in judged)
-        accepted = len(judged) - refused
-        acceptance = f"kept for {counted(accepted, 'goal')}"
-        lines.append(f"{learnt.capitalize()}: {acceptance}, refused for {refused}.")
-        by_reason = goals_by_reason(judged)
-        for reason in sorted(by_reason, key=lambda reason: (bool(reason), -len(by_reason[reason]))):
-            goals = by_reason[reason]
-            more = f" and {len(goals) - NAMED} more" if len(goals) > NAMED else ""
-            why = f"refused {len(goals)}: {reason}" if reason else f"kept {len(goals)}"
-            lines.append(f"  {why} ({', '.join(goals[:NAMED])}{more})")
+    for one in verdict.comparisons:
+        more = f" and {len(one.goals) - NAMED} more" if len(one.goals) > NAMED else ""
+        goals = f"{counted(len(one.goals), 'goal')} ({', '.join(one.goals[:NAMED])}{more})"
+        outcome = f"refused: {one.refused}" if one.refused else "kept"
+        lines.append(f"{one.sort.capitalize()} of kind {one.kind}, from {goals}: {outcome}.")
     if gain is not None:
         mean, low, high = gain
         lines.append(
@@ -133,35 +124,18 @@ def decisions(verdict: Verdict, gain: Interval | None) -> list[str]:
     return lines
 
 
-def goals_by_reason(judgements: Iterable[Judgement]) -> dict[str, list[str]]:
-    """Return the reasons for refusal with the ids of the goals; "" for those that were kept."""
-    reasons: dict[str, list[str]] = {}
-    for one in judgements:
-        reasons.setdefault(one.refused, []).append(one.task)
-    return reasons
-
-
 def gate_settings(verdict: Verdict, gain: Interval | None) -> dict[str, str]:
     """Return the gate's decisions for the record of a generation; {} if it played no goals."""
     if gain is None:
         return {}
-    practice = [_practised(one) for one in verdict.comparisons if one.is_kept_practice]
-    reasons = goals_by_reason(verdict.judgements)
-    accepted = reasons.pop("", [])
+    kept = [one for one in verdict.comparisons if not one.refused]
     return {
-        "practice": ",".join(practice) or "none",
-        "kept": str(len(accepted)),
-        "refused": str(len(verdict.judgements) - len(accepted)),
+        "practice": ",".join(one.kind for one in kept if one.sort == "practice") or "none",
+        "kept": str(sum(len(one.goals) for one in kept)),
         "gain": "{:+.3f} ({:+.3f} to {:+.3f})".format(*gain),
-        "kept_goals": " ".join(accepted),
-        "refused_goals": "; ".join(f"{why}: {' '.join(goals)}" for why, goals in reasons.items()),
+        "kept_goals": " ".join(goal for one in kept for goal in one.goals),
+        "refused": "; ".join(one.refused for one in verdict.comparisons if one.refused),
     }
-
-
-def _practised(one: Comparison) -> str:
-    """Return a kind whose practice is remembered, with the way if it is not the usual one."""
-    how = ["as it was"] * one.plain + [f"reach {one.reach:g}"] * bool(one.reach)
-    return f"{one.kind} ({', '.join(how)})" if how else one.kind
 
 
 def gate_data(
@@ -169,21 +143,17 @@ def gate_data(
 ) -> dict[str, Any]:
     """Return the gate's decisions as JSON values."""
     return {
-        "practice": [one.kind for one in verdict.comparisons if one.is_kept_practice],
         "gain": gain,
         "comparisons": [
             {
-                "learnt": one.learnt,
+                "learnt": one.sort,
                 "kind": one.kind,
-                "reach": one.reach,
-                "plain": one.plain,
-                "goals": len(one.before),
+                "goals": one.goals,
+                "played": len(one.before),
                 "difference": interval,
-                "chosen": one.chosen,
+                "steps_saved": round(one.saved, 3),
+                "refused": one.refused,
             }
             for one, interval in zip(verdict.comparisons, intervals, strict=True)
         ],
-        "kept": [one.task for one in verdict.judgements if not one.refused],
-        "refused": {one.task: one.refused for one in verdict.judgements if one.refused},
-        "judgements": [asdict(one) for one in verdict.judgements],
     }

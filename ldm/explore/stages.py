@@ -26,12 +26,11 @@ _WORD = re.compile(r"\w+")
 class Stage:
     """A stage, and the actions tried in it.
 
-    advances: see above. node, depth: of its entry. cost: of entering it. queued: the actions of its
+    advances: see above. depth, cost: of its entry. queued: the actions of its
     survey, tried or not. states: hashes of the states that the survey has reached.
     """
 
     advances: frozenset[str]
-    node: int
     depth: int
     cost: float
     queued: set[str] = field(default_factory=set)
@@ -53,7 +52,6 @@ class Experience:
         self._pairs: set[tuple[str, str]] = set()
         self._steps: Counter[str] = Counter()
         self._revealing: Counter[str] = Counter()
-        self._advances: Counter[str] = Counter()
 
     def add(self, action: str, now: TimeStep) -> None:
         """Record the result of an action; "" for the opening.
@@ -77,10 +75,6 @@ class Experience:
             words(action.partition(" ")[2])
         )
 
-    def advanced(self, action: str) -> None:
-        """Count a tried advance."""
-        self._advances[_verb(action)] += 1
-
     def named(self, actions: Sequence[str]) -> list[float]:
         """Return the number of goal words that each of n actions names, weighted by rarity.
 
@@ -102,10 +96,6 @@ class Experience:
         """Return the penalty of this verb: 0 if all its steps were revealing, log₂ n if 1 of n."""
         verb = _verb(action)
         return math.log2((1 + self._steps[verb]) / (1 + self._revealing[verb]))
-
-    def repeated(self, action: str) -> float:
-        """Return log₂ (1 + n) for an advance whose verb n earlier advances had."""
-        return math.log2(1 + self._advances[_verb(action)])
 
 
 def words(text: str) -> frozenset[str]:

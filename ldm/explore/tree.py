@@ -18,8 +18,8 @@ from ldm.types import Number
 #: "merged", whose state a best-first search has already searched.
 Fate = Literal["grown", "pruned", "done", "depth", "over", "dead end", "invalid", "merged"]
 LEAVES: tuple[Fate, ...] = ("done", "depth", "over", "dead end")
-#: Recalled tuples that a node's record names.
-RECORDED_RECALLS = 5
+#: Fates of nodes that belong to no decision process.
+NO_PROCESS: tuple[Fate, ...] = ("pruned", "invalid", "merged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,8 @@ class TreeNode:
     """An action in the tree and the state it led to. Node 0 is the task's opening.
 
     parent: the number of the node before, -1 for node 0. confidence: of the action.
-    path_confidence: the product along the path. observation, state: the observation and its hash;
-    empty if the action was not tried. score: of the path so far. batches: the number of tuples
-    recalled in this state, by batch; recalls: the ids of the nearest ones.
+    path_confidence: the product along the path. observation: empty if the action was not tried.
+    score: of the path so far. batches: the number of tuples recalled in this state, by batch.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -64,10 +63,8 @@ class TreeNode:
     path_confidence: Number
     fate: Fate
     observation: str = ""
-    state: str = ""
     score: Number = 0.0
     batches: tuple[tuple[str, int], ...] = ()
-    recalls: tuple[str, ...] = ()
 
 
 Decide = Callable[[Position], Decision]
@@ -96,7 +93,7 @@ class _TreeBuilder:
 
     def build(self) -> tuple[TreeNode, ...]:
         self._at[0] = start = self._positions.start()
-        self._nodes.append(reached(opening(start), start))
+        self._nodes.append(opening(start))
         open_paths = [0]
         for _ in range(self._depth):
             tried = self._level(open_paths)
@@ -172,7 +169,7 @@ class _TreeBuilder:
 
 def opening(start: Position) -> TreeNode:
     """Return node 0 of a tree."""
-    return reached(TreeNode(0, -1, 0, "", 1.0, 1.0, "grown"), start)
+    return entered(TreeNode(0, -1, 0, "", 1.0, 1.0, "grown"), start)
 
 
 def child(parent: TreeNode, number: int, action: str, confidence: float) -> TreeNode:
@@ -189,32 +186,21 @@ def child(parent: TreeNode, number: int, action: str, confidence: float) -> Tree
 
 
 def decided(node: TreeNode, decision: Decision) -> TreeNode:
-    """Return a node with the tuples recalled in its state."""
+    """Return a node with the number of tuples recalled in its state."""
     counts = Counter(recall.batch for recall in decision.recalls)
-    return replace(
-        node,
-        batches=tuple(sorted(counts.items())),
-        recalls=tuple(recall.id for recall in decision.recalls[:RECORDED_RECALLS]),
-    )
+    return replace(node, batches=tuple(sorted(counts.items())))
 
 
 def entered(node: TreeNode, position: Position) -> TreeNode:
     """Return a node with the state that its action led to, and its fate."""
     now = position.now
     fate: Fate = "done" if now.done else "grown" if now.valid else "invalid"
-    return reached(replace(node, fate=fate), position)
-
-
-def reached(node: TreeNode, position: Position) -> TreeNode:
-    """Return a node with the state that its action led to."""
-    return replace(
-        node, observation=position.now.observation, state=position.state, score=position.earned
-    )
+    return replace(node, fate=fate, observation=now.observation, score=position.earned)
 
 
 def ended(nodes: Sequence[TreeNode]) -> tuple[TreeNode, ...]:
     """Return the nodes at the end of a search: processes end at nodes without a valid child."""
-    followed = {node.parent for node in nodes if node.fate not in ("invalid", "merged", "pruned")}
+    followed = {node.parent for node in nodes if node.fate not in NO_PROCESS}
     return tuple(
         replace(node, fate="over") if node.fate == "grown" and node.number not in followed else node
         for node in nodes

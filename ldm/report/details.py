@@ -220,7 +220,7 @@ def _tuple(tuple_id: str, one: StateActionTuple | None) -> Json:
 
 
 def _explored(tree: Tree) -> Json:
-    from ldm.explore.branches import branches
+    from ldm.explore.drawing import branches
 
     outcome = f"best score {max(tree.ground.score, tree.best_score):.2f}"
     improved = ", improved" if tree.improved else ""

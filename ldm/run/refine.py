@@ -391,7 +391,7 @@ def choose(
     Raises LdmError if a named goal may not be explored, or if none is left.
     """
     from ldm.errors import LeakageError
-    from ldm.explore import evaluated_leak_keys, new_goals, rejected_goal
+    from ldm.explore import evaluated_leak_keys, new_goals
     from ldm.memory import generations
     from ldm.run.selection import select
 
@@ -413,11 +413,13 @@ def choose(
     )
     if spec.tasks:
         chosen = select(tasks, ids=spec.tasks, kinds=spec.kinds)
-        if refused := rejected_goal(chosen, new, evaluated):
-            task, why = refused
+        for task in chosen:
             if task.leak_key in evaluated:
                 raise LeakageError([task.leak_key], "Explore other goals; this one was evaluated.")
-            raise LdmError(f"The goal {task.id} {why}.", "Explore others, or use --reuse-goals.")
+            if task not in new:
+                raise LdmError(
+                    f"The goal {task.id} is known already.", "Explore others, or use --reuse-goals."
+                )
         return chosen
     if left_out := sum(task.leak_key in evaluated for task in tasks):
         goals_of = f"{counted(left_out, 'goal')} of {spec.split}"

@@ -27,7 +27,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 TOY = ("--env", "tests.toy:ToyEnv")
 ADEPT = (*TOY, "--agent", "tests.integration.agents:Adept", "--workers", "1")
 SHED = (*TOY, "--env.tasks", "10", "--env.shelves", "8")
-REFINE = ("refine", *SHED, "--depth", "12", "--workers", "1")
+REFINE = ("refine", *SHED, "--depth", "8", "--workers", "1")
 SERVICE = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "LDM_LLM", "LDM_PLANNER_LLM", "LDM_REASONER_LLM")
 DATA = ("ALFWORLD_DATA", "WEBSHOP_DATA", "TEXTCRAFT_DATA", "LDM_DEBUG")
 
@@ -61,7 +61,7 @@ def refined(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(built, place, dirs_exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         prepare(patch, place)
-        assert run_command(*REFINE, "--gate", "off").code == 0
+        assert run_command(*REFINE, "--gate", "off", "--explorer", "best-first").code == 0
     return place
 
 

@@ -16,10 +16,13 @@ from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.toy import ToyOptions, expert_trajectories
 
-KNOWN = 4
+KNOWN = 2
 SHED = ("--env.tasks", "18", "--env.shelves", "8")
-REFINE = ("refine", "--env", "tests.toy:ToyEnv", *SHED, "--depth", "12", "--workers", "1")
-EVAL = ("eval", "--env", "tests.toy:ToyEnv", *SHED, "--agent.budget", "12", "--workers", "1")
+REFINE = ("refine", "--env", "tests.toy:ToyEnv", *SHED, "--depth", "10", "--workers", "1")
+EVAL = ("eval", "--env", "tests.toy:ToyEnv", *SHED, "--agent.budget", "10", "--workers", "1")
+
+#: Adds improvements also where the paper's tree finds none.
+ADDING = ("--gate", "off", "--explorer", "best-first")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +33,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, built: Path) -> Path:
-    """A directory with a memory of four episodes, built once; nothing loads a real model."""
+    """A directory with a memory of two episodes, built once; nothing loads a real model."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
     if built.exists():
@@ -67,8 +70,8 @@ def the_plans() -> list[dict[str, Any]]:
 
 class TestRefining:
     def test_json_is_one_object(self, run: Run) -> None:
-        report = json.loads(run(*REFINE, "--limit", "4", "--gate", "off", "--json").out)
-        assert (report["generation"], report["goals"], report["errors"]) == (1, 4, 0)
+        report = json.loads(run(*REFINE, "--gate", "off", "--json").out)
+        assert (report["generation"], report["goals"], report["errors"]) == (1, 16, 0)
         assert set(report["by_kind"]) == {"fetch", "wash"}
         assert report["replayed"] == 0
 
@@ -111,35 +114,32 @@ class TestTheGate:
         assert entry["settings"]["gain"].startswith("+")
         assert set(entry["settings"]["kept_goals"].split()) <= set(entry["tasks"])
         assert "95 % interval" in outcome.out
-        assert re.search(r"kept \d+ \(train/", outcome.out)
+        assert re.search(r"from \d+ goals \(train/.*\): kept", outcome.out)
 
     @pytest.mark.slow
     def test_json_names_the_goals_that_were_kept_and_refused(self, run: Run) -> None:
         report = json.loads(run(*REFINE, *self.MANY, "--json").out)["gate"]
-        assert report["practice"]
-        assert report["kept"]
+        assert [one["learnt"] for one in report["comparisons"]] == ["practice"] * 2
+        assert any(one["goals"] and not one["refused"] for one in report["comparisons"])
         assert len(report["gain"]) == 3
 
     def test_is_left_out_where_the_paper_is_wanted(self, run: Run) -> None:
-        outcome = run(*REFINE, "--limit", "8", "--gate", "off")
+        outcome = run(*REFINE, "--gate", "off")
         assert "each without its own" not in outcome.out
         assert added_origins() == {"explored"}
 
-    @pytest.mark.slow
-    def test_first_tries_can_be_left_out(self, run: Run) -> None:
-        run(*REFINE, *self.MANY, "--gate.solved", "false")
-        assert "agent" not in added_origins()
-
 
 class TestNothingToAdd:
-    SOLVED = ("--limit", "2", "--gate.solved", "false", "--env.shelves", "3")
+    """Goals that nothing solves."""
+
+    HOPELESS = ("--limit", "2", "--depth", "1")
 
     def test_makes_no_generation_and_says_so(self, run: Run) -> None:
-        run(*REFINE, *self.SOLVED).done("Nothing to add: the memory stays at generation 0")
+        run(*REFINE, *self.HOPELESS).done("Nothing to add: the memory stays at generation 0")
         assert len(json.loads(run("memory", "show", "--json").out)["generations"]) == 1
 
     def test_ends_the_rounds(self, run: Run, place: Path) -> None:
-        assert run(*REFINE, *self.SOLVED, "--rounds", "2").code == 0
+        assert run(*REFINE, *self.HOPELESS, "--rounds", "2").code == 0
         assert len(list((place / "runs").glob("refine-*"))) == 1
         run(*EVAL, "--generation", "0,newest", "--limit", "2", "--json").done()
         assert len(list((place / "runs").glob("ToyEnv-*"))) == 1
@@ -173,7 +173,7 @@ class TestStopping:
 
 class TestRounds:
     def test_each_explores_the_same_goals_with_the_memory_of_the_one_before(self, run: Run) -> None:
-        run(*REFINE, "--limit", "8", "--gate", "off", "--rounds", "2").done()
+        run(*REFINE, "--limit", "8", *ADDING, "--rounds", "2").done()
         plans = sorted(the_plans(), key=lambda plan: plan["round"])
         assert [plan["round"] for plan in plans] == [1, 2]
         assert plans[0]["tasks"] == plans[1]["tasks"]
@@ -183,7 +183,7 @@ class TestRounds:
     def test_lie_beside_each_other_wherever_the_first_is_resumed_from(
         self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        run(*REFINE, "--limit", "4", "--gate", "off", "--rounds", "2", "--dry-run")
+        run(*REFINE, "--limit", "4", *ADDING, "--rounds", "2", "--dry-run")
         (place / "elsewhere").mkdir()
         monkeypatch.chdir(place / "elsewhere")
         assert run("refine", "--resume", the_run(place), "--workers", "1").code == 0
@@ -194,7 +194,7 @@ class TestRounds:
     def test_go_on_with_the_next_one_where_the_first_is_resumed(
         self, run: Run, place: Path
     ) -> None:
-        run(*REFINE, "--limit", "4", "--gate", "off", "--rounds", "2", "--dry-run")
+        run(*REFINE, "--limit", "4", *ADDING, "--rounds", "2", "--dry-run")
         assert len(json.loads(run("memory", "show", "--json").out)["generations"]) == 1
         run("refine", "--resume", the_run(place), "--workers", "1").done()
         assert [plan["round"] for plan in the_plans()] in ([1, 2], [2, 1])
@@ -211,7 +211,7 @@ class TestGoals:
     @pytest.mark.slow
     def test_are_drawn_evenly_by_the_seed(self, run: Run) -> None:
         for seed in (0, 1):
-            run(*REFINE, "--limit", "6", "--gate", "off", "--seed", seed)
+            run(*REFINE, "--limit", "6", *ADDING, "--seed", seed)
             (tasks,) = self.explored(run)
             assert sorted(task.split("-")[0] for task in tasks) == [
                 *["train/fetch"] * 3,
@@ -224,20 +224,21 @@ class TestGoals:
 
     @pytest.mark.slow
     def test_of_the_next_round_are_new_ones(self, run: Run) -> None:
-        run(*REFINE, "--limit", "6", "--gate", "off")
-        run(*REFINE, "--limit", "8", "--gate", "off")
+        run(*REFINE, "--limit", "6", *ADDING)
+        run(*REFINE, "--limit", "10", *ADDING)
         first, second = self.explored(run)
-        assert (len(first), len(second)) == (6, 8)
+        assert (len(first), len(second)) == (6, 10)
         assert not first & second
-        known_tasks = {f"train/{kind}-{n}" for n, kind in enumerate(["fetch", "wash"] * 2)}
+        known_tasks = {f"train/{kind}-{n}" for n, kind in enumerate(["fetch", "wash"][:KNOWN])}
         assert not known_tasks & (first | second)
         run(*REFINE).refused("known to the memory already", "--reuse-goals")
 
     @pytest.mark.slow
     def test_may_be_used_again_where_that_is_wanted(self, run: Run) -> None:
         run(*REFINE, "--limit", "4")
-        run(*REFINE, "--tasks", "train/fetch-0,train/wash-1", "--reuse-goals").done()
-        assert self.explored(run)[1] == {"train/fetch-0", "train/wash-1"}
+        chosen = ["train/fetch-0", "train/wash-1"]
+        run(*REFINE, "--tasks", ",".join(chosen), "--reuse-goals").done()
+        assert chosen in [sorted(plan["tasks"]) for plan in the_plans()]
 
     @pytest.mark.slow
     def test_that_were_evaluated_are_left_out_or_refused(self, run: Run) -> None:
@@ -247,7 +248,7 @@ class TestGoals:
         run(*REFINE, "--tasks", "train/wash-5").refused("train/wash-5")
         assert (
             "Skipping 1 goal of train, evaluated before"
-            in run(*REFINE, "--limit", "20", "--gate", "off").err
+            in run(*REFINE, "--limit", "20", *ADDING).err
         )
         assert "train/wash-5" not in self.explored(run)[0]
 

@@ -8,7 +8,7 @@ from ldm.agents.lats import LatsAgent
 from ldm.agents.lats.search import LatsOptions
 from ldm.agents.lats.tree import REPORTING as SEARCH
 from ldm.episode import run_episode
-from ldm.explore.branches import branches
+from ldm.explore.drawing import branches
 from ldm.explore.refine import Tree
 from ldm.explore.tree import TreeNode
 from ldm.reporting import Branch
