@@ -6,7 +6,6 @@ It is also the baseline that uses memory alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -23,19 +22,13 @@ from ldm.reason import (
     Reasoner,
     State,
     TypeView,
-    page_votes,
-    quote_votes,
     shortened,
 )
 from ldm.reason.clusters import cluster, nearest
 from ldm.reason.features import Pattern, Situation
-from ldm.reason.page_votes import PagePrecedent, PageWeights
-from ldm.reason.pages import Page, has_lines_of_labels, labels_of, read_call
-from ldm.reason.quote_votes import QuoteWeights
 from ldm.reason.ranking import Ranking, voters
 from ldm.reason.relevance import Relevance, learn, lesson_of
 from ldm.reason.running import RunningNotes
-from ldm.reason.voting import NEARBY, voice_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
 T = TypeVar("T")
@@ -57,10 +50,6 @@ class OfflineReasoner:
         self._memory = relevance
         self._relevance = relevance or Relevance()
         self._pattern = _OncePerTuple(self._pattern_of)
-        self._pages = _OncePerTuple(_page_precedent)
-        self._quotes = _OncePerTuple(
-            lambda source: quote_votes.read_precedent(source, voice_of(source.outcome))
-        )
         self._latest: tuple[State | None, Sequence[Recall], Ranking] = (None, (), Ranking())
         self._read: tuple[State | None, Situation | None] = (None, None)
 
@@ -195,21 +184,9 @@ class OfflineReasoner:
             if self._memory is None:
                 self._relevance = learn([lesson_of(one.tuple) for one in chosen], calibrated=False)
                 self._read = None, None
-            ranking = self._ranked(state, chosen)
+            ranking = self._relevance.rank(self._situation(state), state.admissible)
             self._latest = state, recalls, ranking
         return ranking
-
-    def _ranked(self, state: State, recalls: Sequence[Recall]) -> Ranking:
-        """Rank the candidates: by labels or free arguments of calls, otherwise by what is learnt."""
-        if _on_pages(recalls) and _quotes(state, recalls):
-            reading = quote_votes.read(state.goal, state.history.past, state.observation)
-            quotes = [replace(self._quotes(r.tuple), similarity=r.similarity) for r in recalls]
-            return quote_votes.poll(reading, quotes, QuoteWeights()).ranking()
-        if _on_pages(recalls):
-            page = Page(state.goal, state.history.past, state.observation)
-            pages = [self._page(recall) for recall in recalls]
-            return page_votes.poll(page, state.admissible, pages, PageWeights()).ranking()
-        return self._relevance.rank(self._situation(state), state.admissible)
 
     def _situation(self, state: State) -> Situation:
         """Read a state, once for all questions about it."""
@@ -225,11 +202,6 @@ class OfflineReasoner:
         past, known = source.history.past, self._relevance.vocabulary
         then = Situation(known, source.goal, source.kind, past, source.observation)
         return then.pattern(source.action)
-
-    def _page(self, recall: Recall) -> PagePrecedent:
-        """Return the recalled page."""
-        nearby = recall.reach >= NEARBY
-        return replace(self._pages(recall.tuple), similarity=recall.similarity, nearby=nearby)
 
 
 class _OncePerTuple(Generic[T]):
@@ -250,13 +222,6 @@ class _OncePerTuple(Generic[T]):
         return cached[1]
 
 
-def _page_precedent(source: StateActionTuple) -> PagePrecedent:
-    call = read_call(source.action)
-    assert call is not None  # noqa: S101 - checked by `_vote`
-    page = Page(source.goal, source.history.past, source.observation)
-    return PagePrecedent(page, call, 0.0, voice_of(source.outcome))
-
-
 def _running(goal: str, past: Past) -> RunningNotes:
     """Return the notes on a past."""
     running = RunningNotes(goal)
@@ -268,23 +233,6 @@ def _running(goal: str, past: Past) -> RunningNotes:
 def _shares(ranked: Sequence[tuple[str, float]]) -> tuple[Proposal, ...]:
     """Return the most probable actions, for the record."""
     return tuple(Proposal(action, round(share, 3)) for action, share in ranked[:VOTES])
-
-
-def _on_pages(recalls: Sequence[Recall]) -> bool:
-    """Return whether all recalled actions press or enter something on a page."""
-    return bool(recalls) and all(read_call(recall.tuple.action) for recall in recalls)
-
-
-def _quotes(state: State, recalls: Sequence[Recall]) -> bool:
-    """Return whether calls have free arguments: none are listed, and most were made in prose."""
-    if state.admissible is not None:
-        return False
-    calls = [(read_call(recall.tuple.action), recall.tuple.observation) for recall in recalls]
-    on_pages = sum(
-        call is not None and (call.label in labels_of(text) or has_lines_of_labels(text))
-        for call, text in calls
-    )
-    return on_pages <= len(calls) / 2
 
 
 def _least_done(state: State) -> str:

@@ -125,11 +125,10 @@ def _ranks(observation: str) -> Mapping[str, int]:
 
 
 @lru_cache(maxsize=20_000)
-def _fits(goal: str, observation: str, over_price: float) -> Mapping[str, float]:
+def _fits(goal: str, observation: str) -> Mapping[str, float]:
     """Map each described label to the fit of its description with the goal, in [0, 1].
 
-    A word counts more, the fewer descriptions have it. An amount of money above the goal's bound
-    multiplies the fit by `over_price`.
+    A word counts more, the fewer descriptions have it.
     """
     goal_words = content_words(goal)
     texts = descriptions(observation)
@@ -139,12 +138,10 @@ def _fits(goal: str, observation: str, over_price: float) -> Mapping[str, float]
     spread = Counter(word for words in shared.values() for word in words)
     weights = {word: math.log(1 + len(texts) / count) for word, count in spread.items()}
     total = math.fsum(weights[word] for word in sorted(weights)) or 1.0
-    bound = _price_bound(goal)
-    fits = {}
-    for label, words in shared.items():
-        fit = math.fsum(weights[word] for word in sorted(words)) / total
-        fits[label] = fit * (over_price if _least_amount(texts[label]) > bound else 1.0)
-    return fits
+    return {
+        label: math.fsum(weights[word] for word in sorted(words)) / total
+        for label, words in shared.items()
+    }
 
 
 def _price_bound(goal: str) -> float:
@@ -214,10 +211,6 @@ class Page:
         self.past = [call for _, action in past if (call := read_call(action))]
         self._calls = [(i, call) for i, (_, a) in enumerate(past) if (call := read_call(a))]
 
-    def fit(self, label: str, over_price: float) -> float:
-        """Return the fit of a label's description with the goal, 0 without one."""
-        return _fits(self.goal, self.observation, over_price).get(label, 0.0)
-
     def named_share(self, label: str) -> float:
         """Return the share of a label that the goal names, in [0, 1]."""
         return named_labels(self.observation, self.goal).get(label, 0.0)
@@ -230,21 +223,6 @@ class Page:
         """Return the other labels on the line of a label."""
         return tuple(x for x in lines_of_labels(self.observation).get(label, ()) if x != label)
 
-    def choice(
-        self, label: str, over_price: float
-    ) -> tuple[tuple[float, int], tuple[tuple[float, int], ...]] | None:
-        """Return the choice of a described label: its (fit, rank), and those of all candidates.
-
-        Candidates are the described labels that had not been pressed yet. Return None if `label` is
-        not described or the only one.
-        """
-        fits = _fits(self.goal, self.observation, over_price)
-        pressed = {call.label for call in self.past} - {label}
-        if label not in fits or len(fits) < 2:
-            return None
-        candidates = tuple((fits[x], self.rank(x)) for x in fits if x not in pressed)
-        return (fits[label], self.rank(label)), candidates
-
     @cached_property
     def offers(self) -> Mapping[str, tuple[str, ...]]:
         """Map the described labels to facts on how well each fits, and on its place in the list.
@@ -252,7 +230,7 @@ class Page:
         A fit is told as a share of the best one not pressed yet, of those within the goal's bound.
         Each fact includes the lower ones, so that a list may be longer than all recorded ones.
         """
-        fits = _fits(self.goal, self.observation, 1.0)
+        fits = _fits(self.goal, self.observation)
         pressed = {call.label for call in self.past}
         over = {
             x: _least_amount(y) > _price_bound(self.goal)

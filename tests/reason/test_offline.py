@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 import ldm.reason
-from ldm.reason import Agreement, Process, State, TypeView, page_votes
+from ldm.reason import Agreement, Process, State, TypeView
 from ldm.reason.clusters import cluster
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.voting import Ballot, Likeness, Poll, voice_of
 from ldm.types import FULL_OUTCOME, History, Outcome, Past, Proposal, Recall
 from tests.embedder import BagOfWords
 from tests.reason.scripted import a_recall
@@ -75,15 +74,6 @@ class TestFollowing:
         assert REASONER.followed(state, RECALLS, "put knife 1 on table 1") == (5,)
         assert REASONER.followed(state, RECALLS, "sing") == ()
         assert REASONER.followed(State(SPOON, History(), START, ()), (), "sing") == ()
-
-    def test_hardly_alike_is_not_followed(self) -> None:
-        hardly, both = ([0.4, 0.3], [0.6, 0.6 + 1e-12])
-        ballots = (
-            Ballot(1.0, Likeness.of(enumerate(hardly))),
-            Ballot(0.1, Likeness.of(enumerate(both))),
-        )
-        poll = Poll(("a", "b"), (0, 1), ballots)
-        assert (poll.followers("a"), poll.followers("b"), poll.followers("c")) == ((1,), (1,), None)
 
 
 class TestActing:
@@ -175,21 +165,6 @@ def test_it_does_the_same_in_invented_words() -> None:
             tuple(map(renamed, actions)),
         )  # fmt: skip
         assert REASONER.act(state, recalls).action == renamed(decide(past, observation, actions))
-
-
-def test_a_tuple_in_another_dialect_is_read_anew() -> None:
-    """What was read of a tuple in one dialect does not reach a task that speaks the other."""
-    past: Past = (*HELD, ("You hold the knife 1.", "put knife 1 in table 1"))
-    one = recalled(KNIFE, past, "You put the knife 1.", "go to box 2")
-    local = tuple((observation, action.replace("put", "move")) for observation, action in past)
-    other = replace(one, tuple=replace(one.tuple, history=History(past=local)))
-    assert one.tuple.id == other.tuple.id
-    state = State(SPOON, History(past=local), "You put the knife 1.", PLACES)
-    reused = OfflineReasoner(BagOfWords())
-    reused.propose(state, (one, *RECALLS), 4)
-    again = reused.propose(state, (other, *RECALLS), 4)
-    assert again == OfflineReasoner(BagOfWords()).propose(state, (other, *RECALLS), 4)
-    assert reused._precedent(other.tuple).situation.past[-1].verb == "move"
 
 
 class TestHistories:
@@ -290,8 +265,6 @@ def test_the_code_holds_no_word_of_any_environment() -> None:
         for node in ast.walk(tree):
             if id(node) in documentation or not isinstance(node, ast.Constant):
                 continue
-            if node.value == page_votes._ASKING:  # plain English, whoever is asked for whatever
-                continue
             if isinstance(node.value, str):
                 used = set(re.findall(r"[a-z]+", node.value.lower()))
                 assert not used & FOREIGN, (path.name, node.lineno)
@@ -330,10 +303,6 @@ class TestOutcomes:
         assert REASONER.propose(self.STATE, full, 4) == REASONER.propose(self.STATE, RECALLS, 4)
         assert REASONER.agree(self.STATE, full) == REASONER.agree(self.STATE, RECALLS)
         assert REASONER.weigh(self.STATE, full, 4) == REASONER.weigh(self.STATE, RECALLS, 4)
-
-    def test_a_voice_grows_with_what_was_earned_from_half_a_voice(self) -> None:
-        voices = [voice_of(Outcome(1.0, value)) for value in (0.0, 0.3, 1.0)]
-        assert voices == [0.5, pytest.approx(0.65), 1.0]
 
     def test_a_recall_counts_the_less_the_less_it_earned(self) -> None:
         half = with_outcome(self.TO_TABLE, Outcome(0.5, 0.5))
