@@ -229,7 +229,6 @@ class Outcome:
     value: the reward from that step on, inclusive, in [0, 1]; -1 for the steps of a failure that is
         remembered as a warning.
     advantage: of an explored trajectory over the ground process (LDM² §3.3), in score.
-    confirmed: the number of other attempts on which the step earned more than its alternatives.
     saved: for an action chosen in hindsight instead of the trajectory's own, the number of steps
         that it saves (`ldm.explore.hindsight`).
     """
@@ -239,7 +238,6 @@ class Outcome:
     score: Score
     value: Reward
     advantage: Reward = 0.0
-    confirmed: Count = 0
     saved: Count = 0
 
     @property
@@ -361,7 +359,6 @@ class Recall:
     fallback: "" if the cell (goal type, observation type) held it, else the wider scope that was
         searched because the cell was empty: "goal type" or "batch".
     id: of the tuple in its memory, which does not change when `tuple` is reworded.
-    reach: minimum similarity of a goal that recalls it, 0 for any; see `ldm.memory.IndexedTuple`.
     evidence: how often its action worked; None if it was not counted.
     """
 
@@ -372,7 +369,6 @@ class Recall:
     observation_type: str
     fallback: Literal["", "goal type", "batch"] = ""
     id: str = ""
-    reach: float = 0.0
     evidence: Annotated[Evidence | None, Field(exclude_if=not_)] = None
 
     def __post_init__(self) -> None:

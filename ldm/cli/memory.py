@@ -239,8 +239,8 @@ def search(
     Scope: types (the same goal and observation types as yours) or, if these hold fewer than --k,
     goal type (any observation type) or batch (any type). Agents use narrower scopes first.
 
-    Outcome: the score of the trajectory, its gain over the memory alone (refinement), the number of
-    other attempts that confirmed the step, and the number of steps that hindsight saved.
+    Outcome: the score of the trajectory, its gain over the memory alone (refinement), and the
+    number of steps that hindsight saved.
 
     \b
     Examples:
@@ -336,9 +336,8 @@ def _outcome(source: StateActionTuple) -> str:
     if outcome is None:
         return "unknown"
     gained = f", {outcome.advantage:+.2g}" if outcome.advantage else ""
-    confirmed = f", confirmed {outcome.confirmed}" if outcome.confirmed else ""
     saved = f", saves {outcome.saved} steps" if outcome.saved else ""
-    return f"{outcome.score:.2g}{gained}{confirmed}{saved}" + " (a warning)" * source.is_warning
+    return f"{outcome.score:.2g}{gained}{saved}" + " (a warning)" * source.is_warning
 
 
 def _settings(generation: Any) -> str:

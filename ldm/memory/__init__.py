@@ -352,11 +352,7 @@ class Memory:
         return [id_of(number) for number in columns["id"][chosen].tolist()]
 
     def place(
-        self,
-        batch: str,
-        tuples: Sequence[StateActionTuple],
-        classifier: Reasoner | None = None,
-        reach: float = 0.0,
+        self, batch: str, tuples: Sequence[StateActionTuple], classifier: Reasoner | None = None
     ) -> tuple[IndexedTuple, ...]:
         """Assign new tuples to cells of a batch by its existing types (LDM² §3.3).
 
@@ -364,14 +360,13 @@ class Memory:
 
         batch: the id of the batch memory.
         classifier: as in `retrieve`.
-        reach: of all these tuples; see `IndexedTuple`.
 
         Returns the tuples with their cells, in the same order.
         Raises MemoryStoreError for an unknown batch.
         """
         self._check_batches([batch])
         return tuple(
-            IndexedTuple(t, batch, *self._retriever.batches[batch].classify(query), reach)
+            IndexedTuple(t, batch, *self._retriever.batches[batch].classify(query))
             for t in tuples
             for query in [self._query(t.goal, t.observation, classifier)]
         )

@@ -462,7 +462,6 @@ class TupleRows:
             if name not in ("goal", "observation", "action", "kind", "batch", "task_id", "source")
             and name not in ("trajectory_id", "origin")
         }
-        rest["reach"] = float(columns["reach"][i])
         if (before := self._before[i]) >= 0:
             rest["before"] = id_of(int(columns["id"][before]))
         elif past := self._contents.rows.past(int(columns["past"][i])):

@@ -38,20 +38,12 @@ NUMBERS: Mapping[str, type[np.generic]] = {
     "generation": np.int32,
     "goal_type": np.int32,
     "observation_type": np.int32,
-    "reach": np.float64,
     "time": np.float64,
     "id": np.uint64,
 }
 NO_PAST = -1
 #: The columns that a digest covers, beside ids and pasts.
-DIGESTED = (
-    *TEXTS[: -len(OPTIONAL)],
-    "step",
-    "generation",
-    "goal_type",
-    "observation_type",
-    "reach",
-)
+DIGESTED = (*TEXTS[: -len(OPTIONAL)], "step", "generation", "goal_type", "observation_type")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -155,6 +155,5 @@ def numbers_of(row: IndexedTuple) -> dict[str, int | float]:
         "generation": row.tuple.generation,
         "goal_type": row.goal_type,
         "observation_type": row.observation_type,
-        "reach": row.reach,
         "time": row.tuple.time,
     }

@@ -35,7 +35,7 @@ def nearest(
 ) -> Iterator[Exemplar]:
     """Yield one whole successful trajectory per goal, the shortest, the most similar goal first.
 
-    A trajectory with a hidden tuple is left out, and so is one out of reach (`IndexedTuple.reach`).
+    A trajectory with a hidden tuple is left out.
     """
     columns = rows.columns
     fitting = columns.with_outcome(_earned_everything)
@@ -46,9 +46,6 @@ def nearest(
     numbers, place = np.unique(vectors.goals[last], return_inverse=True)
     products = np.vecdot(vectors.numbered(numbers), goal_vector).astype(np.float64)[place]
     similar = np.round(products, DECIMALS)
-    near = similar >= np.round(columns["reach"][last], DECIMALS)
-    near |= columns["reach"][last] == 0
-    last, similar = last[near], similar[near]
     names = [columns.texts[i] for i in columns["trajectory_id"][last].tolist()]
     steps = columns["step"][last].tolist()
     order = sorted(range(len(last)), key=lambda i: (-similar[i], steps[i], names[i]))

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from ldm.errors import MemoryStoreError
-from ldm.types import Count, Similarity, StateActionTuple
+from ldm.types import Count, StateActionTuple
 
 #: The format of everything that stores a memory; any other one is refused.
 FORMAT = 6
@@ -88,11 +88,7 @@ class BatchIndex:
 
 @dataclass(frozen=True, slots=True)
 class IndexedTuple:
-    """A tuple and its cell: the indices of its goal type and of its observation type within that.
-
-    reach: 0 if any goal may recall the tuple. Above 0, only goals with at least this cosine to its
-        own goal may, and only from its cell.
-    """
+    """A tuple and its cell: the indices of its goal type and, within it, its observation type."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -100,7 +96,6 @@ class IndexedTuple:
     batch: str
     goal_type: Count
     observation_type: Count
-    reach: Similarity = 0.0
 
     @property
     def cell(self) -> Cell:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.memory.rows import Rows
-from ldm.reason.features import Vocabulary
-from ldm.reason.relevance import Lesson, Relevance, learn, lesson_of
+from ldm.reason.relevance import Relevance, learn
+from ldm.reason.vocabulary import Lesson, Vocabulary, lesson_of
 from ldm.types import stable_hash, stable_seed
 
 #: What memories teach that is cached.

@@ -227,8 +227,6 @@ class Retriever:
         self._ids = columns["id"]
         self._trajectories = columns["trajectory_id"]
         self._texts = columns.same_texts()
-        reaches = np.round(columns["reach"], DECIMALS)
-        self._reaches = reaches if reaches.any() else None
         spans = columns.batch_spans()
         self.batches = {b.id: _Batch(b, columns, vectors, spans[b.id]) for b in batches}
         self._of_kinds = {"": tuple(b.id for b in batches if not b.kind)}
@@ -248,8 +246,7 @@ class Retriever:
 
         There is at most one recall per text (goal, observation, action) and, as long as there are
         enough, one per source trajectory. If the cells yield fewer than `k`, their goal types and
-        then their batches are searched, and `Recall.fallback` names the scope. A tuple with a
-        `reach` is recalled from its own cell only, for goals within its reach.
+        then their batches are searched, and `Recall.fallback` names the scope.
 
         hidden: a mask of the rows to skip, or None.
         """
@@ -263,7 +260,7 @@ class Retriever:
         again = {}
         for spread, fallback in product((True, False), fallbacks):
             if spread:
-                ranked = self._ranked(next(scopes), query, hidden, own_cell=not fallback)
+                ranked = self._ranked(next(scopes), query, hidden)
                 parts, again[fallback] = tee(ranked)
             else:
                 parts = again[fallback]
@@ -294,8 +291,6 @@ class Retriever:
             part = slice(start, start + size)
             start, size = start + size, 2 * size
             counted = chosen[all_rows[part]]
-            if self._reaches is not None:
-                counted &= self._reaches[all_rows[part]] == 0
             rows, goals = all_rows[part][counted], cosines[part][counted]
             new = ranking.score(goals, cosine_of(rows))
             best, similar = np.concatenate([best, rows]), np.concatenate([similar, new])
@@ -372,7 +367,6 @@ class Retriever:
             goal_type.observation_types[source.observation_type],
             fallback,
             id_of(int(self._ids[row])),
-            source.reach,
         )
 
     def _scopes(self, query: Query, names: Sequence[str]) -> Iterator[_Candidates]:
@@ -406,12 +400,7 @@ class Retriever:
         return view
 
     def _ranked(
-        self,
-        candidates: _Candidates,
-        query: Query,
-        hidden: NDArray[np.bool_] | None,
-        *,
-        own_cell: bool,
+        self, candidates: _Candidates, query: Query, hidden: NDArray[np.bool_] | None
     ) -> Iterator[list[tuple[int, float, int, int]]]:
         """Yield (row, similarity, trajectory, texts) of the candidates in parts, the best first.
 
@@ -425,9 +414,9 @@ class Retriever:
         while start < total:
             rows, goals = candidates.part(start, start + size)
             start, size = start + size, 2 * size
-            recalled = self._recalled(rows, goals, hidden, own_cell=own_cell)
-            if recalled is not None:
-                rows, goals = rows[recalled], goals[recalled]
+            if hidden is not None:
+                visible = ~hidden[rows]
+                rows, goals = rows[visible], goals[visible]
             new = self._scores(rows, goals, query)
             waiting, similar = np.concatenate([waiting, rows]), np.concatenate([similar, new])
             ready = np.ones(len(waiting), np.bool_)
@@ -442,27 +431,6 @@ class Retriever:
         numbers, place = np.unique(self._vectors.observations[rows], return_inverse=True)
         observations = np.vecdot(self._vectors.numbered(numbers), query.observation_vector)
         return ranking.score(goals, observations[place])
-
-    def _recalled(
-        self,
-        rows: NDArray[np.int64],
-        goals: NDArray[np.float64],
-        hidden: NDArray[np.bool_] | None,
-        *,
-        own_cell: bool,
-    ) -> NDArray[np.bool_] | None:
-        """Return a mask of the recallable rows (not hidden, within reach), or None if all are.
-
-        goals: the cosine of each row's goal.
-        """
-        visible = None if hidden is None else ~hidden[rows]
-        if self._reaches is None:
-            return visible
-        reaches = self._reaches[rows]
-        reached: NDArray[np.bool_] = reaches == 0
-        if own_cell:
-            reached |= np.round(goals, DECIMALS) >= reaches
-        return reached if visible is None else reached & visible
 
     def _in_order(
         self, rows: NDArray[np.int64], similar: NDArray[np.float64]

@@ -134,7 +134,6 @@ class Rows(Sequence[IndexedTuple]):
             texts["batch"],
             int(columns["goal_type"][number]),
             int(columns["observation_type"][number]),
-            float(columns["reach"][number]),
         )
 
 

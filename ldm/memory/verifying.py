@@ -93,7 +93,7 @@ def problems_of(contents: Contents, present: Sequence[Generation]) -> list[str]:
 
 def _value_problems(contents: Contents) -> Iterator[str]:
     columns, newest = contents.rows.columns, contents.generation.number
-    for name, most in {"step": np.inf, "generation": newest, "reach": 1, "time": LATEST}.items():
+    for name, most in {"step": np.inf, "generation": newest, "time": LATEST}.items():
         if not ((columns[name] >= 0) & (columns[name] <= most)).all():
             yield f"a tuple has a {name} that none can have"
     for name, kind in CONTENTS.items():

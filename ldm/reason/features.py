@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +21,16 @@ from numpy.typing import NDArray
 from ldm.reason.frames import Command, read_command, stem
 from ldm.reason.labels import MATTERS, composed, label_facts, page_facts, phase_of
 from ldm.reason.pages import Page, content_words, read_call
-from ldm.reason.quotes import Quotation, facts_of, form_of, sources
+from ldm.reason.quotes import facts_of, form_of, sources
 from ldm.reason.reading import (
     FUNCTION_WORDS,
     Words,
     instances,
     kind_of,
-    leaves,
     lines,
     lines_with,
     masked,
     mentioned,
-    number,
     paragraphs,
     pattern_of,
     place_of,
@@ -43,6 +40,7 @@ from ldm.reason.reading import (
     words,
     words_beside,
 )
+from ldm.reason.vocabulary import Vocabulary, standing
 from ldm.types import Past
 
 Keys = NDArray[np.uint64]
@@ -74,17 +72,8 @@ SCALES = np.array(list(GROUPS.values()))
 LOOK_BACK = 30
 #: Facts of one group in one state.
 MOST_FACTS = 120
-#: A frame that is used at most so often in an episode marks a phase of it.
-RARE = 2.0
-#: Numbers of one path that are told apart one by one, and beyond by so many quantiles.
-DISTINCT = 12
-#: Where a thing may stand: named in sight, there or in the last action, in any action before.
-STANDING = ("sight", "near", "used")
 #: The part of a free argument that is quoted from a text.
 QUOTED = "quoted"
-#: Texts whose facts a vocabulary keeps.
-KEPT = 20_000
-
 _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _SHIFT, _LOW = np.uint64(29), np.uint64(255)
 
@@ -123,83 +112,6 @@ def crossed(left: Sequence[int], right: Sequence[int], group: int) -> list[int]:
     return listed
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """What the memory teaches about reading: words, frames and numbers that occur in it.
-
-    verbs: first words of actions. things: words of observations and of fillers. frames: those of
-    actions taken. closed: actions written the same in many episodes. rare: frames that mark a
-    phase. thresholds: numbers by which a path's values are told apart. recurring: facts of
-    structured texts that occur in several episodes. goal_words: words of several episodes' goals.
-    needed: where a slot's filler always stood ("frame:slot" and one of STANDING). pressed, entered:
-    verbs of calls whose arguments are labels of pages, and of calls in which they are made up.
-    taken: how often made-up arguments took each word of their goals. quotations, phrases: where
-    free arguments stood in texts, and the (verb, argument) of those that stood in none. copied:
-    frames of actions that stood in texts as lines of their own.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    verbs: frozenset[str] = frozenset()
-    things: frozenset[str] = frozenset()
-    frames: frozenset[str] = frozenset()
-    closed: frozenset[str] = frozenset()
-    rare: frozenset[str] = frozenset()
-    thresholds: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    recurring: frozenset[str] = frozenset()
-    goal_words: frozenset[str] = frozenset()
-    needed: frozenset[str] = frozenset()
-    pressed: frozenset[str] = frozenset()
-    entered: frozenset[str] = frozenset()
-    taken: tuple[tuple[str, float], ...] = ()
-    quotations: tuple[Quotation, ...] = ()
-    phrases: tuple[tuple[str, str], ...] = ()
-    copied: frozenset[str] = frozenset()
-
-    def facts(self, text: str) -> tuple[str, ...]:
-        """Return the known facts of a structured text: values, and numbers as "≤ t"."""
-        if not any(mark in text for mark in "{[:="):
-            return ()
-        known = self._read.get(text)
-        if known is None:
-            if len(self._read) > KEPT:
-                self._read.clear()
-            facts = dict.fromkeys(self._facts(text))
-            recurring = self.recurring
-            known = tuple(fact for fact in facts if not recurring or fact in recurring)
-            self._read[text] = known
-        return known
-
-    def _facts(self, text: str) -> Iterator[str]:
-        for path, value in leaves(text):
-            yield f"{path}={masked(value)}"
-            if (amount := number(value)) is not None:
-                limits = self._limits.get(path, ())
-                yield from (f"{path}<={limit:g}" for limit in limits if amount <= limit)
-
-    @cached_property
-    def fixed(self) -> frozenset[str]:
-        """The labels that are a part of many pages."""
-        return frozenset(call.label for action in self.closed if (call := read_call(action)))
-
-    @cached_property
-    def _limits(self) -> dict[str, tuple[float, ...]]:
-        return dict(self.thresholds)
-
-    @cached_property
-    def _read(self) -> dict[str, tuple[str, ...]]:
-        return {}
-
-
-def between(values: Sequence[float]) -> tuple[float, ...]:
-    """Return thresholds halfway between numbers, at most DISTINCT."""
-    distinct = sorted(set(values))
-    if len(distinct) > DISTINCT:
-        ranked = sorted(values)
-        distinct = sorted({ranked[i * (len(ranked) - 1) // DISTINCT] for i in range(DISTINCT + 1)})
-    return tuple((a + b) / 2 for a, b in zip(distinct, distinct[1:], strict=False))
-
-
 @lru_cache(200_000)
 def statements(line: Words, at: int, size: int) -> tuple[str, ...]:
     """Return what a line says of the words at a place: all of it, and word by word."""
@@ -233,16 +145,6 @@ def _statement_keys(
 ) -> tuple[int, ...]:
     facts = statements(line, at, size)
     return tuple(key(f"{source} {fact}", LINES) for fact in facts if not whole or " " in fact)
-
-
-def standing(name: Words, sight: str, commands: Sequence[Command]) -> set[str]:
-    """Return those of STANDING that are true of a thing."""
-    places = {"sight", "near"} if lines_with(name, sight) else set()
-    if commands and name in commands[-1].fillers:
-        places.add("near")
-    if any(name in command.fillers for command in commands):
-        places.add("used")
-    return places
 
 
 @lru_cache(50_000)

@@ -238,9 +238,7 @@ class _Held:
             possible=possible_of(rest.get("possible", "")),
             **optional,
         )
-        indexed = IndexedTuple(
-            source, m["batch"], int(goal_type), int(observation_type), rest.get("reach", 0.0)
-        )
+        indexed = IndexedTuple(source, m["batch"], int(goal_type), int(observation_type))
         past = tuple((observation, action) for observation, action in rest.get("past", ()))
         return cls(indexed, row.vector, m, rest.get("before", ""), past, row.id)
 
@@ -464,7 +462,7 @@ class _ServerRetriever(Retriever):
         yield None if len(names) == len(self.batches) else {"batch": {"$in": list(names)}}
 
     def _ranked(
-        self, candidates: Any, query: Query, hidden: Any, *, own_cell: bool
+        self, candidates: Any, query: Query, hidden: Any
     ) -> Iterator[list[tuple[Any, float, Any, Any]]]:
         """Yield (row, similarity, trajectory, texts) in parts, the best first."""
         vector = np.concatenate([query.goal_vector, query.observation_vector])
@@ -478,17 +476,13 @@ class _ServerRetriever(Retriever):
                 )
             )
 
-        def is_reached(one: _Held) -> bool:
-            near = np.vecdot(np.split(one.vector, 2)[0], query.goal_vector)
-            return own_cell and round(float(near), ranking.DECIMALS) >= one.row.reach
-
         for part in self._nearest_rows(
             vector, candidates, score, lambda distance: 1 - distance / 4
         ):
             yield [
                 (one, similarity, one.source.trajectory_id, one.metadata["same"])
                 for similarity, one in part
-                if not hidden(one) and (not one.row.reach or is_reached(one))
+                if not hidden(one)
             ]
 
     def _nearest_rows(
@@ -576,8 +570,7 @@ class _ServerRetriever(Retriever):
     def recall(self, row: Any, similarity: float, fallback: Any = "") -> Recall:
         """Return a row as a recall, without its past."""
         names = row.metadata["goal_type"], row.metadata["observation_type"]
-        batch, reach = row.row.batch, row.row.reach
-        return Recall(row.source, similarity, batch, *names, fallback, row.id, reach)
+        return Recall(row.source, similarity, row.row.batch, *names, fallback, row.id)
 
     def _whole_recalls(self, recalls: Sequence[Recall]) -> list[Recall]:
         """Return the recalls with their pasts."""

@@ -24,7 +24,7 @@ NUMBERS = ("NaN", "-Infinity", "1e300", "-5", "1e999")
 ROW = IndexedTuple(replace(TUPLE, outcome=Outcome(1.0, 1.0)), "heat-1", 0, 0)
 FIELDS = [
     *((TRAJECTORY, "score"), (TRAJECTORY, "steps.0.reward"), (RESULT, "score")),
-    *((RESULT, "seconds"), (ROW, "tuple.outcome.value"), (ROW, "reach"), (ROW, "goal_type")),
+    *((RESULT, "seconds"), (ROW, "tuple.outcome.value"), (ROW, "goal_type")),
 ]
 
 

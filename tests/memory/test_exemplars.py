@@ -29,11 +29,11 @@ def forgetful(trajectory: Trajectory) -> Trajectory:
     return replace(trajectory, steps=tuple(replace(s, reward=0.0) for s in steps))
 
 
-def practice(memory: Memory, trajectory: Trajectory, reach: float = 0.0) -> list[IndexedTuple]:
+def practice(memory: Memory, trajectory: Trajectory) -> list[IndexedTuple]:
     """The tuples of a trajectory as a refinement places them."""
     tuples = tuples_of(trajectory, OfflineReasoner(BagOfWords()), 1)
     batch = next(b.id for b in memory.batches if b.kind == trajectory.task.kind)
-    return list(memory.place(batch, tuples, reach=reach))
+    return list(memory.place(batch, tuples))
 
 
 class TestNearest:
@@ -77,13 +77,3 @@ class TestPractice:
         solved = replace(expert, task=task, origin="agent")
         more = memory.with_rows(practice(memory, solved))
         assert next(more.whole_near(goal)).trajectory.steps == forgetful(solved).steps
-
-    def test_what_is_for_near_goals_alone_is_shown_for_those(self, memory: Memory) -> None:
-        (expert, *_) = expert_trajectories("test")
-        goal = "put one golden fig in the basket"
-        solved = replace(expert, task=replace(expert.task, goal=goal), origin="agent")
-        more = memory.with_rows(practice(memory, solved, reach=0.9))
-        assert next(more.whole_near(goal)).trajectory.task.goal == goal
-        others = [one.trajectory.task.goal for one in more.whole_near("wash a pear")]
-        assert others
-        assert goal not in others

@@ -210,7 +210,7 @@ def in_text(column: str, text: str) -> Change:
      (in_array("texts.npy", lambda v: v * 0 + 255), "damaged|match"),
      (in_column("goal", 10**6), "does not exist"), (in_column("past", 10**6), "does not exist"),
      (in_column("goal_type", 99), "does not match"), (in_column("generation", 7), "not match"),
-     (in_column("step", -1), "does not match"), (in_column("reach", 2.0), "does not match"),
+     (in_column("step", -1), "does not match"),
      (in_column("id", 7), "does not match"), (in_column("time", -1.0), "match|cannot"),
      (in_text("origin", "martian"), "does not match"), (in_text("outcome", "[]"), "not match"),
      (in_text("scope", "[1]"), "match|cannot"), (in_text("tags", "no JSON"), "match|cannot"),
@@ -232,8 +232,8 @@ def test_a_hostile_one_is_refused(change: Change, reason: str, pack: Path, tmp_p
 @pytest.mark.parametrize(
     ("column", "value"),
     [("origin", "martian"), ("outcome", "[]"), ("outcome", '{"score": 7}'), ("scope", "[1]"),
-     ("scope", '{"a": 1}'), ("tags", "no JSON"), ("step", -1), ("reach", float("nan")),
-     ("reach", 7.0), ("time", float("nan")), ("time", float("inf")), ("generation", -1)],
+     ("scope", '{"a": 1}'), ("tags", "no JSON"), ("step", -1),
+     ("time", float("nan")), ("time", float("inf")), ("generation", -1)],
 )  # fmt: skip
 def test_a_value_that_no_tuple_has_is_refused_though_the_digest_is_true_of_it(
     column: str, value: Any, pack: Path, tmp_path: Path

@@ -141,7 +141,7 @@ class TestReading:
         assert (tmp_path / "0.jsonl").read_bytes() == (tmp_path / "1.jsonl").read_bytes()
 
     @pytest.mark.parametrize("read", [*READERS, make])
-    @pytest.mark.parametrize("mark", [b'{"format": 6}', b"[1]", b"", b"[" * 900, b"\xff", None])
+    @pytest.mark.parametrize("mark", [b'{"format": 7}', b"[1]", b"", b"[" * 900, b"\xff", None])
     def test_a_memory_of_another_format_is_refused(
         self, copy: str, mark: bytes | None, read: Callable[[str], object]
     ) -> None:
@@ -305,12 +305,12 @@ class TestWriting:
         make(copy)  # with nothing new
         assert verify(copy, "toy") == []
 
-    def test_outcome_and_reach_are_stored_and_digested(self, copy: str) -> None:
+    def test_what_varies_is_stored_and_digested(self, copy: str) -> None:
         memory = opened(copy)
         first = memory.rows[0]
         outcome = Outcome(0.5, 0.25, -0.5, 2)
         failed = replace(first.tuple, trajectory_id="t", generation=1, outcome=outcome)
-        row = replace(first, tuple=failed, reach=0.5)
+        row = replace(first, tuple=failed)
         generation = extend(copy, memory.record, [row], BagOfWords(), tasks=[], settings={})
         again = opened(copy)
         assert row in again.rows
@@ -321,13 +321,12 @@ class TestWriting:
             replace(row, tuple=replace(failed, time=3.0)),
             replace(row, tuple=replace(failed, scope=(("tenant", "a"),))),
             replace(row, tuple=replace(failed, tags=(("tenant", "a"),))),
-            replace(row, reach=0.0),
         )
         digests = set()
         for one in (row, *others):
             contents = empty(generation).extended([one], np.zeros((1, 2 * generation.dimension)))
             digests.add(contents.rows.columns.digest(generation))
-        assert len(digests) == 7
+        assert len(digests) == 6
 
 
 class TestReadingAlone:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,40 +148,7 @@ def test_memory_and_recalls_do_not_depend_on_the_hash_seed(tmp_path: Path) -> No
     assert "Recall(" in outputs[0]
 
 
-class TestScope:
-    """Tuples with a reach speak from their own cell, and to near goals alone."""
-
-    GOAL, OBSERVATION = QUERIES[0]
-
-    def scoped(self, memory: Memory, reach: float) -> tuple[Memory, str]:
-        """Return the memory with its best recall added again under another id, and that id."""
-        best = memory.retrieve(self.GOAL, self.OBSERVATION, 1)[0]
-        other = replace(best.tuple, trajectory_id="explored", action="wash apple", generation=1)
-        again = replace(other, origin="explored")
-        return memory.with_rows(memory.place(best.batch, [again], reach=reach)), again.id
-
-    def recalled(self, memory: Memory, goal: str, observation: str) -> list[str]:
-        return [recall.tuple.id for recall in memory.retrieve(goal, observation, 100)]
-
-    def test_without_reach_every_goal_of_the_kind_recalls(self, memory: Memory) -> None:
-        wider, added = self.scoped(memory, 0.0)
-        assert added in self.recalled(wider, self.GOAL, self.OBSERVATION)
-        assert added in self.recalled(wider, self.GOAL, "It rains.")
-
-    def test_near_goals_recall_and_others_do_not(self, memory: Memory) -> None:
-        wider, added = self.scoped(memory, 0.99)
-        own = next(row.tuple for row in wider.rows if row.tuple.id == added)
-        assert added in self.recalled(wider, own.goal, own.observation)
-        assert added not in self.recalled(wider, "put the pear in the basket", own.observation)
-
-    def test_it_never_fills_another_cell(self, memory: Memory) -> None:
-        wider, added = self.scoped(memory, 0.01)
-        own = next(row for row in wider.rows if row.tuple.id == added)
-        other = next(row for row in wider.rows if row.batch == own.batch and row.cell != own.cell)
-        recalls = wider.retrieve(other.tuple.goal, other.tuple.observation, 100)
-        assert any(recall.fallback for recall in recalls)
-        assert added not in [recall.tuple.id for recall in recalls]
-
+class TestPlacing:
     def test_new_tuples_are_placed_by_the_types_that_exist(self, memory: Memory) -> None:
         batch = memory.batches[0].id
         rows = [row for row in memory.rows if row.batch == batch]

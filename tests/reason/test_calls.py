@@ -10,7 +10,8 @@ from ldm.reason.frames import read_command
 from ldm.reason.labels import composed, label_facts, words_taken
 from ldm.reason.pages import Page
 from ldm.reason.quotes import facts_of
-from ldm.reason.relevance import Lesson, Relevance, learn
+from ldm.reason.relevance import Relevance, learn
+from ldm.reason.vocabulary import Lesson
 from ldm.types import Past
 
 START = "Find it:\n{}\n[Search]"

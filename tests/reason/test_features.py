@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.reason.features import Situation, Vocabulary, between, key, role_of, standing
+from ldm.reason.features import Situation, key, role_of
 from ldm.reason.frames import read_command
+from ldm.reason.vocabulary import Vocabulary, between, standing
 from ldm.types import Past
 
 ROOM = (

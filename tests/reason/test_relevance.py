@@ -13,17 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ldm.reason.candidates import Candidates
 from ldm.reason.features import Situation
-from ldm.reason.relevance import (
-    Candidates,
-    Fit,
-    Lesson,
-    Relevance,
-    calibration,
-    gather,
-    learn,
-    vocabulary_of,
-)
+from ldm.reason.relevance import Fit, Relevance, calibration, gather, learn
+from ldm.reason.vocabulary import Lesson, vocabulary_of
 from ldm.types import Past
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,0 +1,129 @@
+"""The actions that a state may call for, where the environment lists none or not all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, product
+
+from ldm.reason.features import Situation
+from ldm.reason.frames import Command, read_command
+from ldm.reason.labels import composed
+from ldm.reason.pages import has_lines_of_labels, read_call
+from ldm.reason.quotes import quoted
+from ldm.reason.reading import Words, instances, lines, shape, stripped
+from ldm.reason.vocabulary import Lesson, needs
+
+#: Candidates for one slot, and for one frame, where none are listed.
+FILLERS, FILLED = 10, 40
+#: A slot takes new kinds of things if this share of its uses were each the only one of a kind.
+OPEN = 0.05
+
+
+class Candidates:
+    """The actions that a state may call for where none are listed: known frames, filled anew."""
+
+    def __init__(self, actions: Iterable[str]) -> None:
+        """Learn frames, and what kinds of things fill their slots, from recorded actions."""
+        self._commands: dict[str, Command] = {}
+        self._fillers: dict[str, list[Counter[Words]]] = {}
+        self._kinds: set[Words] = set()
+        self._uses: Counter[str] = Counter()
+        self._named: dict[str, tuple[Words, ...]] = {}
+        for action in actions:
+            command = read_command(action)
+            self._commands.setdefault(command.frame, command)
+            self._uses[command.frame] += 1
+            slots = self._fillers.setdefault(command.frame, [Counter() for _ in command.fillers])
+            for slot, filler in zip(slots, command.fillers, strict=False):
+                slot[shape(filler)] += 1
+                self._kinds.add(shape(filler))
+
+    def of(self, now: Situation) -> list[str]:
+        """Return the candidates of a state, the most used frames first."""
+        known = now.vocabulary
+        if now.page:
+            pressed = [f"{v}[{x}]" for x in now.page.labels for v in sorted(known.pressed)]
+            return [*pressed, *self.entered(now)]
+        if known.quotations:
+            calls = dict.fromkeys([*known.phrases, *quoted(known.quotations, now.sources)])
+            return [f"{verb}[{argument}]" for verb, argument in calls]
+        names: dict[Words, None] = {}
+        for text in reversed([now.goal, *now.texts]):
+            names.update(dict.fromkeys(self._entities(text)))
+            names.update((name, None) for role in now.roles for name in instances(role, text))
+        entities = {name: now.standing(name) for name in names}
+        candidates: dict[str, None] = {}
+        for text in [now.goal, *now.texts] if known.copied else ():
+            copied = (x for x in stripped(text) if read_command(x).frame in known.copied)
+            candidates.update(dict.fromkeys(copied))
+        for frame, _ in sorted(self._uses.items(), key=lambda one: (-one[1], one[0])):
+            if frame in known.copied:
+                continue
+            command = self._commands[frame]
+            options = [
+                self._options(slot, entities, needs(now.vocabulary, f"{frame}:{i}"))
+                for i, slot in enumerate(self._fillers[frame])
+            ]
+            for fillers in islice(product(*options), FILLED):
+                candidates[self._text(command, fillers, now)] = None
+        return list(candidates)
+
+    def against(self, now: Situation, lesson: Lesson) -> list[str]:
+        """Return the actions that a lesson's action stands against, none if they are unknown."""
+        possible = self.of(now) if lesson.possible is None else list(lesson.possible)
+        known, call = now.vocabulary, read_call(lesson.action)
+        if not known.pressed:
+            return possible
+        if not now.page or not has_lines_of_labels(now.page.observation) or not call:
+            return []  # a page that was not recorded
+        if call.label in now.page.labels:
+            return [x for x in possible if x != f"{call.verb}[{call.label}]"]
+        if call.verb in known.pressed:
+            return []
+        return [x for x in possible if read_command(x).verb != call.verb]
+
+    def entered(self, now: Situation) -> list[str]:
+        """Return the calls with an argument made up for the goal."""
+        argument = composed(now.goal, dict(now.vocabulary.taken))
+        return [f"{verb}[{argument}]" for verb in sorted(now.vocabulary.entered)]
+
+    def completed(self, now: Situation, listed: Sequence[str]) -> Sequence[str]:
+        """Return listed actions, with arguments made up for the goal where any may be given."""
+        if not now.page:
+            return listed
+        labels, free = now.page.labels, now.vocabulary.entered
+        calls = [(x, read_call(x)) for x in listed]
+        any_kind = {x: c.verb for x, c in calls if c and c.verb in free and c.label not in labels}
+        verbs = set(any_kind.values())
+        made = [x for x in self.entered(now) if read_command(x).verb in verbs]
+        return [*made, *(x for x in listed if x not in any_kind)]
+
+    def _options(
+        self, slot: Counter[Words], entities: Mapping[Words, set[str]], needed: set[str]
+    ) -> list[Words]:
+        there = [name for name, standing in entities.items() if needed <= standing]
+        known = [name for name in there if shape(name) in slot][:FILLERS]
+        once = sum(count == 1 for count in slot.values())
+        if once < OPEN * slot.total():  # of what fills it, this share was never there before
+            return known
+        new = [name for name in there if shape(name) not in self._kinds]
+        return [*known, *new[: max(2, FILLERS - len(known))]]
+
+    def _entities(self, text: str) -> tuple[Words, ...]:
+        """Return the things of known kinds in a text."""
+        if text not in self._named:
+            names: dict[Words, None] = {}
+            for line in lines(text):
+                for i in range(len(line)):
+                    runs = (line[i : i + size] for size in (4, 3, 2, 1) if i + size <= len(line))
+                    name = next((run for run in runs if shape(run) in self._kinds), None)
+                    if name is not None:
+                        names[name] = None
+            self._named[text] = tuple(names)
+        return self._named[text]
+
+    def _text(self, command: Command, fillers: tuple[Words, ...], now: Situation) -> str:
+        if fillers == command.fillers:
+            return command.text
+        return command.filled([now.surface(filler) for filler in fillers])

@@ -1,0 +1,317 @@
+"""What recorded steps teach about reading: the words, frames, labels and numbers that matter."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from ldm.reason.frames import Command, read_command
+from ldm.reason.labels import words_taken
+from ldm.reason.pages import has_lines_of_labels, labels_of, read_call
+from ldm.reason.quotes import Quotation, patterns, sources
+from ldm.reason.reading import (
+    Words,
+    leaves,
+    lines_with,
+    masked,
+    number,
+    stripped,
+    words,
+    words_beside,
+)
+from ldm.types import Outcome, Past, StateActionTuple
+
+#: A frame that is used at most so often in an episode marks a phase of it.
+RARE = 2.0
+#: Numbers of one path that are told apart one by one, and beyond by so many quantiles.
+DISTINCT = 12
+#: Where a thing may stand: named in sight, there or in the last action, in any action before.
+STANDING = ("sight", "near", "used")
+#: Texts whose facts a vocabulary keeps.
+KEPT = 20_000
+#: A feature must occur in so many episodes, and a fact of a structured text as well.
+SUPPORT = 2
+#: An action written the same in this share of the episodes, and at least so often, is closed.
+CLOSED, CLOSED_TIMES = 0.3, 3
+#: The weight of a step of an attempt that earned nothing more. With 0, hence weights in proportion
+#: to the score, training goals of WebShop scored less: such sessions show the way as well.
+LEAST = 0.5
+#: The weight of a step of a failure against its action: most of its steps were not at fault.
+FAILED = -0.25
+#: Share of the episodes that used a slot in which its filler may have stood elsewhere, and so many
+#: episodes at least.
+EXCEPTIONS, NEEDED_TIMES = 0.05, 5
+#: A frame of which so many actions stood in texts as lines takes only such lines.
+COPIED = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A recorded step: a state, the action taken, and the actions that were possible.
+
+    episode: its number or name. possible: None if unknown. weight: above 0 for what worked, below
+    0 for what failed.
+    """
+
+    episode: str
+    goal: str
+    kind: str
+    past: Past
+    observation: str
+    action: str
+    possible: tuple[str, ...] | None = None
+    weight: float = 1.0
+
+
+def weight_of(outcome: Outcome | None) -> float:
+    """Return the weight of a step by its outcome.
+
+    An unknown outcome counts 1, and so does a failure kept on request: without any reward, a score
+    of 0 says nothing.
+    """
+    if outcome is None or outcome.score <= 0 <= outcome.value:
+        return 1.0
+    return FAILED if outcome.value < 0 else LEAST + (1 - LEAST) * outcome.value
+
+
+def lesson_of(one: StateActionTuple) -> Lesson:
+    """Return a tuple as a recorded step."""
+    return Lesson(
+        episode=one.trajectory_id,
+        goal=one.goal,
+        kind=one.kind,
+        past=one.history.past,
+        observation=one.observation,
+        action=one.action,
+        possible=one.possible,
+        weight=weight_of(one.outcome),
+    )
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the memory teaches about reading: words, frames and numbers that occur in it.
+
+    verbs: first words of actions. things: words of observations and of fillers. frames: those of
+    actions taken. closed: actions written the same in many episodes. rare: frames that mark a
+    phase. thresholds: numbers by which a path's values are told apart. recurring: facts of
+    structured texts that occur in several episodes. goal_words: words of several episodes' goals.
+    needed: where a slot's filler always stood ("frame:slot" and one of STANDING). pressed, entered:
+    verbs of calls whose arguments are labels of pages, and of calls in which they are made up.
+    taken: how often made-up arguments took each word of their goals. quotations, phrases: where
+    free arguments stood in texts, and the (verb, argument) of those that stood in none. copied:
+    frames of actions that stood in texts as lines of their own.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    verbs: frozenset[str] = frozenset()
+    things: frozenset[str] = frozenset()
+    frames: frozenset[str] = frozenset()
+    closed: frozenset[str] = frozenset()
+    rare: frozenset[str] = frozenset()
+    thresholds: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    recurring: frozenset[str] = frozenset()
+    goal_words: frozenset[str] = frozenset()
+    needed: frozenset[str] = frozenset()
+    pressed: frozenset[str] = frozenset()
+    entered: frozenset[str] = frozenset()
+    taken: tuple[tuple[str, float], ...] = ()
+    quotations: tuple[Quotation, ...] = ()
+    phrases: tuple[tuple[str, str], ...] = ()
+    copied: frozenset[str] = frozenset()
+
+    def facts(self, text: str) -> tuple[str, ...]:
+        """Return the known facts of a structured text: values, and numbers as "≤ t"."""
+        if not any(mark in text for mark in "{[:="):
+            return ()
+        known = self._read.get(text)
+        if known is None:
+            if len(self._read) > KEPT:
+                self._read.clear()
+            facts = dict.fromkeys(self._facts(text))
+            recurring = self.recurring
+            known = tuple(fact for fact in facts if not recurring or fact in recurring)
+            self._read[text] = known
+        return known
+
+    def _facts(self, text: str) -> Iterator[str]:
+        for path, value in leaves(text):
+            yield f"{path}={masked(value)}"
+            if (amount := number(value)) is not None:
+                limits = self._limits.get(path, ())
+                yield from (f"{path}<={limit:g}" for limit in limits if amount <= limit)
+
+    @cached_property
+    def fixed(self) -> frozenset[str]:
+        """The labels that are a part of many pages."""
+        return frozenset(call.label for action in self.closed if (call := read_call(action)))
+
+    @cached_property
+    def _limits(self) -> dict[str, tuple[float, ...]]:
+        return dict(self.thresholds)
+
+    @cached_property
+    def _read(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
+
+def between(values: Sequence[float]) -> tuple[float, ...]:
+    """Return thresholds halfway between numbers, at most DISTINCT."""
+    distinct = sorted(set(values))
+    if len(distinct) > DISTINCT:
+        ranked = sorted(values)
+        distinct = sorted({ranked[i * (len(ranked) - 1) // DISTINCT] for i in range(DISTINCT + 1)})
+    return tuple((a + b) / 2 for a, b in zip(distinct, distinct[1:], strict=False))
+
+
+def standing(name: Words, sight: str, commands: Sequence[Command]) -> set[str]:
+    """Return those of STANDING that are true of a thing."""
+    places = {"sight", "near"} if lines_with(name, sight) else set()
+    if commands and name in commands[-1].fillers:
+        places.add("near")
+    if any(name in command.fillers for command in commands):
+        places.add("used")
+    return places
+
+
+def needs(vocabulary: Vocabulary, slot: str) -> set[str]:
+    """Return where a filler of a slot always stood."""
+    return {one for one in STANDING if f"{slot} {one}" in vocabulary.needed}
+
+
+def _calls(
+    lessons: Sequence[Lesson],
+) -> tuple[frozenset[str], frozenset[str], tuple[tuple[str, float], ...]]:
+    """Return the verbs that press labels, those with arguments made up, and the words of these."""
+    on_page: Counter[str] = Counter()
+    off_page: Counter[str] = Counter()
+    examples: dict[tuple[str, str], str] = {}
+    for lesson in lessons:
+        call = read_call(lesson.action)
+        if call is None or not has_lines_of_labels(lesson.observation):
+            continue
+        if call.label in labels_of(lesson.observation):
+            on_page[call.verb] += 1
+        else:
+            off_page[call.verb] += 1
+            examples[lesson.goal, call.label] = call.verb
+    pressed = frozenset(verb for verb, n in on_page.items() if n > off_page[verb])
+    entered = frozenset(off_page) - pressed if pressed else frozenset()
+    pairs = [pair for pair, verb in examples.items() if verb in entered]
+    return pressed, entered, words_taken(pairs) if pairs else ()
+
+
+def _quotations(
+    lessons: Sequence[Lesson],
+) -> tuple[tuple[Quotation, ...], tuple[tuple[str, str], ...]]:
+    """Return from where calls quote their arguments, and those that stand in no text."""
+    return patterns(
+        (
+            (one.episode, call.verb, call.argument, sources(one.goal, one.past, one.observation))
+            for one in lessons
+            if one.possible is None and one.weight > 0 and (call := read_call(one.action))
+        ),
+        SUPPORT,
+    )
+
+
+def _copied(lessons: Sequence[Lesson]) -> frozenset[str]:
+    """Return the frames of actions that stood in texts before as lines of their own."""
+    taken: Counter[str] = Counter()
+    copied: Counter[str] = Counter()
+    for one in lessons:
+        if one.possible is None:
+            frame = read_command(one.action).frame
+            taken[frame] += 1
+            texts = (one.goal, one.observation, *(text for text, _ in one.past))
+            copied[frame] += any(one.action in stripped(text) for text in texts)
+    return frozenset(frame for frame, n in taken.items() if copied[frame] >= COPIED * n)
+
+
+def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
+    """Return what lessons teach about reading."""
+    listed: dict[str, set[str]] = defaultdict(set)
+    goal_words: dict[str, set[str]] = defaultdict(set)
+    uses: Counter[str] = Counter()
+    things: set[str] = set()
+    pressed, entered, taken = _calls(lessons)
+    quotations, phrases = _quotations(lessons) if not pressed else ((), ())
+    for lesson in lessons:
+        labels = labels_of(lesson.observation) if pressed else ()
+        buttons = (f"{verb}[{label}]" for verb in pressed for label in labels)
+        for action in (lesson.action, *(lesson.possible or ()), *buttons):
+            listed[action].add(lesson.episode)
+        uses[read_command(lesson.action).frame] += 1
+        things.update(words_beside(lesson.goal, lesson.observation))
+        for word in words(lesson.goal):
+            goal_words[word].add(lesson.episode)
+    for action in listed:
+        things.update(word for filler in read_command(action).fillers for word in filler)
+    count = len({lesson.episode for lesson in lessons})
+    thresholds, recurring = _structured(lessons, count)
+    return Vocabulary(
+        verbs=frozenset(word for action in listed for word in words(action)[:1]),
+        things=frozenset(things),
+        frames=frozenset(uses),
+        closed=_frequent(listed, max(CLOSED_TIMES, CLOSED * count)),
+        rare=frozenset(frame for frame, n in uses.items() if n <= RARE * count),
+        thresholds=thresholds,
+        recurring=recurring,
+        goal_words=_frequent(goal_words, SUPPORT),
+        needed=_needed(lessons),
+        pressed=pressed,
+        entered=entered,
+        taken=taken,
+        quotations=quotations,
+        phrases=phrases,
+        copied=_copied(lessons),
+    )
+
+
+def _frequent(episodes: Mapping[str, set[str]], least: float) -> frozenset[str]:
+    """Return what occurs in so many episodes."""
+    return frozenset(one for one, where in episodes.items() if len(where) >= least)
+
+
+def _structured(
+    lessons: Sequence[Lesson], count: int
+) -> tuple[tuple[tuple[str, tuple[float, ...]], ...], frozenset[str]]:
+    """Return the thresholds of paths, and the facts of several but not of all `count` episodes."""
+    numbers: dict[str, dict[str, float]] = defaultdict(dict)
+    for lesson in lessons:
+        for path, value in leaves(lesson.observation):
+            if (amount := number(value)) is not None:
+                numbers[path][f"{lesson.episode} {value}"] = amount
+    limits = tuple((path, between([*numbers[path].values()])) for path in sorted(numbers))
+    draft = Vocabulary(thresholds=tuple(limit for limit in limits if limit[1]))
+    recurring: dict[str, set[str]] = defaultdict(set)
+    for lesson in lessons:
+        for fact in draft.facts(lesson.observation):
+            recurring[fact].add(lesson.episode)
+    known = frozenset(f for f, where in recurring.items() if SUPPORT <= len(where) < count)
+    return draft.thresholds, known or frozenset([""])
+
+
+def _needed(lessons: Sequence[Lesson]) -> frozenset[str]:
+    """Return where the fillers of slots always stood, as "frame:slot place"."""
+    elsewhere: dict[str, set[str]] = defaultdict(set)
+    slots: dict[str, set[str]] = defaultdict(set)
+    for lesson in lessons:
+        command = read_command(lesson.action)
+        commands = [read_command(action) for _, action in lesson.past]
+        for i, filler in enumerate(command.fillers):
+            slot, there = f"{command.frame}:{i}", standing(filler, lesson.observation, commands)
+            slots[slot].add(lesson.episode)
+            for one in STANDING:
+                if one not in there:
+                    elsewhere[f"{slot} {one}"].add(lesson.episode)
+    return frozenset(
+        f"{slot} {one}"
+        for slot, where in slots.items()
+        for one in STANDING
+        if len(where) >= NEEDED_TIMES and len(elsewhere[f"{slot} {one}"]) <= EXCEPTIONS * len(where)
+    )
