@@ -21,6 +21,7 @@ from ldm.memory.building import form_next
 from ldm.memory.formation import FormationOptions
 from ldm.memory.index import Generation
 from ldm.memory.log import EpisodeLog, Episodes, Place, key_of
+from ldm.memory.pending import enough
 
 #: Seconds to wait for another process that writes, where its batch is not the one that is wanted.
 PATIENCE = 60.0
@@ -68,7 +69,7 @@ def fold(
         finished = episodes.take(event for _, event in events)
         held = {name for batch in base.batches for name in batch.trajectories} if base else set()
         new = [one for one in finished.values() if one.id not in held]
-        if not new or (len(new) < batch_size and not everything):
+        if not new or (len(new) < enough(batch_size, len(held)) and not everything):
             return present[-1] if present else None
         options = FormationOptions(batch_size, failures="contrast")
         embedder = StoredVectors(log.embedder(), log.vectors(dimension), dimension)

@@ -50,7 +50,7 @@ from ldm.memory.log import (
     present,
     task_id,
 )
-from ldm.memory.pending import Pending, Texts, texts_of
+from ldm.memory.pending import Pending, Texts, enough, texts_of
 from ldm.memory.places import refuse_server
 from ldm.memory.purging import purge as purge_tuples
 from ldm.memory.purging import rewrite_outcomes
@@ -302,7 +302,7 @@ class GrowingMemory:
         Most are of the action that the memory's episodes teach for it, once they are enough to
         learn from (`ldm.reason.relevance`); the most similar tuple is always among them.
 
-        history: earlier (observation, action) pairs of the episode, which matter as well.
+        history: earlier (observation, action) pairs of the episode, which matter as much.
         where: conditions on scope, tags, "source", "origin" and "episode".
         kind: only tuples of this kind; None for all.
         min_similarity: the least mean cosine of goal and observation, in [-1, 1].
@@ -324,7 +324,11 @@ class GrowingMemory:
         nearest = [view.pending.recall(one, similar) for similar, one in matches]
         if view.base is not None:
             nearest += view.base.nearest(to_goal, to_observation, k, accepted)
-        probable = self._probable(view, texts[0], texts[1], history)
+        first = max(nearest, key=lambda one: one.similarity, default=None)
+        probable = {}
+        # Without a history, a state whose like had one is not taken for the first of an episode.
+        if history or (first is not None and not first.tuple.history.past):
+            probable = self._probable(view, texts[0], texts[1], history)
         if view.base is not None:
             for form in probable:
                 nearest += view.base.nearest(to_goal, to_observation, k, accepted, form)
@@ -336,8 +340,11 @@ class GrowingMemory:
             distinct.setdefault(texts_of(one.tuple), one)
         least = -2.0 if min_similarity is None else min_similarity
         chosen = [one for one in distinct.values() if one.similarity >= least]
-        chosen = arranged(chosen, probable, k)
+        if not probable:
+            chosen = chosen[:k]
         recalls = self._weighed(view, chosen, (to_goal, to_observation), accepted)
+        if probable:
+            recalls = arranged(recalls, probable, k)
         if utility:
             recalls.sort(key=lambda one: one.evidence is not None and one.evidence.lately_failed)
         return Recalls(texts[0], texts[1], tuple(recalls))
@@ -493,15 +500,19 @@ class GrowingMemory:
         return newest.record if newest else None
 
     def close(self) -> None:
-        """Wait for a batch that is being formed; the memory stays usable.
+        """Wait until no batch is being formed or full; the memory stays usable.
 
         Raises MemoryStoreError if it could not be formed.
         """
-        with self._lock:
-            process, self._folding = self._folding, None
-        if process is not None:
+        while True:
+            with self._lock:
+                process, self._folding = self._folding, None
+            if process is None:
+                return
             _, output = process.communicate(timeout=PATIENCE)
             _check_folded(process.returncode, output)
+            self._current()
+            self._fold_when_full()
 
     # What `Recording` needs.
 
@@ -694,8 +705,8 @@ class GrowingMemory:
             if self._folding is not None and self._folding.poll() is None:
                 return
             done, self._folding = self._folding, None
-            full = len(self._view.pending.trajectories) >= self.batch_size
-            if full:
+            waiting = len(self._view.pending.trajectories)
+            if waiting >= enough(self.batch_size, len(self._view.known) - waiting):
                 self._start_folding(everything=False)
         if done is not None:
             _, output = done.communicate()

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.memory.rows import Rows
+from ldm.reason import shortened
 from ldm.reason.relevance import Relevance, learn
 from ldm.reason.vocabulary import Lesson, Vocabulary, lesson_of
 from ldm.types import stable_hash, stable_seed
@@ -20,10 +21,23 @@ KEPT = 16
 
 
 def lessons_of(rows: Rows, visible: NDArray[np.bool_]) -> list[Lesson]:
-    """Return the visible tuples as recorded steps, sorted by trajectory and step."""
+    """Return the visible tuples as recorded steps, sorted by trajectory and step.
+
+    Pasts hold long observations in shortened form; those of tuples before take their places.
+    """
     tuples = [rows[i].tuple for i in np.flatnonzero(visible).tolist()]
     tuples.sort(key=lambda one: (one.trajectory_id, one.step, one.id))
-    return [lesson_of(one) for one in tuples]
+    lessons: list[Lesson] = []
+    whole: dict[tuple[str, str], str] = {}
+    for one in tuples:
+        if lessons and lessons[-1].episode != one.trajectory_id:
+            whole.clear()
+        short = shortened(((one.observation, one.action),))[0]
+        whole[short] = one.observation
+        lesson = lesson_of(one)
+        past = tuple((whole.get(step, step[0]), step[1]) for step in lesson.past)
+        lessons.append(replace(lesson, past=past))
+    return lessons
 
 
 def relevance_of(rows: Rows, visible: NDArray[np.bool_], seed: int | None = None) -> Relevance:

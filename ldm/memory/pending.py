@@ -15,12 +15,20 @@ from ldm.types import Past, Recall, StateActionTuple, Trajectory
 
 #: The type, and a part of the name, of a batch that is not clustered yet.
 PENDING = "pending"
+#: Episodes of the first batch. Each later one is at most as large as all before it together, until
+#: it has the size that was asked for: a memory learns early what its episodes call for.
+FIRST = 10
 #: The number of latest tuples with an action whose outcomes are looked at.
 RECENT = 50
 #: Tuples and vectors for which there is room at first; each further time there is twice as much.
 ROOM = 256
 #: A tuple's goal, observation and action.
 Texts = tuple[str, str, str]
+
+
+def enough(batch_size: int, folded: int) -> int:
+    """Return the number of episodes of the next batch. folded: the number in batches."""
+    return min(batch_size, max(FIRST, folded))
 
 
 def texts_of(one: StateActionTuple) -> Texts:

@@ -165,14 +165,17 @@ def _most(part: str) -> int:
 def arranged(nearest: Sequence[Recall], probable: Mapping[str, float], k: int) -> list[Recall]:
     """Return `k` of several recalls, more than half of them of the most probable action.
 
-    nearest: the most similar first, of which the first one is among them unless k is 1. probable:
-    the probability of each form of an action; {} if nothing is known of it.
+    nearest: the most similar first, of which the first one is among them unless k is 1. Actions
+    that failed lately come last: the memory recalls episodes before it learns from them. probable:
+    the probability of each form of an action.
     """
-    if not probable:
-        return list(nearest[:k])
-    forms = [read_command(one.tuple.action).frame for one in nearest]
     best = max(probable, key=lambda form: probable[form])
-    of_best = [one for one, form in zip(nearest, forms, strict=True) if form == best]
+    of_best = [
+        one
+        for one in nearest
+        if read_command(one.tuple.action).frame == best
+        and not (one.evidence is not None and one.evidence.lately_failed)
+    ]
     of_best.sort(key=lambda one: one.tuple.is_warning)
     chosen = of_best[: k // 2 + 1]
     known = {one.id for one in chosen}

@@ -68,6 +68,8 @@ ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, G
 )
 SCALES = np.array(list(GROUPS.values()))
 
+#: The latest steps of a past that are read.
+MOST_STEPS = 100
 #: Observations in which the latest mention of a thing of the goal is looked for.
 LOOK_BACK = 30
 #: Facts of one group in one state.
@@ -240,6 +242,7 @@ class Situation:
         self, vocabulary: Vocabulary, goal: str, kind: str, past: Past, sight: str
     ) -> None:
         """Read a state. past: the pairs (observation, action) before the observation `sight`."""
+        past = past[-MOST_STEPS:]
         self.vocabulary, self.goal, self.kind, self.sight = vocabulary, goal, kind, sight
         self.past, self.texts = past, [*(text for text, _ in past), sight]
         self.commands = [read_command(action) for _, action in past]

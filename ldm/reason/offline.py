@@ -26,7 +26,7 @@ from ldm.reason import (
 )
 from ldm.reason.clusters import cluster, nearest
 from ldm.reason.features import Pattern, Situation
-from ldm.reason.ranking import Ranking, voters
+from ldm.reason.ranking import Ranking
 from ldm.reason.relevance import Relevance, learn
 from ldm.reason.running import RunningNotes
 from ldm.reason.vocabulary import lesson_of
@@ -126,7 +126,8 @@ class OfflineReasoner:
         return tuple(
             place
             for place, recall in enumerate(recalls)
-            if not recall.tuple.is_warning and self._pattern(recall.tuple) == mine
+            if not recall.tuple.is_warning
+            and (recall.tuple.action == action or self._pattern(recall.tuple) == mine)
         )
 
     def by_need(self, state: State, recalls: Sequence[Recall]) -> list[Recall]:
@@ -181,9 +182,8 @@ class OfflineReasoner:
         """Rank the candidates, once for all questions about a state."""
         last_state, last_recalls, ranking = self._latest
         if last_state is not state or last_recalls is not recalls:
-            chosen = [recalls[i] for i in voters(state.observation, recalls)]
             if self._memory is None:
-                self._relevance = learn([lesson_of(one.tuple) for one in chosen], calibrated=False)
+                self._relevance = learn([lesson_of(one.tuple) for one in recalls], calibrated=False)
                 self._read = None, None
             ranking = self._relevance.rank(self._situation(state), state.admissible)
             self._latest = state, recalls, ranking
@@ -193,7 +193,7 @@ class OfflineReasoner:
         """Read a state, once for all questions about it."""
         last_state, situation = self._read
         if last_state is not state or situation is None:
-            known, past = self._relevance.vocabulary, state.history.past
+            known, past = self._relevance.vocabulary, state.course or state.history.past
             situation = Situation(known, state.goal, state.kind, past, state.observation)
             self._read = state, situation
         return situation

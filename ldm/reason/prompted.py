@@ -38,7 +38,6 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.reason.progress import assessment_text, noted, with_summary
 from ldm.reason.prompting import PromptedOptions
 from ldm.reason.proofs import proves
-from ldm.reason.ranking import voters
 from ldm.reason.relevance import Relevance
 from ldm.reason.replies import (
     Prompter,
@@ -340,14 +339,16 @@ class PromptedReasoner:
     def _examples(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
         """Return the recalls shown in the prompt, first those that met the same need.
 
-        Human habits are shown only if nothing else was recalled.
+        Human habits, and recorded steps without an observation, are shown only if nothing else was
+        recalled.
         """
         options, habits = self._options, self._card.habits
-        voting = [recalls[i] for i in voters(state.observation, recalls)]
+        if state.observation.strip():
+            recalls = [one for one in recalls if one.tuple.observation.strip()] or recalls
         if options.histories == "paper":
-            return voting[: options.recalls]
-        voting = [one for one in voting if not one.tuple.action.startswith(habits)] or voting
-        return distinct(self._fallback.by_need(state, voting), options.recalls)
+            return recalls[: options.recalls]
+        recalls = [one for one in recalls if not one.tuple.action.startswith(habits)] or recalls
+        return distinct(self._fallback.by_need(state, recalls), options.recalls)
 
     def _repeats(self, action: str, state: State) -> bool:
         """Return whether an action was the last one and is not known to be useful again."""

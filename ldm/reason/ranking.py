@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ldm.reason import Agreement
-from ldm.types import Recall
 
 #: The number of recalls that support an action.
 Supporters = Callable[[str], int]
@@ -70,15 +69,3 @@ class Ranking:
 
 
 NONE = Agreement("", 0.0, 0)
-
-
-def voters(observation: str, recalls: Sequence[Recall]) -> Sequence[int]:
-    """Return the places of the recalls with an observation, or of all if none has one.
-
-    Some recorded steps hold an action alone. observation: the present one; if it is empty, all
-    recalls count.
-    """
-    everyone = range(len(recalls))
-    if not observation.strip():
-        return everyone
-    return [i for i in everyone if recalls[i].tuple.observation.strip()] or everyone

@@ -121,7 +121,7 @@ def _sampled(
     Frames that no recorded step used are never chosen beside others.
     """
     frames = {action: read_command(action).frame for action in possible if action != taken}
-    others = [action for action, frame in frames.items() if frame in known.frames]
+    others = [one for one, frame in frames.items() if frame in known.frames or not known.frames]
     if len(others) <= NEGATIVES:
         return others
     frame = read_command(taken).frame

@@ -96,7 +96,7 @@ class Vocabulary:
     """What the memory teaches about reading: words, frames and numbers that occur in it.
 
     verbs: first words of actions. things: words of observations and of fillers. frames: those of
-    actions taken. closed: actions written the same in many episodes. rare: frames that mark a
+    actions that worked. closed: actions written the same in many episodes. rare: frames that mark a
     phase. thresholds: numbers by which a path's values are told apart. recurring: facts of
     structured texts that occur in several episodes. goal_words: words of several episodes' goals.
     needed: where a slot's filler always stood ("frame:slot" and one of STANDING). pressed, entered:
@@ -245,7 +245,7 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
         buttons = (f"{verb}[{label}]" for verb in pressed for label in labels)
         for action in (lesson.action, *(lesson.possible or ()), *buttons):
             listed[action].add(lesson.episode)
-        uses[read_command(lesson.action).frame] += 1
+        uses[read_command(lesson.action).frame] += lesson.weight > 0
         things.update(words_beside(lesson.goal, lesson.observation))
         for word in words(lesson.goal):
             goal_words[word].add(lesson.episode)
@@ -256,7 +256,7 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
     return Vocabulary(
         verbs=frozenset(word for action in listed for word in words(action)[:1]),
         things=frozenset(things),
-        frames=frozenset(uses),
+        frames=frozenset(frame for frame, n in uses.items() if n),
         closed=_frequent(listed, max(CLOSED_TIMES, CLOSED * count)),
         rare=frozenset(frame for frame, n in uses.items() if n <= RARE * count),
         thresholds=thresholds,

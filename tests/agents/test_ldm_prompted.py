@@ -102,26 +102,26 @@ class TestTheContractWithOneTrialABatch(TestTheContract):
     ("reply", "again"),
     [
         ("", 0),
-        ("I am sorry, but I cannot help with that.", 4),
-        ("word " * 20_000, 4),
-        ("go to sink\ngo to shelf 1\ntake everything", 4),
+        ("I am sorry, but I cannot help with that.", 1),
+        ("word " * 20_000, 1),
+        ("go to sink\ngo to shelf 1\ntake everything", 1),
         ('{"action": 7}', 0),
         ({**BLANK, "action": ""}, 0),
-        ({**BLANK, "action": "go to sink; go to shelf 1"}, 3),
+        ({**BLANK, "action": "go to sink; go to shelf 1"}, 0),
     ],
 )
 def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
     memory: Memory, reply: Reply, again: int
 ) -> None:
-    player, model = agent(memory, lambda _: reply, budget=5)
+    player, model = agent(memory, lambda _: reply, budget=2)
     env = ToyEnv()
     result, (trial,) = run_episode(env, player, env.tasks("test")[0])
-    assert (result.error, result.end, result.env_steps) == ("", "budget", 5)
-    assert len(trial.steps) == 5
+    assert (result.error, result.end, result.env_steps) == ("", "budget", 2)
+    assert len(trial.steps) == 2
     counts = replies(result)
     assert counts.get("asked again", 0) == again
-    assert counts["replies"] == len(model.prompts) == result.usage.calls == 6 + again  # sub-goals
-    assert sum(n for name, n in counts.items() if name.startswith("matched")) == 5 + again
+    assert counts["replies"] == len(model.prompts) == result.usage.calls == 3 + again  # sub-goals
+    assert sum(n for name, n in counts.items() if name.startswith("matched")) == 2 + again
 
 
 @pytest.fixture(
@@ -233,7 +233,7 @@ def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
 
 def test_a_process_asks_at_a_share_of_its_steps_at_most(memory: Memory) -> None:
     env, task = ToyEnv(), ToyEnv().tasks("test")[0]
-    reply: Reply = {**BLANK, "choice": 1}
+    reply: Reply = {**BLANK, "choice": 0, "action": "go to sink"}
     asked: dict[float, Sequence[str]] = {}
     for share in (0.25, 1):
         player, _ = agent(
