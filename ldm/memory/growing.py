@@ -504,6 +504,7 @@ class GrowingMemory:
 
         Raises MemoryStoreError if it could not be formed.
         """
+        left = None
         while True:
             with self._lock:
                 process, self._folding = self._folding, None
@@ -511,7 +512,9 @@ class GrowingMemory:
                 return
             _, output = process.communicate(timeout=PATIENCE)
             _check_folded(process.returncode, output)
-            self._current()
+            before, left = left, self.pending
+            if left == before:  # another process is at it, or it is not possible now
+                return
             self._fold_when_full()
 
     # What `Recording` needs.
