@@ -84,9 +84,9 @@ class Candidates:
         rows = (row for one in self.chosen for row in one.rows)
         return tuple({row.tuple.id: row for row in rows}.values())
 
-    def only(self, wanted: Collection[tuple[Sort, str]]) -> Candidates:
+    def only(self, sorts: Collection[tuple[Sort, str]]) -> Candidates:
         """Return the candidates of some sorts and kinds, and the batches that they fill."""
-        chosen = tuple(one for one in self.chosen if (one.sort, one.task.kind) in wanted)
+        chosen = tuple(one for one in self.chosen if (one.sort, one.task.kind) in sorts)
         used = {row.batch for one in chosen for row in one.rows}
         return Candidates(chosen, tuple(batch for batch in self.batches if batch.id in used))
 
@@ -227,7 +227,7 @@ def verdict_on(
     kinds: id → kind of the goals. At last all goals are played with exactly what was kept.
     """
     before = now = after = play(WITHOUT, Candidates())
-    kept, tried = set[tuple[Sort, str]](), set[tuple[Sort, str]]()
+    accepted, tried = set[tuple[Sort, str]](), set[tuple[Sort, str]]()
     comparisons: list[Comparison] = []
     for sort in SORTS:
         goals: dict[str, list[str]] = {}
@@ -236,24 +236,24 @@ def verdict_on(
                 goals.setdefault(one.task.kind, []).append(one.task.id)
         if not goals:
             continue
-        tried = kept | {(sort, kind) for kind in goals}
+        tried = accepted | {(sort, kind) for kind in goals}
         after = play(WITH.format(sort), candidates.only(tried))
         for kind in sorted(goals):
             old, new = (
                 tuple(one for one in played if kinds[one.task] == kind) for played in (now, after)
             )
             comparisons.append(Comparison(sort, kind, tuple(goals[kind]), old, new).judged())
-        kept |= {(one.sort, one.kind) for one in comparisons if not one.refused}
+        accepted |= {(one.sort, one.kind) for one in comparisons if not one.refused}
         now = tuple(
-            a if (sort, kinds[a.task]) in kept else b for b, a in zip(now, after, strict=True)
+            a if (sort, kinds[a.task]) in accepted else b for b, a in zip(now, after, strict=True)
         )
-    if kept != tried:
-        after = play(KEPT, candidates.only(kept)) if kept else before
+    if accepted != tried:
+        after = play(KEPT, candidates.only(accepted)) if accepted else before
     if (gain := fmean(_gains(before, after))) < -TOLERANCE:
         why = f"all goals lose {-gain:.3f} with all that was kept"
         comparisons = [replace(one, refused=one.refused or why) for one in comparisons]
-        kept, after = set(), before
-    additions = candidates.only(kept)
+        accepted, after = set(), before
+    additions = candidates.only(accepted)
     return Verdict(additions.rows, additions.batches, tuple(comparisons), before, after)
 
 

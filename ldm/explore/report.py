@@ -128,12 +128,12 @@ def gate_settings(verdict: Verdict, gain: Interval | None) -> dict[str, str]:
     """Return the gate's decisions for the record of a generation; {} if it played no goals."""
     if gain is None:
         return {}
-    kept = [one for one in verdict.comparisons if not one.refused]
+    accepted = [one for one in verdict.comparisons if not one.refused]
     return {
-        "practice": ",".join(one.kind for one in kept if one.sort == "practice") or "none",
-        "kept": str(sum(len(one.goals) for one in kept)),
+        "practice": ",".join(one.kind for one in accepted if one.sort == "practice") or "none",
+        "kept": str(sum(len(one.goals) for one in accepted)),
         "gain": "{:+.3f} ({:+.3f} to {:+.3f})".format(*gain),
-        "kept_goals": " ".join(goal for one in kept for goal in one.goals),
+        "kept_goals": " ".join(goal for one in accepted for goal in one.goals),
         "refused": "; ".join(one.refused for one in verdict.comparisons if one.refused),
     }
 

@@ -325,10 +325,7 @@ class GrowingMemory:
         if view.base is not None:
             nearest += view.base.nearest(to_goal, to_observation, k, accepted)
         first = max(nearest, key=lambda one: one.similarity, default=None)
-        probable = {}
-        # Without a history, a state whose like had one is not taken for the first of an episode.
-        if history or (first is not None and not first.tuple.history.past):
-            probable = self._probable(view, texts[0], texts[1], history)
+        probable = self._probable(view, texts, history, first)
         if view.base is not None:
             for form in probable:
                 nearest += view.base.nearest(to_goal, to_observation, k, accepted, form)
@@ -340,8 +337,7 @@ class GrowingMemory:
             distinct.setdefault(texts_of(one.tuple), one)
         least = -2.0 if min_similarity is None else min_similarity
         chosen = [one for one in distinct.values() if one.similarity >= least]
-        if not probable:
-            chosen = chosen[:k]
+        chosen = chosen if probable else chosen[:k]
         recalls = self._weighed(view, chosen, (to_goal, to_observation), accepted)
         if probable:
             recalls = arranged(recalls, probable, k)
@@ -350,14 +346,25 @@ class GrowingMemory:
         return Recalls(texts[0], texts[1], tuple(recalls))
 
     def _probable(
-        self, view: _View, goal: str, observation: str, history: Sequence[tuple[Content, Content]]
+        self,
+        view: _View,
+        state: Sequence[str],
+        history: Sequence[tuple[Content, Content]],
+        nearest: Recall | None,
     ) -> dict[str, float]:
-        """Return the most probable forms of an action in a state; {} if nothing is learnt yet."""
+        """Return the most probable forms of an action in a state; {} if nothing is learnt yet.
+
+        state: goal and observation. Without a history, a state whose `nearest` had one is not taken
+        for the first of an episode: nothing is known then.
+        """
+        goal, observation = state
         relevance = view.base.contents.relevance if view.base is not None else None
-        if view.base is None or relevance is None:
+        if view.base is None or relevance is None or nearest is None:
+            return {}
+        if not history and nearest.tuple.history.past:
             return {}
         past = tuple(
-            (plain_text("observation", seen), plain_text("action", done)) for seen, done in history
+            (plain_text("observation", text), plain_text("action", done)) for text, done in history
         )
         kind = view.base.kind_of(goal)
         now = Situation(relevance.vocabulary, goal, kind, past, observation)
@@ -504,7 +511,7 @@ class GrowingMemory:
 
         Raises MemoryStoreError if it could not be formed.
         """
-        left = None
+        left = -1
         while True:
             with self._lock:
                 process, self._folding = self._folding, None

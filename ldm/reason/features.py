@@ -405,8 +405,8 @@ class Situation:
         """
         if self.page:
             known = self.vocabulary
-            asked = content_words(composed(self.goal, dict(known.taken), MATTERS))
-            return keys(page_facts(self.page, known.fixed, asked), DEEDS)
+            matters = content_words(composed(self.goal, dict(known.taken), MATTERS))
+            return keys(page_facts(self.page, known.fixed, matters), DEEDS)
         facts = [f"done {frame} {min(n, 2)}" for frame, n in self.frame_done.items()]
         facts.append(f"last {self.last.frame}" if self.last else "first")
         if self.last:

@@ -18,16 +18,16 @@ MISSING = (0, 1, 2, 3)
 MATTERS = 0.2
 
 
-def page_facts(page: Page, fixed: frozenset[str], asked: frozenset[str]) -> tuple[str, ...]:
+def page_facts(page: Page, fixed: frozenset[str], matters: frozenset[str]) -> tuple[str, ...]:
     """Return facts on the fixed labels of a page, on what was done, and on what is left to do.
 
-    asked: the words of the goal that matter.
+    matters: the words of the goal that matter.
     """
-    left, (calls, shown) = f"left {page.open(fixed)}", page.since(fixed)
+    left, (calls, pages) = f"left {page.open(fixed)}", page.since(fixed)
     done = [f"did {verb} {sort} {count}" for verb, sort, count in sorted(page.done(fixed))]
     here = [f"here {call} {min(n, 2)}" for call, n in sorted(Counter(calls).items())]
     present = [f"has {label}" for label in page.labels if label in fixed]
-    missing = len(asked.difference(*map(content_words, shown)))
+    missing = len(matters.difference(*map(content_words, pages)))
     last = f"last {calls[0] if calls else None}"
     facts = [f"missing {missing > n} {n}" for n in MISSING]
     pairs = [f"{one} {fact}" for one in (left, last) for fact in facts]
@@ -98,8 +98,8 @@ def composed(goal: str, shares: Mapping[str, float], least: float = 0.5) -> str:
 
 def _keyed(goal: str) -> list[tuple[str, str]]:
     """Return (key, word) of a goal's words; a number is judged by the word before it."""
-    said = tokens(goal)
+    goal_tokens = tokens(goal)
     return [
         (f"# after {before}" if word[0].isdigit() else stem(word), word)
-        for before, word in zip(("", *said), said, strict=False)
+        for before, word in zip(("", *goal_tokens), goal_tokens, strict=False)
     ]

@@ -93,12 +93,12 @@ def has_lines_of_labels(observation: str) -> bool:
 @lru_cache(maxsize=20_000)
 def lines_of_labels(observation: str) -> Mapping[str, tuple[str, ...]]:
     """Map each label to the labels of its line."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_label: dict[str, tuple[str, ...]] = {}
     for line in observation.splitlines():
         labels = tuple(map(_plain, _LABEL.findall(line)))
         for label in labels:
-            found.setdefault(label, labels)
-    return found
+            by_label.setdefault(label, labels)
+    return by_label
 
 
 @lru_cache(maxsize=20_000)
@@ -277,18 +277,18 @@ class Page:
         return min(2, sum(self.sort(x, fixed) == "wanted" for x in labels))
 
     def since(self, fixed: frozenset[str]) -> tuple[list[tuple[str, str]], list[str]]:
-        """Return the calls since something of a list was chosen or entered, and the pages shown.
+        """Return the calls since something of a list was chosen or entered, and the pages pages.
 
         Each call is (verb, sort or fixed label).
         """
-        calls, shown = list[tuple[str, str]](), [self.observation]
+        calls, pages = list[tuple[str, str]](), [self.observation]
         for i, call in reversed(self._calls):
             sort = self._sort_at(i, call.label, fixed)
             if sort in ("described", "made up"):
                 break
             calls.append((call.verb, call.label if sort == "fixed" else sort))
-            shown.append(self._pages[i])
-        return calls, shown
+            pages.append(self._pages[i])
+        return calls, pages
 
     def done(self, fixed: frozenset[str]) -> frozenset[tuple[str, str, int]]:
         """Return the calls since the last made-up argument.

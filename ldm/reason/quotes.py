@@ -65,14 +65,14 @@ def _places(argument: str, text: str) -> tuple[tuple[Around, Around], ...]:
     sought = [token for token, _, _ in _tokens(argument)]
     if not sought:
         return ()
-    tokens, said, found = [token for token, _, _ in _tokens(text)], _words(text), []
-    for start in range(1, len(said) - len(sought)):
+    tokens, plain, around = [token for token, _, _ in _tokens(text)], _words(text), []
+    for start in range(1, len(plain) - len(sought)):
         end = start + len(sought)
         if tokens[start - 1] == sought[0] and tokens[start - 1 : end - 1] == sought:
-            found.append((said[max(0, start - CONTEXT) : start], said[end : end + CONTEXT]))
-            if len(found) == PLACES:
+            around.append((plain[max(0, start - CONTEXT) : start], plain[end : end + CONTEXT]))
+            if len(around) == PLACES:
                 break
-    return tuple(found)
+    return tuple(around)
 
 
 def facts_of(argument: str, texts: dict[str, str]) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def patterns(
     examples: (episode, verb, argument, texts).
     """
     quoted: dict[Quotation, set[str]] = defaultdict(set)
-    said: dict[tuple[str, str], set[str]] = defaultdict(set)
+    free: dict[tuple[str, str], set[str]] = defaultdict(set)
     for episode, verb, argument, texts in examples:
         where = list(places(argument, texts))
         for source, *around in where:
@@ -114,10 +114,10 @@ def patterns(
             quoted[Quotation(verb, source, (), after, size)].add(episode)
             quoted[Quotation(verb, source, before[-1:], after[:1])].add(episode)
         if not where:
-            said[verb, argument].add(episode)
+            free[verb, argument].add(episode)
     many = [(-len(n), one) for one, n in quoted.items() if len(n) >= support]
-    kept = tuple(one for _, one in sorted(many)[:PATTERNS])
-    return kept, tuple(sorted(one for one, n in said.items() if len(n) >= support))
+    chosen = tuple(one for _, one in sorted(many)[:PATTERNS])
+    return chosen, tuple(sorted(one for one, n in free.items() if len(n) >= support))
 
 
 def quoted(known: Iterable[Sequence[Any]], texts: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -132,20 +132,20 @@ def quoted(known: Iterable[Sequence[Any]], texts: dict[str, str]) -> Iterator[tu
 def _between(text: str, one: Quotation) -> tuple[str, ...]:
     """Return the first texts that stand where a pattern says, at most PLACES."""
     before, after, length = one.before, one.after, one.length
-    tokens, said, found = _tokens(text), _words(text), []
-    for start in range(1, len(said) - 1):
-        if tuple(said[max(0, start - len(before)) : start]) != before:
+    tokens, plain, matches = _tokens(text), _words(text), []
+    for start in range(1, len(plain) - 1):
+        if tuple(plain[max(0, start - len(before)) : start]) != before:
             continue
         last = start + (length or LONGEST)
-        for end in range(start + (length or 1), min(last, len(said) - 1) + 1):
-            if tuple(said[end : end + len(after)]) == after:
-                found.append(text[tokens[start - 1][1] : tokens[end - 2][2]])
+        for end in range(start + (length or 1), min(last, len(plain) - 1) + 1):
+            if tuple(plain[end : end + len(after)]) == after:
+                matches.append(text[tokens[start - 1][1] : tokens[end - 2][2]])
                 break
-            if said[end - 1] in _STOPS:
+            if plain[end - 1] in _STOPS:
                 break  # no quotation continues across the end of a sentence
-        if len(found) == PLACES:
+        if len(matches) == PLACES:
             break
-    return tuple(found)
+    return tuple(matches)
 
 
 @lru_cache(20_000)

@@ -305,9 +305,11 @@ class Relevance:
         if not texts or not self.actions:
             return Ranking(texts)
         values = self.logits(now, texts)
-        numbers: dict[float, int] = {}
-        groups = tuple(numbers.setdefault(value, len(numbers)) for value in values.tolist())
-        weights = np.exp(np.array(list(numbers)) - values.max()) * np.bincount(groups)
+        numbers: dict[tuple[float, str], int] = {}
+        alike = zip(values.tolist(), (read_command(text).frame for text in texts), strict=True)
+        groups = tuple(numbers.setdefault(one, len(numbers)) for one in alike)
+        each = np.array([value for value, _ in numbers])
+        weights = np.exp(each - values.max()) * np.bincount(groups)
         shares = weights / weights.sum()
         return Ranking(texts, groups, tuple(shares.tolist()), self.sureness(float(shares.max())))
 

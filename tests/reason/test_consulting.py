@@ -28,13 +28,15 @@ STATE = State(
     ("go to desk 1", "go to drawer 2", "take letter 1", "seal letter 1"),
     steps=1,
     course=(("You are in an office.", "go to desk 1"),),
+    kind="pick",
 )
 SURE = Agreement("take letter 1", 0.9, 5)
 
 
 def recall(number: int, action: str, similarity: float = 0.9) -> Recall:
     own = {"task_id": f"train/{number}", "trajectory_id": f"t{number}"}
-    return a_recall("post a letter", (), SEEN, action, similarity, **own)
+    past, possible = STATE.history.past, STATE.admissible
+    return a_recall("post a letter", past, SEEN, action, similarity, possible=possible, **own)
 
 
 ALIKE = tuple(recall(n, "take letter 1") for n in range(5))
