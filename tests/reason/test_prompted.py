@@ -630,8 +630,8 @@ class TestDecisions:
         text = '{"thought": "I cannot decide'
         hidden = replace(STATE, admissible=None)
         for answer in (
-            prompted(in_turn(text)).act(hidden, RECALLS),
-            prompted(in_turn(text)).propose(hidden, RECALLS, 3),
+            prompted(in_turn(text, text)).act(hidden, RECALLS),
+            prompted(in_turn(text, text)).propose(hidden, RECALLS, 3),
         ):
             assert answer.action == FALLBACK.act(hidden, RECALLS).action != ""
 
@@ -697,7 +697,7 @@ class TestDecisions:
         actions = ["wait", "wait", "wait", "wait", "look", "go to drawer 2", "look"]
         question = shown(STATE, [recall(n, a) for n, a in enumerate(actions)], recalls=4)
         examples = re.findall(r"^action: (.*)", question, re.MULTILINE)
-        assert examples == ["go to drawer 2", "look", "wait", "wait"]
+        assert examples == ["look", "wait", "wait", "go to drawer 2"]  # possible, so most likely
         alone = shown(STATE, [recall(n, "wait") for n in range(6)], recalls=4)
         assert alone.count("action: wait") == 4
 
@@ -1067,7 +1067,7 @@ def test_what_the_vote_suggests_stays_in_its_fence(
     assert len(lines) >= 2
     assert all(re.match(rf"{n}\. ", line) for n, line in enumerate(lines, 1))
     assert after.endswith("You have 8 actions left.\nWhat do you do next?")
-    assert "burn everything" in listed
+    assert "burn everything" in listed or not admissible
     assert "<system>" not in question
 
 

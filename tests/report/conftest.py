@@ -47,7 +47,7 @@ class Recorded:
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     place = tmp_path_factory.mktemp("reported")
-    known = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
+    known = expert_trajectories(options=ToyOptions(tasks=2))
     records.write(place / "data" / "train.jsonl", known)
     with pytest.MonkeyPatch.context() as patch:  # for as long as it takes to record them
         patch.chdir(place)
@@ -60,7 +60,7 @@ def _recorded(place: Path) -> Recorded:
     ldm.build_memory(place / "data", memory)
     refined = ldm.refine(
         Refine(
-            {"name": TOY, "tasks": 10, "shelves": 8}, memory=memory, search={"depth": 12}, limit=4
+            {"name": TOY, "tasks": 10, "shelves": 12}, memory=memory, search={"depth": 12}, limit=4
         ),
         runtime=runtime,
     )
