@@ -20,8 +20,6 @@ from ldm.memory.recalls import Recalls as Recalls
 from ldm.run.building import build_memory as build_memory
 from ldm.run.building import read_trajectories as read_trajectories
 from ldm.run.building import write_trajectories as write_trajectories
-from ldm.run.credit import Credited as Credited
-from ldm.run.credit import credit_tuples as credit_tuples
 from ldm.run.evaluate import Comparison as Comparison
 from ldm.run.evaluate import compare as compare
 from ldm.run.evaluate import evaluate as evaluate

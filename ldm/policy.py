@@ -6,7 +6,7 @@ The agent and the explorer share it, so that they see the same histories and rec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import is_
 from typing import Annotated, Any, Literal
@@ -45,10 +45,6 @@ class PolicyOptions:
     index: Annotated[
         Literal["embedding", "llm"], "Classify states (Eq. 3) by the nearest centroid or the model"
     ] = "embedding"
-    outcomes: Annotated[bool, "Let the outcomes of recalled tuples count"] = True
-    max_recall_share: Annotated[
-        float, "Share of steps after which an added tuple gives way to others"
-    ] = 0.5
     prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
     thought: Annotated[Thought, "Let the model think briefly before each decision"] = "none"
     histories: Annotated[
@@ -64,8 +60,6 @@ class PolicyOptions:
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches must be 0 or more")
-        if not 0 < self.max_recall_share <= 1:
-            raise ValueError("max_recall_share must be above 0 and at most 1")
         if not 0 < self.consult_share <= 1:
             raise ValueError("consult_share must be above 0 and at most 1")
         if not (0 <= self.certainty <= 1 and -1 <= self.near <= 1):
@@ -101,12 +95,10 @@ class PolicyOptions:
 class Memo:
     """The state that a decision passes on to the next one in the same process.
 
-    notes: on the past. recalled: id of a tuple added by a refinement → the number of steps at which
-    it was recalled. consulted: see `State.consulted`.
+    notes: on the past. consulted: see `State.consulted`.
     """
 
     notes: Notes = Notes()  # noqa: RUF009 - frozen
-    recalled: Mapping[str, int] = field(default_factory=dict)
     consulted: int = 0
 
 
@@ -165,7 +157,6 @@ class Policy:
         self._options = options
         self._seed = seed
         self._translations: dict[int, _Translated] = {}
-        self._plain: dict[str, StateActionTuple] = {}
         self._recalls: dict[tuple[Any, ...], _Recalled] = {}
 
     def with_memory(self, memory: Memory) -> Policy:
@@ -275,19 +266,14 @@ class Policy:
         if options.control == "random":
             seed = stable_seed(self._seed, now.key, len(now.past))
             return self._localised(self._memory.sample(k, seed)).local(now.localize)
-        spent = self._spent(now)
-        key = now.goal, now.observation, k, spent, *batches
+        key = now.goal, now.observation, k, *batches
         fixed = self.classifier is None  # a model is asked, and paid, each time
         recalled = self._recalls.get(key) if fixed else None
         if recalled is None:
             recalls = self._memory.retrieve(
-                now.goal,
-                now.observation,
-                k + len(spent),
-                batches=batches,
-                classifier=self.classifier,
+                now.goal, now.observation, k, batches=batches, classifier=self.classifier
             )
-            recalled = self._localised(_giving_way(recalls, spent, k))
+            recalled = self._localised(recalls)
             if len(self._recalls) >= RECALLED:
                 self._recalls.clear()
             if fixed:
@@ -295,26 +281,7 @@ class Policy:
         return recalled.local(now.localize)
 
     def _localised(self, recalls: Sequence[Recall]) -> _Recalled:
-        if not self._options.outcomes:
-            recalls = [self._without_outcome(recall) for recall in recalls]
         return _Recalled(tuple(recalls), [self._translated(recall.tuple) for recall in recalls])
-
-    def _without_outcome(self, recall: Recall) -> Recall:
-        """Return a recall without its outcome, cached per tuple."""
-        source = recall.tuple
-        if source.outcome is None:
-            return recall
-        plain = self._plain.get(recall.id)
-        if plain is None:
-            if len(self._plain) >= TRANSLATIONS:
-                self._plain.clear()
-            plain = self._plain[recall.id] = replace(source, outcome=None)
-        return replace(recall, tuple=plain)
-
-    def _spent(self, now: Observed) -> frozenset[str]:
-        """Return the ids of tuples recalled too often in this episode."""
-        most = self._options.max_recall_share * len(now.past)
-        return frozenset(name for name, count in now.previous.recalled.items() if count > most)
 
     def _translated(self, source: StateActionTuple) -> _Translated:
         """Return a tuple with its latest translation.
@@ -330,26 +297,8 @@ class Policy:
         return known
 
 
-def _giving_way(recalls: list[Recall], spent: frozenset[str], k: int) -> list[Recall]:
-    """Return the first `k` recalls, using over-recalled tuples only as filler."""
-    others = sum(recall.id not in spent for recall in recalls)
-    places = max(0, k - others)
-    chosen = []
-    for recall in recalls:
-        if recall.id in spent:
-            places -= 1
-            if places < 0:
-                continue
-        chosen.append(recall)
-    return chosen[:k]
-
-
 def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:
-    counts = dict(now.previous.recalled)
-    for recall in recalls:
-        if recall.tuple.is_refined:
-            counts[recall.id] = counts.get(recall.id, 0) + 1
-    memo = Memo(answer.notes, counts, now.previous.consulted + bool(answer.reason))
+    memo = Memo(answer.notes, now.previous.consulted + bool(answer.reason))
     return Decision(answer.proposals, recalls, memo, answer.followed, answer.reason, answer.votes)
 
 

@@ -82,41 +82,6 @@ class TestRecalls:
         assert choice() != choice(key="test/2")
         assert choice() != choice(past=())
 
-    def test_of_what_a_refinement_added_are_bounded_by_its_share_of_the_steps(
-        self, memory: Memory
-    ) -> None:
-        batches = memory.batches_for(GOAL)
-        again, wider = refined(memory)
-        counts = []
-        for share in (1.0, 0.5, 0.25):
-            chosen, memo, recalled = policy(wider, max_recall_share=share, k=4), Memo(), 0
-            for step in range(8):
-                decision = chosen.decide(now(past=PAST[:1] * step, previous=memo), batches)
-                assert len(decision.recalls) == 4
-                recalled += again.id in [recall.id for recall in decision.recalls]
-                memo = decision.memo
-            counts.append(recalled)
-        assert counts == [8, 4, 2]
-
-    def test_are_not_fewer_where_nothing_could_take_their_place(self, memory: Memory) -> None:
-        batches = memory.batches_for(GOAL)
-        again, wider = refined(memory)
-        chosen, memo = policy(wider, max_recall_share=0.25), Memo()
-        for step in range(4):
-            decision = chosen.decide(now(past=PAST[:1] * step, previous=memo), batches)
-            assert again.id in [recall.id for recall in decision.recalls]
-            memo = decision.memo
-
-    def test_may_be_without_their_outcomes(self, memory: Memory) -> None:
-        batches = memory.batches_for(GOAL)
-        known, unknown = (
-            policy(memory, k=4, outcomes=outcomes).recall(now(), batches)
-            for outcomes in (True, False)
-        )
-        assert all(recall.tuple.outcome is not None for recall in known)
-        assert all(recall.tuple.outcome is None for recall in unknown)
-        assert [recall.id for recall in known] == [recall.id for recall in unknown]
-
     def test_are_put_into_the_words_of_the_present_task(self, memory: Memory) -> None:
         batches = memory.batches_for(GOAL)
         plain = policy(memory, k=4).recall(now(), batches)

@@ -1,4 +1,4 @@
-"""`ldm memory show | search | credit | rollback | export | import`."""
+"""`ldm memory show | search | rollback | export | import`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,10 @@ import typer
 
 from ldm.cli import output
 from ldm.cli.environment import EMBEDDINGS, cache_folder
-from ldm.cli.options import (
-    AsJson,
-    EmbedderName,
-    MemoryAt,
-    RunNames,
-    RunsAt,
-    Trust,
-    Yes,
-    confirm,
-    listed_ids,
-    listed_names,
-)
+from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Yes, confirm, listed_ids, listed_names
 from ldm.config import DEFAULT_MEMORY
 from ldm.errors import LdmError
 from ldm.run.builders import only_environment
-from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
 
 if TYPE_CHECKING:
@@ -157,35 +145,6 @@ def _types(memory: str, env: str, generation: int | None) -> list[dict[str, Any]
             typical_goals(batch, contents.rows), type_sizes(batch, contents.rows), strict=True
         )
     ]
-
-
-@memory_app.command("credit")
-def credit(
-    names: RunNames, runs: RunsAt = DEFAULT_RUNS, trust: Trust = False, as_json: AsJson = False
-) -> None:
-    """Show how often each tuple was recalled and followed in finished runs, and the outcomes.
-
-    Columns: steps and attempts (in) that recalled it and that followed it, the mean score of those
-    that followed it, and of the same kinds of task without it, the total loss (harm, the highest
-    first), and the score of the tuple's own trajectory.
-
-    \b
-    Examples:
-      ldm memory credit runs/RUN
-      ldm memory credit runs/RUN runs/OTHER --json
-    """
-    from ldm.run.credit import COLUMNS, credit_tuples
-
-    credited = credit_tuples(names, folder=runs, trust=trust)
-    if as_json:
-        entries = [one.as_data() for one in credited.tuples]
-        output.print_json({"attempts": credited.attempts, "tuples": entries})
-        return
-    listed = credited.tuples[:SHOWN]
-    title = f"{len(credited.tuples)} tuples recalled in {credited.attempts} attempts"
-    output.print_table(title, COLUMNS, [one.as_row() for one in listed])
-    if len(listed) < len(credited.tuples):
-        output.show(f"… and {len(credited.tuples) - len(listed)} more (--json).")
 
 
 @memory_app.command("rollback")

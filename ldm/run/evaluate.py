@@ -383,7 +383,7 @@ def _check_hidden(spec: Evaluate, contents: Contents) -> None:
             raise LdmError(
                 f"Generation {contents.generation.number} of the memory at {spec.memory} holds no "
                 f"{noun} {unknown[0]!r}, so it cannot be left out.",
-                "Take ids from `ldm memory credit RUN` or `ldm memory search --json`.",
+                "Take ids from `ldm memory search --json`.",
             )
 
 

@@ -25,7 +25,6 @@ CALLS: dict[str, tuple[str, ...]] = {
     "memory verify": (),
     "memory publish": (),
     "eval": (*TOY, "--limit", "1", "--without-tuples", "{tuple}"),
-    "memory credit": ("{run}", "--trust"),
     "memory forget": ("--trajectories", "{trajectory}"),
     "compare": ("{run}", "{run}", "--trust"),
     "runs list": (),

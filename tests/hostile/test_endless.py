@@ -42,7 +42,6 @@ COMMANDS = {
     "eval --resume FOLDER": ("run.json",),
     "compare FOLDER FOLDER": ("run.json",),
     "runs show FOLDER": ("run.json",),
-    "memory credit FOLDER": ("run.json",),
     "data webshop FOLDER": ("items_shuffle.json",),
     "data hotpotqa FOLDER": ("hotpot_dev_distractor_v1.json",),
 }

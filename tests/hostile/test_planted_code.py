@@ -116,7 +116,7 @@ def test_a_module_that_the_user_names_is_found_there(run: Run, place: Path, mark
     assert sys.path == path
 
 
-@pytest.mark.parametrize("command", ["compare RUN RUN", "eval --resume RUN", "memory credit RUN"])
+@pytest.mark.parametrize("command", ["compare RUN RUN", "eval --resume RUN"])
 def test_a_module_that_a_run_names_is_not_imported(
     run: Run, place: Path, mark: Path, command: str
 ) -> None:
