@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
 from ldm.reason import Answer, Notes, Reasoner, State, shortened
-from ldm.reason.consulting import CERTAINTY, NEAR, SHARE, Consult, Consulting
+from ldm.reason.consulting import CERTAINTY, SHARE, Consult, Consulting
 from ldm.reason.prompting import LEAST_TOKENS, PROMPT_RECALLS, Histories, PromptedOptions, Thought
 from ldm.reason.relevance import Relevance
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
@@ -52,7 +52,6 @@ class PolicyOptions:
     ] = "combined"
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[float, "Minimum share of the votes for memory to be sure"] = CERTAINTY
-    near: Annotated[float, "Minimum similarity of the nearest recall for memory to be sure"] = NEAR
     consult_share: Annotated[
         float, "Maximum share of steps at which a model is asked, as memory is unsure"
     ] = SHARE
@@ -62,8 +61,8 @@ class PolicyOptions:
             raise ValueError("k and batches must be 0 or more")
         if not 0 < self.consult_share <= 1:
             raise ValueError("consult_share must be above 0 and at most 1")
-        if not (0 <= self.certainty <= 1 and -1 <= self.near <= 1):
-            raise ValueError("certainty must be in [0, 1] and near in [-1, 1]")
+        if not 0 <= self.certainty <= 1:
+            raise ValueError("certainty must be in [0, 1]")
         if 0 != self.prompt_tokens < LEAST_TOKENS:
             raise ValueError(
                 f"prompt_tokens must be {LEAST_TOKENS} or more, or 0 for the model's context"
@@ -87,7 +86,7 @@ class PolicyOptions:
             prompt_tokens=self.prompt_tokens,
             thought=self.thought,
             histories=self.histories,
-            consulting=Consulting(self.consult, self.certainty, self.near, self.consult_share),
+            consulting=Consulting(self.consult, self.certainty, self.consult_share),
         )
 
 

@@ -287,11 +287,6 @@ class StateActionTuple:
     possible: Possible = None
 
     @property
-    def is_refined(self) -> bool:
-        """Whether a refinement added it, by exploring or practising its goal."""
-        return self.generation > 0 and self.origin in ("agent", "explored")
-
-    @property
     def fell_short(self) -> bool:
         """Whether its trajectory is known to have earned less than the maximum."""
         return self.outcome is not None and self.outcome.fell_short

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldm.memory import Memory, build
-from ldm.policy import Memo, Observed, Policy, PolicyOptions
+from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reason import Answer, State
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import History, Past, Recall, StateActionTuple

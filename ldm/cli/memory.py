@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from ldm.memory import Generation
     from ldm.types import StateActionTuple
 
-#: Maximum number of credited tuples in a table.
-SHOWN = 20
-
 memory_app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,

@@ -16,14 +16,13 @@ from ldm.types import Card, Recall
 
 Consult = Literal["always", "unsure", "never"]
 #: Why a model is asked; "" if memory decides.
-Reason = Literal["", "always", "refused", "loop", "far", "unsure", "final"]
+Reason = Literal["", "always", "refused", "loop", "unsure", "final"]
 
 #: Minimum number of recalls that agree: a single one cannot agree with others.
 AGREEING = 2
-#: The minimum share of the votes for an action taken without a question, and the minimum similarity
-#: of the nearest recall: chosen on training episodes (docs/lab, language models).
+#: The minimum confidence of an action taken without a question: chosen on training episodes
+#: (docs/lab, language models).
 CERTAINTY = 0.5
-NEAR = 0.5
 #: The maximum share of a process's steps at which a model is asked, in addition to the first
 #: `AT_ONCE` questions: during a search every recall names another place, and a model that cannot
 #: know better would be asked at every step.
@@ -34,7 +33,6 @@ AT_ONCE = 2
 REASONS: Mapping[str, str] = {
     "refused": "after a refusal",
     "loop": "about to repeat itself",
-    "far": "nothing near was recalled",
     "unsure": "the recalls did not agree",
     "final": "before an irreversible action",
 }
@@ -44,11 +42,10 @@ BY_MEMORY, BY_MODEL = "decided by memory", "consulted: "
 
 @dataclass(frozen=True, slots=True)
 class Consulting:
-    """When a model is asked, if at all. certainty, near, share: see the constants above."""
+    """When a model is asked, if at all. certainty, share: see the constants above."""
 
     when: Consult = "always"
     certainty: float = CERTAINTY
-    near: float = NEAR
     share: float = SHARE
 
     def reason(
@@ -77,8 +74,6 @@ class Consulting:
             return "refused"
         if (state.observation, action) in (state.course or state.history.past):
             return "loop"
-        if max((recall.similarity for recall in recalls), default=0.0) < self.near:
-            return "far"
         if agreed.recalls < AGREEING or agreed.share < self.certainty:
             return "unsure"
         return ""

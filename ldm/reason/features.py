@@ -48,25 +48,12 @@ Keys = NDArray[np.uint64]
 Pattern = tuple[str, tuple[str, ...]]
 
 #: The groups of features, and their scales: the penalty of a weight falls with the square.
-GROUPS = {
-    "action": 1.0,
-    "roles": 0.5,
-    "words": 0.25,
-    "deeds": 0.5,
-    "filler": 1.0,
-    "lines": 0.5,
-    "repeat": 1.0,
-    "phase": 0.5,
-    "kind": 1.0,
-    "agree": 1.0,
-    "facts": 0.7,
-    "goal": 0.5,
-    "relation": 0.7,
-}
+NAMES = "action roles words deeds filler lines repeat phase kind agree facts goal relation"
+GROUPS = tuple(NAMES.split())
 ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL, RELATION = (
     range(len(GROUPS))
 )
-SCALES = np.array(list(GROUPS.values()))
+SCALES = np.array([1.0, 0.5, 0.25, 0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.7, 0.5, 0.7])
 
 #: The latest steps of a past that are read.
 MOST_STEPS = 100
@@ -616,12 +603,8 @@ class Situation:
         crosses += [(one, facts) for one in described.roles for facts in (by_role, repeats)]
         for slot, (thing, (at, beside)) in enumerate(zip(fillers, described.slots, strict=True)):
             first, second, kind = self._phased(at)
-            crosses += [
-                (at, thing.facts),
-                (first, thing.by_phase),
-                (second, thing.by_phase),
-                (kind, thing.by_kind),
-            ]
+            crosses += [(at, thing.facts), (first, thing.by_phase), (second, thing.by_phase)]
+            crosses.append((kind, thing.by_kind))
             if not argument:
                 agreed = self._agreement(command, slot)
                 crosses += [(beside, thing.facts), (at, agreed), (_ANY, agreed)]

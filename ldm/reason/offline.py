@@ -5,9 +5,8 @@ It is also the baseline that uses memory alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -32,7 +31,6 @@ from ldm.reason.running import RunningNotes
 from ldm.reason.vocabulary import lesson_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
-T = TypeVar("T")
 #: Recalled situations cached: a memory of 20,000 tuples fits.
 CACHE_SIZE = 30_000
 
@@ -50,7 +48,8 @@ class OfflineReasoner:
         self._embedder = embedder
         self._memory = relevance
         self._relevance = relevance or Relevance()
-        self._pattern = _OncePerTuple(self._pattern_of)
+        # By id() of the tuple, which is kept alive for that: hashing its texts would cost more.
+        self._patterns: dict[int, tuple[StateActionTuple, Pattern]] = {}
         self._latest: tuple[State | None, Sequence[Recall], Ranking] = (None, (), Ranking())
         self._read: tuple[State | None, Situation | None] = (None, None)
 
@@ -127,7 +126,7 @@ class OfflineReasoner:
             place
             for place, recall in enumerate(recalls)
             if not recall.tuple.is_warning
-            and (recall.tuple.action == action or self._pattern(recall.tuple) == mine)
+            and (recall.tuple.action == action or self._pattern_of(recall.tuple) == mine)
         )
 
     def by_need(self, state: State, recalls: Sequence[Recall]) -> list[Recall]:
@@ -139,7 +138,7 @@ class OfflineReasoner:
         for action, share in self._ranking(state, recalls).ranked():
             pattern = now.pattern(action)
             best[pattern] = max(share, best.get(pattern, 0.0))
-        worth = [round(best.get(self._pattern(recall.tuple), 0.0), 9) for recall in recalls]
+        worth = [round(best.get(self._pattern_of(recall.tuple), 0.0), 9) for recall in recalls]
         return [recalls[i] for i in sorted(range(len(recalls)), key=lambda at: -worth[at])]
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
@@ -200,27 +199,13 @@ class OfflineReasoner:
 
     def _pattern_of(self, source: StateActionTuple) -> Pattern:
         """Return the pattern of a recalled action in its own situation."""
-        past, known = source.history.past, self._relevance.vocabulary
-        then = Situation(known, source.goal, source.kind, past, source.observation)
-        return then.pattern(source.action)
-
-
-class _OncePerTuple(Generic[T]):
-    """A function of a tuple, called once per tuple: reading costs more than voting."""
-
-    def __init__(self, read: Callable[[StateActionTuple], T]) -> None:
-        self._read = read
-        # Keyed by id() and kept alive for that: a key of texts would cost more than a vote.
-        self._known: dict[int, tuple[StateActionTuple, T]] = {}
-
-    def __call__(self, source: StateActionTuple) -> T:
-        cached = self._known.get(id(source))
-        if cached is None:
-            cached = source, self._read(source)
-            if len(self._known) >= CACHE_SIZE:
-                self._known.clear()
-            self._known[id(source)] = cached
-        return cached[1]
+        if id(source) not in self._patterns:
+            past, known = source.history.past, self._relevance.vocabulary
+            then = Situation(known, source.goal, source.kind, past, source.observation)
+            if len(self._patterns) >= CACHE_SIZE:
+                self._patterns.clear()
+            self._patterns[id(source)] = source, then.pattern(source.action)
+        return self._patterns[id(source)][1]
 
 
 def _running(goal: str, past: Past) -> RunningNotes:

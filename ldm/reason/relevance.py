@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.reason.candidates import Candidates
-from ldm.reason.features import GROUPS, SCALES, Keys, Rows, Situation
+from ldm.reason.features import SCALES, Keys, Rows, Situation
 from ldm.reason.frames import read_command
 from ldm.reason.ranking import Ranking
 from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, vocabulary_of
@@ -99,18 +99,11 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
             lengths.append(len(row))
         taken = dict(zip(reversed(read.of_action), reversed(actions), strict=True))
         repeats += [now.repeats(taken[row]) for row in range(len(read.rows))]
-    return Data(
-        np.concatenate(features),
-        np.concatenate(sizes),
-        np.array(owner, np.int64),
-        np.array(blocks, np.int64),
-        np.array(lengths, np.int64),
-        np.array(start, np.int64),
-        np.array(alike, np.float64),
-        np.array(repeats, np.float64),
-        np.array(episode, np.int64),
-        np.array(weight, np.float64),
-    )
+    arrays: list[Any] = [np.concatenate(features), np.concatenate(sizes)]
+    arrays += [np.array(one, np.int64) for one in (owner, blocks, lengths, start)]
+    arrays += [np.array(one, np.float64) for one in (alike, repeats)]
+    arrays += [np.array(episode, np.int64), np.array(weight, np.float64)]
+    return Data(*arrays)
 
 
 def _sampled(
@@ -382,6 +375,3 @@ def calibration(
     model = IsotonicRegression(out_of_bounds="clip").fit(sure, right)
     points = zip(model.X_thresholds_.tolist(), model.y_thresholds_.tolist(), strict=True)
     return tuple((round(x, 6), round(y, 6)) for x, y in points)
-
-
-__all__ = ["GROUPS", "Data", "Fit", "Lesson", "Relevance", "learn"]

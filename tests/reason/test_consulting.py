@@ -83,10 +83,6 @@ class TestReasons:
         assert reason(been) == "loop"
         assert reason(been, action="go to drawer 2") == ""
 
-    def test_nothing_near(self) -> None:
-        assert reason(recalls=[recall(0, "take letter 1", 0.3)], near=0.5) == "far"
-        assert reason(recalls=(), near=0.5) == "far"
-
     def test_what_cannot_be_undone(self) -> None:
         assert reason(action="seal letter 1") == "final"
 

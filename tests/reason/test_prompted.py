@@ -119,7 +119,7 @@ STATE = State(
 )
 NOTED = {"held": "pen 1", "proof": "letter 1 in drawer 2", "complete": 1}
 #: A model is asked at every step, and shown what the vote is between.
-UNSURE = Consulting("unsure", certainty=1.0, near=1.0, share=1.0)
+UNSURE = Consulting("unsure", certainty=1.0, share=1.0)
 #: What they come to after STATE's two steps.
 KEPT = replace(
     BEGUN,
@@ -708,13 +708,13 @@ class TestDecisions:
         reasoner = prompted(in_turn({"choice": 2, "action": ""}), consulting=UNSURE)
         _best, second = FALLBACK.weigh(STATE, RECALLS, 2)
         assert reasoner.act(STATE, RECALLS).action == second.action
-        assert reasoner.counts() == {"consulted: far": 1, "replies": 1, "matched choice": 1}
+        assert reasoner.counts() == {"consulted: unsure": 1, "replies": 1, "matched choice": 1}
 
     @pytest.mark.parametrize("wrong", [{"choice": 9, "action": ""}, {"action": "x"}, "", "two"])
     def test_where_unsure_take_the_first_where_the_model_names_none(self, wrong: Reply) -> None:
         reasoner = prompted(in_turn(wrong), consulting=UNSURE)
         assert reasoner.act(STATE, RECALLS).action == FALLBACK.weigh(STATE, RECALLS, 1)[0].action
-        counts = {"consulted: far": 1, "replies": 1, "malformed": 1, "matched none": 1}
+        counts = {"consulted: unsure": 1, "replies": 1, "malformed": 1, "matched none": 1}
         assert reasoner.counts() == counts
 
     def test_without_any_vote_are_free(self) -> None:

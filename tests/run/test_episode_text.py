@@ -17,7 +17,7 @@ STEPS = (
 )
 NOTES = (
     Note("votes", 0, {"steps": [[["go to sink", 0.75], ["look", 0.25]], [], [["look", 0.5]]]}),
-    Note("consulted", 0, {"steps": ["", "far", "always"]}),
+    Note("consulted", 0, {"steps": ["", "loop", "always"]}),
     Note("calls", 0, {"calls": [[1, "k1"], [1, "k2"], [3, "k3"]]}),
 )
 
