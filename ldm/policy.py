@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import is_
 from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
@@ -156,7 +155,7 @@ class Policy:
         self._options = options
         self._seed = seed
         self._translations: dict[int, _Translated] = {}
-        self._recalls: dict[tuple[Any, ...], _Recalled] = {}
+        self._recalls: dict[tuple[Any, ...], list[Recall]] = {}
 
     def with_memory(self, memory: Memory) -> Policy:
         """Return a policy that decides in the same way with another memory."""
@@ -264,23 +263,27 @@ class Policy:
             return ()
         if options.control == "random":
             seed = stable_seed(self._seed, now.key, len(now.past))
-            return self._localised(self._memory.sample(k, seed)).local(now.localize)
+            return tuple(self._local(self._memory.sample(k, seed), now.localize))
         key = now.goal, now.observation, k, *batches
         fixed = self.classifier is None  # a model is asked, and paid, each time
         recalled = self._recalls.get(key) if fixed else None
         if recalled is None:
-            recalls = self._memory.retrieve(
+            recalled = self._memory.retrieve(
                 now.goal, now.observation, k, batches=batches, classifier=self.classifier
             )
-            recalled = self._localised(recalls)
             if len(self._recalls) >= RECALLED:
                 self._recalls.clear()
             if fixed:
                 self._recalls[key] = recalled
-        return recalled.local(now.localize)
+        return tuple(self._local(recalled, now.localize))
 
-    def _localised(self, recalls: Sequence[Recall]) -> _Recalled:
-        return _Recalled(tuple(recalls), [self._translated(recall.tuple) for recall in recalls])
+    def _local(self, recalls: Sequence[Recall], localize: Callable[[str], str]) -> list[Recall]:
+        """Return recalls as `localize` words them."""
+        tuples = [self._translated(recall.tuple).into(localize) for recall in recalls]
+        return [
+            recall if source is recall.tuple else replace(recall, tuple=source)
+            for recall, source in zip(recalls, tuples, strict=True)
+        ]
 
     def _translated(self, source: StateActionTuple) -> _Translated:
         """Return a tuple with its latest translation.
@@ -299,27 +302,6 @@ class Policy:
 def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:
     memo = Memo(answer.notes, now.previous.consulted + bool(answer.reason))
     return Decision(answer.proposals, recalls, memo, answer.followed, answer.reason, answer.votes)
-
-
-class _Recalled:
-    """The recalls of a situation, and the same in the words of the latest task."""
-
-    def __init__(self, recalls: tuple[Recall, ...], translated: Sequence[_Translated]) -> None:
-        self._recalls = recalls
-        self._translated = translated
-        self._latest = recalls, [recall.tuple for recall in recalls]
-
-    def local(self, localize: Callable[[str], str]) -> tuple[Recall, ...]:
-        """Return the recalls as `localize` words them; the same value if nothing changed."""
-        latest, before = self._latest
-        tuples = [one.into(localize) for one in self._translated]
-        if not all(map(is_, tuples, before)):
-            latest = tuple(
-                recall if source is recall.tuple else replace(recall, tuple=source)
-                for recall, source in zip(self._recalls, tuples, strict=True)
-            )
-            self._latest = latest, tuples
-        return latest
 
 
 class _Translated:

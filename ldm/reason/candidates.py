@@ -12,7 +12,7 @@ from ldm.reason.labels import composed
 from ldm.reason.pages import has_lines_of_labels, read_call
 from ldm.reason.quotes import quoted
 from ldm.reason.reading import Words, instances, lines, shape, stripped
-from ldm.reason.vocabulary import Lesson, needs
+from ldm.reason.vocabulary import Lesson, needs, standing
 
 #: Candidates for one slot, and for one frame, where none are listed.
 FILLERS, FILLED = 10, 40
@@ -52,7 +52,7 @@ class Candidates:
         for text in reversed([now.goal, *now.texts]):
             names.update(dict.fromkeys(self._entities(text)))
             names.update((name, None) for role in now.roles for name in instances(role, text))
-        entities = {name: now.standing(name) for name in names}
+        entities = {name: standing(name, now.sight, now.commands) for name in names}
         candidates: dict[str, None] = {}
         for text in [now.goal, *now.texts] if known.copied else ():
             copied = (x for x in stripped(text) if read_command(x).frame in known.copied)

@@ -7,19 +7,17 @@ a vote of the recalled tuples; only the others are worth a call.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from ldm.reason import Agreement, State
-from ldm.types import Card, Recall
+from ldm.types import Card
 
 Consult = Literal["always", "unsure", "never"]
 #: Why a model is asked; "" if memory decides.
 Reason = Literal["", "always", "refused", "loop", "unsure", "final"]
 
-#: Minimum number of recalls that agree: a single one cannot agree with others.
-AGREEING = 2
 #: The minimum confidence of an action taken without a question: chosen on training episodes
 #: (docs/lab, language models).
 CERTAINTY = 0.5
@@ -48,9 +46,7 @@ class Consulting:
     certainty: float = CERTAINTY
     share: float = SHARE
 
-    def reason(
-        self, card: Card, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
-    ) -> Reason:
+    def reason(self, card: Card, state: State, agreed: Agreement, action: str) -> Reason:
         """Return why a model has to be asked, in a word; "" if the vote's `action` is taken.
 
         Once the question quota is used up, memory decides; one more question is allowed before an
@@ -60,20 +56,18 @@ class Consulting:
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
         final = action.startswith(card.final)
-        why = self._doubt(state, recalls, agreed, action) or ("final" if final else "")
+        why = self._doubt(state, agreed, action) or ("final" if final else "")
         if state.admissible is None:
             return why
         most = AT_ONCE + math.floor(self.share * state.steps) + final
         return why if state.consulted < most else ""
 
-    def _doubt(
-        self, state: State, recalls: Sequence[Recall], agreed: Agreement, action: str
-    ) -> Reason:
+    def _doubt(self, state: State, agreed: Agreement, action: str) -> Reason:
         """Return why memory is not sure, in a word; "" if it is."""
         if state.refused:
             return "refused"
         if (state.observation, action) in (state.course or state.history.past):
             return "loop"
-        if agreed.recalls < AGREEING or agreed.share < self.certainty:
+        if agreed.share < self.certainty:
             return "unsure"
         return ""

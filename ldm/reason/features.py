@@ -40,7 +40,7 @@ from ldm.reason.reading import (
     words,
     words_beside,
 )
-from ldm.reason.vocabulary import Vocabulary, standing
+from ldm.reason.vocabulary import Vocabulary
 from ldm.types import Past
 
 Keys = NDArray[np.uint64]
@@ -152,12 +152,6 @@ def _mentions(role: Words, text: str) -> tuple[tuple[Words, int, int], ...]:
         if matches:
             return tuple(matches[:8])
     return ()
-
-
-@lru_cache(1_000)
-def _repeated(ever: int, here: int, frame: int, again: bool) -> list[int]:
-    facts = [f"ever {ever}", f"here {here}", f"frame {frame}", f"again {again}"]
-    return keys(facts, REPEAT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,10 +280,9 @@ class Situation:
 
     def role_of(self, name: Words) -> int:
         """Return the place, from 1, of the goal's thing that `name` means; 0 if none."""
-        role = self._roles.get(name)
-        if role is None:
-            role = self._roles[name] = role_of(name, self.roles)
-        return role
+        if name not in self._roles:
+            self._roles[name] = role_of(name, self.roles)
+        return self._roles[name]
 
     def _read_past(self) -> None:
         """Count what was done: ever, in this same sight, and with each thing."""
@@ -420,10 +413,9 @@ class Situation:
 
     def filler(self, name: Words) -> Filler:
         """Return what the state says of a thing."""
-        known = self._fillers.get(name)
-        if known is None:
-            known = self._fillers[name] = self._read_filler(name)
-        return known
+        if name not in self._fillers:
+            self._fillers[name] = self._read_filler(name)
+        return self._fillers[name]
 
     def _read_filler(self, name: Words) -> Filler:
         role, kind = self.role_of(name), kind_of(name)
@@ -514,8 +506,7 @@ class Situation:
         """Return whether lines about a filler speak of the verb, its result or other fillers."""
         verb, name = command.verb, command.fillers[slot]
         others = tuple(kind_of(y) for j, y in enumerate(command.fillers) if j != slot)
-        known = self._agreements.get((verb, name, others))
-        if known is not None:
+        if (known := self._agreements.get((verb, name, others))) is not None:
             return known
         facts = [f"goal says verb {any(verb in line for line in self.instructions)}"]
         begin = stem(verb)
@@ -544,10 +535,6 @@ class Situation:
                 elif set(kind_of(one)) & set(kind_of(other)) - FUNCTION_WORDS:
                     facts.append(f"{i} last {j} alike")
         return facts
-
-    def standing(self, name: Words) -> set[str]:
-        """Return those of STANDING that are true of a thing."""
-        return standing(name, self.sight, self.commands)
 
     def surface(self, name: Words) -> str:
         """Return a name as the latest text spells it, or its words if no text does."""
@@ -615,18 +602,14 @@ class Situation:
 
     def _phased(self, at: int) -> list[int]:
         """Return the descriptors of a slot in this phase, after the last rare deed, by kind."""
-        known = self._phases.get(at)
-        if known is None:
+        if at not in self._phases:
             context = np.array([*self.phase, key(f"kind {self.kind}")], np.uint64)
-            known = cross(np.full(len(context), at, np.uint64), context).tolist()
-            self._phases[at] = known
-        return known
+            self._phases[at] = cross(np.full(len(context), at, np.uint64), context).tolist()
+        return self._phases[at]
 
     def _repeats(self, command: Command) -> int:
         ever, here = min(self.text_done[command.text], 3), min(self.here_done[command.text], 3)
         again = bool(self.last and self.last.text == command.text)
-        return self._set(_repeated(ever, here, min(self.frame_done[command.frame], 4), again))
-
-    def repeats(self, action: str) -> int:
-        """Return how often an action was done before in this same sight."""
-        return self.here_done[action]
+        frame = min(self.frame_done[command.frame], 4)
+        facts = [f"ever {ever}", f"here {here}", f"frame {frame}", f"again {again}"]
+        return self._set(keys(facts, REPEAT))

@@ -6,7 +6,6 @@ It is also the baseline that uses memory alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -150,8 +149,10 @@ class OfflineReasoner:
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
         """Return the most probable action, how sure that is, and the recalls that support it."""
-        supporters = partial(self._supporters, state, recalls)
-        return self._ranking(state, recalls).agreement(supporters)
+        ranking = self._ranking(state, recalls)
+        for action, _ in ranking.alternatives()[:1]:
+            return Agreement(action, ranking.sure, self._supporters(state, recalls, action))
+        return Agreement("", 0.0, 0)
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
         """Implement `Reasoner.follow`."""
@@ -159,8 +160,10 @@ class OfflineReasoner:
 
     def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
         """Return the `z` most probable actions: the share and supporters of each."""
-        supporters = partial(self._supporters, state, recalls)
-        return self._ranking(state, recalls).support(supporters)[:z]
+        return tuple(
+            Agreement(action, share, self._supporters(state, recalls, action))
+            for action, share in self._ranking(state, recalls).ranked()[:z]
+        )
 
     def _supporters(self, state: State, recalls: Sequence[Recall], action: str) -> int:
         return len(self.followed(state, recalls, action))

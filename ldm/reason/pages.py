@@ -26,8 +26,6 @@ Sort = Literal["wanted", "described", "fixed", "made up"]
 WANTED = 0.75
 #: The value of a label whose words stand apart in the goal; 1 if they stand together.
 SCATTERED = 0.5
-#: Places in a list from this one on count as one.
-LAST_RANK = 9
 #: Places in a list from which on labels are told apart.
 RANKS = (1, 2, 3, 5)
 
@@ -117,11 +115,6 @@ def descriptions(observation: str) -> Mapping[str, str]:
             else:
                 texts[label] = f"{texts[label]}\n{line}" if label in texts else line
     return texts
-
-
-@lru_cache(maxsize=20_000)
-def _ranks(observation: str) -> Mapping[str, int]:
-    return {label: min(rank, LAST_RANK) for rank, label in enumerate(descriptions(observation))}
 
 
 @lru_cache(maxsize=20_000)
@@ -215,10 +208,6 @@ class Page:
         """Return the share of a label that the goal names, in [0, 1]."""
         return named_labels(self.observation, self.goal).get(label, 0.0)
 
-    def rank(self, label: str) -> int:
-        """Return the place of a described label among those of the page, from 0."""
-        return _ranks(self.observation).get(label, LAST_RANK)
-
     def beside(self, label: str) -> tuple[str, ...]:
         """Return the other labels on the line of a label."""
         return tuple(x for x in lines_of_labels(self.observation).get(label, ()) if x != label)
@@ -242,9 +231,9 @@ class Page:
             label: (
                 f"over {over[label]}",
                 *(f"fit >= {n}" for n in range(1, 11) if 10 * fit >= n * best - 1e-9),
-                *(f"rank >= {n}" for n in RANKS if self.rank(label) >= n),
+                *(f"rank >= {n}" for n in RANKS if rank >= n),
             )
-            for label, fit in fits.items()
+            for rank, (label, fit) in enumerate(fits.items())
         }
 
     def sort(self, label: str, fixed: frozenset[str]) -> Sort:

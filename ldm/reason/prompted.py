@@ -222,7 +222,7 @@ class PromptedReasoner:
         vote = self._fallback.act(state, recalls)
         agreed = self._fallback.agree(state, recalls)
         consulting = self._options.consulting
-        why = consulting.reason(self._card, state, recalls, agreed, vote.action)
+        why = consulting.reason(self._card, state, agreed, vote.action)
         self._prompter.counts.add(f"{BY_MODEL}{why}" if why else BY_MEMORY)
         if not why:
             return vote

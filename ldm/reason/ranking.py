@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-from ldm.reason import Agreement
-
-#: The number of recalls that support an action.
-Supporters = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +51,3 @@ class Ranking:
             firsts.setdefault(group, text)
         order = sorted(firsts, key=lambda group: (-round(self.shares[group], 9), group))
         return [(firsts[group], self.shares[group]) for group in order if self.shares[group] > 0]
-
-    def agreement(self, supporters: Supporters) -> Agreement:
-        """Return the most probable action, how sure that is, and its supporters."""
-        best = self.alternatives()
-        return Agreement(best[0][0], self.sure, supporters(best[0][0])) if best else NONE
-
-    def support(self, supporters: Supporters) -> tuple[Agreement, ...]:
-        """Return the candidates by descending probability with their supporters."""
-        return tuple(Agreement(text, share, supporters(text)) for text, share in self.ranked())
-
-
-NONE = Agreement("", 0.0, 0)

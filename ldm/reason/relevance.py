@@ -98,7 +98,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
             blocks += [first + block for block in row]
             lengths.append(len(row))
         taken = dict(zip(reversed(read.of_action), reversed(actions), strict=True))
-        repeats += [now.repeats(taken[row]) for row in range(len(read.rows))]
+        repeats += [now.here_done[taken[row]] for row in range(len(read.rows))]
     arrays: list[Any] = [np.concatenate(features), np.concatenate(sizes)]
     arrays += [np.array(one, np.int64) for one in (owner, blocks, lengths, start)]
     arrays += [np.array(one, np.float64) for one in (alike, repeats)]
@@ -131,8 +131,8 @@ class Fit:
     step apart in the same way are one column of `x`, and those that never do are none.
     """
 
-    def __init__(self, data: Data, ridge: float = RIDGE, repeated: float = REPEATED) -> None:
-        self.data, self.ridge, self.repeated = data, ridge, repeated
+    def __init__(self, data: Data) -> None:
+        self.data = data
         keep = _supported(data)
         self.columns, place = np.unique(data.features[keep], return_inverse=True)
         ends_kept = np.concatenate([[0], np.cumsum(keep)])[
@@ -172,7 +172,7 @@ class Fit:
         repeats, alike = data.repeats[chosen], np.log(data.alike[chosen])
         rows_t, x_t, scale = rows.T.tocsr(), self.x_t, self.scale
         mean = np.zeros(x.shape[1] + 1)
-        mean[-1] = self.repeated
+        mean[-1] = REPEATED
         worked, size = data.weight[steps] > 0, np.abs(data.weight[steps])
         each = np.repeat(size, sizes)
 
@@ -190,8 +190,8 @@ class Fit:
             p[start] -= slope
             p *= each
             gradient = np.append((x_t @ (rows_t @ p)) * scale, repeats @ p)
-            gradient += self.ridge * (w - mean)
-            return float(value.sum() + 0.5 * self.ridge * ((w - mean) ** 2).sum()), gradient
+            gradient += RIDGE * (w - mean)
+            return float(value.sum() + 0.5 * RIDGE * ((w - mean) ** 2).sum()), gradient
 
         options = {"maxiter": ITERATIONS, "maxcor": 8}
         best: NDArray[np.float64] = minimize(
@@ -279,7 +279,7 @@ class Relevance:
         some = any(known)
         chosen = [a for a, one in zip(actions, known, strict=True) if one or not some]
         values = np.full(len(actions), UNKNOWN)
-        repeats = np.array([now.repeats(action) for action in chosen])
+        repeats = np.array([now.here_done[action] for action in chosen])
         values[np.array(known, np.bool_) | (not some)] = (
             self._values(now.rows(chosen)) + self.repeated * repeats
         )
@@ -348,14 +348,14 @@ class Relevance:
         return float(np.interp(share, xs, ys))
 
 
-def learn(lessons: Sequence[Lesson], *, calibrated: bool = True, **settings: Any) -> Relevance:
+def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     """Learn the rule from lessons, always the same from the same ones."""
     vocabulary = vocabulary_of(lessons)
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
     data = gather(lessons, vocabulary, Candidates(actions))
     if not len(data.start):
         return Relevance(vocabulary, actions=actions)
-    fit = Fit(data, **settings)
+    fit = Fit(data)
     weights = fit.weights()
     curve: tuple[tuple[float, float], ...] = ()
     if calibrated:

@@ -128,15 +128,12 @@ class Vocabulary:
         """Return the known facts of a structured text: values, and numbers as "≤ t"."""
         if not any(mark in text for mark in "{[:="):
             return ()
-        known = self._read.get(text)
-        if known is None:
+        if text not in self._read:
             if len(self._read) > KEPT:
                 self._read.clear()
-            facts = dict.fromkeys(self._facts(text))
-            recurring = self.recurring
-            known = tuple(fact for fact in facts if not recurring or fact in recurring)
-            self._read[text] = known
-        return known
+            facts, known = dict.fromkeys(self._facts(text)), self.recurring
+            self._read[text] = tuple(fact for fact in facts if not known or fact in known)
+        return self._read[text]
 
     def _facts(self, text: str) -> Iterator[str]:
         for path, value in leaves(text):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,14 +42,10 @@ ALIKE = tuple(recall(n, "take letter 1") for n in range(5))
 
 
 def reason(
-    state: State = STATE,
-    recalls: Sequence[Recall] = ALIKE,
-    agreed: Agreement = SURE,
-    action: str = "take letter 1",
-    **options: Any,
+    state: State = STATE, agreed: Agreement = SURE, action: str = "take letter 1", **options: Any
 ) -> str:
     consulting = Consulting(**{"when": "unsure", **options})
-    return consulting.reason(CARD, state, recalls, agreed, action)
+    return consulting.reason(CARD, state, agreed, action)
 
 
 class TestReasons:
@@ -59,16 +54,14 @@ class TestReasons:
 
     @pytest.mark.parametrize(("when", "why"), [("always", "always"), ("never", "")])
     def test_always_and_never_look_at_nothing(self, when: str, why: str) -> None:
-        far = [recall(0, "go to drawer 2", 0.1)]
         refused = replace(STATE, refused=True)
-        assert reason(refused, far, Agreement("", 0.0, 0), "seal letter 1", when=when) == why
+        assert reason(refused, Agreement("", 0.0, 0), "seal letter 1", when=when) == why
 
     @pytest.mark.parametrize(
         ("agreed", "why"),
         [
             (Agreement("take letter 1", 0.49, 5), "unsure"),
             (Agreement("take letter 1", 0.51, 5), ""),
-            (Agreement("take letter 1", 1.0, 1), "unsure"),  # one cannot agree with others
             (Agreement("", 0.0, 0), "unsure"),
         ],
     )
