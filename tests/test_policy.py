@@ -143,7 +143,7 @@ class TestWhatIsDoneOnce:
         monkeypatch.setattr(Memory, "retrieve", counted)
         deciding, batches = policy(memory), memory.batches_for(GOAL)
         first = deciding.recall(now(), batches)
-        assert deciding.recall(now(past=()), batches) is first
+        assert deciding.recall(now(past=()), batches) == first
         assert deciding.recall(now(observation="You hold the fig."), batches) != first
         assert deciding.recall(now(), ["fetch-1"]) != first
         assert len(queries) == 3

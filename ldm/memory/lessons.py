@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ldm.memory.rows import Rows
 from ldm.reason import shortened
+from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import Relevance, learn
 from ldm.reason.vocabulary import Lesson, Vocabulary, lesson_of
 from ldm.types import stable_hash, stable_seed
@@ -35,7 +36,7 @@ def lessons_of(rows: Rows, visible: NDArray[np.bool_]) -> list[Lesson]:
         short = shortened(((one.observation, one.action),))[0]
         whole[short] = one.observation
         lesson = lesson_of(one)
-        past = tuple((whole.get(step, step[0]), step[1]) for step in lesson.past)
+        past = tuple((whole.get(step, step[0]), step[1]) for step in lesson.past[-MOST_STEPS:])
         lessons.append(replace(lesson, past=past))
     return lessons
 

@@ -68,6 +68,6 @@ class Consulting:
             return "refused"
         if (state.observation, action) in (state.course or state.history.past):
             return "loop"
-        if agreed.share < self.certainty:
+        if agreed.share < self.certainty or self.certainty >= 1:
             return "unsure"
         return ""

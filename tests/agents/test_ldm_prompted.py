@@ -54,7 +54,7 @@ def agent(
 
 
 #: A model is asked at every step, and shown what the vote is between.
-UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0, "near": 1.0, "consult_share": 1.0}
+UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0, "consult_share": 1.0}
 #: Notes that say nothing.
 BLANK = {"held": "", "proof": "", "complete": 0}
 SUB_GOALS: Reply = {

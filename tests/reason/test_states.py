@@ -42,7 +42,7 @@ FILES = {
 SHORT = 2400
 STATES = ("first", "middle", "last")
 #: The default of runs with a model, at a state where it is asked: here at each.
-UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0, "near": 1.0, "consult_share": 1.0}
+UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0, "consult_share": 1.0}
 PAPER: dict[str, Any] = {"histories": "paper", "history": "summary", "k": 5}
 EMBEDDER = BagOfWords()
 #: Sub-goals that fit any of the tasks.
