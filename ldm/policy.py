@@ -50,9 +50,7 @@ class PolicyOptions:
         Histories, "Write notes with the decision, or by two calls before it as published"
     ] = "combined"
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
-    certainty: Annotated[float, "Minimum confidence for memory to decide; at 1 it never does"] = (
-        CERTAINTY
-    )
+    certainty: Annotated[float, "Minimum confidence for memory to decide; 1: never"] = CERTAINTY
     consult_share: Annotated[
         float, "Maximum share of steps at which a model is asked, as memory is unsure"
     ] = SHARE

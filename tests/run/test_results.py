@@ -74,7 +74,7 @@ def test_who_decided_is_told_in_words() -> None:
     assert results.describe_decisions({"replies": 7, "malformed": 1}) == ""
     counts = {"decided by memory": 1000, "consulted: unsure": 230, "consulted: loop": 4}
     assert results.describe_decisions(counts) == (
-        "Decided by memory: 1,000 of 1,234 steps; by the model: 234 (nothing near was recalled 4; "
+        "Decided by memory: 1,000 of 1,234 steps; by the model: 234 (about to repeat itself 4; "
         "the recalls did not agree 230)."
     )
 
