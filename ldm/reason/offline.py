@@ -24,8 +24,7 @@ from ldm.reason import (
 )
 from ldm.reason.clusters import cluster, nearest
 from ldm.reason.features import Pattern, Situation
-from ldm.reason.ranking import Ranking
-from ldm.reason.relevance import Relevance, learn
+from ldm.reason.relevance import Ranking, Relevance, learn
 from ldm.reason.running import RunningNotes
 from ldm.reason.vocabulary import lesson_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
