@@ -82,7 +82,6 @@ SUBJECTS = {
 #: What can be taken away → options of `ldm refine`, and of `ldm eval`. Rounds are taken away by
 #: reading an earlier line of the table.
 PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "outcome": (("--policy.outcomes", "false"), ("--agent.outcomes", "false")),
     "gate": (("--gate", "open"), ()),
     "explorer": (("--explorer", "tree"), ()),
 }

@@ -1,7 +1,7 @@
 """When a model is consulted: memory decides if it is sure, otherwise a model (ours).
 
-LDM² asks a model at every step. Most steps of a task that was recorded in similar form are known to
-a vote of the recalled tuples; only the others are worth a call.
+LDM² asks a model at every step. Most steps of a task that was recorded in similar form are known
+from what the memory teaches; only the others are worth a call.
 """
 
 from __future__ import annotations

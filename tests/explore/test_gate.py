@@ -175,8 +175,8 @@ def misleading(task: Task) -> Trajectory:
     return Trajectory(task, opening, (*steps[:-1], last), 1.0, True, "agent")
 
 
-def practice(found: Candidates) -> list[IndexedTuple]:
-    return [row for one in found.chosen if one.sort == "practice" for row in one.rows]
+def practice(candidates: Candidates) -> list[IndexedTuple]:
+    return [row for one in candidates.chosen if one.sort == "practice" for row in one.rows]
 
 
 class TestPractice:
@@ -260,13 +260,13 @@ class TestImprovements:
 
     def test_are_of_goals_without_practice(self, place: Path, explored: list[ExploredGoal]) -> None:
         """The tuples of a solution are the same, and can be in one cell only."""
-        found = collect(Builder(str(place)), explored, FORMATION)
+        candidates = collect(Builder(str(place)), explored, FORMATION)
         by_sort: dict[str, set[str]] = {"practice": set(), "improvement": set()}
-        for one in found.chosen:
+        for one in candidates.chosen:
             by_sort[one.sort].add(one.task.id)
         assert by_sort["practice"]
         assert not by_sort["practice"] & by_sort["improvement"]
-        ids = [row.tuple.id for row in found.rows]
+        ids = [row.tuple.id for row in candidates.rows]
         assert len(set(ids)) == len(ids)
 
 
@@ -274,9 +274,9 @@ class TestAGoal:
     def test_is_played_without_what_came_from_it(
         self, place: Path, explored: list[ExploredGoal]
     ) -> None:
-        found = collect(Builder(str(place)), explored, FORMATION)
+        candidates = collect(Builder(str(place)), explored, FORMATION)
         folds = folds_of([one.task for one in explored])
-        player = Player(found, folds, Builder(str(place))())
+        player = Player(candidates, folds, Builder(str(place))())
         policies = [player.policy(fold) for fold in range(FOLDS)]
         assert len({id(policy) for policy in policies}) == FOLDS
         for one in explored:
@@ -370,9 +370,9 @@ class TestAVerdict:
         self, run: Run, place: Path, explored: list[ExploredGoal]
     ) -> None:
         verdict = judged(run, place, explored, gate="open")
-        found = collect(Builder(str(place)), explored, FORMATION)
-        assert verdict.batches == found.batches
-        assert [row.cell for row in verdict.rows] == [row.cell for row in found.rows]
+        candidates = collect(Builder(str(place)), explored, FORMATION)
+        assert verdict.batches == candidates.batches
+        assert [row.cell for row in verdict.rows] == [row.cell for row in candidates.rows]
         assert not list(run.directory.glob("gate_*"))
 
     def test_on_nothing_is_nothing(self, run: Run, place: Path) -> None:
@@ -409,7 +409,7 @@ def test_what_lowers_scores_or_lengthens_episodes_is_refused(
 
 def test_nothing_is_kept_if_all_goals_together_lose(explored: list[ExploredGoal]) -> None:
     """One loss of each of two kinds may be chance, both together still lower the scores."""
-    found = Candidates(tuple(Candidate(one.task, "practice", ()) for one in explored[:2]))
+    candidates = Candidates(tuple(Candidate(one.task, "practice", ()) for one in explored[:2]))
     names = [f"goal {number}" for number in range(8)]
     kinds = {name: ("fetch", "wash")[number % 2] for number, name in enumerate(names)}
 
@@ -417,7 +417,7 @@ def test_nothing_is_kept_if_all_goals_together_lose(explored: list[ExploredGoal]
         lost = 2 if known.chosen else 0
         return played([0.0] * lost + [1.0] * (8 - lost))
 
-    verdict = verdict_on(found, kinds, play)
+    verdict = verdict_on(candidates, kinds, play)
     assert {one.kind for one in verdict.comparisons} == {"fetch", "wash"}
     assert not any(verdict.gains)
     assert {one.refused for one in verdict.comparisons} == {
