@@ -53,7 +53,7 @@ def test_each_step_says_what_was_done_and_who_decided_it() -> None:
         "    → You are at the sink.",
         "  2 dance  (invalid)",
         "    thought: Why not?",
-        "    a model decided (nothing near was recalled); recalls vote for: nothing",
+        "    a model decided (about to repeat itself); recalls vote for: nothing",
         "    a model was asked: 2 calls",
         "    → Nothing happens.",
         "  3 thought: That was silly.",
