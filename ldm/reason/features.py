@@ -106,13 +106,20 @@ def statements(line: Words, at: int, size: int) -> tuple[str, ...]:
     """Return what a line says of the words at a place: all of it, and word by word."""
     rest = (*line[:at], "@", *line[at + size :])
     hidden = " ".join("#" if word.isdigit() else word for word in rest)
-    facts = {" ".join(rest): None, hidden: None}
+    facts = dict.fromkeys([hidden])
     facts.update((word, None) for word in rest if word != "@")
     for amount, after in zip(rest, (*rest[1:], "."), strict=True):
         if amount.isdigit() and len(amount) < 6:
             limits = (t for t in (1, 2, 3, 5, 10, 30, 50) if int(amount) <= t)
             facts.update((f"{after}<={limit}", None) for limit in limits)
     return tuple(facts)
+
+
+@lru_cache(200_000)
+def _said_of(name: Words, line: Words) -> str:
+    """Return what a line says of a name, with numbers as one sign."""
+    at = place_of(name, line)
+    return " ".join("#" if w.isdigit() else w for w in (*line[:at], "@", *line[at + len(name) :]))
 
 
 def role_of(name: Words, roles: Sequence[Words]) -> int:
@@ -232,6 +239,7 @@ class Situation:
         self.roles = self._things_asked()
         self._roles: dict[Words, int] = {}
         self._fillers: dict[Words, Filler] = {}
+        self._alike: dict[Sequence[object], Filler] = {}
         self._sets: dict[tuple[int, ...], int] = {}
         self._agreements: dict[tuple[str, Words, tuple[Words, ...]], int] = {}
         self._phases: dict[int, list[int]] = {}
@@ -314,6 +322,7 @@ class Situation:
             if command.frame in self.vocabulary.rare:
                 latest = command.frame + str(parts)
                 self.progress[latest] += 1
+                self._forget_here()
         self.last = self.commands[-1] if self.commands else None
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
         if self.page:  # a call is told by the part of its argument, not by the argument
@@ -322,6 +331,12 @@ class Situation:
             done, latest = str(sorted(self.frame_done.items())), ""
         self.touched = touched
         self.phase = keys([done, f"last {latest}"], DEEDS)
+
+    def _forget_here(self) -> None:
+        """Count anew what was done in this sight: after a rare deed it may be right again."""
+        for text in [*self.here_done]:
+            if read_command(text).frame not in self.vocabulary.rare:
+                del self.here_done[text]
 
     @cached_property
     def page(self) -> Page | None:
@@ -348,25 +363,28 @@ class Situation:
         always += crossed(kind, self.phase, KIND)
         if self.page:  # its texts are told by the facts about its labels
             return (self._set(always),) * 3
-        roles = self.of_roles
-        by_role = [*always, *roles]
-        more = [*self.of_words, *self.of_facts, *self.of_goal, *crossed(self.phase, roles, PHASE)]
+        said, worded = self._of_roles
+        by_role = [*always, *said, *worded]
+        more = [*self.of_words, *self.of_facts, *self.of_goal, *crossed(self.phase, said, PHASE)]
         return self._set([*by_role, *more]), self._set(by_role), self._set(always)
 
     @cached_property
-    def of_roles(self) -> list[int]:
-        """What the texts say of the goal's things, now or when they were last mentioned."""
+    def _of_roles(self) -> tuple[list[int], list[int]]:
+        """What the texts say of the goal's things, now or when last mentioned: lines, and words."""
         facts: list[str] = []
+        worded: list[str] = []
         for r, role in enumerate(self.roles, 1):
             for age, text in enumerate(reversed(self.texts[-LOOK_BACK:])):
                 if matches := _mentions(role, text):
                     when = f"r{r} " if age == 0 else f"r{r} then "
                     facts.append(f"{when}present")
-                    facts += [when + fact for mention in matches for fact in statements(*mention)]
+                    for fact in chain.from_iterable(statements(*one) for one in matches):
+                        (facts if " " in fact else worded).append(when + fact)
                     break
                 if age == 0:
                     facts.append(f"r{r} absent")
-        return keys(facts, ROLES)[:MOST_FACTS]
+        said = keys(facts, ROLES)[:MOST_FACTS]
+        return said, keys(worded, ROLES)[: MOST_FACTS - len(said)]
 
     @cached_property
     def of_words(self) -> list[int]:
@@ -412,21 +430,29 @@ class Situation:
         return keys((word for word in words(self.goal) if word in self.vocabulary.goal_words), GOAL)
 
     def filler(self, name: Words) -> Filler:
-        """Return what the state says of a thing."""
+        """Return what the state says of a thing.
+
+        Things of a kind that nothing was done with, and of which the same is said but for numbers,
+        are one.
+        """
         if name not in self._fillers:
-            self._fillers[name] = self._read_filler(name)
+            now = lines_with(name, self.sight)
+            past = dict.fromkeys(
+                line
+                for text, known in self._past
+                if name[0] in known
+                for line in lines_with(name, text)
+            )
+            said = [_said_of(name, line) for line in (*now, *past)]
+            alike = name if name in self.used else (shape(name), len(now), *said)
+            if alike not in self._alike:
+                self._alike[alike] = self._read_filler(name, now, list(past))
+            self._fillers[name] = self._alike[alike]
         return self._fillers[name]
 
-    def _read_filler(self, name: Words) -> Filler:
+    def _read_filler(self, name: Words, now: Sequence[Words], past: Sequence[Words]) -> Filler:
         role, kind = self.role_of(name), kind_of(name)
-        now = lines_with(name, self.sight)
         hand = bool(self.last and name in self.last.fillers)
-        named = [
-            matches
-            for text, known in self._past
-            if name[0] in known and (matches := lines_with(name, text))
-        ]
-        past = list(dict.fromkeys(line for matches in named for line in matches))
         if name in self.answers:
             after = self.answers[name][-1]
             beside = ",".join(str(r) for r, t in enumerate(self.roles, 1) if _mentions(t, after))
@@ -440,7 +466,7 @@ class Situation:
         used = min(self.used[name], 2)
         fresh = "".join(str(r) for r, t in enumerate(self.roles, 1) if self._fresh(name, t))
         deed = self.deed.get(name, "")
-        view, met = bool(now), bool(now or named)
+        view, met = bool(now), bool(now or past)
         near = [
             f"role {role}",
             f"name {' '.join(shape(name))}",
@@ -556,11 +582,16 @@ class Situation:
         """Return the features of actions."""
         numbers: dict[tuple[int, ...], int] = {}
         blocks: dict[tuple[int, int], int] = {}
+        known: dict[tuple[object, ...], int] = {}
         of_action = []
         for action in actions:
-            crosses = self._blocks(read_command(action))
-            row = tuple([blocks.setdefault(one, len(blocks)) for one in dict.fromkeys(crosses)])
-            of_action.append(numbers.setdefault(row, len(numbers)))
+            command = read_command(action)
+            alike = self._known_by(command)
+            if alike not in known:
+                crosses = dict.fromkeys(self._blocks(command))
+                row = tuple([blocks.setdefault(one, len(blocks)) for one in crosses])
+                known[alike] = numbers.setdefault(row, len(numbers))
+            of_action.append(known[alike])
         ends = np.cumsum([0, *map(len, self._sets)])
         facts = np.fromiter(chain.from_iterable(self._sets), np.uint64, ends[-1])
         pairs = np.fromiter(chain.from_iterable(blocks), np.uint64, 2 * len(blocks)).reshape(-1, 2)
@@ -569,6 +600,13 @@ class Situation:
         shift = ends[sets] - np.cumsum(sizes) + sizes
         right = facts[np.repeat(shift, sizes) + np.arange(sizes.sum())]
         return Rows(cross(np.repeat(pairs[:, 0], sizes), right), sizes, list(numbers), of_action)
+
+    def _known_by(self, command: Command) -> tuple[object, ...]:
+        """Return what two actions share only if no feature tells them apart."""
+        if self.page or self.vocabulary.quotations or command.text in self.vocabulary.closed:
+            return (command.text,)
+        things = [x if x in self.used else id(self.filler(x)) for x in command.fillers]
+        return (command.frame, *things)
 
     def _blocks(self, command: Command) -> list[tuple[int, int]]:
         """Return the pairs of a descriptor and a set of facts that are crossed."""

@@ -9,7 +9,7 @@ again, which recordings of experts cannot teach, as they never loop.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,8 +29,9 @@ from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, vocabulary_of
 RIDGE, REPEATED = 2.0, -3.0
 #: Candidates beside the action taken that a step is learnt from.
 NEGATIVES = 40
-#: Left-out parts by which confidence is calibrated, and steps from which isotonically.
-FOLDS, ISOTONIC = 5, 500
+#: Parts of the episodes of which each is left out once, until so many steps were: by these
+#: confidence is calibrated, and isotonically from so many steps on.
+FOLDS, LEFT_OUT, ISOTONIC = 5, 1000, 500
 #: Iterations of the fit.
 ITERATIONS = 80
 #: The logit of an action of a frame that no recorded step used, beside others.
@@ -123,6 +124,26 @@ def _sampled(
     return list(dict.fromkeys([*near, *far]))[:NEGATIVES]
 
 
+class Index:
+    """Finds features among n sorted ones, faster than by halving."""
+
+    def __init__(self, columns: Keys) -> None:
+        """Note where those of each first bits start, and the most of one start."""
+        self._shift = np.uint64(64 - len(columns).bit_length() - 1)
+        firsts = np.arange(1 << (64 - int(self._shift)), dtype=np.uint64) << self._shift
+        self._starts: NDArray[np.int64] = np.searchsorted(columns, firsts)
+        self._depth = int(np.diff(np.append(self._starts, len(columns))).max())
+        self._columns = np.append(columns, np.uint64((1 << 64) - 1))
+
+    def places(self, features: Keys) -> NDArray[np.int64]:
+        """Return the place of each feature, n for those that are none of them."""
+        at: NDArray[np.int64] = self._starts[features >> self._shift]
+        for _ in range(self._depth):
+            at += self._columns[at] < features
+        at[self._columns[at] != features] = len(self._columns) - 1
+        return at
+
+
 class Fit:
     """The features of n rows as two sparse matrices, and weights fitted to them.
 
@@ -133,7 +154,9 @@ class Fit:
     def __init__(self, data: Data) -> None:
         self.data = data
         keep = _supported(data)
-        self.columns, place = np.unique(data.features[keep], return_inverse=True)
+        kept = data.features[keep]
+        self.columns = np.unique(kept)
+        place = Index(self.columns).places(kept)
         ends_kept = np.concatenate([[0], np.cumsum(keep)])[
             np.concatenate([[0], np.cumsum(data.sizes)])
         ]
@@ -210,16 +233,18 @@ class Fit:
         folds = (
             np.random.default_rng(1).permutation(int(data.episode.max()) + 1)[data.episode] % FOLDS
         )
-        sure, right, steps = [], [], []
+        sure: list[float] = []
+        right: list[float] = []
+        steps: list[int] = []
         for fold in range(FOLDS):
             others, held = (
                 np.flatnonzero(folds != fold),
                 np.flatnonzero((folds == fold) & (data.weight > 0)),
             )
-            if not len(others) or not len(held):
+            if not len(others) or not len(held) or len(steps) >= LEFT_OUT:
                 continue
             z = self.logits(self.weights(others))
-            for step in held:
+            for step in held.tolist():
                 part = slice(data.start[step], data.ends[step])
                 p = np.exp(z[part] - z[part].max())
                 p *= data.alike[part]
@@ -275,28 +300,26 @@ class Ranking:
 
     def ranked(self) -> list[tuple[str, float]]:
         """Return the candidates by descending share of one; ties keep their order."""
-        if not self.knows:
-            return []
-        sizes = [0] * len(self.shares)
-        for group in self.groups:
-            sizes[group] += 1
-        each = [self.shares[group] / sizes[group] for group in self.groups]
-        order = sorted(range(len(each)), key=lambda i: -round(self.shares[self.groups[i]], 9))
+        each = self._each()
+        order = sorted(range(len(each)), key=lambda i: -round(each[i], 9))
         return [(self.texts[i], each[i]) for i in order if each[i] > 0]
 
     def alternatives(self) -> list[tuple[str, float]]:
-        """Return the first candidate of each group by descending share of the group.
+        """Return the first candidate of each group in that order, with the share of the group.
 
         Going to the third drawer instead of the second is no alternative worth a branch, as long as
         nothing is known of either.
         """
+        of, firsts = dict(zip(self.texts, self.groups, strict=False)), dict[int, str]()
+        for text, _ in self.ranked():
+            firsts.setdefault(of[text], text)
+        return [(text, self.shares[group]) for group, text in firsts.items()]
+
+    def _each(self) -> list[float]:
         if not self.knows:
             return []
-        firsts: dict[int, str] = {}
-        for text, group in zip(self.texts, self.groups, strict=True):
-            firsts.setdefault(group, text)
-        order = sorted(firsts, key=lambda group: (-round(self.shares[group], 9), group))
-        return [(firsts[group], self.shares[group]) for group in order if self.shares[group] > 0]
+        sizes = Counter(self.groups)
+        return [self.shares[group] / sizes[group] for group in self.groups]
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,7 +374,8 @@ class Relevance:
         each = np.array([value for value, _ in numbers])
         weights = np.exp(each - values.max()) * np.bincount(groups)
         shares = weights / weights.sum()
-        return Ranking(texts, groups, tuple(shares.tolist()), self.sureness(float(shares.max())))
+        sure = self.sureness(float(shares[each.argmax()]))
+        return Ranking(texts, groups, tuple(shares.tolist()), sure)
 
     def forms(self, now: Situation, count: int) -> dict[str, float]:
         """Return the most probable forms of an action with their probabilities, the best first."""
@@ -364,11 +388,8 @@ class Relevance:
     def _values(self, read: Rows) -> NDArray[np.float64]:
         if not len(self.columns):
             return np.zeros(len(read.of_action))
-        columns, weights, starts, depth = self._table
-        at = starts[read.features >> np.uint64(64 - (len(starts) - 1).bit_length())]
-        for _ in range(depth):
-            at += columns[at] < read.features
-        each = np.where(columns[at] == read.features, weights[at], 0.0)
+        index, weights = self._index
+        each = weights[index.places(read.features)]
         blocks = np.diff(np.append(0.0, np.cumsum(each))[np.append(0, np.cumsum(read.sizes))])
         row = np.repeat(np.arange(len(read.rows)), [len(one) for one in read.rows])
         of_row: NDArray[Any] = np.bincount(
@@ -378,14 +399,9 @@ class Relevance:
         return values
 
     @cached_property
-    def _table(self) -> tuple[Keys, NDArray[np.float64], NDArray[Any], int]:
-        """Features, weights, where those of each first bits start, and the most of one start."""
-        bits = len(self.columns).bit_length() + 1
-        firsts = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
-        starts = np.searchsorted(self.columns, firsts)
-        depth = int(np.diff(np.append(starts, len(self.columns))).max())
-        columns = np.append(self.columns, np.uint64((1 << 64) - 1))
-        return columns, np.append(self.weights, 0.0).astype(np.float64), starts, depth
+    def _index(self) -> tuple[Index, NDArray[np.float64]]:
+        """Where features stand, and their weights, with one of 0 for all others."""
+        return Index(self.columns), np.append(self.weights, 0.0).astype(np.float64)
 
     def sureness(self, share: float) -> float:
         """Return how often a decision with this share of the probability was right."""

@@ -14,6 +14,7 @@ from ldm.reason.pages import has_lines_of_labels, labels_of, read_call
 from ldm.reason.quotes import Quotation, patterns, sources
 from ldm.reason.reading import (
     Words,
+    kind_of,
     leaves,
     lines_with,
     masked,
@@ -254,7 +255,7 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
         verbs=frozenset(word for action in listed for word in words(action)[:1]),
         things=frozenset(things),
         frames=frozenset(frame for frame, n in uses.items() if n),
-        closed=_frequent(listed, max(CLOSED_TIMES, CLOSED * count)),
+        closed=frozenset(filter(_closed, _frequent(listed, max(CLOSED_TIMES, CLOSED * count)))),
         rare=frozenset(frame for frame, n in uses.items() if n <= RARE * count),
         thresholds=thresholds,
         recurring=recurring,
@@ -272,6 +273,11 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
 def _frequent(episodes: Mapping[str, set[str]], least: float) -> frozenset[str]:
     """Return what occurs in so many episodes."""
     return frozenset(one for one, where in episodes.items() if len(where) >= least)
+
+
+def _closed(action: str) -> bool:
+    """Return whether an action names no thing by a number, which means another one elsewhere."""
+    return all(kind_of(filler) == filler for filler in read_command(action).fillers)
 
 
 def _structured(

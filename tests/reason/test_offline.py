@@ -112,16 +112,6 @@ class TestActing:
         past: Past = (*AT_3, ("In box 3 you see a spoon 2.", "take spoon 2 from box 3"))
         assert decide(past, "You hold the spoon 2.", PLACES) == "go to table 1"
 
-    def test_what_was_put_away_is_not_taken_again(self) -> None:
-        past: Past = (
-            *AT_3,
-            ("In box 3 you see a spoon 2.", "take spoon 2 from box 3"),
-            ("You hold the spoon 2.", "go to table 1"),
-            ("On it: nothing.", "put spoon 2 on table 1"),
-        )
-        actions = (*PLACES, "take spoon 2 from table 1")
-        assert decide(past, "On table 1 you see a spoon 2.", actions) != "take spoon 2 from table 1"
-
     def test_an_action_that_did_not_help_is_not_repeated(self) -> None:
         past: Past = ((START, "go to box 1"), ("Nothing happens.", "go to box 1")) * 2
         assert decide(past, "Nothing happens.", PLACES) != "go to box 1"
