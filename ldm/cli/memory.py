@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,7 @@ from ldm.text import counted
 if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.memory import Generation
+    from ldm.reason.relevance import LeftOut
     from ldm.types import StateActionTuple
 
 memory_app = typer.Typer(
@@ -72,6 +74,8 @@ def show(
     are shown if any trajectory scored less than full. With --env, the goal types of each batch (at
     --generation) follow, each with a typical goal, its observation types and numbers of tuples.
 
+    It also shows how often the steps of episodes left out of learning are decided right, by kind.
+
     \b
     Examples:
       ldm memory show
@@ -89,12 +93,16 @@ def show(
     if not listed and (names := _recorded(memory)):
         inspect(memory, names[0])  # raises the error that fits
     types = _types(memory, name, generation) if name else []
+    contents = inspect(memory, name, generation) if name else None
+    left_out = contents.learnt().left_out if contents else None
     if as_json:
         data: dict[str, Any] = {
             "memory": memory,
             "generations": [{**plain(g), "outcomes": earned} for g, earned in listed],
         }
-        output.print_json({**data, "types": types} if name else data)
+        if name:
+            data |= {"types": types, "left_out": plain(left_out)}
+        output.print_json(data)
         return
     _print_generations(memory, listed)
     if name:
@@ -104,6 +112,23 @@ def show(
             table += [("", "", "", *below) for below in row["observation_types"].items()]
         columns = ("batch", "goal type", "typical goal", "observation type", "tuples")
         output.print_table(f"Types of {name}", columns, table)
+    if contents and left_out and left_out.kinds:
+        pairs = contents.rows.columns.pairs("kind", "trajectory_id")
+        _print_left_out(name, left_out, Counter(kind for kind, _ in pairs))
+
+
+def _print_left_out(env: str, left_out: LeftOut, episodes: Mapping[str, int]) -> None:
+    """Print how often left-out steps were decided right, and where more episodes would help."""
+    kinds = sorted(left_out.kinds, key=lambda one: one[2])
+    table = [
+        (kind or "(none)", episodes[kind], steps, f"{right:.1%}") for kind, steps, right in kinds
+    ]
+    output.print_table(f"Left-out steps of {env}", ("kind", "episodes", "steps", "right"), table)
+    worst = f" More of {kinds[0][0]!r} would help most." if len(kinds) > 1 else ""
+    output.show(
+        f"{left_out.right:.1%} of the steps of episodes left out are decided right; the confidence"
+        f" is wrong by {left_out.error:.1%} on average.{worst}"
+    )
 
 
 def _print_generations(memory: str, listed: list[tuple[Generation, dict[str, int]]]) -> None:

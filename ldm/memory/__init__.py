@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of batches that a message names.
 MOST_NAMED = 20
+#: Steps by which a memory measures how similar its own states are, and the fewest goals for it.
+FAMILIAR_STEPS, FAMILIAR_FROM = 200, 5
 
 
 class Memory:
@@ -272,6 +274,25 @@ class Memory:
         """A mask of the rows that are not hidden."""
         hidden = self._hidden
         return np.ones(len(self.rows), np.bool_) if hidden is None else ~hidden
+
+    @cached_property
+    def familiar(self) -> float:
+        """The similarity below which a state is like none in the memory, in [-1, 1].
+
+        Two of the memory's own states, at random and of different goals, are as similar.
+        """
+        columns, vectors = self.rows.columns, self._contents.vectors
+        visible, goals = np.flatnonzero(self.visible), columns["goal"]
+        if len(np.unique(goals[visible])) < FAMILIAR_FROM:
+            return -1.0
+        similar = []
+        for i in visible[:: -(-len(visible) // FAMILIAR_STEPS)].tolist():
+            to_goal = vectors.distinct @ vectors.distinct[vectors.goals[i]]
+            to_observation = vectors.distinct @ vectors.distinct[vectors.observations[i]]
+            others = visible[goals[visible] != goals[i]]
+            pairs = to_goal[vectors.goals[others]] + to_observation[vectors.observations[others]]
+            similar.append(float(np.median(pairs)) / 2)
+        return float(np.median(similar))
 
     @cached_property
     def _forms(self) -> dict[str, list[int]]:

@@ -54,7 +54,7 @@ from ldm.memory.pending import Pending, Texts, enough, texts_of
 from ldm.memory.places import refuse_server
 from ldm.memory.purging import purge as purge_tuples
 from ldm.memory.purging import rewrite_outcomes
-from ldm.memory.recalls import Recalls, arranged
+from ldm.memory.recalls import Recalls, arranged, unlike
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.reason.features import Situation
 from ldm.reason.offline import OfflineReasoner
@@ -305,7 +305,9 @@ class GrowingMemory:
         history: earlier (observation, action) pairs of the episode, which matter as much.
         where: conditions on scope, tags, "source", "origin" and "episode".
         kind: only tuples of this kind; None for all.
-        min_similarity: the least mean cosine of goal and observation, in [-1, 1].
+        min_similarity: the least mean cosine of goal and observation, in [-1, 1]. By default
+            nothing is recalled if even the nearest is less similar than two states of the memory
+            are by chance; `Recalls.why` says so.
         outcomes: "any", or only tuples of "success" or of "failure".
         utility: whether those of the recalls that newer evidence contradicts come last.
 
@@ -325,6 +327,9 @@ class GrowingMemory:
         if view.base is not None:
             nearest += view.base.nearest(to_goal, to_observation, k, accepted)
         first = max(nearest, key=lambda one: one.similarity, default=None)
+        least = view.base.familiar if view.base is not None and min_similarity is None else -1.0
+        if first is not None and first.similarity < least:
+            return Recalls(texts[0], texts[1], (), unlike(first.similarity, least))
         probable = self._probable(view, texts, history, first)
         if view.base is not None:
             for form in probable:
@@ -335,8 +340,11 @@ class GrowingMemory:
         distinct: dict[Texts, Recall] = {}
         for one in nearest:
             distinct.setdefault(texts_of(one.tuple), one)
-        least = -2.0 if min_similarity is None else min_similarity
-        chosen = [one for one in distinct.values() if one.similarity >= least]
+        chosen = [
+            one
+            for one in distinct.values()
+            if min_similarity is None or one.similarity >= min_similarity
+        ]
         chosen = chosen if probable else chosen[:k]
         recalls = self._weighed(view, chosen, (to_goal, to_observation), accepted)
         if probable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldm.memory.rows import Rows
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
-from ldm.reason.relevance import Relevance, learn
+from ldm.reason.relevance import LeftOut, Relevance, learn
 from ldm.reason.vocabulary import Lesson, Vocabulary, lesson_of
 from ldm.types import stable_hash, stable_seed
 
@@ -71,7 +71,7 @@ def packed(relevance: Relevance) -> bytes:
         "vocabulary": known,
         "size": len(relevance.columns),
         "repeated": relevance.repeated,
-        "calibration": relevance.calibration,
+        "left_out": asdict(relevance.left_out),
         "actions": relevance.actions,
     }
     text = json.dumps(head, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -96,7 +96,7 @@ def unpacked(content: bytes) -> Relevance:
         np.frombuffer(arrays, "<u8", size),
         np.frombuffer(arrays, "<f4", size, 8 * size),
         float(head["repeated"]),
-        tuple((float(x), float(y)) for x, y in head["calibration"]),
+        LeftOut(**{name: _tupled(value) for name, value in head["left_out"].items()}),
         tuple(head["actions"]),
     )
 

@@ -38,12 +38,13 @@ class Recalls(Sequence[Recall]):
     Each has its tuple (goal, history, observation, action, outcome), its `similarity` and its
     provenance: `batch`, `goal_type`, `tuple.task_id`, `tuple.source`, `tuple.trajectory_id`.
 
-    goal, observation: the query.
+    goal, observation: the query. nothing: why there is nothing to recall, "" if there is.
     """
 
     goal: str
     observation: str
     recalls: tuple[Recall, ...] = ()
+    nothing: str = ""
 
     PREFIX: ClassVar[str] = "recall-"
 
@@ -54,8 +55,11 @@ class Recalls(Sequence[Recall]):
 
     @property
     def why(self) -> tuple[str, ...]:
-        """A line for each recall: why it was chosen, and what is known of its action."""
-        return tuple(
+        """A line for each recall: why it was chosen, and what is known of its action.
+
+        If the memory holds nothing like the state, the only line says so.
+        """
+        return (self.nothing,) * bool(self.nothing) + tuple(
             f"similarity {one.similarity:.2f} of goal and observation, {described(one)}"
             for one in self.recalls
         )
@@ -119,6 +123,14 @@ class Recalls(Sequence[Recall]):
             f"outcome: {described(recall)}",
         ]
         return "\n".join(lines)
+
+
+def unlike(similarity: float, least: float) -> str:
+    """Return why a state has nothing to recall: it is like none in the memory."""
+    return (
+        f"nothing in the memory is like this: its nearest state has similarity {similarity:.2f},"
+        f" and two of its own at random have {least:.2f}"
+    )
 
 
 def described(recall: Recall) -> str:

@@ -10,7 +10,7 @@ again, which recordings of experts cannot teach, as they never loop.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -29,9 +29,12 @@ from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, vocabulary_of
 RIDGE, REPEATED = 2.0, -3.0
 #: Candidates beside the action taken that a step is learnt from.
 NEGATIVES = 40
-#: Parts of the episodes of which each is left out once, until so many steps were: by these
-#: confidence is calibrated, and isotonically from so many steps on.
-FOLDS, LEFT_OUT, ISOTONIC = 5, 1000, 500
+#: Parts of the episodes of which each is left out once, until so many steps were.
+FOLDS, LEFT_OUT = 5, 1000
+#: Left-out steps from which confidence is calibrated, with one temperature, and isotonically.
+TEMPERED, ISOTONIC = 30, 500
+#: Groups of left-out steps, of about equal size, by which the calibration is shown.
+PARTS = 10
 #: Iterations of the fit.
 ITERATIONS = 80
 #: The logit of an action of a frame that no recorded step used, beside others.
@@ -47,8 +50,8 @@ class Data:
     features: of all blocks, one after the other. sizes: of each block. owner: the episode of each
     block. blocks: of all rows, one after the other. lengths: the number of blocks of each row.
     start: the first row of each step, which is the action taken. alike: the number of candidates
-    that a row stands for. repeats: how often it was done in this same sight. episode, weight: of
-    each step.
+    that a row stands for. repeats: how often it was done in this same sight. episode, weight,
+    kinds: of each step.
     """
 
     features: Keys
@@ -61,6 +64,7 @@ class Data:
     repeats: NDArray[np.float64]
     episode: NDArray[np.int64]
     weight: NDArray[np.float64]
+    kinds: tuple[str, ...]
 
     @property
     def ends(self) -> NDArray[np.int64]:
@@ -78,7 +82,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
     blocks: list[int] = []
     owner: list[int] = []
     lengths: list[int] = []
-    start, alike, repeats, episode, weight = [], [], [], [], []
+    start, alike, repeats, episode, weight, kinds = [], [], [], [], [], []
     for lesson in sorted(lessons, key=lambda one: numbers[one.episode]):
         now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
         possible = candidates.against(now, lesson)
@@ -90,6 +94,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
         start.append(len(lengths))
         episode.append(numbers[lesson.episode])
         weight.append(lesson.weight)
+        kinds.append(lesson.kind)
         features.append(read.features)
         sizes.append(read.sizes)
         owner += [episode[-1]] * len(read.sizes)
@@ -99,11 +104,19 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
             lengths.append(len(row))
         taken = dict(zip(reversed(read.of_action), reversed(actions), strict=True))
         repeats += [now.here_done[taken[row]] for row in range(len(read.rows))]
-    arrays: list[Any] = [np.concatenate(features), np.concatenate(sizes)]
-    arrays += [np.array(one, np.int64) for one in (owner, blocks, lengths, start)]
-    arrays += [np.array(one, np.float64) for one in (alike, repeats)]
-    arrays += [np.array(episode, np.int64), np.array(weight, np.float64)]
-    return Data(*arrays)
+    return Data(
+        np.concatenate(features),
+        np.concatenate(sizes),
+        np.array(owner, np.int64),
+        np.array(blocks, np.int64),
+        np.array(lengths, np.int64),
+        np.array(start, np.int64),
+        np.array(alike, np.float64),
+        np.array(repeats, np.float64),
+        np.array(episode, np.int64),
+        np.array(weight, np.float64),
+        tuple(kinds),
+    )
 
 
 def _sampled(
@@ -227,33 +240,28 @@ class Fit:
         values += self.data.repeats * weights[-1]
         return values
 
-    def left_out(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Return (confidence, share right, step) of steps that worked, of episodes left out."""
-        data = self.data
-        folds = (
-            np.random.default_rng(1).permutation(int(data.episode.max()) + 1)[data.episode] % FOLDS
-        )
-        sure: list[float] = []
-        right: list[float] = []
-        steps: list[int] = []
+    def left_out(self) -> Iterator[tuple[int, float, float]]:
+        """Yield (step, share, right) of steps that worked, decided without their episodes.
+
+        share: of the probability that the rows of the action decided on have. right: whether the
+        action taken is one of them.
+        """
+        data, count = self.data, 0
+        episodes = int(data.episode.max()) + 1
+        folds = np.random.default_rng(1).permutation(episodes)[data.episode] % FOLDS
         for fold in range(FOLDS):
-            others, held = (
-                np.flatnonzero(folds != fold),
-                np.flatnonzero((folds == fold) & (data.weight > 0)),
-            )
-            if not len(others) or not len(held) or len(steps) >= LEFT_OUT:
+            others = np.flatnonzero(folds != fold)
+            held = np.flatnonzero((folds == fold) & (data.weight > 0)).tolist()
+            if not len(others) or not held or count >= LEFT_OUT:
                 continue
+            count += len(held)
             z = self.logits(self.weights(others))
-            for step in held.tolist():
+            for step in held:
                 part = slice(data.start[step], data.ends[step])
                 p = np.exp(z[part] - z[part].max())
                 p *= data.alike[part]
-                p /= p.sum()
                 best = z[part] >= z[part].max() - 1e-9
-                sure.append(float(p[best].sum()))
-                right.append(float(best[0]))
-                steps.append(step)
-        return np.array(sure), np.array(right), np.array(steps, np.int64)
+                yield step, float(p[best].sum() / p.sum()), float(best[0])
 
 
 def _supported(data: Data) -> NDArray[np.bool_]:
@@ -274,6 +282,65 @@ def _ones(columns: NDArray[np.int64], ends: NDArray[np.int64], width: int) -> An
 
     shape = (len(ends) - 1, width)
     return csr_matrix((np.ones(len(columns)), columns.astype(np.int32), ends), shape)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How steps were decided by what the other episodes teach.
+
+    kinds: (kind, steps, share of them right). curve: (share of the probability, share right) pairs,
+    rising, between which confidence is interpolated. parts: (confidence, share right, steps) of
+    groups of steps by rising confidence.
+    """
+
+    kinds: tuple[tuple[str, int, float], ...] = ()
+    curve: tuple[tuple[float, float], ...] = ()
+    parts: tuple[tuple[float, float, int], ...] = ()
+
+    @classmethod
+    def of(cls, kinds: Sequence[str], shares: Sequence[float], right: Sequence[float]) -> LeftOut:
+        """Sum up steps: the kind of each, the share of the probability, and whether it was right.
+
+        Shares are turned into confidence by one temperature, or isotonically if there are enough.
+        """
+        of_kind = defaultdict(list)
+        for kind, one in zip(kinds, right, strict=True):
+            of_kind[kind].append(one)
+        listed = tuple(
+            (kind, len(of), round(float(np.mean(of)), 6)) for kind, of in sorted(of_kind.items())
+        )
+        draft = cls(listed, _curve(np.array(shares), np.array(right)))
+        sure = np.array([draft.confidence(share) for share in shares])
+        order = np.argsort(sure, kind="stable")
+        parts = tuple(
+            (
+                round(float(sure[one].mean()), 6),
+                round(float(np.array(right)[one].mean()), 6),
+                len(one),
+            )
+            for one in np.array_split(order, PARTS)
+            if len(one)
+        )
+        return cls(listed, draft.curve, parts)
+
+    def confidence(self, share: float) -> float:
+        """Return how often a decision with this share of the probability was right."""
+        if not self.curve:
+            return share
+        xs, ys = zip(*self.curve, strict=True)
+        return float(np.interp(share, xs, ys))
+
+    @property
+    def right(self) -> float:
+        """The share of steps that were decided right."""
+        steps = sum(n for _, n, _ in self.kinds)
+        return sum(n * right for _, n, right in self.kinds) / max(1, steps)
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error: the mean distance of confidence from the share right."""
+        steps = sum(n for _, _, n in self.parts)
+        return sum(n * abs(sure - right) for sure, right, n in self.parts) / max(1, steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,15 +394,14 @@ class Relevance:
     """The learnt rule.
 
     columns, weights: of features, (n,) each. repeated: the weight of a repetition in this sight.
-    calibration: (confidence, share right) pairs between which confidences are interpolated.
-    right: how often left-out steps were decided right, by kind; "" is overall.
+    left_out: how left-out steps were decided.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     columns: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
     weights: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
     repeated: float = REPEATED
-    calibration: tuple[tuple[float, float], ...] = ()
+    left_out: LeftOut = field(default_factory=LeftOut)
     actions: tuple[str, ...] = ()
 
     @cached_property
@@ -374,7 +440,7 @@ class Relevance:
         each = np.array([value for value, _ in numbers])
         weights = np.exp(each - values.max()) * np.bincount(groups)
         shares = weights / weights.sum()
-        sure = self.sureness(float(shares[each.argmax()]))
+        sure = self.left_out.confidence(float(shares[each.argmax()]))
         return Ranking(texts, groups, tuple(shares.tolist()), sure)
 
     def forms(self, now: Situation, count: int) -> dict[str, float]:
@@ -403,13 +469,6 @@ class Relevance:
         """Where features stand, and their weights, with one of 0 for all others."""
         return Index(self.columns), np.append(self.weights, 0.0).astype(np.float64)
 
-    def sureness(self, share: float) -> float:
-        """Return how often a decision with this share of the probability was right."""
-        if not self.calibration:
-            return share
-        xs, ys = zip(*self.calibration, strict=True)
-        return float(np.interp(share, xs, ys))
-
 
 def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     """Learn the rule from lessons, always the same from the same ones."""
@@ -420,21 +479,37 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
         return Relevance(vocabulary, actions=actions)
     fit = Fit(data)
     weights = fit.weights()
-    curve: tuple[tuple[float, float], ...] = ()
-    if calibrated:
-        curve = calibration(*fit.left_out()[:2])
     learnt = fit.learnt(weights[:-1])
-    return Relevance(vocabulary, *learnt, float(weights[-1]), curve, actions)
+    left_out = LeftOut()
+    if calibrated and (decided := [*fit.left_out()]):
+        steps, shares, right = zip(*decided, strict=True)
+        left_out = LeftOut.of([data.kinds[step] for step in steps], shares, right)
+    return Relevance(vocabulary, *learnt, float(weights[-1]), left_out, actions)
 
 
-def calibration(
-    sure: NDArray[np.float64], right: NDArray[np.float64]
+def _curve(
+    shares: NDArray[np.float64], right: NDArray[np.float64]
 ) -> tuple[tuple[float, float], ...]:
-    """Return the curve from confidence to the share of right decisions, rising."""
-    if len(sure) < ISOTONIC:
-        return ()
+    """Return the rising curve from shares of the probability to shares of right decisions.
+
+    One temperature, the factor of the log odds that predicts best what was right, or isotonically.
+    """
+    from scipy.optimize import minimize_scalar
+    from scipy.special import expit, logit
     from sklearn.isotonic import IsotonicRegression
 
-    model = IsotonicRegression(out_of_bounds="clip").fit(sure, right)
-    points = zip(model.X_thresholds_.tolist(), model.y_thresholds_.tolist(), strict=True)
-    return tuple((round(x, 6), round(y, 6)) for x, y in points)
+    if len(shares) < TEMPERED:
+        return ()
+    if len(shares) < ISOTONIC:
+        signed = np.where(right > 0, -1, 1) * logit(np.clip(shares, 1e-6, 1 - 1e-6))
+        losses = minimize_scalar(
+            lambda factor: np.logaddexp(0, factor * signed).sum(),
+            bounds=(0.1, 3.0),
+            method="bounded",
+        )
+        xs = np.linspace(1e-6, 1 - 1e-6, 21)
+        ys = expit(losses.x * logit(xs))
+    else:
+        model = IsotonicRegression(out_of_bounds="clip").fit(shares, right)
+        xs, ys = model.X_thresholds_, model.y_thresholds_
+    return tuple(zip(np.round(xs, 6).tolist(), np.round(ys, 6).tolist(), strict=True))

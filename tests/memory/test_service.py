@@ -55,6 +55,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return at
 
 
+def test_a_state_like_none_in_the_memory_has_nothing_to_recall_and_says_so(
+    memory: GrowingMemory,
+) -> None:
+    for place in ("db", "web", "mail", "queue", "cache", "proxy"):
+        told(memory, f"disk full on {place}", ("df: 100%", "rotate logs"))
+    alien = "knit a red scarf", "wool, needles"
+    assert len(memory.recall(*alien))  # nothing tells what is usual before a batch is formed
+    memory.fold()
+    recalls = memory.recall(*alien)
+    assert (len(recalls), recalls.as_prompt()) == (0, "")
+    assert recalls.why[0].startswith("nothing in the memory is like this: its nearest state has")
+    assert len(memory.recall(*alien, min_similarity=-1))
+    assert [one.tuple.action for one in memory.recall("disk full on backup", "df: 100%")]
+
+
 class TestEvidence:
     def test_equal_texts_are_one_recall_with_counts(
         self, memory: GrowingMemory, settle: Callable[[], object]

@@ -298,7 +298,7 @@ def test_weighing_tells_the_share_and_the_support_of_each_action() -> None:
     agreements = REASONER.weigh(state, RECALLS, 9)
     answer = REASONER.act(state, RECALLS)
     assert agreements[0].action == answer.action
-    assert agreements[0].share == pytest.approx(answer.proposals[0].confidence, abs=0.01)
+    assert agreements[0].share == pytest.approx(answer.votes[0].confidence, abs=0.01)
     assert sum(one.share for one in agreements) == pytest.approx(1)
     assert agreements[0].recalls == 2
     assert REASONER.weigh(state, RECALLS, 1) == agreements[:1]

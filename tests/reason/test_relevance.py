@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 
 from ldm.reason.candidates import Candidates
 from ldm.reason.features import Situation
-from ldm.reason.relevance import Fit, Relevance, calibration, gather, learn
+from ldm.reason.relevance import Fit, LeftOut, Relevance, gather, learn
 from ldm.reason.vocabulary import Lesson, vocabulary_of
 from ldm.types import Past
 
@@ -147,15 +146,26 @@ def test_equal_columns_are_learnt_as_one_with_the_same_result() -> None:
         np.testing.assert_allclose(actual - actual[0], expected - expected[0], atol=1e-4)
 
 
-def test_calibration_rises_and_needs_many_steps() -> None:
-    sure = np.linspace(0, 1, 600)
-    curve = calibration(sure, (np.arange(600) % 10 < 10 * sure**2).astype(float))
-    assert [*curve] == sorted(curve)
-    assert [y for _, y in curve] == sorted(y for _, y in curve)
-    rule = replace(Relevance(), calibration=curve)
-    assert rule.sureness(0.5) == pytest.approx(0.25, abs=0.1)
-    assert calibration(sure[:100], sure[:100]) == ()
-    assert Relevance().sureness(0.5) == 0.5
+def test_confidence_is_how_often_left_out_steps_were_right() -> None:
+    shares = np.linspace(0.0, 1.0, 600)
+    right = (np.arange(600) % 10 < 10 * shares**2).astype(float)
+    left_out = LeftOut.of(["a"] * 600, shares.tolist(), right.tolist())
+    assert [*left_out.curve] == sorted(left_out.curve)
+    assert [y for _, y in left_out.curve] == sorted(y for _, y in left_out.curve)
+    assert left_out.confidence(0.5) == pytest.approx(0.25, abs=0.1)
+    assert left_out.error < 0.02 < LeftOut.of(["a"] * 10, shares[:10].tolist(), [1.0] * 10).error
+    assert left_out.right == pytest.approx(right.mean())
+    assert sum(n for _, _, n in left_out.parts) == 600
+
+
+def test_fewer_steps_calibrate_by_one_temperature_and_a_few_not_at_all() -> None:
+    shares = np.linspace(0.5, 1.0, 200).tolist()
+    right = [float(i % 4 > 0) for i in range(200)]  # three of four, however sure
+    left_out = LeftOut.of(["a", "b"] * 100, shares, right)
+    assert left_out.confidence(0.95) < 0.85
+    assert [(kind, n) for kind, n, _ in left_out.kinds] == [("a", 100), ("b", 100)]
+    assert LeftOut.of(["a"] * 20, shares[:20], right[:20]).confidence(0.7) == 0.7
+    assert LeftOut().confidence(0.5) == 0.5
 
 
 def learnt() -> str:
