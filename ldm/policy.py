@@ -106,7 +106,7 @@ class Observed:
 
     previous: of the preceding decision of the process. key: seeds random recalls. steps_left: the
     steps left in the trial, or None if there is no limit. refused: whether the last action was.
-    localize: see `Environment.localize`.
+    localize: see `Environment.localize`. kind: of the task, "" if it is not known.
     """
 
     goal: str
@@ -118,6 +118,7 @@ class Observed:
     localize: Callable[[str], str] = str
     steps_left: int | None = None
     refused: bool = False
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +248,7 @@ class Policy:
             steps_left=now.steps_left,
             refused=now.refused,
             consulted=now.previous.consulted,
-            kind=self._memory.kind_of(now.goal),
+            kind=self._memory.kind_of(now.goal, now.kind),
         )
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:

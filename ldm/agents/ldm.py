@@ -110,4 +110,5 @@ def _observed(episode: Episode, memo: Memo) -> Observed:
         localize=episode.localize,
         steps_left=episode.steps_left,
         refused=not now.valid,
+        kind=episode.kind,
     )

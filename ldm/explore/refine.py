@@ -142,6 +142,7 @@ class ExplorationSetup:
             key=task.id,
             localize=self.env.localize,
             steps_left=self.options.depth - len(position.past),
+            kind=task.kind,
         )
 
     def greedy(

@@ -225,9 +225,12 @@ class Memory:
         vectors = KnownVectors(self._embedder).embed_rows(new)
         return Memory(self._contents.extended(new, vectors, batches), self._embedder)
 
-    def kind_of(self, goal: str) -> str:
-        """Return the task kind of a goal ("heat"), predicted from the memory's goals."""
-        return self._kinds(goal)
+    def kind_of(self, goal: str, stated: str = "") -> str:
+        """Return the task kind of a goal ("heat"): the stated one, if the memory knows it.
+
+        Otherwise it is predicted from the memory's goals.
+        """
+        return stated if stated in self._kinds.names else self._kinds(goal)
 
     def batches_for(self, goal: str, limit: int = 0) -> tuple[str, ...]:
         """Return the ids of the batch memories for the goal's kind, mixed ones included.

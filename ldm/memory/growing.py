@@ -330,21 +330,12 @@ class GrowingMemory:
         least = view.base.familiar if view.base is not None and min_similarity is None else -1.0
         if first is not None and first.similarity < least:
             return Recalls(texts[0], texts[1], (), unlike(first.similarity, least))
-        probable = self._probable(view, texts, history, first)
+        probable = self._probable(view, texts, history, first, kind or "")
         if view.base is not None:
             for form in probable:
                 nearest += view.base.nearest(to_goal, to_observation, k, accepted, form)
-        nearest.sort(  # equal ones by their past, the newest first
-            key=lambda one: (-one.similarity, _differs(one.tuple, history), -one.tuple.time, one.id)
-        )
-        distinct: dict[Texts, Recall] = {}
-        for one in nearest:
-            distinct.setdefault(texts_of(one.tuple), one)
-        chosen = [
-            one
-            for one in distinct.values()
-            if min_similarity is None or one.similarity >= min_similarity
-        ]
+        floor = -2.0 if min_similarity is None else min_similarity
+        chosen = [one for one in _distinct(nearest, history) if one.similarity >= floor]
         chosen = chosen if probable else chosen[:k]
         recalls = self._weighed(view, chosen, (to_goal, to_observation), accepted)
         if probable:
@@ -359,6 +350,7 @@ class GrowingMemory:
         state: Sequence[str],
         history: Sequence[tuple[Content, Content]],
         nearest: Recall | None,
+        kind: str,
     ) -> dict[str, float]:
         """Return the most probable forms of an action in a state; {} if nothing is learnt yet.
 
@@ -374,8 +366,8 @@ class GrowingMemory:
         past = tuple(
             (plain_text("observation", text), plain_text("action", done)) for text, done in history
         )
-        kind = view.base.kind_of(goal)
-        now = Situation(relevance.vocabulary, goal, kind, past, observation)
+        of_kind = view.base.kind_of(goal, kind)
+        now = Situation(relevance.vocabulary, goal, of_kind, past, observation)
         return relevance.forms(now, FORMS)
 
     async def arecall(self, goal: Content, observation: Content, **more: Any) -> Recalls:
@@ -768,6 +760,20 @@ def _check_folded(status: int, output: str) -> None:
         remedy = "Nothing is lost: `ldm memory fold` forms it."
     error = MemoryLocked if "nother process is writing" in message else MemoryStoreError
     raise error(message, remedy)
+
+
+def _distinct(
+    nearest: Iterable[Recall], history: Sequence[tuple[Content, Content]]
+) -> Iterable[Recall]:
+    """Return recalls of distinct texts, the most similar first, equal ones by their past."""
+    ordered = sorted(
+        nearest,
+        key=lambda one: (-one.similarity, _differs(one.tuple, history), -one.tuple.time, one.id),
+    )
+    distinct: dict[Texts, Recall] = {}
+    for one in ordered:
+        distinct.setdefault(texts_of(one.tuple), one)
+    return distinct.values()
 
 
 def _differs(one: StateActionTuple, history: Sequence[tuple[Content, Content]]) -> int:

@@ -63,12 +63,15 @@ def trained(goals: frozenset[tuple[str, str]]) -> KindWeights:
 
 
 class KindClassifier:
-    """A function from a goal to its task kind."""
+    """A function from a goal to its task kind.
+
+    names: of the kinds.
+    """
 
     def __init__(self, weights: KindWeights) -> None:
-        self._kinds = weights.kinds
+        self.names = weights.kinds
         self._weights = dict(zip(weights.words, weights.weights, strict=True))
-        self._intercepts = weights.intercepts or (0.0,) * len(weights.kinds)
+        self._intercepts = weights.intercepts or (0.0,) * len(self.names)
         self._known: dict[str, str] = {}
 
     def __call__(self, goal: str) -> str:
@@ -86,4 +89,4 @@ class KindClassifier:
         for word in sorted(set(WORD.findall(goal.lower()))):
             for i, weight in enumerate(self._weights.get(word, ())):
                 totals[i] += weight
-        return self._kinds[max(range(len(totals)), key=totals.__getitem__)]
+        return self.names[max(range(len(totals)), key=totals.__getitem__)]

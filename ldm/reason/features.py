@@ -363,9 +363,9 @@ class Situation:
         always += crossed(kind, self.phase, KIND)
         if self.page:  # its texts are told by the facts about its labels
             return (self._set(always),) * 3
-        said, worded = self._of_roles
-        by_role = [*always, *said, *worded]
-        more = [*self.of_words, *self.of_facts, *self.of_goal, *crossed(self.phase, said, PHASE)]
+        phrases, worded = self._of_roles
+        by_role = [*always, *phrases, *worded]
+        more = [*self.of_words, *self.of_facts, *self.of_goal, *crossed(self.phase, phrases, PHASE)]
         return self._set([*by_role, *more]), self._set(by_role), self._set(always)
 
     @cached_property
@@ -383,8 +383,8 @@ class Situation:
                     break
                 if age == 0:
                     facts.append(f"r{r} absent")
-        said = keys(facts, ROLES)[:MOST_FACTS]
-        return said, keys(worded, ROLES)[: MOST_FACTS - len(said)]
+        phrases = keys(facts, ROLES)[:MOST_FACTS]
+        return phrases, keys(worded, ROLES)[: MOST_FACTS - len(phrases)]
 
     @cached_property
     def of_words(self) -> list[int]:
@@ -443,8 +443,8 @@ class Situation:
                 if name[0] in known
                 for line in lines_with(name, text)
             )
-            said = [_said_of(name, line) for line in (*now, *past)]
-            alike = name if name in self.used else (shape(name), len(now), *said)
+            about = [_said_of(name, line) for line in (*now, *past)]
+            alike = name if name in self.used else (shape(name), len(now), *about)
             if alike not in self._alike:
                 self._alike[alike] = self._read_filler(name, now, list(past))
             self._fillers[name] = self._alike[alike]

@@ -167,13 +167,13 @@ class Fit:
     def __init__(self, data: Data) -> None:
         self.data = data
         keep = _supported(data)
-        kept = data.features[keep]
-        self.columns = np.unique(kept)
-        place = Index(self.columns).places(kept)
-        ends_kept = np.concatenate([[0], np.cumsum(keep)])[
+        supported = data.features[keep]
+        self.columns = np.unique(supported)
+        place = Index(self.columns).places(supported)
+        ends_supported = np.concatenate([[0], np.cumsum(keep)])[
             np.concatenate([[0], np.cumsum(data.sizes)])
         ]
-        x_t = _ones(place, ends_kept, len(self.columns)).T.tocsr()
+        x_t = _ones(place, ends_supported, len(self.columns)).T.tocsr()
         ends = np.concatenate([[0], np.cumsum(data.lengths)])
         self.rows = _ones(data.blocks, ends, len(data.sizes))
         signs = np.random.default_rng(2).integers(1 << 63, size=len(data.lengths), dtype=np.uint64)

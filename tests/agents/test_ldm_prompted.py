@@ -244,7 +244,7 @@ def test_a_process_asks_at_a_share_of_its_steps_at_most(memory: Memory) -> None:
     assert all(asked[1])
     for number in range(1, len(asked[0.25]) + 1):
         assert sum(map(bool, asked[0.25][:number])) <= 2 + number * 0.25
-    assert sum(map(bool, asked[0.25])) > 2
+    assert 2 <= sum(map(bool, asked[0.25])) < len(asked[1])
 
 
 def test_where_memory_is_unsure_the_model_may_name_another_action_that_is_possible(

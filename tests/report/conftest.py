@@ -60,7 +60,7 @@ def _recorded(place: Path) -> Recorded:
     ldm.build_memory(place / "data", memory)
     refined = ldm.refine(
         Refine(
-            {"name": TOY, "tasks": 10, "shelves": 12}, memory=memory, search={"depth": 12}, limit=4
+            {"name": TOY, "tasks": 10, "shelves": 20}, memory=memory, search={"depth": 12}, limit=4
         ),
         runtime=runtime,
     )
