@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ldm.reason.reading import FUNCTION_WORDS, Words, leaves, words
+from ldm.reason.reading import FUNCTION_WORDS, TOKEN, Words, leaves, words
 
 #: Words of a value of a call above which it is free text: a slot, not part of the frame.
 FREE_TEXT = 6
-
-_TOKEN = re.compile(r"[^\W_]+(?:['’@._-][^\W_]+)*")
 
 _PRESS = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
 
@@ -56,7 +54,7 @@ def read_command(action: str) -> Command:
     if match := _PRESS.fullmatch(action):
         label = words(match[2])
         return Command(action, f"{match[1].lower()} [_]", (label or ("",),), (match.span(2),))
-    tokens = [(m[0], *m.span()) for m in _TOKEN.finditer(action.lower())]
+    tokens = [(m[0], *m.span()) for m in TOKEN.finditer(action.lower())]
     frame = [tokens[0][0]] if tokens else []
     fillers: list[Words] = []
     spans: list[tuple[int, int]] = []

@@ -29,7 +29,8 @@ LINES, LINE = 200, 60
 #: The words of a name or of a line, in lower case: ("drawer", "3").
 Words = tuple[str, ...]
 
-_WORD = re.compile(r"[^\W_]+(?:['’@._-][^\W_]+)*")
+#: Parts of an identifier are words of their own, unless they hold a digit: "oak_slab", "usr_12".
+TOKEN = re.compile(r"[^\W_]+(?:['’@.-][^\W_]+|_(?=[^\W_]*\d)[^\W_]+)*")
 _ENDS = re.compile(r"[\n;:,]+|\.(?=\s|$)")
 _FIELD = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w /-]{0,40}?)\s*[:=]\s*(\S.*)$")
 _BLANK = re.compile(r"\n\s*\n")
@@ -40,7 +41,7 @@ _ADDRESSEE = re.compile(r"[^\s@]+@")
 @lru_cache(100_000)
 def words(text: str) -> Words:
     """Return the words of a text, in lower case."""
-    return tuple(_WORD.findall(text.lower()))
+    return tuple(TOKEN.findall(text.lower()))
 
 
 @lru_cache(50_000)
@@ -185,8 +186,10 @@ def instances(name: Words, text: str) -> tuple[Words, ...]:
 
 @lru_cache(100_000)
 def kind_of(name: Words) -> Words:
-    """Return a name without a final number: the kind of thing that it names."""
-    return name[:-1] if len(name) > 1 and name[-1].isdigit() else name
+    """Return a name without a number before or after it: the kind of thing that it names."""
+    if len(name) > 1 and name[-1].isdigit():
+        return name[:-1]
+    return name[1:] if len(name) > 1 and name[0].isdigit() else name
 
 
 @lru_cache(100_000)
@@ -226,7 +229,8 @@ def numbered(text: str) -> frozenset[Words]:
 @lru_cache(50_000)
 def pattern_of(name: Words) -> re.Pattern[str]:
     """Return a pattern that finds a name in a text, whatever its separators and case."""
-    return re.compile(r"\b" + r"[^\w\[\](){}<>]+".join(map(re.escape, name)) + r"\b", re.IGNORECASE)
+    between = r"(?:_|[^\w\[\](){}<>]+)"
+    return re.compile(rf"\b{between.join(map(re.escape, name))}\b", re.IGNORECASE)
 
 
 _BRACKETS = re.compile(r"[\[\](){}<>]+")
