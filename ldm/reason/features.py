@@ -474,7 +474,8 @@ class Situation:
             f"fresh {fresh}",
         ]
         like = next((r for r, t in enumerate(self.roles, 1) if kind[-1] == t[-1]), 0)
-        near += [f"like {like}", f"touched {deed}", *(f"joined {j}" for j in sorted(self.joined.get(name, ())))]
+        joined = sorted(self.joined.get(name, ()))
+        near += [f"like {like}", f"touched {deed}", *(f"joined {j}" for j in joined)]
         more = [f"goal {role > 0}", f"view {view}", f"hand {hand}", f"used {used}", f"met {met}"]
         more += [f"sig {role} {view} {hand} {used}", f"sig2 {role > 0} {beside} {used}"]
         asking = [(x, m) for x in self.instructions if (m := mentioned(kind, x))]

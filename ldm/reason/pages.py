@@ -142,11 +142,6 @@ def _price_bound(goal: str) -> float:
     return min((float(number) for number in _BOUND.findall(goal.lower())), default=math.inf)
 
 
-def without_amounts(goal: str) -> str:
-    """Return a goal without amounts of money and bounds."""
-    return _AMOUNT.sub(" ", _BOUND.sub(" ", goal.lower()))
-
-
 def _least_amount(text: str) -> float:
     """Return the smallest amount of money in `text`, or 0."""
     return min((float(n.replace(",", "")) for n in _AMOUNT.findall(text)), default=0.0)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ldm.prompts import shortened
 from ldm.reason import Notes, Process, State
 from ldm.reason.budget import OVERHEAD
-from ldm.reason.digest import Digest, digest_of
 from ldm.reason.excerpts import Passage, excerpt, fitted, level
 from ldm.reason.progress import in_words
 from ldm.types import Card, Past, Recall, StateActionTuple
@@ -27,9 +26,6 @@ LEAST_EXAMPLE = 160
 ALIKE = 2
 #: Minimum characters of a repeated observation that is replaced by a reference.
 REPEATED = 40
-#: The share of the past's room for its digest, if not all fits.
-DIGEST = 0.75
-NO_DIGEST = Digest()
 #: The maximum share of the budget for the opening, the present observation and the actions each.
 PART = 0.25
 
@@ -71,57 +67,26 @@ def sub_goal_views(notes: Notes) -> list[SubGoalView]:
     return [SubGoalView(*one) for one in zip(notes.sub_goals, checks, proofs, strict=True)]
 
 
-def course_views(
-    course: Past, observation: str, room: int, goal: str, digest: Digest = NO_DIGEST
-) -> list[StepView]:
+def course_views(course: Past, observation: str, room: int, goal: str) -> list[StepView]:
     """Return the steps of a course with their observations, in `room` characters.
 
     A repeated observation is replaced by a reference. Without room, observations are cut, parts
     that the next action refers to last; then the oldest steps are dropped.
-
-    digest: shown beside the course; with one, no observation is cut: those that it does not cover
-    are shown from the latest step on, as far as they fit.
     """
     observations = [*(text for text, _ in course), observation]
     steps = [
-        StepView(
-            number,
-            shortened(action, ACTION_LENGTH),
-            "" if number in digest.steps else _named(observations, number),
-        )
+        StepView(number, shortened(action, ACTION_LENGTH), _named(observations, number))
         for number, (_, action) in enumerate(course, 1)
     ]
     costs = [len(step.action) + 8 for step in steps]
     while steps and sum(costs) > room:
         steps, costs = steps[1:], costs[1:]
-    if digest:
-        return _latest(steps, observations, room - sum(costs))
     following = [*(action for _, action in course), ""]
     passages = [Passage(step.seen, following[step.number]) for step in steps]
     texts = fitted(passages, room - sum(costs), goal)
     return [
         StepView(step.number, step.action, text) for step, text in zip(steps, texts, strict=True)
     ]
-
-
-def _latest(steps: Sequence[StepView], observations: Sequence[str], room: int) -> list[StepView]:
-    """Return the steps, the latest ones with their full observations as far as they fit `room`.
-
-    An observation that was repeated later is replaced by a reference. Empty ones stay empty.
-    """
-    views: list[StepView] = []
-    later: dict[str, int] = {}
-    for step in reversed(steps):
-        text = observations[step.number] if step.seen else ""
-        if text in later and len(text) >= REPEATED:
-            text = f"the same as after step {later[text]}"
-        room -= len(text)
-        if room < 0:
-            text = ""
-        elif text:
-            later.setdefault(text, step.number)
-        views.append(replace(step, seen=text))
-    return views[::-1]
 
 
 def _named(observations: Sequence[str], number: int) -> str:
@@ -215,10 +180,8 @@ def decision_view(
     past = sum(len(text) + len(action) + 10 for text, action in course)
     examples = sum(len(r.tuple.observation) + len(r.tuple.goal) + 200 for r in recalls)
     most = level([past, examples], left)
-    taken, digest = min(past, most), NO_DIGEST
-    if past > most:
-        digest = digest_of(state.goal, course, state.observation, int(taken * DIGEST))
-    done = course_views(course, state.observation, taken - len(digest), state.goal, digest)
+    taken = min(past, most)
+    done = course_views(course, state.observation, taken, state.goal)
     return {
         "goal": goal,
         "opening": opening,
@@ -228,7 +191,6 @@ def decision_view(
         "noted": state.notes.steps if state.notes.held or state.notes.proofs else state.steps,
         "steps": state.steps,
         "done": done,
-        "digest": digest,
         "recalls": example_views(recalls, left - taken, notes=notes),
         "admissible": offered,
         "omitted": omitted,
