@@ -332,6 +332,11 @@ class Situation:
         self.touched = touched
         self.phase = keys([done, f"last {latest}"], DEEDS)
 
+    def repeats(self, action: str) -> float:
+        """Return how often an action was done in this sight, and half as often beyond twice."""
+        often = 0 if action in self.vocabulary.closed else max(0, self.text_done[action] - 2)
+        return self.here_done[action] + often / 2
+
     def _forget_here(self) -> None:
         """Count anew what was done in this sight: after a rare deed it may be right again."""
         for text in [*self.here_done]:

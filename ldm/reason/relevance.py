@@ -24,8 +24,8 @@ from ldm.reason.features import SCALES, Keys, Rows, Situation
 from ldm.reason.frames import read_command
 from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, vocabulary_of
 
-#: Strength of the ridge, and the prior weight of an action done before in this same sight, per
-#: time; chosen by playing training tasks of ALFWorld and BabyAI.
+#: Strength of the ridge, and the prior weight of an action done before, per time (see
+#: `Situation.repeats`); chosen by playing training tasks of ALFWorld and BabyAI.
 RIDGE, REPEATED = 2.0, -3.0
 #: Candidates beside the action taken that a step is learnt from.
 NEGATIVES = 40
@@ -103,7 +103,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
             blocks += [first + block for block in row]
             lengths.append(len(row))
         taken = dict(zip(reversed(read.of_action), reversed(actions), strict=True))
-        repeats += [now.here_done[taken[row]] for row in range(len(read.rows))]
+        repeats += [now.repeats(taken[row]) for row in range(len(read.rows))]
     return Data(
         np.concatenate(features),
         np.concatenate(sizes),
@@ -415,7 +415,7 @@ class Relevance:
         some = any(known)
         chosen = [a for a, one in zip(actions, known, strict=True) if one or not some]
         values = np.full(len(actions), UNKNOWN)
-        repeats = np.array([now.here_done[action] for action in chosen])
+        repeats = np.array([now.repeats(action) for action in chosen])
         values[np.array(known, np.bool_) | (not some)] = (
             self._values(now.rows(chosen)) + self.repeated * repeats
         )
