@@ -85,15 +85,12 @@ class Selection(Output):
     """The files to read, the trajectories to take, and the destination."""
 
     files: Annotated[list[Path], Option("Files or folders.", argument="FILE...")] = ()  # type: ignore[assignment]
-    out: Annotated[
-        Path, Option("Output file, for ATIF also a folder; .gz compresses JSONL.", TRAJECTORIES)
-    ] = Path()
+    out: Annotated[Path, Option("Output file; .gz compresses it.", TRAJECTORIES)] = Path()
     format: Annotated[
         str, Option("Format of the files; default: as their lines tell.", TRAJECTORIES)
     ] = ""
     to: Annotated[
-        Literal["ldm", "atif", "chat", "parquet"] | None,
-        Option("Output format; default: by the extension of --out.", TRAJECTORIES),
+        Literal["ldm", "chat"] | None, Option("Output format; default: ldm.", TRAJECTORIES)
     ] = None
     min_reward: Annotated[float, Option("Skip trajectories of lower score.", TRAJECTORIES)] = 0.0
     limit: Annotated[
@@ -126,7 +123,7 @@ def import_files(**values: Any) -> None:
     An invalid record is reported as file:line:field, and the others are kept. Where logs say only
     which page was opened, its text is rebuilt from the environment's data.
 
-    ATIF, chat messages and Parquet are read and written. What ldm writes reads back equal.
+    Chat messages are also written; what ldm writes reads back equal.
     For recordings of other tools, --env names their environment,
     and --score gives their score.
 
@@ -136,9 +133,8 @@ def import_files(**values: Any) -> None:
       ldm import logs/ --out all.jsonl.gz --format alfworld-conversations --strict
       ldm import human_sessions/ --data webshop/ --out human.jsonl
       ldm import react_episodes.jsonl --min-reward 1 --limit 20 --out agent.jsonl
-      ldm import runs/RUN/trajectories.jsonl --out run.parquet
       ldm import runs/RUN/trajectories.jsonl --out tuning.jsonl --to chat
-      ldm import harbor_job/ --env my_env --score 1 --out agent.jsonl
+      ldm import chats/ --env my_env --score 1 --out agent.jsonl
     """
     from ldm.envs.formats import Assumed, read_all, write, written_as
     from ldm.run.selection import even

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -47,23 +47,17 @@ def report(
 def export(
     name: Annotated[str, typer.Argument(metavar="RUN", help="Directory or id.")],
     *,
-    form: Annotated[
-        Literal["atif", "openai", "parquet"], typer.Option("--format", help="Output format.")
-    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")],
     runs: RunsAt = DEFAULT_RUNS,
 ) -> None:
-    """Write episodes in formats of other tools.
-
-    Of each episode, the trial that counts is written. atif: Harbor's. openai: chat messages,
-    for fine-tuning. parquet: a row per step.
+    """Write episodes as chat messages, for fine-tuning: of each the trial that counts.
 
     \b
     Example:
-      ldm runs export RUN --format atif -o run.jsonl
+      ldm runs export RUN -o run.jsonl
     """
     from ldm.report import exporting
     from ldm.run.reading import read_run
 
-    count = exporting.export(read_run(name, runs), out, form)
+    count = exporting.export(read_run(name, runs), out)
     output.show(f"{counted(count, 'episode')} → {out}")

@@ -1,4 +1,4 @@
-"""Recorded episodes in the formats of other tools: ATIF, chat messages, Parquet.
+"""Recorded episodes as chat messages, for fine-tuning.
 
 Of each episode the trial that counts is written.
 """
@@ -6,7 +6,6 @@ Of each episode the trial that counts is written.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from ldm.envs import formats
 from ldm.errors import LdmError
@@ -14,11 +13,9 @@ from ldm.records import writing
 from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.types import Trajectory
 
-Format = Literal["atif", "openai", "parquet"]
 
-
-def export(run: ReadRun, path: Path, form: Format) -> int:
-    """Write the episodes of a run to a file in one of the formats; return their number.
+def export(run: ReadRun, path: Path) -> int:
+    """Write the episodes of a run to a JSONL file of chat messages; return their number.
 
     Episodes that failed before the first step are left out.
     Raise LdmError if the run has no episodes, or the file cannot be written.
@@ -28,7 +25,7 @@ def export(run: ReadRun, path: Path, form: Format) -> int:
         raise LdmError(f"{run.run.directory} has no episodes.", "Name an evaluation.")
     with writing(path):
         trials = [trial for one in episodes if (trial := submitted(one)) is not None]
-        formats.write(path, trials, "chat" if form == "openai" else form)
+        formats.write(path, trials, "chat")
     return len(trials)
 
 

@@ -70,9 +70,9 @@ def read_trajectories(
 def write_trajectories(
     path: str | Path, trajectories: Iterable[Trajectory], *, to: str = ""
 ) -> None:
-    """Write trajectories to a file, or for ATIF also to a folder; reading returns equal ones.
+    """Write trajectories to a JSONL file, .gz to compress it; reading returns equal ones.
 
-    to: "ldm", "atif", "chat" or "parquet"; "" to choose by the file's suffix.
+    to: "ldm" or "chat"; "" for our own format.
     """
     from ldm.envs.formats import write
 

@@ -102,15 +102,7 @@ def test_sessions_are_rebuilt_from_the_catalogue(
     )
 
 
-@pytest.mark.parametrize(
-    ("out", "options"),
-    [
-        ("x.parquet", ()),
-        ("x.jsonl.gz", ("--to", "chat")),
-        ("x.jsonl", ("--to", "atif")),
-        ("documents", ("--to", "atif")),
-    ],
-)
+@pytest.mark.parametrize(("out", "options"), [("x.jsonl", ()), ("x.jsonl.gz", ("--to", "chat"))])
 def test_what_a_run_has_recorded_leaves_and_enters_again(
     out: str, options: tuple[str, ...], run: Run, tmp_path: Path
 ) -> None:

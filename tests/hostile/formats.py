@@ -102,9 +102,7 @@ def _foreign(folder: Path) -> list[Subject]:
     story = conversation(opening, "go to desk 1", "You arrive at loc 3.", "put egg 1 in/on desk 1")
     shopped = (results("red lamp", [A]), item("red lamp", A), purchase(A, {"size": "s"}))
     logs: tuple[tuple[str, str, bytes, bool], ...] = (
-        ("atif", "a.json", ours("atif", "a.json"), False),
         ("chat", "a.jsonl", ours("chat", "a.jsonl"), True),
-        ("parquet", "a.parquet", ours("parquet", "a.parquet"), False),
         ("alfworld-conversations", "a.jsonl", _text(story, story), True),
         ("webshop-episodes", "a.jsonl", _text(episode(*BUY)), True),
         ("webshop-sessions", "a.jsonl", _text(event("index"), *shopped), False),

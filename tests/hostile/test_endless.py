@@ -28,7 +28,7 @@ PATIENCE = 120
 ASKING = "eval --env tests.toy:ToyEnv --agent tests.integration.agents:Asking --llm m"
 #: Every command that takes a file, with the name under which it gets it.
 COMMANDS = {
-    "import FILE --out out.jsonl": ("a.jsonl", "a.json", "a.parquet"),
+    "import FILE --out out.jsonl": ("a.jsonl", "a.json"),
     "import FOLDER --out out.jsonl": ("a.jsonl", "a.json"),
     "validate FILE": ("a.jsonl", "a.jsonl.gz", "a"),
     "build-memory FILE --memory new": ("a.jsonl",),
