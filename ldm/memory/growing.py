@@ -56,7 +56,6 @@ from ldm.memory.purging import purge as purge_tuples
 from ldm.memory.purging import rewrite_outcomes
 from ldm.memory.recalls import Recalls, arranged, unlike
 from ldm.memory.recording import Content, Recording, labels, plain_text
-from ldm.reason.features import Situation
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
@@ -367,7 +366,7 @@ class GrowingMemory:
             (plain_text("observation", text), plain_text("action", done)) for text, done in history
         )
         of_kind = view.base.kind_of(goal, kind)
-        now = Situation(relevance.vocabulary, goal, of_kind, past, observation)
+        now = relevance.situation(goal, of_kind, past, observation)
         return relevance.forms(now, FORMS)
 
     async def arecall(self, goal: Content, observation: Content, **more: Any) -> Recalls:

@@ -70,7 +70,8 @@ def packed(relevance: Relevance) -> bytes:
     head = {
         "vocabulary": known,
         "size": len(relevance.columns),
-        "repeated": relevance.repeated,
+        "special": relevance.special,
+        "recorded": sorted(relevance.recorded),
         "left_out": asdict(relevance.left_out),
         "actions": relevance.actions,
     }
@@ -95,9 +96,10 @@ def unpacked(content: bytes) -> Relevance:
         Vocabulary(**known),
         np.frombuffer(arrays, "<u8", size),
         np.frombuffer(arrays, "<f4", size, 8 * size),
-        float(head["repeated"]),
+        (float(head["special"][0]), float(head["special"][1])),
         LeftOut(**{name: _tupled(value) for name, value in head["left_out"].items()}),
         tuple(head["actions"]),
+        frozenset(head["recorded"]),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -72,6 +72,11 @@ def key(text: str, group: int = 0) -> int:
     """Return the hash of a descriptor, or of a fact of a group, the same in every process."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=7).digest()
     return int.from_bytes(digest, "big") << 8 | group
+
+
+def course_keys(goal: str, action: str, sight: str) -> tuple[int, int]:
+    """Return the hashes of an action done for a goal, and done for it in a sight."""
+    return key(f"{goal}\n{action}"), key(f"{goal}\n{action}\n{sight}")
 
 
 def keys(facts: Iterable[str], group: int) -> list[int]:
@@ -227,10 +232,20 @@ class Situation:
     """A state that is read once: facts of the state, and of the things in it on demand."""
 
     def __init__(
-        self, vocabulary: Vocabulary, goal: str, kind: str, past: Past, sight: str
+        self,
+        vocabulary: Vocabulary,
+        goal: str,
+        kind: str,
+        past: Past,
+        sight: str,
+        recorded: Callable[[int], bool] | None = None,
     ) -> None:
-        """Read a state. past: the pairs (observation, action) before the observation `sight`."""
-        past = past[-MOST_STEPS:]
+        """Read a state.
+
+        past: the pairs (observation, action) before the observation `sight`. recorded: the test
+            whether a key of `course_keys` is of what was done before.
+        """
+        past, self._recorded = past[-MOST_STEPS:], recorded
         self.vocabulary, self.goal, self.kind, self.sight = vocabulary, goal, kind, sight
         self.past, self.texts = past, [*(text for text, _ in past), sight]
         self.commands = [read_command(action) for _, action in past]
@@ -331,6 +346,12 @@ class Situation:
             done, latest = str(sorted(self.frame_done.items())), ""
         self.touched = touched
         self.phase = keys([done, f"last {latest}"], DEEDS)
+
+    def again(self, action: str) -> int:
+        """Return 1 if an action not done yet was done for this goal before, 2 if in this sight."""
+        if self._recorded is None or self.text_done[action]:
+            return 0
+        return sum(map(self._recorded, course_keys(self.goal, action, self.sight)))
 
     def repeats(self, action: str) -> float:
         """Return how often an action was done in this sight, and half as often beyond twice."""
@@ -610,8 +631,9 @@ class Situation:
 
     def _known_by(self, command: Command) -> tuple[object, ...]:
         """Return what two actions share only if no feature tells them apart."""
-        if self.page or self.vocabulary.quotations or command.text in self.vocabulary.closed:
-            return (command.text,)
+        known, text = self.vocabulary, command.text
+        if self.page or known.quotations or text in known.closed or self.again(text):
+            return (text,)
         things = [x if x in self.used else id(self.filler(x)) for x in command.fillers]
         return (command.frame, *things)
 
@@ -657,4 +679,6 @@ class Situation:
         again = bool(self.last and self.last.text == command.text)
         frame = min(self.frame_done[command.frame], 4)
         facts = [f"ever {ever}", f"here {here}", f"frame {frame}", f"again {again}"]
+        if recorded := self.again(command.text):
+            facts.append(f"for this goal {recorded}")
         return self._set(keys(facts, REPEAT))

@@ -194,8 +194,8 @@ class OfflineReasoner:
         """Read a state, once for all questions about it."""
         last_state, situation = self._read
         if last_state is not state or situation is None:
-            known, past = self._relevance.vocabulary, state.course or state.history.past
-            situation = Situation(known, state.goal, state.kind, past, state.observation)
+            past = state.course or state.history.past
+            situation = self._relevance.situation(state.goal, state.kind, past, state.observation)
             self._read = state, situation
         return situation
 

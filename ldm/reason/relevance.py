@@ -10,7 +10,7 @@ again, which recordings of experts cannot teach, as they never loop.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -20,13 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.reason.candidates import Candidates
-from ldm.reason.features import SCALES, Keys, Rows, Situation
+from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys
 from ldm.reason.frames import read_command
 from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, vocabulary_of
+from ldm.types import Past
 
 #: Strength of the ridge, and the prior weight of an action done before, per time (see
 #: `Situation.repeats`); chosen by playing training tasks of ALFWorld and BabyAI.
 RIDGE, REPEATED = 2.0, -3.0
+#: The prior weight of an action that was done for the same goal, and again of one in this sight.
+AGAIN = 1.0
+#: The share of the episodes beyond which a goal is none of its own.
+COMMON = 0.25
 #: Candidates beside the action taken that a step is learnt from.
 NEGATIVES = 40
 #: Parts of the episodes of which each is left out once, until so many steps were.
@@ -50,8 +55,8 @@ class Data:
     features: of all blocks, one after the other. sizes: of each block. owner: the episode of each
     block. blocks: of all rows, one after the other. lengths: the number of blocks of each row.
     start: the first row of each step, which is the action taken. alike: the number of candidates
-    that a row stands for. repeats: how often it was done in this same sight. episode, weight,
-    kinds: of each step.
+    that a row stands for. special: (rows, 2), `Situation.repeats` and `Situation.again`. episode,
+    weight, kinds: of each step.
     """
 
     features: Keys
@@ -61,7 +66,7 @@ class Data:
     lengths: NDArray[np.int64]
     start: NDArray[np.int64]
     alike: NDArray[np.float64]
-    repeats: NDArray[np.float64]
+    special: NDArray[np.float64]
     episode: NDArray[np.int64]
     weight: NDArray[np.float64]
     kinds: tuple[str, ...]
@@ -70,6 +75,26 @@ class Data:
     def ends(self) -> NDArray[np.int64]:
         """The row after the last one of each step."""
         return np.append(self.start[1:], len(self.lengths))
+
+
+class Courses:
+    """What was done for which goal, in episodes that worked, unless it is the goal of many.
+
+    episodes: the number of episodes by the keys of `course_keys`.
+    """
+
+    def __init__(self, lessons: Sequence[Lesson]) -> None:
+        self._of: dict[str, set[int]] = defaultdict(set)
+        goals = Counter({one.episode: one.goal for one in lessons}.values())
+        for one in lessons:
+            if one.weight > 0 and goals[one.goal] <= COMMON * goals.total():
+                self._of[one.episode].update(course_keys(one.goal, one.action, one.observation))
+        self.episodes = Counter(key for keys in self._of.values() for key in keys)
+
+    def of_others(self, episode: str) -> Callable[[int], bool]:
+        """Return the test whether a key is of another episode."""
+        own = self._of.get(episode, set())
+        return lambda key: self.episodes.get(key, 0) > (key in own)
 
 
 def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candidates) -> Data:
@@ -82,9 +107,11 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
     blocks: list[int] = []
     owner: list[int] = []
     lengths: list[int] = []
-    start, alike, repeats, episode, weight, kinds = [], [], [], [], [], []
+    start, alike, special, episode, weight, kinds = [], [], [], [], [], []
+    courses = Courses(lessons)
     for lesson in sorted(lessons, key=lambda one: numbers[one.episode]):
-        now = Situation(vocabulary, lesson.goal, lesson.kind, lesson.past, lesson.observation)
+        state = lesson.goal, lesson.kind, lesson.past, lesson.observation
+        now = Situation(vocabulary, *state, courses.of_others(lesson.episode))
         possible = candidates.against(now, lesson)
         actions = [lesson.action, *_sampled(possible, lesson.action, vocabulary, generator)]
         read = now.rows(actions)
@@ -103,7 +130,8 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
             blocks += [first + block for block in row]
             lengths.append(len(row))
         taken = dict(zip(reversed(read.of_action), reversed(actions), strict=True))
-        repeats += [now.repeats(taken[row]) for row in range(len(read.rows))]
+        each = [taken[row] for row in range(len(read.rows))]
+        special += [(now.repeats(action), now.again(action)) for action in each]
     return Data(
         np.concatenate(features),
         np.concatenate(sizes),
@@ -112,7 +140,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
         np.array(lengths, np.int64),
         np.array(start, np.int64),
         np.array(alike, np.float64),
-        np.array(repeats, np.float64),
+        np.array(special, np.float64),
         np.array(episode, np.int64),
         np.array(weight, np.float64),
         tuple(kinds),
@@ -195,7 +223,7 @@ class Fit:
         return self.columns[known], each.astype(np.float32)
 
     def weights(self, steps: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Return the weights learnt from some steps, or from all; the last is of `repeats`."""
+        """Return the weights learnt from some steps, or from all; the last two are of `special`."""
         from scipy.optimize import minimize
 
         data = self.data
@@ -204,15 +232,14 @@ class Fit:
         start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         chosen = np.repeat(data.start[steps] - start, sizes) + np.arange(sizes.sum())
         rows, x = self.rows[chosen], self.x
-        repeats, alike = data.repeats[chosen], np.log(data.alike[chosen])
+        special, alike = data.special[chosen], np.log(data.alike[chosen])
         rows_t, x_t, scale = rows.T.tocsr(), self.x_t, self.scale
-        mean = np.zeros(x.shape[1] + 1)
-        mean[-1] = REPEATED
+        mean = np.append(np.zeros(x.shape[1]), [REPEATED, AGAIN])
         worked, size = data.weight[steps] > 0, np.abs(data.weight[steps])
         each = np.repeat(size, sizes)
 
         def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            z = rows @ (x @ (w[:-1] * scale)) + repeats * w[-1] + alike
+            z = rows @ (x @ (w[:-2] * scale)) + special @ w[-2:] + alike
             z -= np.repeat(np.maximum.reduceat(z, start), sizes)
             p = np.exp(z)
             total = np.add.reduceat(p, start)
@@ -224,7 +251,7 @@ class Fit:
             p *= np.repeat(slope, sizes)
             p[start] -= slope
             p *= each
-            gradient = np.append((x_t @ (rows_t @ p)) * scale, repeats @ p)
+            gradient = np.append((x_t @ (rows_t @ p)) * scale, p @ special)
             gradient += RIDGE * (w - mean)
             return float(value.sum() + 0.5 * RIDGE * ((w - mean) ** 2).sum()), gradient
 
@@ -236,8 +263,8 @@ class Fit:
 
     def logits(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the value of each row."""
-        values: NDArray[np.float64] = self.rows @ (self.x @ (weights[:-1] * self.scale))
-        values += self.data.repeats * weights[-1]
+        values: NDArray[np.float64] = self.rows @ (self.x @ (weights[:-2] * self.scale))
+        values += self.data.special @ weights[-2:]
         return values
 
     def left_out(self) -> Iterator[tuple[int, float, float]]:
@@ -393,16 +420,22 @@ class Ranking:
 class Relevance:
     """The learnt rule.
 
-    columns, weights: of features, (n,) each. repeated: the weight of a repetition in this sight.
+    columns, weights: of features, (n,) each. special: the weights of `Situation.repeats` and
+    `Situation.again`. recorded: the keys of what was done for which goal (`course_keys`).
     left_out: how left-out steps were decided.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     columns: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
     weights: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
-    repeated: float = REPEATED
+    special: tuple[float, float] = (REPEATED, AGAIN)
     left_out: LeftOut = field(default_factory=LeftOut)
     actions: tuple[str, ...] = ()
+    recorded: frozenset[int] = frozenset()
+
+    def situation(self, goal: str, kind: str, past: Past, sight: str) -> Situation:
+        """Read a state, see `Situation`."""
+        return Situation(self.vocabulary, goal, kind, past, sight, self.recorded.__contains__)
 
     @cached_property
     def candidates(self) -> Candidates:
@@ -415,10 +448,10 @@ class Relevance:
         some = any(known)
         chosen = [a for a, one in zip(actions, known, strict=True) if one or not some]
         values = np.full(len(actions), UNKNOWN)
-        repeats = np.array([now.repeats(action) for action in chosen])
-        values[np.array(known, np.bool_) | (not some)] = (
-            self._values(now.rows(chosen)) + self.repeated * repeats
-        )
+        special = np.array([(now.repeats(action), now.again(action)) for action in chosen])
+        values[np.array(known, np.bool_) | (not some)] = self._values(
+            now.rows(chosen)
+        ) + special @ np.array(self.special)
         return np.round(values, 6)
 
     def rank(self, now: Situation, admissible: Sequence[str] | None) -> Ranking:
@@ -479,12 +512,14 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
         return Relevance(vocabulary, actions=actions)
     fit = Fit(data)
     weights = fit.weights()
-    learnt = fit.learnt(weights[:-1])
+    learnt = fit.learnt(weights[:-2])
     left_out = LeftOut()
     if calibrated and (decided := [*fit.left_out()]):
         steps, shares, right = zip(*decided, strict=True)
         left_out = LeftOut.of([data.kinds[step] for step in steps], shares, right)
-    return Relevance(vocabulary, *learnt, float(weights[-1]), left_out, actions)
+    special = float(weights[-2]), float(weights[-1])
+    recorded = frozenset(Courses(lessons).episodes)
+    return Relevance(vocabulary, *learnt, special, left_out, actions, recorded)
 
 
 def _curve(
