@@ -21,12 +21,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm.agents import Resources
-from ldm.agents.deps import DepsAgent
-from ldm.agents.deps.describe import clock
-from ldm.agents.deps.horizon import UNKNOWN, situation
-from ldm.agents.deps.options import DepsOptions
-from ldm.agents.deps.plans import Goal
-from ldm.agents.deps.select import Selector, Soonest
+from ldm.deps import DepsAgent
+from ldm.deps.describe import clock
+from ldm.deps.horizon import UNKNOWN, situation
+from ldm.deps.options import DepsOptions
+from ldm.deps.plans import Goal
+from ldm.deps.select import Selector, Soonest
 from ldm.embed import load_embedder
 from ldm.episode import Episode, run_episode
 from ldm.llm import Completion

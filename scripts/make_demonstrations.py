@@ -19,7 +19,7 @@ from ldm import records
 from ldm.agents.demonstrations import DIVISIONS as DIVISION_FILE
 from ldm.agents.demonstrations import PLANS, SHIPPED
 from ldm.agents.demonstrations import SKILLS as SKILL_FILE
-from ldm.agents.deps.styles import ROUNDS
+from ldm.deps.styles import ROUNDS
 from ldm.types import Trajectory
 from tools.demonstrations import RULES, demonstrations
 from tools.planner_examples import DIVISIONS

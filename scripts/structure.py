@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ldm"
 #: Packages that the core never imports.
-PLUGINS = ("cluster", "integrations", "interchange", "report", "serve", "servers", "worlds")
+PLUGINS = ("cluster", "deps", "integrations", "interchange", "report", "serve", "servers", "worlds")
 BUILD = "build-memory --env alfworld --per-kind 1 --memory {folder}/memory"
 EVAL = (
     "eval --env alfworld --split demo_test --limit 2 --workers 1 --memory {folder}/memory"

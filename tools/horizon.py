@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.agents.deps.describe import clock, progress
-from ldm.agents.deps.horizon import HorizonModel, Situation, feature_rows, situation
-from ldm.agents.deps.plans import Goal
-from ldm.agents.deps.select import scaled
-from ldm.agents.deps.vocabulary import Vocabulary
 from ldm.config import typed
+from ldm.deps.describe import clock, progress
+from ldm.deps.horizon import HorizonModel, Situation, feature_rows, situation
+from ldm.deps.plans import Goal
+from ldm.deps.select import scaled
+from ldm.deps.vocabulary import Vocabulary
 from ldm.envs import load_env
 from ldm.episode import Environment, EnvironmentBase
 from ldm.errors import LdmError

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ldm.agents import Resources
-from ldm.agents.deps import DepsAgent
-from ldm.agents.deps.findings import data_of
-from ldm.agents.deps.options import DepsOptions
+from ldm.deps import DepsAgent
+from ldm.deps.findings import data_of
+from ldm.deps.options import DepsOptions
 from ldm.envs import load_env
 from ldm.episode import Environment, run_episode
 from ldm.llm import GREEDY, Completion, Message, Sampling

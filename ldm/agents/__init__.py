@@ -23,7 +23,6 @@ AGENTS = {
     "adapt": "ldm.agents.adapt:AdaptAgent",
     "autoplan": "ldm.agents.autoplan:AutoPlanAgent",
     "cot": "ldm.agents.cot:CotAgent",
-    "deps": "ldm.agents.deps:DepsAgent",
     "lats": "ldm.agents.lats:LatsAgent",
     "ldm": "ldm.agents.ldm:LdmAgent",
     "naive": "ldm.agents.naive:NaiveAgent",

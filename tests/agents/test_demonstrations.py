@@ -27,7 +27,7 @@ SHIPPED = {
     "textcraft": {"depth2": 2},
     "webshop": {"buy": 2},
 }
-#: Environments whose demonstrations are plans in rounds, without thoughts (tests/agents/deps).
+#: Environments whose demonstrations are plans in rounds, without thoughts (tests/deps).
 ROUNDED = ("minecraft",)
 #: Environments with demonstrations of skills, and with examples of how tasks divide.
 DIVIDED = tuple(name for name in SHIPPED if name != "hotpotqa")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ldm import records
-from ldm.agents.deps.horizon import HorizonModel
 from ldm.agents.replies import read as read_reply
+from ldm.deps.horizon import HorizonModel
 from ldm.envs import formats
 from ldm.envs.download import unpack
 from ldm.envs.formats import Assumed
@@ -31,7 +31,7 @@ from ldm.llm.structured import form_of
 from ldm.runs import Manifest, open_run
 from ldm.text import Problem
 from ldm.types import EpisodeResult, Note, StateActionTuple, Trajectory, Usage
-from tests.agents.deps.test_horizon import small_forest
+from tests.deps.test_horizon import small_forest
 from tests.envs.textcraft.test_tasks import GOOD as LISTED
 from tests.hostile.stored_formats import caches, memories
 from tests.hostile.subject import IMPORT, VALIDATE, Subject

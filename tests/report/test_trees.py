@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from ldm.agents import Resources
-from ldm.agents.deps.findings import REPORTING as ROUNDS
 from ldm.agents.lats import LatsAgent
 from ldm.agents.lats.search import LatsOptions
 from ldm.agents.lats.tree import REPORTING as SEARCH
+from ldm.deps.findings import REPORTING as ROUNDS
 from ldm.episode import run_episode
 from ldm.explore.drawing import branches
 from ldm.explore.refine import Tree
 from ldm.explore.tree import TreeNode
 from ldm.reporting import Branch
 from ldm.types import Task, Trajectory
-from tests.agents.deps.ideal import play
-from tests.agents.deps.test_loop import WHY, ideal
-from tests.agents.deps.workshop import Workshop
 from tests.agents.scripted import Scripted
 from tests.agents.test_lats import Fork, Guide
+from tests.deps.ideal import play
+from tests.deps.test_loop import WHY, ideal
+from tests.deps.workshop import Workshop
 
 
 def drawn_lines(all_branches: tuple[Branch, ...]) -> list[str]:

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ldm.agents.deps.controllers import Controller
-from ldm.agents.deps.describe import amount, answer_line, description, held
-from ldm.agents.deps.options import DepsOptions
-from ldm.agents.deps.parser import Parser
-from ldm.agents.deps.plans import Goal, Plan
-from ldm.agents.deps.policies import Malformed, Policy, Unmet
-from ldm.agents.deps.select import Selector, candidates
-from ldm.agents.deps.styles import Example, text_of
 from ldm.agents.loop import View, ask
 from ldm.agents.transcript import without_goal
+from ldm.deps.controllers import Controller
+from ldm.deps.describe import amount, answer_line, description, held
+from ldm.deps.options import DepsOptions
+from ldm.deps.parser import Parser
+from ldm.deps.plans import Goal, Plan
+from ldm.deps.policies import Malformed, Policy, Unmet
+from ldm.deps.select import Selector, candidates
+from ldm.deps.styles import Example, text_of
 from ldm.episode import Episode
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened

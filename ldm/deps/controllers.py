@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ldm.agents.decomposition.handover import part_of, rule_of
-from ldm.agents.deps.describe import answer_line, clock, held, progress
-from ldm.agents.deps.plans import Goal, listing
-from ldm.agents.deps.vocabulary import Vocabulary
 from ldm.agents.executor import ExecutorOptions, task_work
 from ldm.agents.loop import Loop
+from ldm.deps.describe import answer_line, clock, held, progress
+from ldm.deps.plans import Goal, listing
+from ldm.deps.vocabulary import Vocabulary
 from ldm.episode import Episode
 from ldm.llm import LLM
 from ldm.prompts import shortened

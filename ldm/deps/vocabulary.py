@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from ldm.agents.deps.plans import Goal
 from ldm.agents.formaliser import forms
+from ldm.deps.plans import Goal
 from ldm.embed import Embedder
 from ldm.types import Card
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from ldm.agents.deps.parser import MOST_GOALS
 from ldm.agents.executor import ExecutorOptions
 from ldm.config import at_least
+from ldm.deps.parser import MOST_GOALS
 
 Method = Literal["deps", "dep", "gpt", "gpt_rp", "progprompt", "cot", "im", "cap"]
 Arm = Literal["none", "random", "similarity", "horizon"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldm.agents.deps.horizon import HorizonModel, feature_rows
-from ldm.agents.deps.select import scaled
+from ldm.deps.horizon import HorizonModel, feature_rows
+from ldm.deps.select import scaled
 from ldm.errors import LdmError
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions

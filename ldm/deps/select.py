@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from ldm.agents.deps.describe import amount, held
-from ldm.agents.deps.plans import Goal, Plan
+from ldm.deps.describe import amount, held
+from ldm.deps.plans import Goal, Plan
 from ldm.embed import Embedder
 from ldm.types import Reading, TimeStep, stable_seed
 

@@ -13,16 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from ldm.agents.deps.controllers import Controller, Executor, OwnController
-from ldm.agents.deps.findings import NOTE, REPORTING
-from ldm.agents.deps.horizon import REMEDY, HorizonModel, file_digest, horizon_model, shipped
-from ldm.agents.deps.loop import PARSED, Loop
-from ldm.agents.deps.options import Arm, DepsOptions
-from ldm.agents.deps.parser import Parser
-from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest
-from ldm.agents.deps.styles import examples
-from ldm.agents.deps.vocabulary import Nearest, Vocabulary
 from ldm.agents.executor import ExecutorAgent
+from ldm.deps.controllers import Controller, Executor, OwnController
+from ldm.deps.findings import NOTE, REPORTING
+from ldm.deps.horizon import REMEDY, HorizonModel, file_digest, horizon_model, shipped
+from ldm.deps.loop import PARSED, Loop
+from ldm.deps.options import Arm, DepsOptions
+from ldm.deps.parser import Parser
+from ldm.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest
+from ldm.deps.styles import examples
+from ldm.deps.vocabulary import Nearest, Vocabulary
 from ldm.embed import Embedder
 from ldm.episode import Digests, Episode
 from ldm.errors import LdmError

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ldm.agents.deps.findings import REPORTING
+from ldm.deps.findings import REPORTING
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
-from tests.agents.deps.ideal import Ideal, play
 from tests.cases import cases
+from tests.deps.ideal import Ideal, play
 
 
 @pytest.mark.parametrize("method", ["dep", "gpt_rp"])

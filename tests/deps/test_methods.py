@@ -9,11 +9,11 @@ from typing import Any, get_args
 import pytest
 
 from ldm.agents.demonstrations import SHIPPED
-from ldm.agents.deps import DepsAgent
-from ldm.agents.deps.options import DepsOptions, Method
-from ldm.agents.deps.plans import Goal
-from ldm.agents.deps.policies import MOST_ROUNDS, Malformed, Policy, Unmet
-from ldm.agents.deps.vocabulary import Vocabulary
+from ldm.deps import DepsAgent
+from ldm.deps.options import DepsOptions, Method
+from ldm.deps.plans import Goal
+from ldm.deps.policies import MOST_ROUNDS, Malformed, Policy, Unmet
+from ldm.deps.vocabulary import Vocabulary
 from ldm.envs.alfworld import ALFWorld
 from ldm.episode import Environment
 from ldm.errors import LeakageError
@@ -22,12 +22,12 @@ from ldm.run.selection import check_leakage
 from ldm.types import Task
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
-from tests.agents.deps.ideal import Ideal, play
-from tests.agents.deps.test_loop import FIRST, SECOND, THIRD, WHY
-from tests.agents.deps.workshop import CARD, Workshop
 from tests.agents.scripted import always, in_turn
 from tests.cases import cases
 from tests.conftest import Golden
+from tests.deps.ideal import Ideal, play
+from tests.deps.test_loop import FIRST, SECOND, THIRD, WHY
+from tests.deps.workshop import CARD, Workshop
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "deps"
 #: What renders a prompt.

@@ -7,18 +7,18 @@ from typing import Any, get_args
 
 import pytest
 
-from ldm.agents.deps import DepsAgent
-from ldm.agents.deps.findings import REPORTING, data_of
-from ldm.agents.deps.options import STYLES, DepsOptions, Method
-from ldm.agents.deps.vocabulary import Vocabulary
+from ldm.deps import DepsAgent
+from ldm.deps.findings import REPORTING, data_of
+from ldm.deps.options import STYLES, DepsOptions, Method
+from ldm.deps.vocabulary import Vocabulary
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
 from ldm.testing import AgentContract
 from ldm.worlds.minecraft import Minecraft
-from tests.agents.deps.workshop import Workshop
 from tests.agents.loop_contract import SPLITS, make_agent
 from tests.agents.scripted import ODD, Scripted, always, babbling
 from tests.agents.test_contracts import PLANS as DIVISIONS
+from tests.deps.workshop import Workshop
 
 EVERYWHERE = {**SPLITS, "workshop": "test", "minecraft": "test"}
 METHODS: tuple[Method, ...] = get_args(Method)

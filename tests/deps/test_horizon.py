@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ldm.agents import Resources, check_files
-from ldm.agents.deps import DepsAgent
-from ldm.agents.deps.horizon import (
+from ldm.deps import DepsAgent
+from ldm.deps.horizon import (
     NUMBERS,
     SHIPPED,
     UNKNOWN,
@@ -23,14 +23,14 @@ from ldm.agents.deps.horizon import (
     shipped,
     situation,
 )
-from ldm.agents.deps.options import DepsOptions
-from ldm.agents.deps.plans import Goal
+from ldm.deps.options import DepsOptions
+from ldm.deps.plans import Goal
 from ldm.episode import run_episode
 from ldm.errors import LdmError
 from ldm.types import TimeStep
 from ldm.worlds.minecraft.card import CARD
-from tests.agents.deps.ideal import Ideal, play
-from tests.agents.deps.workshop import Workshop
+from tests.deps.ideal import Ideal, play
+from tests.deps.workshop import Workshop
 
 SEEN = TimeStep(
     "Got 3 log.\nTime: 92 of 6000. Place: 4 east, 10 south, y 64, birch_forest.\n"

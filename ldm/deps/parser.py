@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ldm.agents.deps.plans import Goal, Plan
-from ldm.agents.deps.vocabulary import Vocabulary, words_of
+from ldm.deps.plans import Goal, Plan
+from ldm.deps.vocabulary import Vocabulary, words_of
 
 #: Maximum characters read of a reply and of one of its lines.
 LONGEST_REPLY, LONGEST_LINE = 20_000, 400

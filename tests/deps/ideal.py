@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldm.agents import Resources
-from ldm.agents.deps import DepsAgent
-from ldm.agents.deps.findings import data_of
-from ldm.agents.deps.options import DepsOptions
+from ldm.deps import DepsAgent
+from ldm.deps.findings import data_of
+from ldm.deps.options import DepsOptions
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message, Sampling
 from ldm.types import EpisodeResult, Task, Trajectory

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldm.agents.deps.parser import MOST_GOALS, Parser
-from ldm.agents.deps.vocabulary import Nearest, Vocabulary, words_of
+from ldm.deps.parser import MOST_GOALS, Parser
+from ldm.deps.vocabulary import Nearest, Vocabulary, words_of
 from ldm.types import Card
-from tests.agents.deps.workshop import CARD
 from tests.cases import cases
+from tests.deps.workshop import CARD
 from tools import noisy_plans as noisy
 
 ITEMS = {

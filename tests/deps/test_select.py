@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from ldm.agents.deps.plans import Goal, Plan
-from ldm.agents.deps.select import AtRandom, InOrder, MostSimilar, Soonest, candidates, scaled
+from ldm.deps.plans import Goal, Plan
+from ldm.deps.select import AtRandom, InOrder, MostSimilar, Soonest, candidates, scaled
 from ldm.types import TimeStep
-from tests.agents.deps.workshop import CARD
+from tests.deps.workshop import CARD
 from tests.embedder import BagOfWords
 
 NOW = TimeStep("Time: 0 of 6000.\nInventory: 2 stick.")

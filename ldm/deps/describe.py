@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ldm.agents.deps.plans import Goal, Plan
+from ldm.deps.plans import Goal, Plan
 from ldm.prompts import shortened
 from ldm.types import Card, Reading, TimeStep
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.agents.deps.findings import REPORTING
-from ldm.agents.deps.options import DepsOptions, Method
+from ldm.deps.findings import REPORTING
+from ldm.deps.options import DepsOptions, Method
 from ldm.errors import LdmError
 from ldm.types import Card
-from tests.agents.deps.ideal import Ideal, play
-from tests.agents.deps.workshop import Workshop, WorkshopOptions
 from tests.agents.scripted import always
+from tests.deps.ideal import Ideal, play
+from tests.deps.workshop import Workshop, WorkshopOptions
 from tests.toy import ToyEnv
 
 #: App. G's stone sword: a pickaxe is missing, then a crafting table.
@@ -115,7 +115,7 @@ def test_without_room_the_oldest_rounds_go_and_the_last_one_stays() -> None:
 
 def test_the_planner_and_the_others_are_asked_in_their_roles() -> None:
     from ldm.agents import Resources
-    from ldm.agents.deps import DepsAgent
+    from ldm.deps import DepsAgent
     from ldm.episode import run_episode
 
     one, other = ideal(), ideal()
@@ -189,7 +189,7 @@ def test_reports_count_plans_goals_and_what_ended_them() -> None:
 
 @pytest.mark.parametrize("method", ["progprompt", "cap"])
 def test_programs_need_an_inventory(method: Method) -> None:
-    from ldm.agents.deps import DepsAgent
+    from ldm.deps import DepsAgent
 
     DepsAgent.check(Workshop.card, DepsOptions(method=method))
     with pytest.raises(LdmError, match="has none"):

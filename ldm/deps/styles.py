@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ldm.agents import demonstrations
 from ldm.agents.decomposition.logic import parse_plan
-from ldm.agents.deps.options import Form, Style
-from ldm.agents.deps.parser import Parser
-from ldm.agents.deps.plans import Goal, Plan, listing
-from ldm.agents.deps.vocabulary import Vocabulary
 from ldm.agents.transcript import without_goal
+from ldm.deps.options import Form, Style
+from ldm.deps.parser import Parser
+from ldm.deps.plans import Goal, Plan, listing
+from ldm.deps.vocabulary import Vocabulary
 from ldm.errors import LdmError
 from ldm.text import read_json
 
