@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.reason.features import Situation, statements
+from ldm.reason.features import Situation
 from ldm.reason.frames import read_command
 from ldm.reason.reading import (
     FUNCTION_WORDS,
@@ -45,11 +45,17 @@ PRECISE, HELD = 0.75, 0.7
 EXPLAINED = 0.7
 #: The latest episodes, by share, in which other rules may hold than before.
 LATEST = (0.1, 0.25, 0.5, 0.75)
-LATELY, EARLIER = "lately", "earlier"
+LATELY, EARLIER = "in the latest ", "before the latest "
+#: Distinct times from which they tell, and the latest uses of a rule that may have failed.
+LEAST_TIMES, LAST = 20, 6
+#: Left-out steps that a rule must have been tested in.
+TESTED = 2
+#: The share of its condition in which an action is a rival, and contradictions that are told.
+RIVAL, CONTRADICTIONS = 0.3, 6
 #: Words of a line that is a fact, things of the goal that are told apart, and values of a path.
 LINE, THINGS, VALUES = 12, 3, 8
 #: The order in which facts that always hold together are named.
-VALUE, DEED, KIND, GOAL, SIGHT, NOT, TIME = range(7)
+KIND, DEED, VALUE, GOAL, SIGHT, NOT, TIME = range(7)
 
 Array = NDArray[Any]
 Facts = tuple[int, ...]
@@ -76,9 +82,7 @@ class Rule:
     @property
     def text(self) -> str:
         """The rule in words, with its support."""
-        failed = f", {self.failed} failed" if self.failed else ""
-        condition = ", ".join(self.facts) or "always"
-        return f"{condition} → {self.action} ({self.right} of {self.of}{failed})"
+        return f"{', '.join(self.facts)} → {self.action} ({self.right} of {self.of})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +185,16 @@ class _Reader:
         """Yield what the prose in sight says of the goal's things, and what else it says."""
         present = lines(prose(now.sight))
         rest = [line for line in present if len(line) <= LINE]
-        for r, thing in enumerate(now.roles[:THINGS], 1):
+        for r, thing in enumerate(now.roles[:THINGS] if present else (), 1):
             about = [(line, place) for line in present if (place := mentioned(thing, line))]
             yield f"thing {r} {'' if about else 'not '}in sight"
-            for line, place in about:
+            for line, (at, size) in about:
                 rest = [one for one in rest if one != line]
-                for said in statements(line, *place):
-                    yield f"thing {r}: {said}" if "<=" in said else f'thing {r}: "{said}"'
+                others = (*line[:at], f"[thing {r}]", *line[at + size :])
+                yield f'in sight: "{" ".join(others)}"'
+                yield f'in sight: "{" ".join("N" if x.isdigit() else x for x in others)}"'
+                telling = {x for x in others if x not in FUNCTION_WORDS and x.isalpha()}
+                yield from (f'said of thing {r}: "{word}"' for word in telling)
         for line in rest:
             yield f'in sight: "{" ".join(line)}"'
 
@@ -205,17 +212,27 @@ def _ends(path: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Table:
-    """Steps by facts. x: (n, m) sparse. of: the steps of each action. weight: of each step."""
+    """Steps by facts.
+
+    x, by_fact: (n, m) sparse, by rows and by columns. costs: of naming each fact, in nats: that it is of its sort, which of them it
+        is, and how often the rule holds. of: the steps of each action. weight: of each step.
+    """
 
     x: Any
+    by_fact: Any
     names: list[str]
+    costs: Array
     of: dict[str, Array]
     weight: Array
     episode: Array
 
     def steps(self, facts: Facts) -> Array:
         """Return which steps have all of some facts."""
-        have: Array = np.asarray(self.x[:, list(facts)].sum(axis=1)).ravel() == len(facts)
+        have = np.ones(len(self.weight), bool)
+        for f in facts:
+            one = np.zeros(len(self.weight), bool)
+            one[self.by_fact.indices[self.by_fact.indptr[f] : self.by_fact.indptr[f + 1]]] = True
+            have &= one
         return have
 
     def taken(self, action: str) -> Array:
@@ -235,32 +252,32 @@ class _Table:
             for_it, all_of = np.where(done, 0, for_it), np.where(done, 0, all_of)
         return chosen
 
-    def _best(self, for_it: Array, all_of: Array) -> Facts | None:
+    def _best(self, for_it: Array, all_of: Array, least: float = PRECISE) -> Facts | None:
         """Return the condition that explains most of the weight `for_it`, if it is precise."""
         right, total = for_it.sum(), all_of.sum()
         if right <= 0 or len(np.unique(self.episode[for_it > 0])) < SUPPORT:
             return None
-        cost, base = math.log(len(self.names)), min(right / total, 0.99)
-        beam: list[tuple[float, Facts, Array]] = [(0.0, (), np.flatnonzero(all_of))]
-        best: tuple[float, Facts] = (0.0, ())
+        base = min(right / total, 0.99)
+        beam: list[tuple[Facts, Array]] = [((), np.flatnonzero(all_of))]
+        best: tuple[float, int, Facts] = (0.0, 0, ())
         for size in range(1, FACTS + 1):
             grown: dict[Facts, tuple[float, Array]] = {}
-            for _, facts, rows in beam:
-                part = self.x[rows]
-                yes, both = part.T @ for_it[rows], part.T @ all_of[rows]
-                gain = np.round(_gain(yes, both, base) - cost * size, 6)
+            for facts, rows in beam:
+                part = self.x[rows].T
+                yes, both = part @ for_it[rows], part @ all_of[rows]
+                paid = self.costs + self.costs[list(facts)].sum()
+                gain = np.round(_gain(yes, both, base) - paid, 6)
                 gain[list(facts)] = -np.inf
                 for f in np.argsort(-gain, kind="stable")[:WIDTH].tolist():
                     key = tuple(sorted((*facts, f)))
-                    if gain[f] > -np.inf and key not in grown:
-                        has = np.asarray(part[:, [f]].sum(axis=1)).ravel() > 0
-                        grown[key] = float(gain[f]), rows[has]
-                        precise = yes[f] >= PRECISE * both[f]
-                        if precise and (-gain[f], size, key) < (-best[0], len(best[1]), best[1]):
-                            best = float(gain[f]), key
-            ranked = sorted(grown.items(), key=lambda one: (-one[1][0], one[0]))[:WIDTH]
-            beam = [(gain, facts, rows) for facts, (gain, rows) in ranked]
-        return best[1] or None
+                    grown.setdefault(key, (-float(gain[f]), rows))
+                    if yes[f] >= least * both[f]:
+                        best = min(best, (-float(gain[f]), size, key))
+            beam = []
+            for key, (loss, rows) in sorted(grown.items(), key=lambda one: (one[1][0], one[0])):
+                if loss < np.inf and len(beam) < WIDTH:
+                    beam.append((key, rows[self.steps(key)[rows]]))
+        return best[2] or None
 
 
 def _gain(yes: Array, both: Array, base: float) -> Array:
@@ -302,7 +319,12 @@ def _table(
     known = {name: np.array(i) for name, i in sorted(of.items())}
     kept = {name: i for name, i in known.items() if len(np.unique(episode[i])) >= SUPPORT}
     weight = np.array([one.weight for one in lessons])
-    return _Table(x[:, first], [names[i] for i in first], kept, weight, episode)
+    kept_names = [names[i] for i in first]
+    sorts = np.array([order[name] for name in kept_names], int)
+    costs = np.log(TIME + 1) + np.log(np.bincount(sorts, minlength=1)[sorts])
+    costs += 0.5 * math.log(len(lessons))
+    x = x[:, first]
+    return _Table(x, x.tocsc(), kept_names, costs, kept, weight, episode)
 
 
 def _common(rows: Sequence[Mapping[str, int]], episode: Array) -> set[str]:
@@ -335,16 +357,104 @@ def _negations(
 def _when(lessons: Sequence[Lesson], times: Mapping[str, float]) -> Iterator[dict[str, int]]:
     """Yield for each step whether its episode is among the latest ones."""
     distinct = sorted({times.get(one.episode, 0.0) for one in lessons})
-    least = {s: distinct[-max(1, round(s * len(distinct)))] for s in LATEST}
+    least = {share: distinct[-max(1, round(share * len(distinct)))] for share in LATEST}
     for one in lessons:
-        if len(distinct) < 2 * SUPPORT / LATEST[0]:
-            yield {}
-            continue
         when = times.get(one.episode, 0.0)
         yield {
-            f"{LATELY if when >= limit else EARLIER} ({share:.0%})": TIME
+            f"{LATELY if when >= limit else EARLIER}{share:.0%} of the episodes": TIME
             for share, limit in least.items()
+            if len(distinct) >= LEAST_TIMES
         }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """A condition for an action. facts: in words. have: its steps. part: those to test it in."""
+
+    action: str
+    facts: tuple[str, ...]
+    have: Array
+    part: Array
+
+    def joined(self, other: _Found) -> _Found | None:
+        """Return both as one, if they differ in what one fact names."""
+        mine = [x for x in self.facts if x not in other.facts]
+        theirs = [x for x in other.facts if x not in self.facts]
+        if self.action != other.action or not len(mine) == len(theirs) == 1:
+            return None
+        (head, first), (same, second) = _parted(mine[0]), _parted(theirs[0])
+        if head != same or not first:
+            return None
+        facts = tuple(f"{head}{first} or {second}" if x == mine[0] else x for x in self.facts)
+        part = (self.have & self.part) | (other.have & other.part)
+        return _Found(self.action, facts, self.have | other.have, part)
+
+
+def _parted(fact: str) -> tuple[str, str]:
+    """Return the beginning of a fact that may have alternatives, and the first of them."""
+    for mark in ("the goal says ", "in sight: ", "just after ", "kind "):
+        if fact.startswith(mark):
+            return mark, fact.removeprefix(mark)
+    return fact, ""
+
+
+class _Counting:
+    """Counts how often conditions held."""
+
+    def __init__(self, table: _Table, lessons: Sequence[Lesson], times: Mapping[str, float]) -> None:
+        self._table, self._kinds = table, [one.kind for one in lessons]
+        self._times = np.array([times.get(one.episode, 0.0) for one in lessons])
+        self.worked = table.weight > 0
+        self._failing = (1 + float((~self.worked).mean())) / 2
+
+    def rule(self, found: _Found) -> Rule:
+        """Return a condition with its counts."""
+        right = self.right(found)
+        return Rule(
+            found.facts,
+            found.action,
+            int(right.sum()),
+            int((found.have & self.worked).sum()),
+            int((found.have & self._table.taken(found.action) & ~self.worked).sum()),
+            int((right & found.part).sum()),
+            int((found.have & self.worked & found.part).sum()),
+            tuple(sorted({self._kinds[i] for i in np.flatnonzero(right)})),
+        )
+
+    def right(self, found: _Found) -> Array:
+        """Return the steps in which a condition held."""
+        return found.have & self._table.taken(found.action) & self.worked
+
+    def gain(self, found: _Found, facts: Facts) -> float:
+        """Return what a condition explains, in nats."""
+        taken = self._table.taken(found.action) & self.worked
+        base = min(float(taken.sum() / max(1, self.worked.sum())), 0.99)
+        counts = (self.right(found).sum(), (found.have & self.worked).sum())
+        gain = _gain(*(np.array(float(one)) for one in counts), base)
+        return round(float(gain) - float(self._table.costs[list(facts)].sum()), 6)
+
+    def contradiction(self, found: _Found) -> str:
+        """Return what speaks against a rule that held, in words; "" if nothing."""
+        rule, table = self.rule(found), self._table
+        used = np.flatnonzero(found.have & table.taken(found.action))
+        last = used[np.argsort(self._times[used], kind="stable")][-LAST:]
+        failed = int((~self.worked[last]).sum())
+        if np.ptp(self._times) and len(last) == LAST and failed > self._failing * LAST:
+            return f"{rule.text}, but it failed {failed} of the last {LAST} times"
+        if rule.failed >= SUPPORT and rule.failed > self._failing * len(used):
+            return f"{rule.text}: it failed more often than what else was done"
+        return ""
+
+    def outdated(self, found: _Found) -> str:
+        """Return in words how a rule of earlier episodes did later; "" if it was not tried."""
+        before = [x for x in found.facts if x.startswith(EARLIER)]
+        facts = tuple(x for x in found.facts if x not in before)
+        place = {name: f for f, name in enumerate(self._table.names)}
+        have = self._table.steps(tuple(place[x] for x in facts)) & ~found.have & self.worked
+        right = int((have & self._table.taken(found.action)).sum())
+        if have.sum() < SUPPORT or right > have.sum() / 2:
+            return ""
+        return f"{self.rule(found).text}, since then {right} of {have.sum()}"
 
 
 def learn_rules(
@@ -358,27 +468,65 @@ def learn_rules(
     if not lessons:
         return Rules()
     table = _table(lessons, vocabulary, times or {})
+    counting = _Counting(table, lessons, times or {})
     folds = np.array([stable_seed("fold", one.episode) % FOLDS for one in lessons])
-    tested: dict[tuple[str, Facts], Array] = {}
+    parts: dict[tuple[str, Facts], Array] = {}
     for fold in range(FOLDS):
         for action in table.of:
             for facts in table.found(action, folds != fold):
-                tested.setdefault((action, facts), np.zeros(len(lessons), bool))
-                tested[action, facts] |= folds == fold
-    kinds = [one.kind for one in lessons]
-    ranked = []
-    for (action, facts), part in tested.items():
-        rule, gain, right = _counted(table, action, facts, part, kinds)
-        if rule.tested >= 2 and rule.held >= HELD * rule.tested:
-            ranked.append((-gain, rule.text, rule, right))
-    worked = table.weight > 0
-    explained = np.zeros(len(lessons), bool)
-    rules: list[Rule] = []
-    for _, _, rule, right in sorted(ranked, key=lambda one: one[:2]):
-        if (explained & right).sum() < EXPLAINED * right.sum():
-            rules.append(rule)
+                parts.setdefault((action, facts), np.zeros(len(lessons), bool))
+                parts[action, facts] |= folds == fold
+    ranked, against = [], list[str]()
+    for (action, facts), part in parts.items():
+        found = _Found(action, tuple(table.names[f] for f in facts), table.steps(facts), part)
+        rule = counting.rule(found)
+        if rule.tested >= TESTED and rule.held >= HELD * rule.tested:
+            ranked.append((-counting.gain(found, facts), rule.text, found))
+    explained, chosen = np.zeros(len(lessons), bool), list[_Found]()
+    for _, _, found in sorted(ranked, key=lambda one: one[:2]):
+        right = counting.right(found)
+        if any(x.startswith(EARLIER) for x in found.facts):
+            against.append(counting.outdated(found))
+        elif (explained & right).sum() < EXPLAINED * right.sum():
             explained |= right
-    return Rules(tuple(rules), (), float(explained[worked].mean()) if worked.any() else 0.0)
+            if said := counting.contradiction(found):
+                against.append(said)
+                continue
+            for i, other in enumerate(chosen):
+                if joined := other.joined(found):
+                    chosen[i] = joined
+                    break
+            else:
+                chosen.append(found)
+    against += _undecided(table, counting.worked & ~explained)
+    share = float(explained[counting.worked].mean()) if counting.worked.any() else 0.0
+    rules = tuple(counting.rule(one) for one in chosen)
+    return Rules(rules, tuple(dict.fromkeys(filter(None, against)))[:CONTRADICTIONS], share)
+
+
+def _undecided(table: _Table, left: Array) -> Iterator[str]:
+    """Yield conditions for two actions that no fact tells apart, among the steps that are left."""
+    pairs = set[frozenset[str]]()
+    for action in table.of:
+        taken = table.taken(action) & left
+        facts = table._best(np.where(taken, 1.0, 0.0), np.where(left, 1.0, 0.0), least=RIVAL)
+        if facts is None:
+            continue
+        have = table.steps(facts) & left
+        rivals = [
+            (int((have & table.taken(x)).sum()), x)
+            for x in table.of
+            if not (table.taken(x) & table.taken(action)).any()
+        ]
+        count, rival = max(rivals, default=(0, ""), key=lambda one: (one[0], one[1]))
+        mine, of = int((have & taken).sum()), int(have.sum())
+        if min(mine, count) < max(SUPPORT, RIVAL * of) or mine + count < (1 - RIVAL / 2) * of:
+            continue
+        both = {*table.episode[have & taken]} & {*table.episode[have & table.taken(rival)]}
+        if len(both) <= RIVAL * min(mine, count) and frozenset((action, rival)) not in pairs:
+            pairs.add(frozenset((action, rival)))
+            condition = ", ".join(table.names[f] for f in facts)
+            yield f"{condition} → {action} ({mine}) or {rival} ({count}): no fact tells which"
 
 
 def _sampled(lessons: list[Lesson]) -> list[Lesson]:
@@ -392,27 +540,3 @@ def _sampled(lessons: list[Lesson]) -> list[Lesson]:
             kept.add(name)
             left -= sizes[name]
     return [one for one in lessons if one.episode in kept]
-
-
-def _counted(
-    table: _Table, action: str, facts: Facts, part: Array, kinds: Sequence[str]
-) -> tuple[Rule, float, Array]:
-    """Return a rule with its counts, what it explains in nats, and the steps in which it held.
-
-    part: the steps that it was not learnt from.
-    """
-    have, taken, worked = table.steps(facts), table.taken(action), table.weight > 0
-    right = have & taken & worked
-    rule = Rule(
-        tuple(table.names[f] for f in facts),
-        action,
-        int(right.sum()),
-        int((have & worked).sum()),
-        int((have & taken & ~worked).sum()),
-        int((right & part).sum()),
-        int((have & worked & part).sum()),
-        tuple(sorted({kinds[i] for i in np.flatnonzero(right)})),
-    )
-    base = (taken & worked).sum() / max(1, worked.sum())
-    gain = _gain(np.array(float(rule.right)), np.array(float(rule.of)), min(float(base), 0.99))
-    return rule, round(float(gain) - math.log(len(table.names)) * len(facts), 6), right
