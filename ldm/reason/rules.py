@@ -46,14 +46,17 @@ EXPLAINED = 0.7
 #: The latest episodes, by share, in which other rules may hold than before.
 LATEST = (0.1, 0.25, 0.5, 0.75)
 LATELY, EARLIER = "in the latest ", "before the latest "
-#: Distinct times from which they tell, and the latest uses of a rule that may have failed.
-LEAST_TIMES, LAST = 20, 6
+#: Distinct times from which they tell, the latest uses of a rule, which may have failed, and how
+#: improbable so many failures must be.
+LEAST_TIMES, LAST, CHANCE = 20, 10, 1e-3
+#: A thing that a description of an action does not name.
+ANY = "…"
 #: Left-out steps that a rule must have been tested in.
 TESTED = 2
 #: The share of its condition in which an action is a rival, and contradictions that are told.
 RIVAL, CONTRADICTIONS = 0.3, 6
 #: Words of a line that is a fact, things of the goal that are told apart, and values of a path.
-LINE, THINGS, VALUES = 12, 3, 8
+LINE, THINGS, VALUES = 12, 8, 8
 #: The order in which facts that always hold together are named.
 KIND, DEED, VALUE, GOAL, SIGHT, NOT, TIME = range(7)
 
@@ -101,7 +104,7 @@ class Rules:
 def described(action: str, now: Situation, *, named: bool) -> str:
     """Return an action in words, with things of the goal by their place from its end.
 
-    named: whether other things are named, or "…".
+    named: whether other things are named, or ANY.
     """
     command = read_command(action)
     if structure(action) is not None:
@@ -114,7 +117,7 @@ def described(action: str, now: Situation, *, named: bool) -> str:
         name = pairs[0][1] if pairs else action
         return f"{name} ({', '.join(shown)})" if shown else name
     parts = iter(
-        f"thing {r}" if (r := now.role_of(x)) else " ".join(shape(x)) if named else "…"
+        f"thing {r}" if (r := now.role_of(x)) else " ".join(shape(x)) if named else ANY
         for x in command.fillers
     )
     pieces = command.frame.split()
@@ -151,6 +154,10 @@ class _Reader:
         for word in words(lesson.goal):
             if word in self._vocabulary.goal_words and word not in FUNCTION_WORDS:
                 facts[f'the goal says "{word}"'] = GOAL
+        for r, thing in enumerate(now.roles[:THINGS], 1):
+            for line in (x for x in now.instructions if mentioned(thing, x)):
+                asked = {x for x in line if x not in FUNCTION_WORDS and x not in thing}
+                facts.update((f'asked of thing {r}: "{word}"', GOAL) for word in asked)
         facts.update(dict.fromkeys(self._seen(now), SIGHT))
         return facts, self._descriptions(lesson.action, now)
 
@@ -215,7 +222,8 @@ class _Table:
     """Steps by facts.
 
     x, by_fact: (n, m) sparse, by rows and by columns. costs: of naming each fact, in nats: that it is of its sort, which of them it
-        is, and how often the rule holds. of: the steps of each action. weight: of each step.
+        is, and how often the rule holds. of: the steps of each action. general: its description
+        without names. weight: of each step.
     """
 
     x: Any
@@ -223,6 +231,7 @@ class _Table:
     names: list[str]
     costs: Array
     of: dict[str, Array]
+    general: dict[str, str]
     weight: Array
     episode: Array
 
@@ -318,13 +327,14 @@ def _table(
             of[action].append(i)
     known = {name: np.array(i) for name, i in sorted(of.items())}
     kept = {name: i for name, i in known.items() if len(np.unique(episode[i])) >= SUPPORT}
+    general = {action: actions[-1] for _, actions in read for action in actions}
     weight = np.array([one.weight for one in lessons])
     kept_names = [names[i] for i in first]
     sorts = np.array([order[name] for name in kept_names], int)
     costs = np.log(TIME + 1) + np.log(np.bincount(sorts, minlength=1)[sorts])
     costs += 0.5 * math.log(len(lessons))
     x = x[:, first]
-    return _Table(x, x.tocsc(), kept_names, costs, kept, weight, episode)
+    return _Table(x, x.tocsc(), kept_names, costs, kept, general, weight, episode)
 
 
 def _common(rows: Sequence[Mapping[str, int]], episode: Array) -> set[str]:
@@ -392,7 +402,7 @@ class _Found:
 
 def _parted(fact: str) -> tuple[str, str]:
     """Return the beginning of a fact that may have alternatives, and the first of them."""
-    for mark in ("the goal says ", "in sight: ", "just after ", "kind "):
+    for mark in ("the goal says ", "asked of thing ", "in sight: ", "just after ", "kind "):
         if fact.startswith(mark):
             return mark, fact.removeprefix(mark)
     return fact, ""
@@ -405,7 +415,7 @@ class _Counting:
         self._table, self._kinds = table, [one.kind for one in lessons]
         self._times = np.array([times.get(one.episode, 0.0) for one in lessons])
         self.worked = table.weight > 0
-        self._failing = (1 + float((~self.worked).mean())) / 2
+        self._failing = float((~self.worked).mean())
 
     def rule(self, found: _Found) -> Rule:
         """Return a condition with its counts."""
@@ -437,12 +447,13 @@ class _Counting:
         """Return what speaks against a rule that held, in words; "" if nothing."""
         rule, table = self.rule(found), self._table
         used = np.flatnonzero(found.have & table.taken(found.action))
-        last = used[np.argsort(self._times[used], kind="stable")][-LAST:]
-        failed = int((~self.worked[last]).sum())
-        if np.ptp(self._times) and len(last) == LAST and failed > self._failing * LAST:
-            return f"{rule.text}, but it failed {failed} of the last {LAST} times"
-        if rule.failed >= SUPPORT and rule.failed > self._failing * len(used):
-            return f"{rule.text}: it failed more often than what else was done"
+        used = used[np.argsort(self._times[used], kind="stable")]
+        failed = ~self.worked[used]
+        last, usual = failed[-LAST:], max(self._failing, float(failed[:-LAST].sum() / len(used)))
+        if np.ptp(self._times) and last.mean() > 0.5 and _chance(last, usual) < CHANCE:
+            return f"{rule.text}, but it failed {last.sum()} of the last {len(last)} times"
+        if failed.mean() > 0.5 and _chance(failed, self._failing) < CHANCE:
+            return f"{rule.text}, but it failed {failed.sum()} other times"
         return ""
 
     def outdated(self, found: _Found) -> str:
@@ -455,6 +466,16 @@ class _Counting:
         if have.sum() < SUPPORT or right > have.sum() / 2:
             return ""
         return f"{self.rule(found).text}, since then {right} of {have.sum()}"
+
+
+def _chance(failed: Array, usual: float) -> float:
+    """Return how probable so many failures are if the usual share of uses fails."""
+    n, least = len(failed), int(failed.sum())
+    return sum(
+        math.exp(math.log(math.comb(n, k)) + k * math.log(usual) + (n - k) * math.log1p(-usual))
+        for k in range(least, n + 1)
+        if 0 < usual < 1
+    )
 
 
 def learn_rules(
@@ -481,9 +502,11 @@ def learn_rules(
         found = _Found(action, tuple(table.names[f] for f in facts), table.steps(facts), part)
         rule = counting.rule(found)
         if rule.tested >= TESTED and rule.held >= HELD * rule.tested:
-            ranked.append((-counting.gain(found, facts), rule.text, found))
-    explained, chosen = np.zeros(len(lessons), bool), list[_Found]()
-    for _, _, found in sorted(ranked, key=lambda one: one[:2]):
+            known = {*words(table.general[action]), *words(" ".join(found.facts))}
+            later = ANY in action or (action != table.general[action] and known >= {*words(action)})
+            ranked.append((later, -counting.gain(found, facts), rule.text, found))
+    explained, chosen = np.zeros(len(lessons), bool), list[tuple[float, _Found]]()
+    for _, loss, _, found in sorted(ranked, key=lambda one: one[:3]):
         right = counting.right(found)
         if any(x.startswith(EARLIER) for x in found.facts):
             against.append(counting.outdated(found))
@@ -492,15 +515,16 @@ def learn_rules(
             if said := counting.contradiction(found):
                 against.append(said)
                 continue
-            for i, other in enumerate(chosen):
+            for i, (least, other) in enumerate(chosen):
                 if joined := other.joined(found):
-                    chosen[i] = joined
+                    chosen[i] = least, joined
                     break
             else:
-                chosen.append(found)
+                chosen.append((loss, found))
     against += _undecided(table, counting.worked & ~explained)
     share = float(explained[counting.worked].mean()) if counting.worked.any() else 0.0
-    rules = tuple(counting.rule(one) for one in chosen)
+    chosen.sort(key=lambda one: one[0])  # equal ones stay in their order
+    rules = tuple(counting.rule(one) for _, one in chosen)
     return Rules(rules, tuple(dict.fromkeys(filter(None, against)))[:CONTRADICTIONS], share)
 
 
