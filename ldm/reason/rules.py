@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,11 +40,12 @@ SUPPORT, FOLDS = 3, 5
 #: Steps that are read; whole episodes beyond are left aside.
 STEPS = 20_000
 #: The share of its steps in which a rule must hold, where it was found and where it was not.
-PRECISE, HELD = 0.75, 0.7
+PRECISE, HELD = 0.7, 0.65
 #: A rule of which others explain this share says nothing new.
 EXPLAINED = 0.7
 #: The latest episodes, by share, in which other rules may hold than before.
 LATEST = (0.1, 0.25, 0.5, 0.75)
+SAYS, OR = "the goal says ", " or "
 LATELY, EARLIER = "in the latest ", "before the latest "
 #: Distinct times from which they tell, the latest uses of a rule, which may have failed, and how
 #: improbable so many failures must be.
@@ -52,11 +53,13 @@ LEAST_TIMES, LAST, CHANCE = 20, 10, 1e-3
 #: A thing that a description of an action does not name.
 ANY = "…"
 #: Left-out steps that a rule must have been tested in.
-TESTED = 2
+TESTED = 3
 #: The share of its condition in which an action is a rival, and contradictions that are told.
 RIVAL, CONTRADICTIONS = 0.3, 6
 #: Words of a line that is a fact, things of the goal that are told apart, and values of a path.
 LINE, THINGS, VALUES = 12, 8, 8
+#: Facts that are joined as alternatives.
+ALTERNATIVES = 6
 #: The order in which facts that always hold together are named.
 KIND, DEED, VALUE, GOAL, SIGHT, NOT, TIME = range(7)
 
@@ -153,7 +156,7 @@ class _Reader:
             facts[f"kind {lesson.kind}"] = KIND
         for word in words(lesson.goal):
             if word in self._vocabulary.goal_words and word not in FUNCTION_WORDS:
-                facts[f'the goal says "{word}"'] = GOAL
+                facts[f'{SAYS}"{word}"'] = GOAL
         for r, thing in enumerate(now.roles[:THINGS], 1):
             for line in (x for x in now.instructions if mentioned(thing, x)):
                 asked = {x for x in line if x not in FUNCTION_WORDS and x not in thing}
@@ -244,6 +247,20 @@ class _Table:
             have &= one
         return have
 
+    def with_joined(self, joined: Sequence[str]) -> _Table:
+        """Return the table with facts that are true where one of several is."""
+        from scipy.sparse import csr_matrix, hstack
+
+        columns, costs = [], []
+        for fact in joined:
+            head, others = _parted(fact)
+            places = [self.names.index(head + x) for x in others.split(OR)]
+            columns.append(np.any([self.steps((f,)) for f in places], axis=0).astype(float))
+            costs.append(self.costs[places[0]])
+        x = hstack([self.x, csr_matrix(np.array(columns).T)], format="csr")
+        names, paid = [*self.names, *joined], np.append(self.costs, costs)
+        return replace(self, x=x, by_fact=x.tocsc(), names=names, costs=paid)
+
     def taken(self, action: str) -> Array:
         """Return in which steps an action was taken."""
         taken = np.zeros(len(self.weight), bool)
@@ -331,8 +348,10 @@ def _table(
     weight = np.array([one.weight for one in lessons])
     kept_names = [names[i] for i in first]
     sorts = np.array([order[name] for name in kept_names], int)
-    costs = np.log(TIME + 1) + np.log(np.bincount(sorts, minlength=1)[sorts])
-    costs += 0.5 * math.log(len(lessons))
+    sizes = np.bincount(sorts, minlength=TIME + 1)
+    sizes[NOT] += 2 * sizes[VALUE]  # what is says more than what is not
+    costs = np.log(TIME + 1) + np.log(sizes[sorts])
+    costs += 0.25 * math.log(len(lessons))
     x = x[:, first]
     return _Table(x, x.tocsc(), kept_names, costs, kept, general, weight, episode)
 
@@ -393,16 +412,16 @@ class _Found:
         if self.action != other.action or not len(mine) == len(theirs) == 1:
             return None
         (head, first), (same, second) = _parted(mine[0]), _parted(theirs[0])
-        if head != same or not first:
+        if head != same or not first or f"{first}{second}".count(OR) > ALTERNATIVES - 2:
             return None
-        facts = tuple(f"{head}{first} or {second}" if x == mine[0] else x for x in self.facts)
+        facts = tuple(f"{head}{first}{OR}{second}" if x == mine[0] else x for x in self.facts)
         part = (self.have & self.part) | (other.have & other.part)
         return _Found(self.action, facts, self.have | other.have, part)
 
 
 def _parted(fact: str) -> tuple[str, str]:
     """Return the beginning of a fact that may have alternatives, and the first of them."""
-    for mark in ("the goal says ", "asked of thing ", "in sight: ", "just after ", "kind "):
+    for mark in (SAYS, "asked of thing ", "in sight: ", "just after ", "kind "):
         if fact.startswith(mark):
             return mark, fact.removeprefix(mark)
     return fact, ""
@@ -491,21 +510,37 @@ def learn_rules(
     table = _table(lessons, vocabulary, times or {})
     counting = _Counting(table, lessons, times or {})
     folds = np.array([stable_seed("fold", one.episode) % FOLDS for one in lessons])
+    chosen, *_ = _chosen(table, counting, folds)
+    if joined := {x for one in chosen for x in one.facts if x.startswith(SAYS) and OR in x}:
+        table = table.with_joined(sorted(joined))
+        counting = _Counting(table, lessons, times or {})
+    chosen, against, explained = _chosen(table, counting, folds)
+    against += _undecided(table, counting.worked & ~explained)
+    share = float(explained[counting.worked].mean()) if counting.worked.any() else 0.0
+    rules = tuple(counting.rule(one) for one in chosen)
+    return Rules(rules, tuple(dict.fromkeys(filter(None, against)))[:CONTRADICTIONS], share)
+
+
+def _chosen(
+    table: _Table, counting: _Counting, folds: Array
+) -> tuple[list[_Found], list[str], Array]:
+    """Return the rules that hold where they were not found, what speaks against others, and the
+    steps that are explained."""
     parts: dict[tuple[str, Facts], Array] = {}
     for fold in range(FOLDS):
         for action in table.of:
             for facts in table.found(action, folds != fold):
-                parts.setdefault((action, facts), np.zeros(len(lessons), bool))
+                parts.setdefault((action, facts), np.zeros(len(folds), bool))
                 parts[action, facts] |= folds == fold
     ranked, against = [], list[str]()
     for (action, facts), part in parts.items():
         found = _Found(action, tuple(table.names[f] for f in facts), table.steps(facts), part)
-        rule = counting.rule(found)
-        if rule.tested >= TESTED and rule.held >= HELD * rule.tested:
+        rule, loss = counting.rule(found), -counting.gain(found, facts)
+        if rule.tested >= TESTED and rule.held >= HELD * rule.tested and loss < 0:
             known = {*words(table.general[action]), *words(" ".join(found.facts))}
             later = ANY in action or (action != table.general[action] and known >= {*words(action)})
-            ranked.append((later, -counting.gain(found, facts), rule.text, found))
-    explained, chosen = np.zeros(len(lessons), bool), list[tuple[float, _Found]]()
+            ranked.append((later, loss, rule.text, found))
+    explained, chosen = np.zeros(len(folds), bool), list[tuple[float, _Found]]()
     for _, loss, _, found in sorted(ranked, key=lambda one: one[:3]):
         right = counting.right(found)
         if any(x.startswith(EARLIER) for x in found.facts):
@@ -521,11 +556,8 @@ def learn_rules(
                     break
             else:
                 chosen.append((loss, found))
-    against += _undecided(table, counting.worked & ~explained)
-    share = float(explained[counting.worked].mean()) if counting.worked.any() else 0.0
     chosen.sort(key=lambda one: one[0])  # equal ones stay in their order
-    rules = tuple(counting.rule(one) for _, one in chosen)
-    return Rules(rules, tuple(dict.fromkeys(filter(None, against)))[:CONTRADICTIONS], share)
+    return [found for _, found in chosen], against, explained
 
 
 def _undecided(table: _Table, left: Array) -> Iterator[str]:
