@@ -27,6 +27,8 @@ RECALLED = 1_000
 #: Kinds of the notes of a trial: the votes of its recalls, and why a model was asked.
 VOTES, CONSULTED = "votes", "consulted"
 
+#: Rules of the memory that a model is shown.
+RULES = 5
 HistoryMode = Literal["full", "summary", "actions", "none"]
 Control = Literal["", "random", "none"]
 
@@ -248,8 +250,16 @@ class Policy:
             steps_left=now.steps_left,
             refused=now.refused,
             consulted=now.previous.consulted,
-            kind=self._memory.kind_of(now.goal, now.kind),
+            kind=(kind := self._memory.kind_of(now.goal, now.kind)),
+            rules=self._rules(kind) if noted else (),
         )
+
+    def _rules(self, kind: str) -> tuple[str, ...]:
+        """Return the memory's rules for a model; none in the paper's prompts or for a control."""
+        options = self._options
+        if options.control or options.histories == "paper" or not self._reasoner.reads_notes:
+            return ()
+        return tuple(self._memory.rules(kind).lines(RULES))
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self._state(now, noted=self._reasoner.reads_notes)

@@ -169,6 +169,61 @@ def _types(memory: str, env: str, generation: int | None) -> list[dict[str, Any]
     ]
 
 
+@memory_app.command("rules")
+def rules(
+    kind: Annotated[str | None, typer.Option("--kind", help="Only of this task kind.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of rules.")] = 30,
+    memory: MemoryAt = DEFAULT_MEMORY,
+    env: Env = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say in words what a memory teaches: which facts call for which action.
+
+    Each rule has how often it held, of the steps of its condition in episodes that worked, and how
+    often in episodes that it was not learnt from. Pending episodes of an agent's own memory count.
+
+    \b
+    Examples:
+      ldm memory rules
+      ldm memory rules --kind heat --limit 10
+      ldm memory rules --memory support-memory --json
+    """
+    from ldm.memory import inspect
+    from ldm.memory.growing import GrowingMemory
+    from ldm.memory.lessons import rules_of
+    from ldm.records import plain
+
+    if growing := _growing(memory, env):
+        with GrowingMemory.open(memory, growing) as opened:
+            name, found = growing, opened.rules(kind)
+    else:
+        name = chosen(memory, env)
+        found = rules_of(inspect(memory, name).recalled())
+        found = found if kind is None else found.of_kind(kind)
+    known = {one.kind for one in found.habits}
+    if kind is not None and not known:
+        raise LdmError(
+            f"The memory of {name} has no tasks of kind {kind!r}.", "See `ldm memory show`."
+        )
+    if as_json:
+        output.print_json({"memory": memory, "env": name, **plain(found)})
+        return
+    rows = [
+        (", ".join(x.facts), x.action, x.right, x.of, f"{x.held} of {x.tested}")
+        for x in found.rules
+    ]
+    columns = ("when", "do", "held", "of", "where not learnt from")
+    title = f"Rules of {name}: they explain {found.explained:.0%} of the steps that worked"
+    if rows:
+        output.print_table(title, columns, rows[:limit])
+        output.say_all(found.lines()[len(rows) :])
+        if len(rows) > limit:
+            output.show(f"{len(rows) - limit} more: --limit {len(rows)}.")
+    else:
+        output.show(f"No rule of {name} holds in episodes that it was not learnt from.")
+    output.say_all(f"No single answer: {one}" for one in found.contradictions)
+
+
 @memory_app.command("rollback")
 def rollback(
     generation: Annotated[int, typer.Argument(metavar="G", help="The generation to go back to.")],
@@ -268,22 +323,41 @@ def search(
 @memory_app.command("export")
 def export(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="FILE.ldmpack, or JSONL (.gz compresses it).")
-    ],
+        Path | None,
+        typer.Argument(metavar="FILE", help="FILE.ldmpack, or JSONL (.gz compresses it)."),
+    ] = None,
+    skills: Annotated[
+        Path | None, typer.Option("--skills", metavar="DIR", help="Write skills to a folder.")
+    ] = None,
     memory: MemoryAt = DEFAULT_MEMORY,
     env: Env = "",
     generation: Number = None,
+    yes: Yes = False,
 ) -> None:
     """Write a memory to one file; equal memories give equal bytes.
 
-    A pack (.ldmpack) includes the vectors and can be imported. JSONL is for reading.
+    A pack (.ldmpack) includes the vectors and can be imported. JSONL is for reading. --skills
+    writes a SKILL.md for each kind of task instead: its usual steps, what calls for which action,
+    and what failed. Files there that it did not write are replaced with --yes alone.
 
     \b
     Examples:
       ldm memory export alfworld.jsonl.gz
       ldm memory export alfworld.ldmpack
       ldm memory export before.jsonl --generation 0
+      ldm memory export --skills .claude/skills
     """
+    if skills is not None:
+        from ldm.memory import inspect
+        from ldm.memory.skills import export_skills
+
+        contents = inspect(memory, chosen(memory, env), generation)
+        written = export_skills(contents.recalled(), contents.generation.env, skills, replace=yes)
+        output.say_all(map(str, written))
+    if file is None and skills is None:
+        raise LdmError("Nothing is named to write to.", "Give FILE or --skills DIR.")
+    if file is None:
+        return
     from ldm.memory.exchange import export as write
     from ldm.memory.packs import SUFFIX, export_pack
     from ldm.records import is_stream
@@ -493,18 +567,26 @@ def _recorded(memory: str) -> tuple[str, ...]:
     return () if is_server(memory) else record.environments(memory)
 
 
-def _folded(memory: str, env: str) -> str:
-    """Return the chosen environment after its pending additions are formed."""
+def _growing(memory: str, env: str) -> str:
+    """Return the chosen environment if agents record episodes of it, else ""."""
     from ldm.memory import record
-    from ldm.memory.growing import GrowingMemory
 
     known = _recorded(memory)
     names = (env,) if env and known else known
     if len(names) != 1 or not (record.folder_of(memory, names[0]) / "episodes.log").exists():
-        return chosen(memory, env)
-    with GrowingMemory.open(memory, names[0]) as growing:
-        growing.fold()
+        return ""
     return names[0]
+
+
+def _folded(memory: str, env: str) -> str:
+    """Return the chosen environment after its pending additions are formed."""
+    from ldm.memory.growing import GrowingMemory
+
+    if not (name := _growing(memory, env)):
+        return chosen(memory, env)
+    with GrowingMemory.open(memory, name) as growing:
+        growing.fold()
+    return name
 
 
 def _erase(memory: str, env: str, ids: Sequence[str], *, quiet: bool) -> None:

@@ -34,13 +34,14 @@ from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_ba
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
 from ldm.memory.known_vectors import KnownVectors, OnProgress
-from ldm.memory.lessons import relevance_of
+from ldm.memory.lessons import relevance_of, rules_of
 from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
 from ldm.reason.frames import read_command
 from ldm.reason.relevance import Relevance
+from ldm.reason.rules import Rules
 from ldm.types import Past, Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
@@ -177,6 +178,17 @@ class Memory:
         """What its tuples teach: which action a state calls for."""
         return self._contents.relevance or relevance_of(self.rows, self.visible)
 
+    @cached_property
+    def _rules(self) -> Rules:
+        return rules_of([self.rows[i].tuple for i in np.flatnonzero(self.visible).tolist()])
+
+    def rules(self, kind: str | None = None) -> Rules:
+        """Return in words what its tuples teach; the first call takes seconds, or a minute.
+
+        kind: only of this kind of task; None for all.
+        """
+        return self._rules if kind is None else self._rules.of_kind(kind)
+
     def shuffled(self, seed: int) -> Relevance:
         """Return what its tuples teach with actions exchanged within a kind, as a control."""
         return relevance_of(self.rows, self.visible, seed)
@@ -210,7 +222,7 @@ class Memory:
             view._contents = replace(self._contents, kinds=None, relevance=taught)
             view.__dict__.pop("relevance", None)
             view.__dict__.pop("_kinds", None)
-        for name in ("visible", "distinct", "_equals"):
+        for name in ("visible", "distinct", "_equals", "_rules"):
             view.__dict__.pop(name, None)
         return view
 

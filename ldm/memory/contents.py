@@ -15,6 +15,7 @@ from ldm.memory.kind_classifier import KindWeights, trained
 from ldm.memory.lessons import relevance_of
 from ldm.memory.rows import Rows
 from ldm.reason.relevance import Relevance
+from ldm.types import StateActionTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,11 @@ class Contents:
         """Return the ids of the tuples that the generation does not hide."""
         columns = self.rows.columns
         return columns.take(~columns.named(self.generation.hidden)).ids
+
+    def recalled(self) -> list[StateActionTuple]:
+        """Return the tuples that the generation does not hide."""
+        visible = ~self.rows.columns.named(self.generation.hidden)
+        return [self.rows[i].tuple for i in np.flatnonzero(visible).tolist()]
 
     def trained(self) -> KindWeights:
         """Return the kind classifier, trained if it is not yet."""

@@ -34,6 +34,7 @@ from ldm.memory.evidence import MARGIN, Trial, weighed
 from ldm.memory.filters import Filter, Outcomes, Where
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation, IndexedTuple
+from ldm.memory.lessons import rules_of
 from ldm.memory.log import (
     FEEDBACK,
     MAX_TEXT,
@@ -57,6 +58,7 @@ from ldm.memory.purging import rewrite_outcomes
 from ldm.memory.recalls import Recalls, arranged, unlike
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.reason.offline import OfflineReasoner
+from ldm.reason.rules import Rules
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
 #: Episodes that make a batch unless the memory records another number (LDM²).
@@ -115,6 +117,7 @@ class GrowingMemory:
         self._feedback = EpisodeLog(self._folder, embedder.name, FEEDBACK)
         self._rated: dict[str, list[Trial]] = {}
         self._rated_until: tuple[tuple[int, ...], Place] = ((), Place())
+        self._rules: tuple[tuple[int, ...], Rules] | None = None
         self._lock = threading.RLock()
         self._folding: subprocess.Popen[str] | None = None
         self._view = self._read(None)
@@ -491,6 +494,19 @@ class GrowingMemory:
             "pending": len(view.pending.trajectories),
             "unfinished": len(view.episodes.running),
         }
+
+    def rules(self, kind: str | None = None) -> Rules:
+        """Return in words what its tuples teach; the first call takes seconds, or a minute.
+
+        Later calls return the same until the next generation is formed.
+
+        kind: only of this kind of task; None for all.
+        """
+        view = self._current()
+        if self._rules is None or self._rules[0] != view.pointer:
+            tuples = [row.tuple for row in self._base_rows(hidden=False)]
+            self._rules = view.pointer, rules_of([*tuples, *view.pending.rows])
+        return self._rules[1] if kind is None else self._rules[1].of_kind(kind)
 
     def fold(self) -> Generation | None:
         """Form all finished episodes into the next generation, which commands see.

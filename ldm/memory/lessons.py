@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -14,8 +14,9 @@ from ldm.memory.rows import Rows
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
+from ldm.reason.rules import Rules, learn_rules
 from ldm.reason.vocabulary import Lesson, Vocabulary, lesson_of
-from ldm.types import stable_hash, stable_seed
+from ldm.types import StateActionTuple, stable_hash, stable_seed
 
 #: What memories teach that is cached.
 KEPT = 16
@@ -26,11 +27,14 @@ def lessons_of(rows: Rows, visible: NDArray[np.bool_]) -> list[Lesson]:
 
     Pasts hold long observations in shortened form; those of tuples before take their places.
     """
-    tuples = [rows[i].tuple for i in np.flatnonzero(visible).tolist()]
-    tuples.sort(key=lambda one: (one.trajectory_id, one.step, one.id))
+    return lessons_from(rows[i].tuple for i in np.flatnonzero(visible).tolist())
+
+
+def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
+    """Return tuples as recorded steps, as `lessons_of`."""
     lessons: list[Lesson] = []
     whole: dict[tuple[str, str], str] = {}
-    for one in tuples:
+    for one in sorted(tuples, key=lambda one: (one.trajectory_id, one.step, one.id)):
         if lessons and lessons[-1].episode != one.trajectory_id:
             whole.clear()
         short = shortened(((one.observation, one.action),))[0]
@@ -39,6 +43,12 @@ def lessons_of(rows: Rows, visible: NDArray[np.bool_]) -> list[Lesson]:
         past = tuple((whole.get(step, step[0]), step[1]) for step in lesson.past[-MOST_STEPS:])
         lessons.append(replace(lesson, past=past))
     return lessons
+
+
+def rules_of(tuples: Sequence[StateActionTuple]) -> Rules:
+    """Return the rules that tuples teach."""
+    times = {one.trajectory_id: one.time for one in tuples}
+    return learn_rules(lessons_from(tuples), times)
 
 
 def relevance_of(rows: Rows, visible: NDArray[np.bool_], seed: int | None = None) -> Relevance:

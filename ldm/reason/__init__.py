@@ -95,6 +95,7 @@ class State:
     refused: whether the last action was refused.
     consulted: the number of steps at which a model was asked because memory was unsure.
     kind: of the task, as the memory tells it from the goal.
+    rules: what the memory teaches about tasks of this kind, in words, the most telling first.
     """
 
     goal: str
@@ -109,6 +110,7 @@ class State:
     refused: bool = False
     consulted: int = 0
     kind: str = ""
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from ldm.reason.facts import (
     recurring,
 )
 from ldm.reason.reading import words
-from ldm.reason.vocabulary import Lesson, Vocabulary
+from ldm.reason.vocabulary import Lesson, vocabulary_of
 from ldm.types import stable_seed
 
 #: Facts of one rule, conjunctions that are looked at further, rules of one action, and facts that
@@ -49,6 +49,9 @@ EXPLAINED = 0.7
 LAST, CHANCE = 10, 1e-3
 #: The share of a condition in which an action is a rival, and contradictions that are told.
 RIVAL, CONTRADICTIONS = 0.3, 6
+
+#: What "thing 1" means.
+LEGEND = "(thing 1 is what the task names last, thing 2 what it names before that, and so on)"
 
 Array = NDArray[Any]
 Facts = tuple[int, ...]
@@ -79,20 +82,44 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Habit:
+    """How often an action was done in tasks of a kind: in how many of the episodes.
+
+    worked, failed: of those that worked, and of those that failed. place: its usual place there.
+    """
+
+    kind: str
+    action: str
+    worked: int
+    of_worked: int
+    failed: int
+    of_failed: int
+    place: float
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """The rules of a memory, those that explain most first.
 
-    contradictions: conditions for which the memory has no single answer, in words. explained: the
-    share of the steps of episodes that worked which the rules explain.
+    contradictions: conditions for which the memory has no single answer, in words. habits: what was
+    done in each kind of task, in the usual order. explained: the share of the steps of episodes
+    that worked which the rules explain.
     """
 
     rules: tuple[Rule, ...] = ()
     contradictions: tuple[str, ...] = ()
+    habits: tuple[Habit, ...] = ()
     explained: float = 0.0
 
     def of_kind(self, kind: str) -> Rules:
-        """Return those that hold for a kind of task."""
-        return replace(self, rules=tuple(one for one in self.rules if kind in one.kinds))
+        """Return those of a kind of task."""
+        rules = tuple(one for one in self.rules if kind in one.kinds)
+        return replace(self, rules=rules, habits=tuple(x for x in self.habits if x.kind == kind))
+
+    def lines(self, limit: int | None = None) -> list[str]:
+        """Return the first rules in words, and what the words mean that need it."""
+        texts = [one.text for one in self.rules[:limit]]
+        return [*texts, *([LEGEND] if any("thing " in text for text in texts) else ())]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,8 +238,8 @@ class _Table:
     def condition(self, action: str, facts: Facts, part: Array) -> _Found:
         """Return a condition that was found. part: the steps that it was not learnt from."""
         have, taken = self.steps(facts), self.of[action] & self.worked
-        counts = (np.array(float((have & one).sum())) for one in (taken, self.worked))
-        gain = float(_gain(*counts, taken.sum() / self.worked.sum()))
+        right, of = (np.array((have & one).sum(), float) for one in (taken, self.worked))
+        gain = float(_gain(right, of, taken.sum() / self.worked.sum()))
         loss = round(self.costs[list(facts)].sum() - gain, 6)
         return _Found(action, tuple(self.names[f] for f in facts), have, part, loss)
 
@@ -220,9 +247,10 @@ class _Table:
         """Return a condition with its counts."""
         worked, taken = found.have & self.worked, found.have & self.of[found.action]
         right = worked & taken
-        tests = (right, worked, taken & ~worked, right & found.part, worked & found.part)
-        kinds = sorted({self.lessons[i].kind for i in np.flatnonzero(right)})
-        return Rule(found.facts, found.action, *(int(x.sum()) for x in tests), tuple(kinds))
+        steps = (right, worked, taken & ~worked, right & found.part, worked & found.part)
+        right_of, of, failed, held, tested = (int(one.sum()) for one in steps)
+        kinds = sorted({self.lessons[i].kind for i in np.flatnonzero(right).tolist()})
+        return Rule(found.facts, found.action, right_of, of, failed, held, tested, tuple(kinds))
 
     def doubt(self, found: _Found) -> str:
         """Return what speaks against a rule that held, in words; "" if nothing."""
@@ -250,11 +278,11 @@ def _gain(yes: Array, both: Array, base: float) -> Array:
     return np.where(share > base, gain, -np.inf)
 
 
-def _table(lessons: Sequence[Lesson], vocabulary: Vocabulary, times: Mapping[str, float]) -> _Table:
+def _table(lessons: Sequence[Lesson], times: Mapping[str, float]) -> _Table:
     """Read recorded steps; facts that always hold together are one."""
     from scipy.sparse import csr_matrix
 
-    rows, actions = FactReader(vocabulary, lessons, times).read_all(lessons)
+    rows, actions = FactReader(vocabulary_of(lessons), lessons, times).read_all(lessons)
     sort = {name: one for facts in rows for name, one in facts.items()}
     names = sorted(recurring(rows, lessons), key=lambda name: (sort[name], len(name), name))
     place = {name: f for f, name in enumerate(names)}
@@ -276,9 +304,7 @@ def _table(lessons: Sequence[Lesson], vocabulary: Vocabulary, times: Mapping[str
     return _Table(lessons, x, x.tocsc(), names, costs, of, general, weight, episode, time)
 
 
-def learn_rules(
-    lessons: Sequence[Lesson], vocabulary: Vocabulary, times: Mapping[str, float] | None = None
-) -> Rules:
+def learn_rules(lessons: Sequence[Lesson], times: Mapping[str, float] | None = None) -> Rules:
     """Return the rules that recorded steps teach, in whatever order their episodes come.
 
     times: when episodes ended, where known.
@@ -286,7 +312,7 @@ def learn_rules(
     lessons = _sampled(sorted(lessons, key=lambda one: one.episode))
     if not any(one.weight > 0 for one in lessons):
         return Rules()
-    table = _table(lessons, vocabulary, times or {})
+    table = _table(lessons, times or {})
     chosen, *_ = _chosen(table)
     if joined := {x for one in chosen for x in one.facts if x.startswith(SAYS) and OR in x}:
         table = table.with_joined(sorted(joined))
@@ -295,7 +321,27 @@ def learn_rules(
     rules = tuple(map(table.rule, chosen))
     against += [f"lately: {one.text}" for one in rules if any(LATELY in x for x in one.facts)]
     share = float(explained[table.worked].mean())
-    return Rules(rules, tuple(dict.fromkeys(against))[:CONTRADICTIONS], share)
+    told = tuple(dict.fromkeys(against))[:CONTRADICTIONS]
+    return Rules(rules, told, tuple(_habits(table)), share)
+
+
+def _habits(table: _Table) -> Iterator[Habit]:
+    """Yield what was done in each kind of task, in the usual order, without names of things."""
+    kinds = np.array([one.kind for one in table.lessons])
+    place = np.arange(len(kinds)) - np.unique(table.episode, return_index=True)[1][table.episode]
+    actions = [x for x in table.of if x == table.general[x]]
+    for kind in sorted(set(kinds.tolist())):
+        parts = [(kinds == kind) & one for one in (table.worked, ~table.worked)]
+        of = [len(np.unique(table.episode[part])) for part in parts]
+        habits = []
+        for action in actions:
+            rows = [np.flatnonzero(part & table.of[action]) for part in parts]
+            first = [row[np.unique(table.episode[row], return_index=True)[1]] for row in rows]
+            usual = float(
+                np.median(place[first[0 if len(first[0]) else 1]] if any(map(len, first)) else [0])
+            )
+            habits.append(Habit(kind, action, len(first[0]), of[0], len(first[1]), of[1], usual))
+        yield from sorted(habits, key=lambda one: one.place)
 
 
 def _chosen(table: _Table) -> tuple[list[_Found], list[str], Array]:

@@ -175,7 +175,8 @@ def decision_view(
     summary = "" if course else state.history.summary
     so_far = shortened(in_words(state.history) or summary, part)
     system = len(card.rules) + sum(map(len, card.actions)) + OVERHEAD
-    fixed = [goal, opening, observation, so_far, *offered, *state.notes.sub_goals]
+    rules, _ = _within(state.rules, part // 2)
+    fixed = [goal, opening, observation, so_far, *offered, *state.notes.sub_goals, *rules]
     left = room - system - sum(map(len, fixed)) - 2 * len(offered)
     past = sum(len(text) + len(action) + 10 for text, action in course)
     examples = sum(len(r.tuple.observation) + len(r.tuple.goal) + 200 for r in recalls)
@@ -191,6 +192,7 @@ def decision_view(
         "noted": state.notes.steps if state.notes.held or state.notes.proofs else state.steps,
         "steps": state.steps,
         "done": done,
+        "rules": rules,
         "recalls": example_views(recalls, left - taken, notes=notes),
         "admissible": offered,
         "omitted": omitted,
