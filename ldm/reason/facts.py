@@ -29,6 +29,7 @@ from ldm.reason.vocabulary import Lesson, Vocabulary
 KIND, DEED, VALUE, GOAL, SIGHT, NOT, TIME = range(7)
 #: Beginnings of facts, and what stands between alternatives.
 SAYS, AFTER, JUST, LATELY, OR = "the goal says ", "after ", "just after ", "in the latest ", " or "
+SAID = "said of "
 #: A thing that a description of an action does not name.
 ANY = "…"
 #: Episodes that must show a fact.
@@ -177,6 +178,6 @@ def _seen(now: Situation) -> Iterator[str]:
             yield f'in sight: "{" ".join(others)}"'
             yield f'in sight: "{" ".join("N" if x.isdigit() else x for x in others)}"'
             telling = [x for x in others if x not in FUNCTION_WORDS and x.isalpha()]
-            yield from (f'said of thing {r}: "{word}"' for word in telling)
+            yield from (f'{SAID}thing {r}: "{word}"' for word in telling)
     for line in rest:
         yield f'in sight: "{" ".join(line)}"'

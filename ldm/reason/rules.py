@@ -23,6 +23,7 @@ from ldm.reason.facts import (
     LATELY,
     NOT,
     OR,
+    SAID,
     SAYS,
     SUPPORT,
     TIME,
@@ -254,7 +255,7 @@ class _Table:
 
     def doubt(self, found: _Found) -> str:
         """Return what speaks against a rule that held, in words; "" if nothing."""
-        from scipy.stats import binom
+        from scipy.special import bdtrc
 
         used = np.flatnonzero(found.have & self.of[found.action])
         failed = ~self.worked[used[np.argsort(self.time[used], kind="stable")]]
@@ -264,7 +265,7 @@ class _Table:
             (failed[-LAST:] if np.ptp(self.time) else failed, before),
             (failed, usual),
         ):
-            if uses.mean() > 0.5 and binom.sf(uses.sum() - 1, len(uses), share) < CHANCE:
+            if uses.mean() > 0.5 and bdtrc(uses.sum() - 1, len(uses), share) < CHANCE:
                 lately = "of the last " if len(uses) < len(failed) else "of "
                 return f"{self.rule(found).text}, but {uses.sum()} {lately}{len(uses)} uses failed"
         return ""
@@ -284,7 +285,7 @@ def _table(lessons: Sequence[Lesson], times: Mapping[str, float]) -> _Table:
 
     rows, actions = FactReader(vocabulary_of(lessons), lessons, times).read_all(lessons)
     sort = {name: one for facts in rows for name, one in facts.items()}
-    names = sorted(recurring(rows, lessons), key=lambda name: (sort[name], len(name), name))
+    names = sorted(recurring(rows, lessons), key=lambda x: (sort[x], x.startswith(SAID), len(x), x))
     place = {name: f for f, name in enumerate(names)}
     columns = [sorted(place[name] for name in facts if name in place) for facts in rows]
     flat, ends = np.array([f for one in columns for f in one], int), [*map(len, columns)]
@@ -380,14 +381,15 @@ def _undecided(table: _Table, left: Array) -> Iterator[str]:
     """Yield conditions for two actions that no fact tells apart, among the steps that are left."""
     pairs = set[frozenset[str]]()
     for action, taken in table.of.items():
-        facts = table.best((taken & left).astype(float), left.astype(float), least=RIVAL)
-        have = table.steps(facts) & left
-        others = [x for x in table.of if not (table.of[x] & taken).any()]
-        counts = [(int((have & table.of[x]).sum()), x) for x in others]
+        for_it, all_of = taken & left, table.worked & (left | ~taken)
+        facts = table.best(for_it.astype(float), all_of.astype(float), least=RIVAL)
+        have = table.steps(facts) & table.worked
+        others = [x for x in table.of if ANY not in x and not (table.of[x] & taken).any()]
+        counts = [(int((have & left & table.of[x]).sum()), x) for x in others]
         count, rival = max(counts, default=(0, ""))
-        mine, of = int((have & taken).sum()), int(have.sum())
+        mine, of = int((have & left & taken).sum()), int(have.sum())
         few = min(mine, count) < max(SUPPORT, RIVAL * of) or mine + count < (1 - RIVAL / 2) * of
-        if not facts or few or {action, rival} in pairs:
+        if not facts or few or ANY in action or {action, rival} in pairs:
             continue
         both = {*table.episode[have & taken]} & {*table.episode[have & table.of[rival]]}
         if len(both) <= RIVAL * min(mine, count):
