@@ -28,7 +28,7 @@ RECALLED = 1_000
 VOTES, CONSULTED = "votes", "consulted"
 
 #: Rules of the memory that a model is shown.
-RULES = 5
+RULES = 3
 HistoryMode = Literal["full", "summary", "actions", "none"]
 Control = Literal["", "random", "none"]
 

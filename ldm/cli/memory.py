@@ -195,33 +195,33 @@ def rules(
 
     if growing := _growing(memory, env):
         with GrowingMemory.open(memory, growing) as opened:
-            name, found = growing, opened.rules(kind)
+            name, learnt = growing, opened.rules(kind)
     else:
         name = chosen(memory, env)
-        found = rules_of(inspect(memory, name).recalled())
-        found = found if kind is None else found.of_kind(kind)
-    known = {one.kind for one in found.habits}
+        learnt = rules_of(inspect(memory, name).recalled())
+        learnt = learnt if kind is None else learnt.of_kind(kind)
+    known = {one.kind for one in learnt.habits}
     if kind is not None and not known:
         raise LdmError(
             f"The memory of {name} has no tasks of kind {kind!r}.", "See `ldm memory show`."
         )
     if as_json:
-        output.print_json({"memory": memory, "env": name, **plain(found)})
+        output.print_json({"memory": memory, "env": name, **plain(learnt)})
         return
     rows = [
         (", ".join(x.facts), x.action, x.right, x.of, f"{x.held} of {x.tested}")
-        for x in found.rules
+        for x in learnt.rules
     ]
     columns = ("when", "do", "held", "of", "where not learnt from")
-    title = f"Rules of {name}: they explain {found.explained:.0%} of the steps that worked"
+    title = f"Rules of {name}: they explain {learnt.explained:.0%} of the steps that worked"
     if rows:
         output.print_table(title, columns, rows[:limit])
-        output.say_all(found.lines()[len(rows) :])
+        output.say_all(learnt.lines()[len(rows) :])
         if len(rows) > limit:
             output.show(f"{len(rows) - limit} more: --limit {len(rows)}.")
     else:
         output.show(f"No rule of {name} holds in episodes that it was not learnt from.")
-    output.say_all(f"No single answer: {one}" for one in found.contradictions)
+    output.say_all(f"No single answer: {one}" for one in learnt.contradictions)
 
 
 @memory_app.command("rollback")

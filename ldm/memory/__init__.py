@@ -41,7 +41,6 @@ from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
 from ldm.reason.frames import read_command
 from ldm.reason.relevance import Relevance
-from ldm.reason.rules import Rules
 from ldm.types import Past, Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from ldm.memory.filters import Filter
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.pending import Texts
+    from ldm.reason.rules import Rules
 
 #: Maximum number of batches that a message names.
 MOST_NAMED = 20

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,10 @@ from ldm.memory.purging import rewrite_outcomes
 from ldm.memory.recalls import Recalls, arranged, unlike
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.rules import Rules
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
+
+if TYPE_CHECKING:
+    from ldm.reason.rules import Rules
 
 #: Episodes that make a batch unless the memory records another number (LDM²).
 BATCH_SIZE = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,11 @@ from ldm.memory.rows import Rows
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
-from ldm.reason.rules import Rules, learn_rules
 from ldm.reason.vocabulary import Lesson, Vocabulary, lesson_of
 from ldm.types import StateActionTuple, stable_hash, stable_seed
+
+if TYPE_CHECKING:
+    from ldm.reason.rules import Rules
 
 #: What memories teach that is cached.
 KEPT = 16
@@ -47,6 +49,8 @@ def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
 
 def rules_of(tuples: Sequence[StateActionTuple]) -> Rules:
     """Return the rules that tuples teach."""
+    from ldm.reason.rules import learn_rules
+
     times = {one.trajectory_id: one.time for one in tuples}
     return learn_rules(lessons_from(tuples), times)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, overload
+from typing import TYPE_CHECKING, ClassVar, overload
 
 from ldm.prompts import one_line, plain, shortened
 from ldm.reason.frames import read_command
-from ldm.reason.rules import Rules
 from ldm.types import Recall, encodable
+
+if TYPE_CHECKING:
+    from ldm.reason.rules import Rules
 
 #: Maximum characters of a goal and of an observation; where room is short, observations are
 #: halved, down to LEAST, before an example is left out.
@@ -103,13 +105,13 @@ class Recalls(Sequence[Recall]):
             default a number that common tokenizers do not exceed.
         rules: of `GrowingMemory.rules`; the first ones come first, in a quarter of the tokens.
 
-        Returns "" if no recall fits.
+        Returns "" if neither a recall nor a rule fits.
         """
         count, chosen = count or most_tokens, list[Recall]()
-        shown = told(rules, lambda text: count(text) <= max_tokens // 4) if rules else ""
-        if shown:
-            examples = self.as_prompt(max_tokens - count(shown) - BETWEEN, count)
-            return f"{shown}\n\n{examples}".rstrip()
+        teaching = rules_text(rules, lambda text: count(text) <= max_tokens // 4) if rules else ""
+        if teaching:
+            examples = self.as_prompt(max_tokens - count(teaching) - BETWEEN, count)
+            return f"{teaching}\n\n{examples}".rstrip()
         for one in self.recalls:
             if count(self._text([*chosen, one], LEAST)) <= max_tokens:
                 chosen.append(one)
@@ -147,13 +149,13 @@ def unlike(similarity: float, least: float) -> str:
     )
 
 
-def told(rules: Rules, fits: Callable[[str], bool]) -> str:
+def rules_text(rules: Rules, fits: Callable[[str], bool]) -> str:
     """Return as many of the first rules as fit, as plain text for a prompt; "" if none does."""
     text = ""
     for limit in range(1, RULES + 1):
         lines = [LABEL.sub("> ", one_line(line)) for line in rules.lines(limit)]
-        shown = "\n".join([TEACHES, *lines])
-        text = shown if rules.rules and fits(shown) else text
+        longer = "\n".join([TEACHES, *lines])
+        text = longer if rules.rules and fits(longer) else text
     return text
 
 

@@ -35,8 +35,8 @@ def export_skills(
     for kind in sorted({one.kind for one in tuples}):
         name = _named(f"{env} {kind}", {path.parent.name for path in files})
         goals = sorted({one.goal for one in tuples if one.kind == kind}, key=lambda x: (len(x), x))
-        shown = [_line(x)[:GOAL] for x in goals[len(goals) // 2 :][:GOALS]]
-        files[folder / name / FILE] = skill(name, env, kind, rules.of_kind(kind), shown)
+        examples = [_line(x)[:GOAL] for x in goals[len(goals) // 2 :][:GOALS]]
+        files[folder / name / FILE] = skill(name, env, kind, rules.of_kind(kind), examples)
     for path in files:
         if any(part.is_symlink() for part in (path, path.parent)):
             raise LdmError(f"{path} is a link.", "Remove it, or name another folder.")

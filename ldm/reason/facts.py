@@ -45,8 +45,8 @@ def described(action: str, now: Situation, *, named: bool) -> str:
     command = read_command(action)
     if structure(action) is not None:
         called = [v for v in leaves(action) if named or " ".join(v) in command.frame]
-        shown = ", ".join(f"{path.rpartition('.')[2]} {value}" for path, value in called[1:])
-        return f"{called[0][1]} ({shown})" if shown else called[0][1] if called else action
+        arguments = ", ".join(f"{path.rpartition('.')[2]} {value}" for path, value in called[1:])
+        return f"{called[0][1]} ({arguments})" if arguments else called[0][1] if called else action
     parts = iter(
         f"thing {r}" if (r := now.role_of(x)) else " ".join(shape(x)) if named else ANY
         for x in command.fillers
@@ -126,13 +126,13 @@ class FactReader:
         facts.update(dict.fromkeys(last, DEED))
         if self._kinds > 1:
             facts[f"kind {one.kind}"] = KIND
-        said = {x for x in words(one.goal) if x in self._vocabulary.goal_words}
-        facts.update((f'{SAYS}"{word}"', GOAL) for word in said - FUNCTION_WORDS)
+        known = {x for x in words(one.goal) if x in self._vocabulary.goal_words}
+        facts.update((f'{SAYS}"{word}"', GOAL) for word in known - FUNCTION_WORDS)
         for r, thing in enumerate(now.roles[:THINGS], 1):
-            asked = {x for line in now.instructions if mentioned(thing, line) for x in line}
-            asked -= {*FUNCTION_WORDS, *thing}
-            facts.update((f'asked of thing {r}: "{word}"', GOAL) for word in asked)
-        facts.update(dict.fromkeys(_seen(now), SIGHT))
+            words_of = {x for line in now.instructions if mentioned(thing, line) for x in line}
+            words_of -= {*FUNCTION_WORDS, *thing}
+            facts.update((f'asked of thing {r}: "{word}"', GOAL) for word in words_of)
+        facts.update(dict.fromkeys(_sights(now), SIGHT))
         time = self._times.get(one.episode, 0.0)
         facts.update((name, TIME) for name, least in self._latest.items() if time >= least)
         return facts, descriptions(one.action, now)
@@ -165,7 +165,7 @@ def _ends(path: str) -> list[str]:
     return [*(".".join(parts[i:]) for i in range(len(parts) - 1, 0, -1)), f".{path}"[1:]]
 
 
-def _seen(now: Situation) -> Iterator[str]:
+def _sights(now: Situation) -> Iterator[str]:
     """Yield what the prose in sight says of the goal's things, and what else it says."""
     present = lines(prose(now.sight))
     rest = [line for line in present if len(line) <= LINE]

@@ -124,7 +124,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
+class _Condition:
     """A condition for an action. have: its steps. part: those to test it in. loss: less is more."""
 
     action: str
@@ -133,7 +133,7 @@ class _Found:
     part: Array
     loss: float
 
-    def joined(self, other: _Found) -> _Found | None:
+    def joined(self, other: _Condition) -> _Condition | None:
         """Return both as one, if they differ in what one fact names."""
         mine = [x for x in self.facts if x not in other.facts]
         theirs = [x for x in other.facts if x not in self.facts]
@@ -199,7 +199,7 @@ class _Table:
         costs = np.append(self.costs, [self.costs[places[0]] for places in each])
         return replace(self, x=x, by_fact=x.tocsc(), names=[*self.names, *joined], costs=costs)
 
-    def found(self, action: str, part: Array) -> Iterator[Facts]:
+    def conditions(self, action: str, part: Array) -> Iterator[Facts]:
         """Yield the conditions in some steps for an action, each for what those before leave."""
         worked, size = np.maximum(self.weight, 0), np.abs(self.weight)
         for_it = np.where(part & self.of[action], worked, 0)
@@ -236,28 +236,28 @@ class _Table:
             beam = [(key, rows[self.steps(key)[rows]]) for key, rows in beam]
         return best[2]
 
-    def condition(self, action: str, facts: Facts, part: Array) -> _Found:
-        """Return a condition that was found. part: the steps that it was not learnt from."""
+    def condition(self, action: str, facts: Facts, part: Array) -> _Condition:
+        """Return a condition that was case. part: the steps that it was not learnt from."""
         have, taken = self.steps(facts), self.of[action] & self.worked
         right, of = (np.array((have & one).sum(), float) for one in (taken, self.worked))
         gain = float(_gain(right, of, taken.sum() / self.worked.sum()))
         loss = round(self.costs[list(facts)].sum() - gain, 6)
-        return _Found(action, tuple(self.names[f] for f in facts), have, part, loss)
+        return _Condition(action, tuple(self.names[f] for f in facts), have, part, loss)
 
-    def rule(self, found: _Found) -> Rule:
+    def rule(self, case: _Condition) -> Rule:
         """Return a condition with its counts."""
-        worked, taken = found.have & self.worked, found.have & self.of[found.action]
+        worked, taken = case.have & self.worked, case.have & self.of[case.action]
         right = worked & taken
-        steps = (right, worked, taken & ~worked, right & found.part, worked & found.part)
+        steps = (right, worked, taken & ~worked, right & case.part, worked & case.part)
         right_of, of, failed, held, tested = (int(one.sum()) for one in steps)
         kinds = sorted({self.lessons[i].kind for i in np.flatnonzero(right).tolist()})
-        return Rule(found.facts, found.action, right_of, of, failed, held, tested, tuple(kinds))
+        return Rule(case.facts, case.action, right_of, of, failed, held, tested, tuple(kinds))
 
-    def doubt(self, found: _Found) -> str:
+    def doubt(self, case: _Condition) -> str:
         """Return what speaks against a rule that held, in words; "" if nothing."""
         from scipy.special import bdtrc
 
-        used = np.flatnonzero(found.have & self.of[found.action])
+        used = np.flatnonzero(case.have & self.of[case.action])
         failed = ~self.worked[used[np.argsort(self.time[used], kind="stable")]]
         usual = float((~self.worked).mean())
         before = max(usual, float(failed[:-LAST].sum() / len(used)))
@@ -267,7 +267,7 @@ class _Table:
         ):
             if uses.mean() > 0.5 and bdtrc(uses.sum() - 1, len(uses), share) < CHANCE:
                 lately = "of the last " if len(uses) < len(failed) else "of "
-                return f"{self.rule(found).text}, but {uses.sum()} {lately}{len(uses)} uses failed"
+                return f"{self.rule(case).text}, but {uses.sum()} {lately}{len(uses)} uses failed"
         return ""
 
 
@@ -322,8 +322,8 @@ def learn_rules(lessons: Sequence[Lesson], times: Mapping[str, float] | None = N
     rules = tuple(map(table.rule, chosen))
     against += [f"lately: {one.text}" for one in rules if any(LATELY in x for x in one.facts)]
     share = float(explained[table.worked].mean())
-    told = tuple(dict.fromkeys(against))[:CONTRADICTIONS]
-    return Rules(rules, told, tuple(_habits(table)), share)
+    against = [*dict.fromkeys(against)][:CONTRADICTIONS]
+    return Rules(rules, tuple(against), tuple(_habits(table)), share)
 
 
 def _habits(table: _Table) -> Iterator[Habit]:
@@ -345,35 +345,35 @@ def _habits(table: _Table) -> Iterator[Habit]:
         yield from sorted(habits, key=lambda one: one.place)
 
 
-def _chosen(table: _Table) -> tuple[list[_Found], list[str], Array]:
+def _chosen(table: _Table) -> tuple[list[_Condition], list[str], Array]:
     """Return the rules that hold where they were not found, doubts, and what is explained."""
     folds = np.array([stable_seed("fold", one.episode) % FOLDS for one in table.lessons])
     parts: dict[tuple[str, Facts], Array] = {}
     for fold in range(FOLDS):
         for action in table.of:
-            for facts in table.found(action, folds != fold):
+            for facts in table.conditions(action, folds != fold):
                 before = parts.get((action, facts), False)
                 parts[action, facts] = before | (folds == fold)
-    ranked, doubts, chosen = [], list[str](), list[_Found]()
+    ranked, doubts, chosen = [], list[str](), list[_Condition]()
     for (action, facts), part in parts.items():
-        found = table.condition(action, facts, part)
-        rule, general = table.rule(found), table.general[action]
-        if rule.tested >= TESTED and rule.held >= HELD * rule.tested and found.loss < 0:
-            known = {*words(general), *words(" ".join(found.facts))}  # names that the facts tell
+        case = table.condition(action, facts, part)
+        rule, general = table.rule(case), table.general[action]
+        if rule.tested >= TESTED and rule.held >= HELD * rule.tested and case.loss < 0:
+            known = {*words(general), *words(" ".join(case.facts))}  # names that the facts tell
             later = ANY in action or (action != general and known >= {*words(action)})
-            ranked.append((later, found.loss, rule.text, found))
+            ranked.append((later, case.loss, rule.text, case))
     explained = np.zeros(len(folds), bool)
-    for *_, found in sorted(ranked, key=lambda one: one[:3]):
-        right = found.have & table.of[found.action] & table.worked
+    for *_, case in sorted(ranked, key=lambda one: one[:3]):
+        right = case.have & table.of[case.action] & table.worked
         if (explained & right).sum() >= EXPLAINED * right.sum():
             continue
         explained |= right
-        if doubt := table.doubt(found):
+        if doubt := table.doubt(case):
             doubts.append(doubt)
             continue
-        both = ((i, other.joined(found)) for i, other in enumerate(chosen))
-        i, joined = next((one for one in both if one[1]), (len(chosen), found))
-        chosen[i : i + 1] = [joined or found]
+        both = ((i, other.joined(case)) for i, other in enumerate(chosen))
+        i, joined = next((one for one in both if one[1]), (len(chosen), case))
+        chosen[i : i + 1] = [joined or case]
     return sorted(chosen, key=lambda one: one.loss), doubts, explained
 
 

@@ -63,7 +63,7 @@ class Patient:
     def answer(self, name: str) -> str:
         """What a call shows."""
         noise = {"trace": {"id": f"{self.draw.random():.9f}", "load": self.draw.randint(1, 99)}}
-        facts = {
+        facts: dict[str, dict[str, object]] = {
             "open_chart": {"age": self.age, "habits": {"smokes": self.smokes}},
             "measure": {"reading": {"heat": self.heat}},
             "scan": {"image": {"shadow": self.shadow, "sharp": True}},
@@ -78,7 +78,8 @@ def lessons(
     """Yield the steps of episodes of an agent that errs at a share of the steps."""
     for seed in range(first, first + count):
         patient = Patient(seed, changed=changed)
-        draw, todo, past, worked = random.Random(f"agent {seed}"), [*patient.script], (), False
+        draw, todo, worked = random.Random(f"agent {seed}"), [*patient.script], False
+        past: tuple[tuple[str, str], ...] = ()
         seen, steps = "A patient waits.", list[tuple[tuple[tuple[str, str], ...], str, str]]()
         while len(steps) < 8:
             action = todo[0] if draw.random() >= noise else call(draw.choice(ENDS + READS))
