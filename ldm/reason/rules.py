@@ -17,20 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.reason.facts import (
-    ANY,
-    JUST,
-    LATELY,
-    NOT,
-    OR,
-    SAID,
-    SAYS,
-    SUPPORT,
-    TIME,
-    VALUE,
-    FactReader,
-    recurring,
-)
+from ldm.reason import facts as about
 from ldm.reason.reading import words
 from ldm.reason.vocabulary import Lesson, vocabulary_of
 from ldm.types import stable_seed
@@ -140,16 +127,16 @@ class _Condition:
         if self.action != other.action or not len(mine) == len(theirs) == 1:
             return None
         (head, first), (same, second) = _parted(mine[0]), _parted(theirs[0])
-        if head != same or not head or f"{first}{second}".count(OR) > ALTERNATIVES - 2:
+        if head != same or not head or f"{first}{second}".count(about.OR) > ALTERNATIVES - 2:
             return None
-        facts = tuple(f"{head}{first}{OR}{second}" if x == mine[0] else x for x in self.facts)
+        facts = tuple(f"{head}{first}{about.OR}{second}" if x == mine[0] else x for x in self.facts)
         part = (self.have & self.part) | (other.have & other.part)
         return replace(self, facts=facts, have=self.have | other.have, part=part)
 
 
 def _parted(fact: str) -> tuple[str, str]:
     """Return the beginning of a fact that may have alternatives, or "", and what follows it."""
-    marks = (SAYS, "in sight: ", JUST, "kind ")
+    marks = (about.SAYS, "in sight: ", about.JUST, "kind ")
     head = next((mark for mark in marks if fact.startswith(mark)), "")
     return head, fact.removeprefix(head)
 
@@ -193,7 +180,9 @@ class _Table:
         from scipy.sparse import csr_matrix, hstack
 
         place = {name: f for f, name in enumerate(self.names)}
-        each = [[place[SAYS + x] for x in _parted(fact)[1].split(OR)] for fact in joined]
+        each = [
+            [place[about.SAYS + x] for x in _parted(fact)[1].split(about.OR)] for fact in joined
+        ]
         columns = [np.any([self.steps((f,)) for f in places], axis=0) for places in each]
         x = hstack([self.x, csr_matrix(np.array(columns, float).T)], format="csr")
         costs = np.append(self.costs, [self.costs[places[0]] for places in each])
@@ -213,7 +202,7 @@ class _Table:
 
     def best(self, for_it: Array, all_of: Array, least: float = PRECISE) -> Facts:
         """Return the condition that explains most of the weight `for_it`, if it is precise."""
-        if len(np.unique(self.episode[for_it > 0])) < SUPPORT:
+        if len(np.unique(self.episode[for_it > 0])) < about.SUPPORT:
             return ()
         base = for_it.sum() / all_of.sum()
         beam: list[tuple[Facts, Array]] = [((), np.flatnonzero(all_of))]
@@ -237,7 +226,7 @@ class _Table:
         return best[2]
 
     def condition(self, action: str, facts: Facts, part: Array) -> _Condition:
-        """Return a condition that was case. part: the steps that it was not learnt from."""
+        """Return a condition that was found. part: the steps that it was not learnt from."""
         have, taken = self.steps(facts), self.of[action] & self.worked
         right, of = (np.array((have & one).sum(), float) for one in (taken, self.worked))
         gain = float(_gain(right, of, taken.sum() / self.worked.sum()))
@@ -261,10 +250,8 @@ class _Table:
         failed = ~self.worked[used[np.argsort(self.time[used], kind="stable")]]
         usual = float((~self.worked).mean())
         before = max(usual, float(failed[:-LAST].sum() / len(used)))
-        for uses, share in (
-            (failed[-LAST:] if np.ptp(self.time) else failed, before),
-            (failed, usual),
-        ):
+        recent = failed[-LAST:] if np.ptp(self.time) else failed
+        for uses, share in ((recent, before), (failed, usual)):
             if uses.mean() > 0.5 and bdtrc(uses.sum() - 1, len(uses), share) < CHANCE:
                 lately = "of the last " if len(uses) < len(failed) else "of "
                 return f"{self.rule(case).text}, but {uses.sum()} {lately}{len(uses)} uses failed"
@@ -283,9 +270,11 @@ def _table(lessons: Sequence[Lesson], times: Mapping[str, float]) -> _Table:
     """Read recorded steps; facts that always hold together are one."""
     from scipy.sparse import csr_matrix
 
-    rows, actions = FactReader(vocabulary_of(lessons), lessons, times).read_all(lessons)
+    rows, actions = about.FactReader(vocabulary_of(lessons), lessons, times).read_all(lessons)
     sort = {name: one for facts in rows for name, one in facts.items()}
-    names = sorted(recurring(rows, lessons), key=lambda x: (sort[x], x.startswith(SAID), len(x), x))
+    names = sorted(
+        about.recurring(rows, lessons), key=lambda x: (sort[x], x.startswith(about.SAID), len(x), x)
+    )
     place = {name: f for f, name in enumerate(names)}
     columns = [sorted(place[name] for name in facts if name in place) for facts in rows]
     flat, ends = np.array([f for one in columns for f in one], int), [*map(len, columns)]
@@ -293,13 +282,17 @@ def _table(lessons: Sequence[Lesson], times: Mapping[str, float]) -> _Table:
     signs = np.random.default_rng(3).integers(1 << 40, size=len(rows)).astype(float)
     first = np.sort(np.unique(x.T @ signs, return_index=True)[1])
     x, names = x[:, first], [names[f] for f in first]
-    sizes = np.bincount(sorts := np.array([sort[name] for name in names], int), minlength=TIME + 1)
-    sizes[NOT] += 2 * sizes[VALUE]  # what is says more than what is not
-    costs = np.log(TIME + 1) + np.log(sizes[sorts]) + 0.25 * math.log(len(lessons))
+    sizes = np.bincount(
+        sorts := np.array([sort[name] for name in names], int), minlength=about.TIME + 1
+    )
+    sizes[about.NOT] += 2 * sizes[about.VALUE]  # what is says more than what is not
+    costs = np.log(about.TIME + 1) + np.log(sizes[sorts]) + 0.25 * math.log(len(lessons))
     episode = np.unique([one.episode for one in lessons], return_inverse=True)[1]
     general = {action: each[-1] for each in actions for action in each}
     of = {action: np.array([action in each for each in actions]) for action in sorted(general)}
-    of = {action: one for action, one in of.items() if len(np.unique(episode[one])) >= SUPPORT}
+    of = {
+        action: one for action, one in of.items() if len(np.unique(episode[one])) >= about.SUPPORT
+    }
     weight = np.array([one.weight for one in lessons])
     time = np.array([times.get(one.episode, 0.0) for one in lessons])
     return _Table(lessons, x, x.tocsc(), names, costs, of, general, weight, episode, time)
@@ -315,12 +308,14 @@ def learn_rules(lessons: Sequence[Lesson], times: Mapping[str, float] | None = N
         return Rules()
     table = _table(lessons, times or {})
     chosen, *_ = _chosen(table)
-    if joined := {x for one in chosen for x in one.facts if x.startswith(SAYS) and OR in x}:
+    if joined := {
+        x for one in chosen for x in one.facts if x.startswith(about.SAYS) and about.OR in x
+    }:
         table = table.with_joined(sorted(joined))
     chosen, against, explained = _chosen(table)
     against += _undecided(table, table.worked & ~explained)
     rules = tuple(map(table.rule, chosen))
-    against += [f"lately: {one.text}" for one in rules if any(LATELY in x for x in one.facts)]
+    against += [f"lately: {one.text}" for one in rules if any(about.LATELY in x for x in one.facts)]
     share = float(explained[table.worked].mean())
     against = [*dict.fromkeys(against)][:CONTRADICTIONS]
     return Rules(rules, tuple(against), tuple(_habits(table)), share)
@@ -338,10 +333,10 @@ def _habits(table: _Table) -> Iterator[Habit]:
         for action in actions:
             rows = [np.flatnonzero(part & table.of[action]) for part in parts]
             first = [row[np.unique(table.episode[row], return_index=True)[1]] for row in rows]
-            usual = float(
-                np.median(place[first[0 if len(first[0]) else 1]] if any(map(len, first)) else [0])
-            )
-            habits.append(Habit(kind, action, len(first[0]), of[0], len(first[1]), of[1], usual))
+            if any(map(len, first)):
+                usual = float(np.median(place[first[not len(first[0])]]))
+                counts = len(first[0]), of[0], len(first[1]), of[1]
+                habits.append(Habit(kind, action, *counts, usual))
         yield from sorted(habits, key=lambda one: one.place)
 
 
@@ -360,7 +355,7 @@ def _chosen(table: _Table) -> tuple[list[_Condition], list[str], Array]:
         rule, general = table.rule(case), table.general[action]
         if rule.tested >= TESTED and rule.held >= HELD * rule.tested and case.loss < 0:
             known = {*words(general), *words(" ".join(case.facts))}  # names that the facts tell
-            later = ANY in action or (action != general and known >= {*words(action)})
+            later = about.ANY in action or (action != general and known >= {*words(action)})
             ranked.append((later, case.loss, rule.text, case))
     explained = np.zeros(len(folds), bool)
     for *_, case in sorted(ranked, key=lambda one: one[:3]):
@@ -384,12 +379,14 @@ def _undecided(table: _Table, left: Array) -> Iterator[str]:
         for_it, all_of = taken & left, table.worked & (left | ~taken)
         facts = table.best(for_it.astype(float), all_of.astype(float), least=RIVAL)
         have = table.steps(facts) & table.worked
-        others = [x for x in table.of if ANY not in x and not (table.of[x] & taken).any()]
+        others = [x for x in table.of if about.ANY not in x and not (table.of[x] & taken).any()]
         counts = [(int((have & left & table.of[x]).sum()), x) for x in others]
         count, rival = max(counts, default=(0, ""))
         mine, of = int((have & left & taken).sum()), int(have.sum())
-        few = min(mine, count) < max(SUPPORT, RIVAL * of) or mine + count < (1 - RIVAL / 2) * of
-        if not facts or few or ANY in action or {action, rival} in pairs:
+        few = (
+            min(mine, count) < max(about.SUPPORT, RIVAL * of) or mine + count < (1 - RIVAL / 2) * of
+        )
+        if not facts or few or about.ANY in action or {action, rival} in pairs:
             continue
         both = {*table.episode[have & taken]} & {*table.episode[have & table.of[rival]]}
         if len(both) <= RIVAL * min(mine, count):
