@@ -111,7 +111,7 @@ class FactReader:
             others = [
                 x.replace(" = ", " != ", 1) for p in here for x in several[p] if x not in facts
             ]
-            others += [f"not yet {x.removeprefix(AFTER)}" for x in done if x not in facts]
+            others += [f"not done: {x.removeprefix(AFTER)}" for x in done if x not in facts]
             facts.update(dict.fromkeys(others, NOT))
         return rows, [list(actions) for _, actions in read]
 
