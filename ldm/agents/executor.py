@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ldm.agents import demonstrations
-from ldm.agents.loop import Hint, LoopAgent, LoopOptions, Work
+from ldm.agents.loop import Hint, Loop, LoopAgent, LoopOptions, Work
 from ldm.agents.transcript import localized
 from ldm.config import at_least
 from ldm.episode import Digests, Episode
@@ -64,6 +64,20 @@ class ExecutorAgent(LoopAgent):
         """Return the strength of executors in the environment of this card."""
         published = card.published.get(self.name, {}).get("strength", self.default_strength)
         return self.options.strength or cast("Strength | None", published)
+
+
+class TaskAgent(ExecutorAgent):
+    """Base of agents that work on whole tasks."""
+
+    #: Whether the model is asked for thoughts.
+    thinking: ClassVar[bool] = True
+
+    def attempt(self, episode: Episode, *hints: Hint, sampling: Sampling = GREEDY) -> None:
+        """Play one trial of the whole task. hints: shown in addition to the skills."""
+        llm = self._resources.model(episode)
+        with episode.trial():
+            work = task_work(episode, self.options, *hints, sampling=sampling)
+            Loop(episode, llm, replace(work, thinking=self.thinking), self.options).run()
 
 
 def task_work(

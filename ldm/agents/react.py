@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ldm.agents.exemplars import ExemplarAgent
+from ldm.agents.executor import TaskAgent
 from ldm.episode import Episode
 
 
-class ReactAgent(ExemplarAgent):
+class ReactAgent(TaskAgent):
     """Thinks where it helps, acts and observes."""
 
     name = "react"

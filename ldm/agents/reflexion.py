@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ldm.agents.exemplars import ExemplarAgent, ExemplarOptions
+from ldm.agents.executor import ExecutorOptions, TaskAgent
 from ldm.agents.loop import Hint, View, ask
 from ldm.agents.transcript import transcript_text
 from ldm.config import at_least
@@ -21,7 +21,7 @@ LONGEST = 800
 
 
 @dataclass(frozen=True, slots=True)
-class ReflexionOptions(ExemplarOptions):
+class ReflexionOptions(ExecutorOptions):
     """Options of Reflexion.
 
     Trials are published in LDM², Tables 1 and 2; ADaPT, §4.2, for TextCraft; Reflexion, §4.2, for
@@ -33,12 +33,12 @@ class ReflexionOptions(ExemplarOptions):
     reflection: Annotated[int, "Maximum tokens of a reflection"] = 200
 
     def __post_init__(self) -> None:
-        ExemplarOptions.__post_init__(self)
+        ExecutorOptions.__post_init__(self)
         at_least(1, trials=self.trials, reflection=self.reflection)
         at_least(0, lessons=self.lessons)
 
 
-class ReflexionAgent(ExemplarAgent):
+class ReflexionAgent(TaskAgent):
     """Reflects on each failed trial, and tries again with what it learnt; the last trial stands."""
 
     name = "reflexion"

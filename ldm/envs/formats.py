@@ -63,8 +63,7 @@ class Format(Protocol):
     """A module that reads recordings.
 
     Instead of `read` it may have `parse(line, file, number)`, for one trajectory per line. It may
-    have `write(path, trajectories)` with WRITTEN, the endings of the files that it writes ("" for a
-    folder); `detect_file(path)` if its files hold no JSON; and ENV, the environment that all its
+    have `write(path, trajectories)`, of JSONL files, and ENV, the environment that all its
     recordings are of, whose data they may need.
     SUFFIXES: endings of its files. SIGN: what identifies them, for messages. HEAD: a pattern in the
     first bytes by which a file is found in a folder, None if it is not.
@@ -121,9 +120,6 @@ def format_of(path: Path) -> str | None:
                 return _format_of(line)
         return None
     formats = {name: one for name, one in _formats().items() if path.suffix in one.SUFFIXES}
-    for name, one in formats.items():
-        if hasattr(one, "detect_file"):
-            return name if one.detect_file(path) else None
     value = parse_json(read_bytes(path), str(path))
     if isinstance(value, Problem):
         return _recording(path)
@@ -148,24 +144,16 @@ def read(path: Path, name: str, assumed: Assumed = NOTHING) -> Iterator[Trajecto
 
 
 def written_as(path: Path, name: str = "") -> str:
-    """Return the format in which a file is written.
+    """Return the format in which a file is written, our own if `name` is "".
 
-    name: "" for the one that the file's suffix stands for.
     Raise LdmError if there is no such format, or if a file of that name could not be read again.
     """
-    writers = {name: one for name, one in _formats().items() if hasattr(one, "write")}
-    endings = {OWN: LINES, **{name: one.WRITTEN for name, one in writers.items()}}
-    if not name:
-        fitting = (name for name, suffixes in endings.items() if path.suffix in suffixes)
-        return OWN if path.suffix in ("", *LINES) else next(fitting, OWN)
-    if name not in endings:
-        raise LdmError(f"There is no output format {name!r}.", f"Known: {', '.join(endings)}.")
-    if not any(path.name.endswith(s) if s else not path.suffix for s in endings[name]):
-        listed = ", ".join(suffix or "nothing, for a folder" for suffix in endings[name])
-        raise LdmError(
-            f"{path} has the wrong extension for the format {name}.", f"They end in: {listed}."
-        )
-    return name
+    writers = [OWN, *(name for name, one in _formats().items() if hasattr(one, "write"))]
+    if (name or OWN) not in writers:
+        raise LdmError(f"There is no output format {name!r}.", f"Known: {', '.join(writers)}.")
+    if name and not path.name.endswith(LINES):
+        raise LdmError(f"{path} has the wrong extension.", f"Let it end in {' or '.join(LINES)}.")
+    return name or OWN
 
 
 def write(path: Path, trajectories: Sequence[Trajectory], name: str = "") -> None:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from ldm import records
 from ldm.envs.fields import FieldError
-from ldm.envs.formats import LINES, NOTHING, Assumed
+from ldm.envs.formats import NOTHING, Assumed
 from ldm.interchange import foreign
 from ldm.interchange.documents import SUFFIX, Content, each, is_bare, located, text_of
 from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
@@ -32,7 +32,6 @@ from ldm.records import Problem
 from ldm.types import Step, Trajectory
 
 SUFFIXES = (SUFFIX,)
-WRITTEN = LINES
 SIGN = '"messages" with "role" and "content", also with calls of tools'
 HEAD = None
 #: Roles of instructions to the agent as such, which are not part of the task.

@@ -72,11 +72,6 @@ def remainder(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def step_remainder(step: Step) -> dict[str, Any]:
-    """Return the JSON object of a `StepRemainder`, without defaults."""
-    return without_defaults(StepRemainder(step.reward, step.valid, step.recalls, step.followed))
-
-
 def without_defaults(value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that differ from their defaults, nested ones alike."""
     data = {}

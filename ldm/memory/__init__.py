@@ -46,7 +46,6 @@ from ldm.types import Past, Recall, StateActionTuple, stable_seed
 if TYPE_CHECKING:
     from ldm.memory.equals import Equals
     from ldm.memory.evidence import Trial
-    from ldm.memory.exemplars import Exemplar
     from ldm.memory.filters import Filter
     from ldm.memory.growing import GrowingMemory
     from ldm.memory.pending import Texts
@@ -294,7 +293,7 @@ class Memory:
     def familiar(self) -> float:
         """The similarity below which a state is like none in the memory, in [-1, 1].
 
-        Two of the memory's own states, at random and of different goals, are as similar.
+        It is somewhat less than the similarity of two of its own states, of different goals.
         """
         columns, vectors = self.rows.columns, self._contents.vectors
         visible, goals = np.flatnonzero(self.visible), columns["goal"]
@@ -307,7 +306,7 @@ class Memory:
             others = visible[goals[visible] != goals[i]]
             pairs = to_goal[vectors.goals[others]] + to_observation[vectors.observations[others]]
             similar.append(float(np.median(pairs)) / 2)
-        return float(np.median(similar))
+        return 0.9 * float(np.median(similar))
 
     @cached_property
     def _forms(self) -> dict[str, list[int]]:
@@ -431,16 +430,6 @@ class Memory:
         )
         rows = generator.sample(visible, min(k, len(visible)))
         return [self._retriever.recall(row, 0.0) for row in rows]
-
-    def whole_near(self, goal: str) -> Iterator[Exemplar]:
-        """Yield whole successful trajectories, one per goal, the most similar goal first.
-
-        See `ldm.memory.exemplars`.
-        """
-        from ldm.memory.exemplars import nearest
-
-        (vector,) = self._embedder.embed([goal])
-        return nearest(self.rows, self._contents.vectors, vector, self._hidden)
 
     def _query(self, goal: str, observation: str, classifier: Reasoner | None) -> Query:
         goal_vector, observation_vector = self._embedder.embed([goal, observation])

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
 #: Episodes that make a batch unless the memory records another number (LDM²).
 BATCH_SIZE = 50
+#: The share of the episodes that are pending at `close` from which they are formed into a batch.
+LEAST_LEFT = 0.1
 #: Forms of an action that are recalled beside the most similar tuples.
 FORMS = 3
 #: Seconds without an answer after which `fold` and `close` give up waiting for the other process.
@@ -539,6 +541,9 @@ class GrowingMemory:
             before, left = left, self.pending
             if left == before:  # another process is at it, or it is not possible now
                 return
+            # What is learnt must not depend on how fast batches were formed meanwhile.
+            if left >= LEAST_LEFT * len(self._current().known):
+                self._start_folding(everything=True)
             self._fold_when_full()
 
     # What `Recording` needs.

@@ -48,12 +48,12 @@ Keys = NDArray[np.uint64]
 Pattern = tuple[str, tuple[str, ...]]
 
 #: The groups of features, and their scales: the penalty of a weight falls with the square.
-NAMES = "action roles words deeds filler lines repeat phase kind agree facts goal relation"
+NAMES = "action roles words deeds filler lines repeat phase kind agree facts goal relation again"
 GROUPS = tuple(NAMES.split())
-ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL, RELATION = (
-    range(len(GROUPS))
-)
-SCALES = np.array([1.0, 0.5, 0.25, 0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.7, 0.5, 0.7])
+ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL = range(12)
+RELATION, AGAIN = 12, 13
+#: `AGAIN` tells actions apart, and what it is worth is learnt on episodes left out.
+SCALES = np.array([1.0, 0.5, 0.25, 0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.7, 0.5, 0.7, 0.0])
 
 #: The latest steps of a past that are read.
 MOST_STEPS = 100
@@ -676,9 +676,8 @@ class Situation:
 
     def _repeats(self, command: Command) -> int:
         ever, here = min(self.text_done[command.text], 3), min(self.here_done[command.text], 3)
-        again = bool(self.last and self.last.text == command.text)
+        same = bool(self.last and self.last.text == command.text)
         frame = min(self.frame_done[command.frame], 4)
-        facts = [f"ever {ever}", f"here {here}", f"frame {frame}", f"again {again}"]
-        if recorded := self.again(command.text):
-            facts.append(f"for this goal {recorded}")
-        return self._set(keys(facts, REPEAT))
+        facts = [f"ever {ever}", f"here {here}", f"frame {frame}", f"again {same}"]
+        again = self.again(command.text)
+        return self._set([*keys(facts, REPEAT), *keys([f"again {again}"] * bool(again), AGAIN)])

@@ -28,8 +28,9 @@ from ldm.types import Past
 #: Strength of the ridge, and the prior weight of an action done before, per time (see
 #: `Situation.repeats`); chosen by playing training tasks of ALFWorld and BabyAI.
 RIDGE, REPEATED = 2.0, -3.0
-#: The prior weight of an action that was done for the same goal, and again of one in this sight.
-AGAIN = 1.0
+#: The prior weight of an action that was done for the same goal, and again of one in this sight,
+#: and the weights from which the likeliest on episodes left out is chosen.
+AGAIN, CHOICES = 1.0, np.linspace(-1.0, 5.0, 25)
 #: The share of the episodes beyond which a goal is none of its own.
 COMMON = 0.25
 #: Candidates beside the action taken that a step is learnt from.
@@ -55,8 +56,8 @@ class Data:
     features: of all blocks, one after the other. sizes: of each block. owner: the episode of each
     block. blocks: of all rows, one after the other. lengths: the number of blocks of each row.
     start: the first row of each step, which is the action taken. alike: the number of candidates
-    that a row stands for. special: (rows, 2), `Situation.repeats` and `Situation.again`. episode,
-    weight, kinds: of each step.
+    that a row stands for. repeats, again: of each row, see
+    `Situation`. episode, weight, kinds: of each step.
     """
 
     features: Keys
@@ -66,7 +67,8 @@ class Data:
     lengths: NDArray[np.int64]
     start: NDArray[np.int64]
     alike: NDArray[np.float64]
-    special: NDArray[np.float64]
+    repeats: NDArray[np.float64]
+    again: NDArray[np.float64]
     episode: NDArray[np.int64]
     weight: NDArray[np.float64]
     kinds: tuple[str, ...]
@@ -107,7 +109,9 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
     blocks: list[int] = []
     owner: list[int] = []
     lengths: list[int] = []
-    start, alike, special, episode, weight, kinds = [], [], [], [], [], []
+    start, alike, episode, weight, kinds = [], [], [], [], []
+    repeats: list[float] = []
+    again: list[int] = []
     courses = Courses(lessons)
     for lesson in sorted(lessons, key=lambda one: numbers[one.episode]):
         state = lesson.goal, lesson.kind, lesson.past, lesson.observation
@@ -131,7 +135,8 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
             lengths.append(len(row))
         taken = dict(zip(reversed(read.of_action), reversed(actions), strict=True))
         each = [taken[row] for row in range(len(read.rows))]
-        special += [(now.repeats(action), now.again(action)) for action in each]
+        repeats += map(now.repeats, each)
+        again += map(now.again, each)
     return Data(
         np.concatenate(features),
         np.concatenate(sizes),
@@ -140,7 +145,8 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
         np.array(lengths, np.int64),
         np.array(start, np.int64),
         np.array(alike, np.float64),
-        np.array(special, np.float64),
+        np.array(repeats, np.float64),
+        np.array(again, np.float64),
         np.array(episode, np.int64),
         np.array(weight, np.float64),
         tuple(kinds),
@@ -223,7 +229,7 @@ class Fit:
         return self.columns[known], each.astype(np.float32)
 
     def weights(self, steps: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Return the weights learnt from some steps, or from all; the last two are of `special`."""
+        """Return the weights learnt from some steps, or from all; the last is of `repeats`."""
         from scipy.optimize import minimize
 
         data = self.data
@@ -232,14 +238,14 @@ class Fit:
         start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         chosen = np.repeat(data.start[steps] - start, sizes) + np.arange(sizes.sum())
         rows, x = self.rows[chosen], self.x
-        special, alike = data.special[chosen], np.log(data.alike[chosen])
+        repeats, alike = data.repeats[chosen], np.log(data.alike[chosen])
         rows_t, x_t, scale = rows.T.tocsr(), self.x_t, self.scale
-        mean = np.append(np.zeros(x.shape[1]), [REPEATED, AGAIN])
+        mean = np.append(np.zeros(x.shape[1]), REPEATED)
         worked, size = data.weight[steps] > 0, np.abs(data.weight[steps])
         each = np.repeat(size, sizes)
 
         def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            z = rows @ (x @ (w[:-2] * scale)) + special @ w[-2:] + alike
+            z = rows @ (x @ (w[:-1] * scale)) + repeats * w[-1] + alike
             z -= np.repeat(np.maximum.reduceat(z, start), sizes)
             p = np.exp(z)
             total = np.add.reduceat(p, start)
@@ -251,7 +257,7 @@ class Fit:
             p *= np.repeat(slope, sizes)
             p[start] -= slope
             p *= each
-            gradient = np.append((x_t @ (rows_t @ p)) * scale, p @ special)
+            gradient = np.append((x_t @ (rows_t @ p)) * scale, repeats @ p)
             gradient += RIDGE * (w - mean)
             return float(value.sum() + 0.5 * RIDGE * ((w - mean) ** 2).sum()), gradient
 
@@ -263,32 +269,51 @@ class Fit:
 
     def logits(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the value of each row."""
-        values: NDArray[np.float64] = self.rows @ (self.x @ (weights[:-2] * self.scale))
-        values += self.data.special @ weights[-2:]
+        values: NDArray[np.float64] = self.rows @ (self.x @ (weights[:-1] * self.scale))
+        values += self.data.repeats * weights[-1]
         return values
 
-    def left_out(self) -> Iterator[tuple[int, float, float]]:
-        """Yield (step, share, right) of steps that worked, decided without their episodes.
+    def left_out(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return steps that worked, decided without their episodes, and the value of each row."""
+        data = self.data
+        episodes = int(data.episode.max()) + 1
+        folds = np.random.default_rng(1).permutation(episodes)[data.episode] % FOLDS
+        values, chosen = np.zeros(len(data.lengths)), [np.empty(0, np.int64)]
+        of = np.repeat(np.arange(len(data.start)), data.ends - data.start)
+        for fold in range(FOLDS):
+            others = np.flatnonzero(folds != fold)
+            held = np.flatnonzero((folds == fold) & (data.weight > 0))
+            if len(others) and len(held) and sum(map(len, chosen)) < LEFT_OUT:
+                chosen.append(held)
+                rows = folds[of] == fold
+                values[rows] = self.logits(self.weights(others))[rows]
+        return np.concatenate(chosen), values
+
+    def again(self, steps: NDArray[np.int64], values: NDArray[np.float64]) -> float:
+        """Return the weight of `Data.again` under which left-out steps are likeliest."""
+        losses = RIDGE / 2 * (CHOICES - AGAIN) ** 2
+        for step in steps.tolist():
+            part = slice(self.data.start[step], self.data.ends[step])
+            if self.data.again[part].any():
+                z = values[part] + np.log(self.data.alike[part])
+                z = z + CHOICES[:, None] * self.data.again[part]
+                top = z.max(1, keepdims=True)
+                losses += np.log(np.exp(z - top).sum(1)) + top[:, 0] - z[:, 0]
+        return float(CHOICES[losses.argmin()])
+
+    def decided(
+        self, steps: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> Iterator[tuple[str, float, float]]:
+        """Yield (kind, share, right) of steps.
 
         share: of the probability that the rows of the action decided on have. right: whether the
         action taken is one of them.
         """
-        data, count = self.data, 0
-        episodes = int(data.episode.max()) + 1
-        folds = np.random.default_rng(1).permutation(episodes)[data.episode] % FOLDS
-        for fold in range(FOLDS):
-            others = np.flatnonzero(folds != fold)
-            held = np.flatnonzero((folds == fold) & (data.weight > 0)).tolist()
-            if not len(others) or not held or count >= LEFT_OUT:
-                continue
-            count += len(held)
-            z = self.logits(self.weights(others))
-            for step in held:
-                part = slice(data.start[step], data.ends[step])
-                p = np.exp(z[part] - z[part].max())
-                p *= data.alike[part]
-                best = z[part] >= z[part].max() - 1e-9
-                yield step, float(p[best].sum() / p.sum()), float(best[0])
+        for step in steps.tolist():
+            part = slice(self.data.start[step], self.data.ends[step])
+            p = np.exp(values[part] - values[part].max()) * self.data.alike[part]
+            best = values[part] >= values[part].max() - 1e-9
+            yield self.data.kinds[step], float(p[best].sum() / p.sum()), float(best[0])
 
 
 def _supported(data: Data) -> NDArray[np.bool_]:
@@ -448,10 +473,11 @@ class Relevance:
         some = any(known)
         chosen = [a for a, one in zip(actions, known, strict=True) if one or not some]
         values = np.full(len(actions), UNKNOWN)
-        special = np.array([(now.repeats(action), now.again(action)) for action in chosen])
-        values[np.array(known, np.bool_) | (not some)] = self._values(
-            now.rows(chosen)
-        ) + special @ np.array(self.special)
+        repeats = np.array([now.repeats(action) for action in chosen])
+        again = np.array([now.again(action) for action in chosen])
+        values[np.array(known, np.bool_) | (not some)] = (
+            self._values(now.rows(chosen)) + self.special[0] * repeats + self.special[1] * again
+        )
         return np.round(values, 6)
 
     def rank(self, now: Situation, admissible: Sequence[str] | None) -> Ranking:
@@ -512,13 +538,14 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
         return Relevance(vocabulary, actions=actions)
     fit = Fit(data)
     weights = fit.weights()
-    learnt = fit.learnt(weights[:-2])
-    left_out = LeftOut()
-    if calibrated and (decided := [*fit.left_out()]):
-        steps, shares, right = zip(*decided, strict=True)
-        left_out = LeftOut.of([data.kinds[step] for step in steps], shares, right)
-    special = float(weights[-2]), float(weights[-1])
-    recorded = frozenset(Courses(lessons).episodes)
+    again, left_out = AGAIN, LeftOut()
+    if calibrated:
+        steps, values = fit.left_out()
+        again = fit.again(steps, values)
+        if decided := [*fit.decided(steps, values + again * data.again)]:
+            left_out = LeftOut.of(*zip(*decided, strict=True))
+    special, recorded = (float(weights[-1]), again), frozenset(Courses(lessons).episodes)
+    learnt = fit.learnt(weights[:-1])
     return Relevance(vocabulary, *learnt, special, left_out, actions, recorded)
 
 

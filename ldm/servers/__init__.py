@@ -42,7 +42,6 @@ from ldm.memory.chroma import (
 from ldm.memory.columns import Columns, Vectors, labels_of, outcome_of, possible_of
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
-from ldm.memory.exemplars import Exemplar, nearest
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier, KindWeights
 from ldm.memory.known_vectors import OnProgress
@@ -392,11 +391,6 @@ class ServerMemory(Memory):
         """
         return self._retriever.sample(k, stable_seed("sample", seed), self._hidden)
 
-    def whole_near(self, goal: str) -> Iterator[Exemplar]:
-        """Yield whole successful trajectories, one per goal, the most similar goal first."""
-        (vector,) = self._embedder.embed([goal])
-        return self._retriever.whole(vector, self._hidden)
-
 
 class _ServerBatch(_Batch):
     """The types of one batch memory, whose centroids were published."""
@@ -604,25 +598,3 @@ class _ServerRetriever(Retriever):
         random.Random(seed).shuffle(names)
         drawn = (one for name in names for one in self._read([name]) if not hidden(one))
         return self._whole_recalls([self.recall(one, 0.0) for one in islice(drawn, k)])
-
-    def whole(self, goal: NDArray[np.float32], hidden: _Hidden) -> Iterator[Exemplar]:
-        """Yield whole successful trajectories, one per goal, the most similar goal first."""
-        # Without an observation, the squared distance is 1 + 2 - 2 · cosine of the goals.
-        vector = np.concatenate([goal, np.zeros_like(goal)])
-
-        def cosine(one: _Held) -> float:
-            return round(float(np.vecdot(np.split(one.vector, 2)[0], goal)), ranking.DECIMALS)
-
-        goals: set[str] = set()
-        for part in self._nearest_rows(vector, {"is_last": True}, cosine, lambda d: (3 - d) / 2):
-            if not part:
-                continue
-            where = {"trajectory": {"$in": [one.source.trajectory_id for _, one in part]}}
-            steps = [_Held.of(row, self._store.env) for row in self._get(self._parts, where=where)]
-            gone = {one.source.trajectory_id for one in steps if hidden(one)}
-            left = (one for one in steps if one.source.trajectory_id not in gone)
-            columns, vectors = _collected(left, self._snapshot.record)
-            for exemplar in nearest(Rows(columns), vectors, goal):
-                if (answer := exemplar.trajectory.task.goal) not in goals:
-                    goals.add(answer)
-                    yield exemplar

@@ -84,7 +84,7 @@ def test_an_extra_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "message"),
     [
-        ("x.parquet", "chat", "They end in: .jsonl, .jsonl.gz"),
+        ("x.parquet", "chat", "Let it end in .jsonl or .jsonl.gz"),
         ("x.jsonl", "webshop-episodes", "There is no output format"),
     ],
 )

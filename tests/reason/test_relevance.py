@@ -135,7 +135,7 @@ def test_equal_columns_are_learnt_as_one_with_the_same_result() -> None:
     weights = fit.weights()
     columns, each = fit.learnt(weights[:-1])
     assert fit.x.shape[1] < len(columns) / 2
-    rule = Relevance(vocabulary, columns, each, float(weights[-1]))
+    rule = Relevance(vocabulary, columns, each, (float(weights[-1]), 0.0))
     of_rows = fit.logits(weights)
     for i, step in enumerate(steps):
         now = Situation(vocabulary, step.goal, step.kind, step.past, step.observation)
