@@ -49,11 +49,18 @@ class StoredVectors:
 
 
 def fold(
-    location: str, env: str, dimension: int, batch_size: int, *, everything: bool = False
+    location: str,
+    env: str,
+    dimension: int,
+    batch_size: int,
+    *,
+    everything: bool = False,
+    rest: bool = False,
 ) -> Generation | None:
     """Form the finished episodes into the next generation, if they fill a batch.
 
-    dimension: of the stored vectors. everything: whether fewer than a batch are enough.
+    dimension: of the stored vectors. everything, rest: whether fewer than a batch are
+        enough; for everything, another process that is writing is waited for.
 
     Returns the newest generation, or None if there is none.
     Raises MemoryStoreError if it cannot be written, or another process is writing.
@@ -69,7 +76,7 @@ def fold(
         finished = episodes.take(event for _, event in events)
         held = {name for batch in base.batches for name in batch.trajectories} if base else set()
         new = [one for one in finished.values() if one.id not in held]
-        if not new or (len(new) < enough(batch_size, len(held)) and not everything):
+        if not new or (len(new) < enough(batch_size, len(held)) and not (everything or rest)):
             return present[-1] if present else None
         options = FormationOptions(batch_size, failures="contrast")
         embedder = StoredVectors(log.embedder(), log.vectors(dimension), dimension)
@@ -91,6 +98,7 @@ def main() -> None:
     parser.add_argument("--dimension", type=int, required=True)
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--everything", action="store_true")
+    parser.add_argument("--rest", action="store_true")
     given = parser.parse_args()
     try:
         fold(**vars(given))

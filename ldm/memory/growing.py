@@ -520,7 +520,7 @@ class GrowingMemory:
         """
         self.close()
         if self._current().pending.trajectories:
-            self._start_folding(everything=True)
+            self._start_folding("--everything")
             self.close()
         newest = self._current().base
         return newest.record if newest else None
@@ -543,7 +543,7 @@ class GrowingMemory:
                 return
             # What is learnt must not depend on how fast batches were formed meanwhile.
             if left >= LEAST_LEFT * len(self._current().known):
-                self._start_folding(everything=True)
+                self._start_folding("--rest")
             self._fold_when_full()
 
     # What `Recording` needs.
@@ -739,15 +739,18 @@ class GrowingMemory:
             done, self._folding = self._folding, None
             waiting = len(self._view.pending.trajectories)
             if waiting >= enough(self.batch_size, len(self._view.known) - waiting):
-                self._start_folding(everything=False)
+                self._start_folding()
         if done is not None:
             _, output = done.communicate()
             _check_folded(done.returncode, output)
 
-    def _start_folding(self, *, everything: bool) -> None:
-        """Start the process that forms a batch; -P keeps the working directory out of its path."""
+    def _start_folding(self, *flags: str) -> None:
+        """Start the process that forms a batch; -P keeps the working directory out of its path.
+
+        flags: see `ldm.memory.folding`.
+        """
         options = ["--dimension", str(self._embedder.dimension)]
-        options += ["--batch-size", str(self.batch_size), *(["--everything"] * everything)]
+        options += ["--batch-size", str(self.batch_size), *flags]
         command = [sys.executable, "-P", "-m", "ldm.memory.folding", self.location, self.env]
         package = str(Path(ldm.__file__).parent.parent)
         path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])

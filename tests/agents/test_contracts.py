@@ -26,7 +26,7 @@ HELD: dict[str, dict[str, Any]] = {
     "lats": {"budget": 5, "simulations": 2, "width": 2, "shots": 1},
 }
 #: Agents that are held to it elsewhere, as they need other environments.
-ELSEWHERE = {"cot", "deps", "standard"}
+ELSEWHERE = {"cot", "standard"}
 PLANS = (
     "Step 1: go to shelf 1\nStep 2: look\nExecution Order: Step 1 OR Step 2",
     "Step 1: shortlist them\nStep 2: match it\nStep 3: wait\nExecution Order: (1 AND 2) OR 3",

@@ -30,6 +30,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "runs list": (),
     "runs show": ("{run}",),
     "memory fold": (),
+    "memory rules": (),
     "refine": (*TOY, "--limit", "1", "--reuse-goals", "--dry-run"),
     "agents": ("random",),
     "envs": ("textcraft",),

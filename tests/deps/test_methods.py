@@ -29,7 +29,7 @@ from tests.deps.ideal import Ideal, play
 from tests.deps.test_loop import FIRST, SECOND, THIRD, WHY
 from tests.deps.workshop import CARD, Workshop
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "deps"
+GOLDEN = Path(__file__).parents[1] / "golden" / "deps"
 #: What renders a prompt.
 Request = Callable[[], list[Message]]
 METHODS: tuple[Method, ...] = get_args(Method)

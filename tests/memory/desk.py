@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,13 +46,13 @@ def shown(recalls: Recalls) -> list[tuple[str, float]]:
 class Folded:
     """What the process that forms a batch did, done at once in this one."""
 
-    def __init__(self, memory: GrowingMemory, *, everything: bool) -> None:
+    def __init__(self, memory: GrowingMemory, flags: Sequence[str]) -> None:
         self.returncode, self._said = 0, ""
         given = memory.location, memory.env, memory._embedder.dimension, memory.batch_size
         try:
-            folding.fold(*given, everything=everything)
+            folding.fold(*given, everything="--everything" in flags, rest="--rest" in flags)
         except LdmError as error:
-            if everything or not isinstance(error, MemoryLocked):
+            if "--everything" in flags or not isinstance(error, MemoryLocked):
                 self.returncode, self._said = 1, f'["{error.message}", "{error.remedy}"]'
 
     def poll(self) -> int:
@@ -61,6 +62,6 @@ class Folded:
         return "", self._said
 
 
-def fold_here(memory: GrowingMemory, *, everything: bool) -> None:
+def fold_here(memory: GrowingMemory, *flags: str) -> None:
     """Form a batch in this process, in place of `GrowingMemory._start_folding`."""
-    memory._folding = Folded(memory, everything=everything)  # type: ignore[assignment]
+    memory._folding = Folded(memory, flags)  # type: ignore[assignment]
