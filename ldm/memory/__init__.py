@@ -13,7 +13,7 @@ Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says what to do.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property

@@ -194,8 +194,13 @@ def kind_of(name: Words) -> Words:
 
 @lru_cache(100_000)
 def shape(name: Words) -> Words:
-    """Return the kind of thing that a name means, with the digits in its words as one sign."""
+    """Return the kind of thing that a name means, with the digits in its words as one sign.
+
+    So is a number before it: "4 planks" is an amount of planks.
+    """
     kind = kind_of(name)
+    if kind == name[1:]:
+        return ("#", *kind)
     return kind if len(kind) < len(name) else tuple(map(masked, kind))
 
 
