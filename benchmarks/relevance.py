@@ -116,8 +116,8 @@ class Bench:
         digest = hashlib.sha256()
         for path in sorted((ROOT / "ldm").rglob("*.py")):
             digest.update(path.read_bytes())
-        folder: Path = self.arguments.folder
-        return folder / digest.hexdigest()[:10] / self.arguments.part
+        made: Path = self.arguments.folder / digest.hexdigest()[:10] / self.arguments.part
+        return made
 
     @property
     def runtime(self) -> ldm.Runtime:
@@ -197,14 +197,14 @@ class Bench:
 
     def worlds(self) -> dict[str, World]:
         """Return the worlds in which possible actions are listed, by the names of their lines."""
-        env = {"name": "babyai:BabyAI"}
-        known = {"BabyAI": self.demonstrated("babyai", env, "≥ 95 %", "record_babyai.py")}
+        room = {"name": "babyai:BabyAI"}
+        known = {"BabyAI": self.demonstrated("babyai", room, "≥ 95 %", "record_babyai.py")}
         games = str(self.arguments.folder / "games")
         for wording, goal in (("recipe", "≥ 90 %"), ("plain", "≥ 60 %")):
-            env = {"name": "cooking:Cooking", "goal": wording, "folder": games}
+            kitchen = {"name": "cooking:Cooking", "goal": wording, "folder": games}
             script = ("record_cooking.py", "--goal", wording, "--games", games)
             name = f"cooking, {wording}"
-            known[name] = self.demonstrated(f"cooking-{wording}", env, goal, *script)
+            known[name] = self.demonstrated(f"cooking-{wording}", kitchen, goal, *script)
         for split in ("test", "test_worlds"):
             one = replace(self.shipped("minecraft"), options={"split": split}, goal="+15 points")
             known[f"Minecraft, {split}"] = one
@@ -404,7 +404,7 @@ def _curve(bench: Bench) -> Line:
             for place, one in enumerate(solved.values())
         ]
         cells[agent] = ", ".join(f"{world} {rated(one)}" for world, one in solved.items())
-    ticks = dict(enumerate([*names, "desk"]))
+    ticks = {float(place): name for place, name in enumerate([*names, "desk"])}
     drawn = svg(lines, "What a memory is worth in five worlds", "tasks solved", ticks)
     bench.arguments.curve.write_text(re.sub(r"<polyline.*/>\n", "", drawn), encoding="utf-8")
     return cells
