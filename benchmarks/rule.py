@@ -110,8 +110,9 @@ def desk_episodes(count: int = 200) -> list[Trajectory]:
 def calibration(bench: Bench) -> Lines:
     """How often left-out steps are decided right, beside how sure the memory says it is."""
     worlds = bench.worlds()
-    names = ("BabyAI", "cooking, recipe", "cooking, plain", "Minecraft, test", "home, hotpotqa",
-             "home, webshop", "ALFWorld, 24 listed, draw 0", "ALFWorld, 60 listed, draw 0")  # fmt: skip
+    listed = ("ALFWorld, 24 listed, draw 0", "ALFWorld, 60 listed, draw 0")
+    rest = ("BabyAI", "cooking, recipe", "cooking, plain", "Minecraft, test")
+    names = (*rest, "home, hotpotqa", "home, webshop", *listed)
     episodes = {name: worlds[name].memory for name in names}
     episodes["desk"] = lambda: bench.memory("desk", desk_episodes(), failures="contrast")
     for name, memory in episodes.items():
