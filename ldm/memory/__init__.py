@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 #: Maximum number of batches that a message names.
 MOST_NAMED = 20
 #: Steps by which a memory measures how similar its own states are, and the fewest goals for it.
-FAMILIAR_STEPS, FAMILIAR_FROM = 200, 5
+FAMILIAR_STEPS, FAMILIAR_FROM = 50, 5
 
 
 class Memory:
