@@ -95,7 +95,7 @@ def test_the_wheel_builds_refines_and_evaluates_on_what_it_ships(
     installed: Path, tmp_path: Path
 ) -> None:
     ldm = partial(as_user, tmp_path, installed / "ldm")
-    outcome = ldm("demo", "--env", "webshop", "--per-kind", "8", "--limit", "3")
+    outcome = ldm("demo", "--env", "webshop", "--per-kind", "2", "--limit", "6")
     assert f"using the bundled expert episodes in {installed.parent}" in outcome.stderr
     assert "trajectories added as generation 0" in outcome.stdout
     assert "$ ldm refine --env webshop --split demo_train" in outcome.stderr
