@@ -125,8 +125,8 @@ class Bench:
     @property
     def runtime(self) -> ldm.Runtime:
         folder = self.arguments.folder
-        kept = {"cache": folder / "compiled", "embeddings": folder / "vectors"}
-        return ldm.Runtime(self.made / "runs", 1, **kept)
+        folders = {"cache": folder / "compiled", "embeddings": folder / "vectors"}
+        return ldm.Runtime(self.made / "runs", 1, **folders)
 
     @cached_property
     def embedder(self) -> Any:
@@ -142,12 +142,12 @@ class Bench:
 
     def imported(self, name: str, path: Path, least: float = 0.0) -> list[Trajectory]:
         """Return the episodes in files of any format, those with `least` score."""
-        kept = self.arguments.folder / "recorded" / f"{name}.jsonl"
-        if not kept.exists():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            found = ldm.read_trajectories(path, strict=False)
-            ldm.write_trajectories(kept, [one for one in found if one.score >= least])
-        return ldm.read_trajectories(kept)
+        recorded = self.arguments.folder / "recorded" / f"{name}.jsonl"
+        if not recorded.exists():
+            recorded.parent.mkdir(parents=True, exist_ok=True)
+            episodes = ldm.read_trajectories(path, strict=False)
+            ldm.write_trajectories(recorded, [one for one in episodes if one.score >= least])
+        return ldm.read_trajectories(recorded)
 
     def memory(self, name: str, data: Any, **options: Any) -> str:
         """Return the place of a memory of episodes."""
@@ -348,11 +348,11 @@ def tickets_closed(world: Any, agent: Any, count: int, mode: str, drift: bool) -
 
 def _desk(bench: Bench, episodes: int, mode: str, goal: str) -> Line:
     def measure() -> dict[str, Any]:
-        module, kept = importlib.import_module("desk_benchmark"), list[list[bool]]()
+        module, closed = importlib.import_module("desk_benchmark"), list[list[bool]]()
 
         def success(*given: Any) -> float:
-            kept.append(tickets_closed(*given))
-            return mean(kept[-1])
+            closed.append(tickets_closed(*given))
+            return mean(closed[-1])
 
         options = argparse.Namespace(
             folder=bench.made / f"desk-{mode}", world="support_desk", episodes=[episodes],
@@ -363,7 +363,7 @@ def _desk(bench: Bench, episodes: int, mode: str, goal: str) -> Line:
             rows = module.measure(options)["rows"]
         rows.pop("random")
         decisive = {name: row[str(episodes)]["decisive"] for name, row in rows.items()}
-        return {"closed": dict(zip(rows, kept, strict=True)), "decisive": decisive}
+        return {"closed": dict(zip(rows, closed, strict=True)), "decisive": decisive}
 
     measured = bench.stored(f"desk, {episodes} {mode}", measure)
     closed = measured["closed"]

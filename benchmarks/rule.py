@@ -102,8 +102,8 @@ def desk_episodes(count: int = 200) -> list[Trajectory]:
         steps = [Step(call, text) for (_, call), text in zip(one.steps, seen, strict=True)]
         task = Task(f"recorded/{number}", "desk", "recorded", one.goal, "")
         worked = bool(one.success)
-        told = Trajectory(task, one.steps[0][0], tuple(steps), float(worked), worked, "agent")
-        episodes.append(told)
+        episode = Trajectory(task, one.steps[0][0], tuple(steps), float(worked), worked, "agent")
+        episodes.append(episode)
     return episodes
 
 

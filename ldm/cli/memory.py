@@ -19,7 +19,7 @@ from ldm.text import counted
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
-    from ldm.memory import Generation
+    from ldm.memory import Contents, Generation
     from ldm.reason.relevance import LeftOut
     from ldm.types import StateActionTuple
 
@@ -92,8 +92,8 @@ def show(
         listed += [(g, outcome_counts(rows_of, g.number)) for g in generations(memory, one)]
     if not listed and (names := _recorded(memory)):
         inspect(memory, names[0])  # raises the error that fits
-    types = _types(memory, name, generation) if name else []
     contents = inspect(memory, name, generation) if name else None
+    types = _types(contents) if contents else []
     left_out = contents.learnt().left_out if contents else None
     if as_json:
         data: dict[str, Any] = {
@@ -148,12 +148,11 @@ def _print_generations(memory: str, listed: list[tuple[Generation, dict[str, int
     output.say_all(f"{g.env} {g.number}: {_settings(g)}" for g, _ in listed)
 
 
-def _types(memory: str, env: str, generation: int | None) -> list[dict[str, Any]]:
+def _types(contents: Contents) -> list[dict[str, Any]]:
     """Return the goal types of every batch, with a typical goal and the observation types."""
-    from ldm.memory import inspect, type_sizes
+    from ldm.memory import type_sizes
     from ldm.memory.typical import typical_goals
 
-    contents = inspect(memory, env, generation)
     return [
         {
             "batch": batch.id,
@@ -198,8 +197,7 @@ def rules(
             name, learnt = growing, opened.rules(kind)
     else:
         name = chosen(memory, env)
-        learnt = rules_of(inspect(memory, name).recalled())
-        learnt = learnt if kind is None else learnt.of_kind(kind)
+        learnt = rules_of(inspect(memory, name).recalled()).of_kind(kind)
     known = {one.kind for one in learnt.habits}
     if kind is not None and not known:
         raise LdmError(

@@ -186,7 +186,7 @@ class Memory:
 
         kind: only of this kind of task; None for all.
         """
-        return self._rules if kind is None else self._rules.of_kind(kind)
+        return self._rules.of_kind(kind)
 
     def shuffled(self, seed: int) -> Relevance:
         """Return what its tuples teach with actions exchanged within a kind, as a control."""

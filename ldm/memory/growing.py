@@ -510,7 +510,7 @@ class GrowingMemory:
         if self._rules is None or self._rules[0] != view.pointer:
             tuples = [row.tuple for row in self._base_rows(hidden=False)]
             self._rules = view.pointer, rules_of([*tuples, *view.pending.rows])
-        return self._rules[1] if kind is None else self._rules[1].of_kind(kind)
+        return self._rules[1].of_kind(kind)
 
     def fold(self) -> Generation | None:
         """Form all finished episodes into the next generation, which commands see.

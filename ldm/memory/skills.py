@@ -14,6 +14,7 @@ from pathlib import Path
 from ldm.errors import LdmError
 from ldm.memory.lessons import rules_of
 from ldm.reason.rules import Habit, Rules
+from ldm.records import replaced, writing
 from ldm.text import printable
 from ldm.types import StateActionTuple, stable_hash
 
@@ -45,8 +46,8 @@ def export_skills(
                 f"{path} was not written by this command.", "Name another folder, or give --yes."
             )
     for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+        with writing(path), replaced(path) as temporary:
+            temporary.write_text(text, "utf-8")
     return [*files]
 
 

@@ -106,25 +106,21 @@ def crossed(left: Sequence[int], right: Sequence[int], group: int) -> list[int]:
     return listed
 
 
+def unnumbered(line: Words) -> str:
+    """Return a line with its numbers as one sign."""
+    return " ".join("#" if word.isdigit() else word for word in line)
+
+
 @lru_cache(200_000)
 def statements(line: Words, at: int, size: int) -> tuple[str, ...]:
-    """Return what a line says of the words at a place: all of it, and word by word."""
+    """Return what a line says of the words at a place: all of it first, then word by word."""
     rest = (*line[:at], "@", *line[at + size :])
-    hidden = " ".join("#" if word.isdigit() else word for word in rest)
-    facts = dict.fromkeys([hidden])
-    facts.update((word, None) for word in rest if word != "@")
+    facts = dict.fromkeys([unnumbered(rest), *(word for word in rest if word != "@")])
     for amount, after in zip(rest, (*rest[1:], "."), strict=True):
         if amount.isdigit() and len(amount) < 6:
             limits = (t for t in (1, 2, 3, 5, 10, 30, 50) if int(amount) <= t)
             facts.update((f"{after}<={limit}", None) for limit in limits)
     return tuple(facts)
-
-
-@lru_cache(200_000)
-def _said_of(name: Words, line: Words) -> str:
-    """Return what a line says of a name, with numbers as one sign."""
-    at = place_of(name, line)
-    return " ".join("#" if w.isdigit() else w for w in (*line[:at], "@", *line[at + len(name) :]))
 
 
 def role_of(name: Words, roles: Sequence[Words]) -> int:
@@ -418,7 +414,7 @@ class Situation:
         rest = [x for x in lines(prose(self.sight)) if not any(mentioned(r, x) for r in self.roles)]
         before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
         new = [x for x in rest if x not in before]
-        about = [" ".join("#" if w.isdigit() else w for w in line) for line in rest[:40]]
+        about = [unnumbered(line) for line in rest[:40]]
         return keys([*about, *(word for line in new[:12] for word in line)], WORDS)[:MOST_FACTS]
 
     @cached_property
@@ -469,7 +465,8 @@ class Situation:
                 if name[0] in known
                 for line in lines_with(name, text)
             )
-            about = [_said_of(name, line) for line in (*now, *past)]
+            size = len(name)
+            about = [statements(x, place_of(name, x), size)[0] for x in (*now, *past)]
             alike = name if name in self.used else (shape(name), len(now), *about)
             if alike not in self._alike:
                 self._alike[alike] = self._read_filler(name, now, list(past))

@@ -56,8 +56,8 @@ class Data:
     features: of all blocks, one after the other. sizes: of each block. owner: the episode of each
     block. blocks: of all rows, one after the other. lengths: the number of blocks of each row.
     start: the first row of each step, which is the action taken. alike: the number of candidates
-    that a row stands for. repeats, again: of each row, see
-    `Situation`. episode, weight, kinds: of each step.
+    that a row stands for. repeats, again: of each row, see `Situation`. episode, weight, kinds: of
+    each step. recorded: the keys of what was done for which goal (`course_keys`).
     """
 
     features: Keys
@@ -72,6 +72,7 @@ class Data:
     episode: NDArray[np.int64]
     weight: NDArray[np.float64]
     kinds: tuple[str, ...]
+    recorded: frozenset[int]
 
     @property
     def ends(self) -> NDArray[np.int64]:
@@ -150,6 +151,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
         np.array(episode, np.int64),
         np.array(weight, np.float64),
         tuple(kinds),
+        frozenset(courses.episodes),
     )
 
 
@@ -544,9 +546,8 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
         again = fit.again(steps, values)
         if decided := [*fit.decided(steps, values + again * data.again)]:
             left_out = LeftOut.of(*zip(*decided, strict=True))
-    special, recorded = (float(weights[-1]), again), frozenset(Courses(lessons).episodes)
-    learnt = fit.learnt(weights[:-1])
-    return Relevance(vocabulary, *learnt, special, left_out, actions, recorded)
+    special, learnt = (float(weights[-1]), again), fit.learnt(weights[:-1])
+    return Relevance(vocabulary, *learnt, special, left_out, actions, data.recorded)
 
 
 def _curve(

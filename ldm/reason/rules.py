@@ -99,8 +99,10 @@ class Rules:
     habits: tuple[Habit, ...] = ()
     explained: float = 0.0
 
-    def of_kind(self, kind: str) -> Rules:
-        """Return those of a kind of task."""
+    def of_kind(self, kind: str | None) -> Rules:
+        """Return those of a kind of task; all for None."""
+        if kind is None:
+            return self
         rules = tuple(one for one in self.rules if kind in one.kinds)
         return replace(self, rules=rules, habits=tuple(x for x in self.habits if x.kind == kind))
 

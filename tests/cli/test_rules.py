@@ -61,8 +61,8 @@ class TestRules:
         assert "parcel 1" not in out
 
     def test_as_json_with_their_counts(self, run: Run, built: Path) -> None:
-        told = json.loads(run("memory", "rules", "--memory", built, "--json").out)
-        rule = next(one for one in told["rules"] if one["action"] == "lorry")
+        printed = json.loads(run("memory", "rules", "--memory", built, "--json").out)
+        rule = next(one for one in printed["rules"] if one["action"] == "lorry")
         assert rule["right"] == rule["of"]
         assert 0 < rule["held"] <= rule["right"]
         assert rule["kinds"] == ["check", "sort"]

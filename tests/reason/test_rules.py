@@ -37,19 +37,19 @@ def of_clinic() -> tuple[tuple[Lesson, ...], Rules]:
 
 
 def test_the_hidden_rules_of_a_clinic_are_found_with_their_thresholds() -> None:
-    found = of_clinic()[1].rules
+    rules = of_clinic()[1].rules
     for action, needed in HIDDEN.items():
-        conditions = [", ".join(one.facts) for one in found if one.action == action]
+        conditions = [", ".join(one.facts) for one in rules if one.action == action]
         assert any(all(fact in text for fact in needed) for text in conditions), action
-    assert any("shadow = none" in one.facts for one in found if one.action == "discharge")
-    assert len(found) < 20
+    assert any("shadow = none" in one.facts for one in rules if one.action == "discharge")
+    assert len(rules) < 20
 
 
 def test_found_rules_hold_for_patients_that_were_not_recorded() -> None:
     expert = [*clinic.lessons(300, first=5_000, noise=0.0)]
-    found = of_clinic()[1].rules
+    rules = of_clinic()[1].rules
     again = learn_rules(expert).rules
-    assert {one.action for one in again} >= {one.action for one in found}
+    assert {one.action for one in again} >= {one.action for one in rules}
     for one in again:
         assert one.right >= 0.9 * one.of
 
