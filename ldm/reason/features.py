@@ -53,7 +53,7 @@ GROUPS = tuple(NAMES.split())
 ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL = range(12)
 RELATION, AGAIN = 12, 13
 #: `AGAIN` tells actions apart, and what it is worth is learnt on episodes left out.
-SCALES = np.array([1.0, 0.5, 0.25, 0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.7, 0.5, 0.7, 0.0])
+SCALES = np.array([1.0, 0.5, 0.5, 0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.7, 1.0, 0.7, 0.0])
 
 #: The latest steps of a past that are read.
 MOST_STEPS = 100
@@ -108,7 +108,7 @@ def crossed(left: Sequence[int], right: Sequence[int], group: int) -> list[int]:
 
 def unnumbered(line: Words) -> str:
     """Return a line with its numbers as one sign."""
-    return " ".join("#" if word.isdigit() else word for word in line)
+    return " ".join("#" if word.isdigit() else masked(word) for word in line)
 
 
 @lru_cache(200_000)
@@ -415,6 +415,10 @@ class Situation:
         before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
         new = [x for x in rest if x not in before]
         about = [unnumbered(line) for line in rest[:40]]
+        past = dict.fromkeys(x for text in self.texts[:-1] for x in lines(prose(text)))
+        begun = {x[:2] for x in lines(prose(self.sight))}  # what is said anew replaces it
+        past = [x for x in past if x[:2] not in begun and not any(mentioned(r, x) for r in self.roles)]
+        about += [f"before {unnumbered(line)}" for line in past[-40:]]
         return keys([*about, *(word for line in new[:12] for word in line)], WORDS)[:MOST_FACTS]
 
     @cached_property

@@ -35,6 +35,10 @@ _ENDS = re.compile(r"[\n;:,]+|\.(?=\s|$)")
 _FIELD = re.compile(r"^\s*[-*]?\s*([A-Za-z][\w /-]{0,40}?)\s*[:=]\s*(\S.*)$")
 _BLANK = re.compile(r"\n\s*\n")
 _DIGITS = re.compile(r"\d+")
+#: Letters and digits in turn, or after a sign that joins them to more.
+_CODE = re.compile(
+    r"(?<![^\W_])(?:[^\W\d_]+\d+[^\W\d_]|\d+[^\W\d_]|(?<=[^\W_][-_.])[^\W\d_]+\d)[^\W_]*"
+)
 _ADDRESSEE = re.compile(r"[^\s@]+@")
 
 
@@ -136,10 +140,15 @@ def plain(value: Any) -> str:
 
 @lru_cache(100_000)
 def masked(text: str) -> str:
-    """Return a text in which addressees, and digits inside names and times, are one sign."""
+    """Return a text in which addressees, codes, and digits inside names and times, are one sign.
+
+    A code is a part of an identifier that mixes letters and digits: "c-1dfef0" is "c-#". A word
+    that ends in digits keeps its letters: "ac1439" is "ac#".
+    """
     if text.isalpha() or _number(text) is not None:
         return text
-    return _DIGITS.sub("#", _ADDRESSEE.sub("#@", text.lower()))
+    text = _CODE.sub("#", _ADDRESSEE.sub("#@", text.lower()))
+    return _DIGITS.sub("#", text)
 
 
 @lru_cache(100_000)
