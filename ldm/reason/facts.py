@@ -81,7 +81,7 @@ class FactReader:
         self._vocabulary, self._times = vocabulary, times
         self._kinds = len({one.kind for one in lessons})
         self._limits = dict(vocabulary.thresholds)
-        paths = {path for one in lessons for path, _ in leaves(one.observation)}
+        paths = {path for one in lessons for path, _ in leaves(one.observation, named=True)}
         ends = Counter(end for path in paths for end in _ends(path))
         self._short = {path: next(e for e in _ends(path) if ends[e] == 1) for path in paths}
         self._texts: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -147,7 +147,7 @@ class FactReader:
     def _read(self, text: str) -> dict[str, tuple[str, ...]]:
         if text not in self._texts:
             values: dict[str, list[str]] = defaultdict(list)
-            for path, value in leaves(text):
+            for path, value in leaves(text, named=True):
                 name = self._short.get(path, path)
                 values[path].append(f"{name} = {value}")
                 if (amount := number(value)) is None:

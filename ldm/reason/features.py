@@ -387,7 +387,8 @@ class Situation:
             return (self._set(always),) * 3
         phrases, worded = self._of_roles
         by_role = [*always, *phrases, *worded]
-        more = [*self.of_words, *self.of_facts, *self.of_goal, *crossed(self.phase, phrases, PHASE)]
+        more = [*self.of_words, *self.of_facts, *self.of_before, *self.of_goal]
+        more += crossed(self.phase, phrases, PHASE)
         return self._set([*by_role, *more]), self._set(by_role), self._set(always)
 
     @cached_property
@@ -411,15 +412,23 @@ class Situation:
     @cached_property
     def of_words(self) -> list[int]:
         """The lines in sight that mention no thing of the goal, and the words of new ones."""
-        rest = [x for x in lines(prose(self.sight)) if not any(mentioned(r, x) for r in self.roles)]
+        rest = self._beside_roles(self.sight)
         before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
-        new = [x for x in rest if x not in before]
         about = [unnumbered(line) for line in rest[:40]]
-        past = dict.fromkeys(x for text in self.texts[:-1] for x in lines(prose(text)))
-        begun = {x[:2] for x in lines(prose(self.sight))}  # what is said anew replaces it
-        past = [x for x in past if x[:2] not in begun and not any(mentioned(r, x) for r in self.roles)]
-        about += [f"before {unnumbered(line)}" for line in past[-40:]]
-        return keys([*about, *(word for line in new[:12] for word in line)], WORDS)[:MOST_FACTS]
+        new = [x for x in rest if x not in before][:12]
+        return keys([*about, *(word for line in new for word in line)], WORDS)[:MOST_FACTS]
+
+    @cached_property
+    def of_before(self) -> list[int]:
+        """The lines of the past that no line in sight replaces, by beginning like them."""
+        begun = {line[:2] for line in lines(prose(self.sight))}
+        past = dict.fromkeys(x for text, _ in self._past for x in self._beside_roles(text))
+        about = [unnumbered(line) for line in past if line[:2] not in begun]
+        return keys((f"before {line}" for line in about[-40:]), FACTS)
+
+    def _beside_roles(self, text: str) -> list[Words]:
+        """Return the lines of a text that mention no thing of the goal."""
+        return [x for x in lines(prose(text)) if not any(mentioned(r, x) for r in self.roles)]
 
     @cached_property
     def of_deeds(self) -> list[int]:

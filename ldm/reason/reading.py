@@ -105,22 +105,25 @@ def prose(text: str) -> str:
 
 
 @lru_cache(20_000)
-def leaves(text: str) -> tuple[tuple[str, str], ...]:
+def leaves(text: str, named: bool = False) -> tuple[tuple[str, str], ...]:
     """Return (path, value) of each leaf of a structured text, identical ones once.
 
     JSON is read as it is nested; the places in a list are no part of a path. In other texts a line
     "key: value" is a leaf.
+
+    named: whether an object in a list that says a name first has leaves of that name as well, as
+        "papers[passport].state" beside "papers.state".
     """
     read = structure(text)
     if read is None:
         matches = (_FIELD.match(line) for line in text.splitlines()[:LINES])
         pairs = [(m[1].lower(), m[2].strip()) for m in matches if m]
         return tuple(dict.fromkeys((path, value[:VALUE]) for path, value in pairs))
-    pairs = [*_leaves(read[0]), *(leaves(read[1]) if read[1].strip() else ())]
+    pairs = [*_leaves(read[0], named), *(leaves(read[1]) if read[1].strip() else ())]
     return tuple(dict.fromkeys(pairs))[:LEAVES]
 
 
-def _leaves(value: Any) -> Iterator[tuple[str, str]]:
+def _leaves(value: Any, named: bool) -> Iterator[tuple[str, str]]:
     todo, count = [("", value)], 0
     while todo and count < LEAVES:
         path, one = todo.pop()
@@ -128,9 +131,18 @@ def _leaves(value: Any) -> Iterator[tuple[str, str]]:
             todo += [(f"{path}.{key}" if path else str(key), v) for key, v in reversed(one.items())]
         elif isinstance(one, list):
             todo += [(path, item) for item in reversed(one[:ITEMS])]
+            each = map(_named, one[:ITEMS] if named else ())
+            todo += [(f"{path}[{name}]", rest) for name, rest in each if name]
         else:
             count += 1
             yield path, plain(one)
+
+
+def _named(item: Any) -> tuple[str, Any]:
+    """Return what an object of a list says first, if that is a name, and what else it says."""
+    first, *rest = item.items() if isinstance(item, dict) and item else [("", None)]
+    name = first[1] if isinstance(first[1], str) and rest else ""
+    return (name if masked(name) == name and len(name) < VALUE else ""), dict(rest)
 
 
 def plain(value: Any) -> str:

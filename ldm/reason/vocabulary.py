@@ -137,7 +137,7 @@ class Vocabulary:
         return self._read[text]
 
     def _facts(self, text: str) -> Iterator[str]:
-        for path, value in leaves(text):
+        for path, value in leaves(text, named=True):
             yield f"{path}={masked(value)}"
             if (amount := number(value)) is not None:
                 limits = self._limits.get(path, ())
@@ -286,7 +286,7 @@ def _structured(
     """Return the thresholds of paths, and the facts of several but not of all `count` episodes."""
     numbers: dict[str, dict[str, float]] = defaultdict(dict)
     for lesson in lessons:
-        for path, value in leaves(lesson.observation):
+        for path, value in leaves(lesson.observation, named=True):
             if (amount := number(value)) is not None:
                 numbers[path][f"{lesson.episode} {value}"] = amount
     limits = tuple((path, between([*numbers[path].values()])) for path in sorted(numbers))
