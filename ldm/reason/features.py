@@ -48,12 +48,12 @@ Keys = NDArray[np.uint64]
 Pattern = tuple[str, tuple[str, ...]]
 
 #: The groups of features, and their scales: the penalty of a weight falls with the square.
-NAMES = "action roles words deeds filler lines repeat phase kind agree facts goal relation again"
+NAMES = "action roles words deeds filler lines repeat phase kind agree facts goal relation again before"
 GROUPS = tuple(NAMES.split())
 ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL = range(12)
-RELATION, AGAIN = 12, 13
+RELATION, AGAIN, BEFORE = 12, 13, 14
 #: `AGAIN` tells actions apart, and what it is worth is learnt on episodes left out.
-SCALES = np.array([1.0, 0.5, 0.5, 0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.7, 1.0, 0.7, 0.0])
+SCALES = np.array([1.0, 0.5, 0.5, 0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.7, 1.0, 0.7, 0.0, 1.0])
 
 #: The latest steps of a past that are read.
 MOST_STEPS = 100
@@ -424,7 +424,7 @@ class Situation:
         begun = {line[:2] for line in lines(prose(self.sight))}
         past = dict.fromkeys(x for text, _ in self._past for x in self._beside_roles(text))
         about = [unnumbered(line) for line in past if line[:2] not in begun]
-        return keys((f"before {line}" for line in about[-40:]), FACTS)
+        return keys((f"before {line}" for line in about[-40:]), BEFORE)
 
     def _beside_roles(self, text: str) -> list[Words]:
         """Return the lines of a text that mention no thing of the goal."""
