@@ -113,9 +113,13 @@ def unnumbered(line: Words) -> str:
 
 @lru_cache(200_000)
 def statements(line: Words, at: int, size: int) -> tuple[str, ...]:
-    """Return what a line says of the words at a place: all of it first, then word by word."""
+    """Return what a line says of the words at a place.
+
+    All of it first, then what is said before and what after them, then word by word.
+    """
     rest = (*line[:at], "@", *line[at + size :])
-    facts = dict.fromkeys([unnumbered(rest), *(word for word in rest if word != "@")])
+    parts = (rest, *(part for part in (rest[: at + 1], rest[at:]) if len(part) > 1))
+    facts = dict.fromkeys([*map(unnumbered, parts), *(word for word in rest if word != "@")])
     for amount, after in zip(rest, (*rest[1:], "."), strict=True):
         if amount.isdigit() and len(amount) < 6:
             limits = (t for t in (1, 2, 3, 5, 10, 30, 50) if int(amount) <= t)
