@@ -61,6 +61,8 @@ MOST_STEPS = 100
 LOOK_BACK = 30
 #: Facts of one group in one state.
 MOST_FACTS = 120
+#: Numbers of a line are told apart by these.
+LIMITS = (1, 2, 3, 5, 10, 30, 50)
 #: The part of a free argument that is quoted from a text.
 QUOTED = "quoted"
 _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
@@ -120,11 +122,18 @@ def statements(line: Words, at: int, size: int) -> tuple[str, ...]:
     rest = (*line[:at], "@", *line[at + size :])
     parts = (rest, *(part for part in (rest[: at + 1], rest[at:]) if len(part) > 1))
     facts = dict.fromkeys([*map(unnumbered, parts), *(word for word in rest if word != "@")])
-    for amount, after in zip(rest, (*rest[1:], "."), strict=True):
-        if amount.isdigit() and len(amount) < 6:
-            limits = (t for t in (1, 2, 3, 5, 10, 30, 50) if int(amount) <= t)
-            facts.update((f"{after}<={limit}", None) for limit in limits)
-    return tuple(facts)
+    return (*facts, *amounts(rest))
+
+
+def amounts(line: Words) -> list[str]:
+    """Return the numbers of a line as "word<=t", with the word after each."""
+    return [
+        f"{after}<={limit}"
+        for amount, after in zip(line, (*line[1:], "."), strict=True)
+        if amount.isdigit() and len(amount) < 6
+        for limit in LIMITS
+        if int(amount) <= limit
+    ]
 
 
 def role_of(name: Words, roles: Sequence[Words]) -> int:
@@ -419,6 +428,7 @@ class Situation:
         rest = self._beside_roles(self.sight)
         before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
         about = [unnumbered(line) for line in rest[:40]]
+        about += [f"{unnumbered(x)} {amount}" for x in rest[:40] for amount in amounts(x)]
         new = [x for x in rest if x not in before][:12]
         return keys([*about, *(word for line in new for word in line)], WORDS)[:MOST_FACTS]
 
