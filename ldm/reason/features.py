@@ -48,7 +48,9 @@ Keys = NDArray[np.uint64]
 Pattern = tuple[str, tuple[str, ...]]
 
 #: The groups of features, and their scales: the penalty of a weight falls with the square.
-NAMES = "action roles words deeds filler lines repeat phase kind agree facts goal relation again before"
+NAMES = (
+    "action roles words deeds filler lines repeat phase kind agree facts goal relation again before"
+)
 GROUPS = tuple(NAMES.split())
 ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL = range(12)
 RELATION, AGAIN, BEFORE = 12, 13, 14
@@ -61,6 +63,8 @@ MOST_STEPS = 100
 LOOK_BACK = 30
 #: Facts of one group in one state.
 MOST_FACTS = 120
+#: Words before a thing that tell it from others of its kind.
+ATTRIBUTES = 2
 #: Numbers of a line are told apart by these.
 LIMITS = (1, 2, 3, 5, 10, 30, 50)
 #: The part of a free argument that is quoted from a text.
@@ -405,20 +409,28 @@ class Situation:
         return self._set([*by_role, *more]), self._set(by_role), self._set(always)
 
     @cached_property
+    def _latest(self) -> list[tuple[str, tuple[tuple[Words, int, int], ...]]]:
+        """How long ago each thing of the goal was mentioned last, in words, and by which lines."""
+        latest = []
+        for r, role in enumerate(self.roles, 1):
+            texts = enumerate(reversed(self.texts[-LOOK_BACK:]))
+            ages = ((age, matches) for age, text in texts if (matches := _mentions(role, text)))
+            age, matches = next(ages, (0, ()))
+            latest.append((f"r{r} then" if age else f"r{r}", matches))
+        return latest
+
+    @cached_property
     def _of_roles(self) -> tuple[list[int], list[int]]:
         """What the texts say of the goal's things, now or when last mentioned: lines, and words."""
         facts: list[str] = []
         worded: list[str] = []
-        for r, role in enumerate(self.roles, 1):
-            for age, text in enumerate(reversed(self.texts[-LOOK_BACK:])):
-                if matches := _mentions(role, text):
-                    when = f"r{r} " if age == 0 else f"r{r} then "
-                    facts.append(f"{when}present")
-                    for fact in chain.from_iterable(statements(*one) for one in matches):
-                        (facts if " " in fact else worded).append(when + fact)
-                    break
-                if age == 0:
-                    facts.append(f"r{r} absent")
+        for r, (when, matches) in enumerate(self._latest, 1):
+            if not matches or when != f"r{r}":
+                facts.append(f"r{r} absent")
+            if matches:
+                facts.append(f"{when} present")
+            for fact in chain.from_iterable(statements(*one) for one in matches):
+                (facts if " " in fact else worded).append(f"{when} {fact}")
         phrases = keys(facts, ROLES)[:MOST_FACTS]
         return phrases, keys(worded, ROLES)[: MOST_FACTS - len(phrases)]
 
@@ -427,10 +439,22 @@ class Situation:
         """The lines in sight that mention no thing of the goal, and the words of new ones."""
         rest = self._beside_roles(self.sight)
         before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
-        about = [unnumbered(line) for line in rest[:40]]
-        about += [f"{unnumbered(x)} {amount}" for x in rest[:40] for amount in amounts(x)]
         new = [x for x in rest if x not in before][:12]
+        shown = [*rest[:40], *self._alike_lines(rest[:40])]
+        about = [f"{unnumbered(x)} {amount}" for x in shown for amount in ("", *amounts(x))]
         return keys([*about, *(word for line in new for word in line)], WORDS)[:MOST_FACTS]
+
+    def _alike_lines(self, others: Sequence[Words]) -> Iterator[Words]:
+        """Yield lines that share words with what stands before a thing of the goal, as its own.
+
+        Beside "a locked yellow door", "a yellow key 3 steps left" is "a r1 key 3 steps left".
+        """
+        for r, (_, matches) in enumerate(self._latest, 1):
+            before = {word for x, at, _ in matches for word in x[max(0, at - ATTRIBUTES) : at]}
+            own = before - FUNCTION_WORDS
+            for line in others:
+                if not own.isdisjoint(line):
+                    yield tuple(f"r{r}" if word in own else word for word in line)
 
     @cached_property
     def of_before(self) -> list[int]:
