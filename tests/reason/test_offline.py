@@ -350,7 +350,8 @@ class TestOutcomes:
 
     def test_what_earned_nothing_more_still_decides_where_it_is_alone(self) -> None:
         late = with_outcome(self.TO_TABLE, Outcome(1.0, 0.0))
-        assert self.actions(late)[0] == "go to table 1"
+        listed = replace(late, tuple=replace(late.tuple, possible=self.STATE.admissible))
+        assert self.actions(listed)[0] == "go to table 1"
 
     def test_a_failure_that_was_kept_votes_like_all_others(self) -> None:
         failure = with_outcome(self.TO_TABLE, Outcome(0.0, 0.0))
