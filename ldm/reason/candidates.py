@@ -14,8 +14,9 @@ from ldm.reason.quotes import quoted
 from ldm.reason.reading import Words, instances, lines, shape, stripped
 from ldm.reason.vocabulary import Lesson, needs, standing
 
-#: Candidates for one slot, and for one frame, where none are listed.
-FILLERS, FILLED = 10, 40
+#: Candidates for one slot, for one frame, and in all, the most used frames first, where none are
+#: listed.
+FILLERS, FILLED, MOST = 10, 40, 1000
 #: A slot takes new kinds of things if this share of its uses were each the only one of a kind.
 OPEN = 0.05
 
@@ -38,6 +39,7 @@ class Candidates:
             for slot, filler in zip(slots, command.fillers, strict=False):
                 slot[shape(filler)] += 1
                 self._kinds.add(shape(filler))
+        self._frames = sorted(self._uses, key=lambda one: (-self._uses[one], one))
 
     def of(self, now: Situation) -> list[str]:
         """Return the candidates of a state, the most used frames first."""
@@ -57,9 +59,11 @@ class Candidates:
         for text in [now.goal, *now.texts] if known.copied else ():
             copied = (x for x in stripped(text) if read_command(x).frame in known.copied)
             candidates.update(dict.fromkeys(copied))
-        for frame, _ in sorted(self._uses.items(), key=lambda one: (-one[1], one[0])):
+        for frame in self._frames:
             if frame in known.copied:
                 continue
+            if len(candidates) >= MOST:
+                break
             command = self._commands[frame]
             options = [
                 self._options(slot, entities, needs(now.vocabulary, f"{frame}:{i}"))

@@ -271,6 +271,7 @@ class Situation:
         self._sets: dict[tuple[int, ...], int] = {}
         self._agreements: dict[tuple[str, Words, tuple[Words, ...]], int] = {}
         self._phases: dict[int, list[int]] = {}
+        self._surfaces: dict[Words, str] = {}
         self._read_past()
 
     def _instructions(self) -> Iterator[Words]:
@@ -640,10 +641,11 @@ class Situation:
 
     def surface(self, name: Words) -> str:
         """Return a name as the latest text spells it, or its words if no text does."""
-        for text in (*reversed(self.texts), self.goal):
-            if match := pattern_of(name).search(text):
-                return match.group()
-        return " ".join(name)
+        if name not in self._surfaces:
+            texts = (*reversed(self.texts), self.goal)
+            spelt = (match.group() for text in texts if (match := pattern_of(name).search(text)))
+            self._surfaces[name] = next(spelt, " ".join(name))
+        return self._surfaces[name]
 
     def pattern(self, action: str) -> Pattern:
         """Return the form of an action, and the parts that its things play in the goal."""
