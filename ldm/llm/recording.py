@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ldm import records
 from ldm.errors import LdmError
+from ldm.files import check_own
 from ldm.llm.calls import Call
 
 FILE = "llm.jsonl"
@@ -142,6 +143,8 @@ def read_calls(path: Path) -> list[Call]:
 
     Raises RecordError at the first bad line.
     """
+    if path.is_dir():
+        check_own(path)
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise LdmError(

@@ -1,0 +1,57 @@
+"""Files in a folder that somebody else may have made: no link is followed, nothing is waited for.
+
+A memory and a run may come from anyone. A link in one would lead its readers and writers to files
+elsewhere, and a pipe or a device would never end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from ldm.errors import LdmError
+from ldm.text import kind_of
+
+
+def unfollowed(path: str | Path, flags: int) -> int:
+    """Open a file itself, never what a link leads to, and without waiting: an opener of `open`."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+
+
+def foreign(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield everything below a folder that is neither a file nor a folder, with its kind."""
+    pending = [folder]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode):
+                    pending.append(Path(entry.path))
+                elif not stat.S_ISREG(mode):
+                    yield Path(entry.path), "a link" if stat.S_ISLNK(mode) else kind_of(mode)
+
+
+def check_own(folder: Path) -> None:
+    """Raise LdmError if a folder holds anything that is neither a file nor a folder."""
+    try:
+        for path, kind in foreign(folder):
+            raise LdmError(
+                f"{path} is {kind}, which ldm does not make.",
+                "Remove it, or put the file itself in its place if you trust it.",
+            )
+    except OSError as error:
+        raise LdmError(
+            f"{error.filename or folder} cannot be read: {error.strerror or error}.",
+            "Check the path and its permissions.",
+        ) from error
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder, if it is there; nothing behind a link."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
