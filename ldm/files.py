@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ldm.errors import LdmError
@@ -36,16 +37,23 @@ def foreign(folder: Path) -> Iterator[tuple[Path, str]]:
 
 def check_own(folder: Path) -> None:
     """Raise LdmError if a folder holds anything that is neither a file nor a folder."""
-    try:
+    with reading(folder):
         for path, kind in foreign(folder):
             raise LdmError(
                 f"{path} is {kind}, which ldm does not make.",
                 "Remove it, or put the file itself in its place if you trust it.",
             )
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn a failure to read `path` into an LdmError."""
+    try:
+        yield
     except OSError as error:
         raise LdmError(
-            f"{error.filename or folder} cannot be read: {error.strerror or error}.",
-            "Check the path and its permissions.",
+            f"{error.filename or path} cannot be read: {error.strerror or error}.",
+            "Check its permissions, or name another place.",
         ) from error
 
 

@@ -227,14 +227,12 @@ def _item(item: Message, where: str) -> Heard | Acted:
 def _heard(message: Message, where: str) -> Iterator[Heard]:
     """Yield the texts and the results of calls in a message to the agent."""
     texts = []
-    for place, part in enumerate(parts_of(message.content, where)):
+    for place, part in enumerate(parts_of(message.content, where, "tool_result")):
         if part.type == "tool_result":
             answer = result_text(part.content, f"{where}.{place}.content")
             yield Heard(answer, part.tool_use_id or "")
-        elif part.text is None:
-            raise FieldError(f"{where}.{place}", f"the agent's own {part.type!r} in another's turn")
         else:
-            texts.append(part.text)
+            texts.append(part.text or "")
     yield Heard("\n".join(texts), message.tool_call_id or "")
 
 
@@ -246,9 +244,7 @@ def _acts(message: Message, where: str) -> Iterator[Heard | Acted]:
     if message.audio is not None:
         raise FieldError(f"{where}.audio", "sound cannot be read: put its text into content")
     thoughts, texts = [message.reasoning_content or ""], list[str]()
-    for place, part in enumerate(parts_of(message.content, f"{where}.content")):
-        if part.type == "tool_result":
-            raise FieldError(f"{where}.content.{place}", "a result of a tool in the agent's turn")
+    for part in parts_of(message.content, f"{where}.content", "thinking", "tool_use"):
         if part.type == "tool_use":
             calls.append(Call(Function(part.name or "", part.input), part.id or ""))
         thoughts.append(part.thinking or "")

@@ -44,30 +44,25 @@ class Part:
 Content = str | tuple[Part, ...] | None
 
 
-def parts_of(content: Content, where: str) -> Iterator[Part]:
+def parts_of(content: Content, where: str, *types: str) -> Iterator[Part]:
     """Yield the parts of a message at the field `where`.
 
-    Raise FieldError for one that is none of the above, such as an image: a step without it would
-    be another one.
+    Raise FieldError for one that neither has a text nor is of these types, such as an image: a step
+    without it would be another one.
     """
-    if isinstance(content, str):
-        content = (Part("text", content),)
-    for place, part in enumerate(content or ()):
-        if part.text is None and part.type not in ("thinking", "tool_use", "tool_result"):
+    for place, part in enumerate(content if isinstance(content, tuple) else ()):
+        if part.text is None and part.type not in types:
             raise FieldError(
-                f"{where}.{place}",
-                f"a part of the type {part.type!r} cannot be read: put its text in its place",
+                f"{where}.{place}", f"a part of the type {part.type!r} is not read here"
             )
         yield part
+    if isinstance(content, str):
+        yield Part("text", content)
 
 
 def text_of(content: Content, where: str) -> str:
     """Return the text of a message; raise FieldError for a part that is something else."""
-    parts = [*parts_of(content, where)]
-    for place, part in enumerate(parts):
-        if part.text is None:
-            raise FieldError(f"{where}.{place}", f"a part of the type {part.type!r} is no text")
-    return "\n".join(part.text or "" for part in parts)
+    return "\n".join(part.text or "" for part in parts_of(content, where))
 
 
 def result_text(value: Any, where: str) -> str:
