@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ldm.errors import LdmError
@@ -23,16 +22,20 @@ def unfollowed(path: str | Path, flags: int) -> int:
 
 
 def foreign(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield everything below a folder that is neither a file nor a folder, with its kind."""
+    """Yield everything below a folder that is neither a file nor a folder, with its kind.
+
+    What another process removes meanwhile is passed over.
+    """
     pending = [folder]
     while pending:
-        with os.scandir(pending.pop()) as entries:
+        with suppress(FileNotFoundError), os.scandir(pending.pop()) as entries:
             for entry in entries:
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISDIR(mode):
+                if entry.is_dir(follow_symlinks=False):
                     pending.append(Path(entry.path))
-                elif not stat.S_ISREG(mode):
-                    yield Path(entry.path), "a link" if stat.S_ISLNK(mode) else kind_of(mode)
+                elif entry.is_symlink():
+                    yield Path(entry.path), "a link"
+                elif not entry.is_file():
+                    yield Path(entry.path), kind_of(entry.stat().st_mode)
 
 
 def check_own(folder: Path) -> None:

@@ -685,8 +685,6 @@ def _damage(place: Path) -> str:
 
     Opening a named pipe would wait forever, and a link may lead out of the directory.
     """
-    if not place.exists():
-        return ""
     for path, kind in files.foreign(place):
         return f"{path} is {kind}"
     if not (place / DATABASE).exists():
