@@ -25,7 +25,7 @@ from tests.toy import expert_trajectories
 __all__ = ["run"]
 
 #: Seconds that any command may take.
-PATIENCE = 60
+PATIENCE = 120
 #: Names that no memory or run need hold, and that some command might open, write or remove.
 ABSENT = (".lock", "lock", "llm.jsonl", "snapshots", "chroma", "parts", "parts/1.jsonl", ".x.tmp")
 OF_MEMORY = (
