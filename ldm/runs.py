@@ -23,6 +23,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ldm import config, records
 from ldm.errors import LdmError
+from ldm.files import check_own, unfollowed
 from ldm.parallel import Record
 from ldm.records import writing
 from ldm.text import distrust, read_bytes, read_json
@@ -121,9 +122,17 @@ class Run:
 
     @property
     def companion(self) -> Path | None:
-        """Return the directory of the next run that was started with this one, or None."""
-        name = self.manifest.arguments.get("companion")
-        return self.directory.parent / str(name) if name else None
+        """Return the directory of the next run that was started with this one, or None.
+
+        Raises LdmError if it is not beside this one.
+        """
+        name = str(self.manifest.arguments.get("companion") or "")
+        if name and (name != Path(name).name or name == ".."):
+            raise LdmError(
+                f"{self.directory / MANIFEST}: arguments.companion {name!r} is no run beside it.",
+                "Name the run itself.",
+            )
+        return self.directory.parent / name if name else None
 
     def recorded(self, record_type: type[R]) -> dict[int, R]:
         """Return the records in the part files by index, without torn last lines.
@@ -160,7 +169,7 @@ class Run:
         import fcntl
 
         try:
-            with (self.directory / "lock").open("rb") as file:
+            with open(self.directory / "lock", "rb", opener=unfollowed) as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
@@ -178,7 +187,7 @@ class Run:
 
         path = self.directory / "lock"
         with writing(path):
-            file = path.open("a+")
+            file = open(path, "a+", opener=unfollowed)  # noqa: SIM115 - closed below
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -244,6 +253,7 @@ def open_run(name: str, runs: Path) -> Run:
                 f"Did you mean {runs / close[0]}?" if close else f"The newest: {runs / names[-1]}."
             )
         raise LdmError(f"{name} is not a run: it has no {MANIFEST}.", remedy)
+    check_own(directory)
     content = read_json(path)
     version = content.get("schema_version") if isinstance(content, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
@@ -265,6 +275,8 @@ def list_runs(runs: Path, unreadable: Callable[[LdmError], None] = lambda error:
     readable = []
     for path in sorted(runs.glob(f"*/{MANIFEST}")):
         try:
+            if path.parent.is_symlink():
+                raise LdmError(f"{path.parent} is a link.", "Name the folder that it leads to.")
             readable.append(open_run(str(path.parent), runs))
         except LdmError as error:
             unreadable(error)

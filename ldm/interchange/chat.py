@@ -3,12 +3,15 @@
 Logs may also hold the list of messages alone, and JSON files one episode or a list of them.
 
 This is the format of fine-tuning. The user's messages are the goal and the observations, the
-assistant's are the actions, and its last one ends the line. See
+assistant's are the actions, and its last one ends the line. Read, too, are the content blocks of
+Anthropic's messages, the items of OpenAI's Responses and results within calls; what cannot be read
+is refused. See
 https://platform.openai.com/docs/api-reference/fine-tuning/chat-input.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +21,17 @@ from ldm import records
 from ldm.envs.fields import FieldError
 from ldm.envs.formats import NOTHING, Assumed
 from ldm.interchange import foreign
-from ldm.interchange.documents import SUFFIX, Content, each, is_bare, located, text_of
+from ldm.interchange.documents import (
+    SUFFIX,
+    Content,
+    Part,
+    each,
+    is_bare,
+    located,
+    parts_of,
+    result_text,
+    text_of,
+)
 from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.interchange.remainder import (
     KEY,
@@ -41,25 +54,38 @@ _INSTRUCTIONS = ("system", "developer")
 @dataclass(frozen=True, slots=True)
 class Function:
     name: str
-    arguments: str = ""
+    arguments: Any = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
+    """A call of a tool. result, output, response: its answer, which some logs keep within it."""
+
     function: Function
     id: str = ""
+    result: Any = None
+    output: Any = None
+    response: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message, as far as it is read."""
+    """One message, or an item of OpenAI's Responses, as far as it is read."""
 
-    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"] | None = None
+    type: str = "message"
     content: Content = None
     reasoning_content: str | None = None
     tool_calls: tuple[Call, ...] | None = None
     function_call: Function | None = None
     tool_call_id: str | None = None
+    refusal: str | None = None
+    audio: Any = None
+    name: str | None = None
+    arguments: Any = None
+    call_id: str | None = None
+    output: Any = None
+    summary: tuple[Part, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +180,7 @@ def _ours(messages: Sequence[Message], rest: ChatRemainder) -> Trajectory:
         role = ("user", "assistant")[place % 2]
         if message.role != role:
             raise FieldError(f"messages.{i}.role", f"should be {role!r}, as speakers take turns")
-    texts = [text_of(message.content) for _, message in turns]
+    texts = [text_of(message.content, f"messages.{i}.content") for i, message in turns]
     spoken = sum(not step.silent for step in rest.steps)
     expected = 2 * spoken or 1
     if len(texts) != expected:
@@ -175,24 +201,71 @@ def _ours(messages: Sequence[Message], rest: ChatRemainder) -> Trajectory:
 
 def _turns(messages: Sequence[Message]) -> Iterator[Heard | Acted]:
     """Yield the messages to the agent and its actions."""
-    for message in messages:
-        text = text_of(message.content)
+    for place, message in enumerate(messages):
+        where = f"messages.{place}"
         if message.role == "assistant":
-            yield from _acts(message, text)
+            yield from _acts(message, where)
+        elif message.role is None:
+            yield _item(message, where)
         elif message.role not in _INSTRUCTIONS:
-            yield Heard(text, message.tool_call_id or "")
+            yield from _heard(message, f"{where}.content")
 
 
-def _acts(message: Message, text: str) -> Iterator[Acted]:
+def _item(item: Message, where: str) -> Heard | Acted:
+    """Return the turn in an item of OpenAI's Responses that is no message."""
+    if item.type == "function_call":
+        return Acted(_called(item.name, item.arguments, where), "", item.call_id or "")
+    if item.type == "function_call_output":
+        return Heard(result_text(item.output, f"{where}.output"), item.call_id or "")
+    if item.type == "reasoning":
+        return Acted("", text_of(item.summary or (), f"{where}.summary"))
+    if item.type == "message":
+        raise FieldError(f"{where}.role", "a message needs a role")
+    raise FieldError(f"{where}.type", f"an item of the type {item.type!r} cannot be read")
+
+
+def _heard(message: Message, where: str) -> Iterator[Heard]:
+    """Yield the texts and the results of calls in a message to the agent."""
+    texts = []
+    for place, part in enumerate(parts_of(message.content, where, "tool_result")):
+        if part.type == "tool_result":
+            answer = result_text(part.content, f"{where}.{place}.content")
+            yield Heard(answer, part.tool_use_id or "")
+        else:
+            texts.append(part.text or "")
+    yield Heard("\n".join(texts), message.tool_call_id or "")
+
+
+def _acts(message: Message, where: str) -> Iterator[Heard | Acted]:
     """Yield the actions of the assistant's message; its text beside calls is a thought."""
     calls = list(message.tool_calls or ())
     if message.function_call:  # OpenAI's form of a single call before 2024
         calls.append(Call(message.function_call))
-    thought = message.reasoning_content or ""
+    if message.audio is not None:
+        raise FieldError(f"{where}.audio", "sound cannot be read: put its text into content")
+    thoughts, texts = [message.reasoning_content or ""], list[str]()
+    for part in parts_of(message.content, f"{where}.content", "thinking", "tool_use"):
+        if part.type == "tool_use":
+            calls.append(Call(Function(part.name or "", part.input), part.id or ""))
+        thoughts.append(part.thinking or "")
+        texts.append(part.text or "")
+    text = "\n".join(filter(None, [*texts, message.refusal]))
+    thought = "\n".join(filter(None, [*thoughts, text if calls else ""]))
     if not calls:
         yield Acted(text.strip(), thought)
-        return
-    thought = "\n".join(filter(None, (thought, text)))
-    for call in calls:
-        yield Acted(call_text(call.function.name, call.function.arguments), thought, call.id)
+    for place, call in enumerate(calls):
+        action = _called(call.function.name, call.function.arguments, where)
+        yield Acted(action, thought, call.id)
         thought = ""  # the thought belongs to the first of several calls
+        for field in ("result", "output", "response"):
+            if (answer := getattr(call, field)) is not None:
+                yield Heard(result_text(answer, f"{where}.tool_calls.{place}.{field}"), call.id)
+
+
+def _called(name: str | None, arguments: Any, where: str) -> str:
+    """Return a call as one action. arguments: JSON, which most logs hold as text."""
+    if not name:
+        raise FieldError(where, "a call of a tool without its name")
+    if not isinstance(arguments, str):
+        arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+    return call_text(name, arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,21 +28,51 @@ def located(read: Callable[[], R], file: str, number: int) -> R | Problem:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a message; images and sounds have no text."""
+    """One part of a message: a text, a thought, a call of a tool or its result."""
 
     type: str
     text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Any = None
+    tool_use_id: str | None = None
+    content: Any = None
 
 
 #: None for a message that only calls a tool.
 Content = str | tuple[Part, ...] | None
 
 
-def text_of(content: str | Sequence[Part] | None) -> str:
-    """Return the text of a message; a part without text is named in brackets."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    return "\n".join(f"[{part.type}]" if part.text is None else part.text for part in content)
+def parts_of(content: Content, where: str, *types: str) -> Iterator[Part]:
+    """Yield the parts of a message at the field `where`.
+
+    Raise FieldError for one that neither has a text nor is of these types, such as an image: a step
+    without it would be another one.
+    """
+    for place, part in enumerate(content if isinstance(content, tuple) else ()):
+        if part.text is None and part.type not in types:
+            raise FieldError(
+                f"{where}.{place}", f"a part of the type {part.type!r} is not read here"
+            )
+        yield part
+    if isinstance(content, str):
+        yield Part("text", content)
+
+
+def text_of(content: Content, where: str) -> str:
+    """Return the text of a message; raise FieldError for a part that is something else."""
+    return "\n".join(part.text or "" for part in parts_of(content, where))
+
+
+def result_text(value: Any, where: str) -> str:
+    """Return what a tool answered: a text, a message's parts, or other JSON as it stands."""
+    if value is None:
+        return ""
+    if isinstance(value, list) and all(isinstance(one, dict) and "type" in one for one in value):
+        parts = [Part(str(one["type"]), one.get("text")) for one in value]
+        return text_of(tuple(parts), where)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def documents(path: Path) -> Iterator[tuple[int, bytes] | Problem]:
@@ -75,7 +105,9 @@ def each(
 
 
 def is_bare(value: Any) -> bool:
-    """Return whether a JSON value is a list of chat messages."""
+    """Return whether a JSON value is a list of chat messages, or of items of OpenAI's Responses."""
     if not isinstance(value, list) or not value:
         return False
-    return all(isinstance(one, dict) and isinstance(one.get("role"), str) for one in value)
+    return all(
+        isinstance(one, dict) and isinstance(one.get("role", one.get("type")), str) for one in value
+    )

@@ -6,12 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from ldm import records
 from ldm.errors import LdmError
+from ldm.files import check_own, reading
 from ldm.llm.calls import Call
 
 FILE = "llm.jsonl"
@@ -98,7 +98,7 @@ class _Cache:
             if size <= start or name == self.own.name:
                 continue
             path = self._folder / name
-            with _reading(path), path.open("rb") as file:
+            with reading(path), path.open("rb") as file:
                 file.seek(start)
                 whole, newline, _ = file.read().rpartition(b"\n")  # the rest is being written
             for number, line in enumerate(whole.split(b"\n"), lines + 1):
@@ -111,21 +111,9 @@ class _Cache:
         """Return (name, bytes) of the recordings in the folder, in a fixed order."""
         if not self._folder.is_dir():
             return []
-        with _reading(self._folder), os.scandir(self._folder) as entries:
+        with reading(self._folder), os.scandir(self._folder) as entries:
             recordings = (entry for entry in entries if entry.name.endswith(".jsonl"))
             return sorted((entry.name, entry.stat().st_size) for entry in recordings)
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn a failure to read `path` into an LdmError."""
-    try:
-        yield
-    except OSError as error:
-        raise LdmError(
-            f"{path} cannot be read: {error.strerror or error}.",
-            "Check its permissions, or name another place.",
-        ) from error
 
 
 def _append(path: Path | None, call: Call) -> None:
@@ -142,6 +130,8 @@ def read_calls(path: Path) -> list[Call]:
 
     Raises RecordError at the first bad line.
     """
+    if path.is_dir():
+        check_own(path)
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise LdmError(

@@ -182,7 +182,7 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
                 f"It has {', '.join(map(str, numbers))}.",
             )
         present = record.visible_of(pointer, listed)
-        record.read(folder / pointer.folder, listed)  # raises where it is damaged
+        record.load(location, env)  # raises where it is damaged
         record.point(folder, replace(pointer, generation=number))
         contents = record.load(location, env)
         places.publish(location, contents)

@@ -20,7 +20,6 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm import records
+from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
 from ldm.memory.addresses import is_server, let_in
@@ -686,12 +685,8 @@ def _damage(place: Path) -> str:
 
     Opening a named pipe would wait forever, and a link may lead out of the directory.
     """
-    for folder, names, files in os.walk(place):
-        for name in (*names, *files):
-            path = Path(folder, name)
-            mode = path.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                return f"{path} is a link or no file"
+    for path, kind in files.foreign(place):
+        return f"{path} is {kind}"
     if not (place / DATABASE).exists():
         return ""  # it will be created
     with (place / DATABASE).open("rb") as file:
@@ -899,8 +894,4 @@ def publish_beside(
 
 def remove(location: str) -> None:
     """Remove the Chroma directory within a memory; nothing behind a link."""
-    place = Path(beside(location))
-    if place.is_symlink() or place.is_file():
-        place.unlink()
-    elif place.exists():
-        shutil.rmtree(place)
+    files.remove(Path(beside(location)))

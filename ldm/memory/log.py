@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
+from ldm.files import unfollowed
 from ldm.memory.record import held, released, store_errors
 from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Labels, Origin, Possible, Reward, Score, Step, Task, Time, Trajectory
@@ -287,7 +288,7 @@ class EpisodeLog:
             while True:
                 if self.status():
                     self._check_file()
-                with open(self.path, "a+b", opener=_opened_itself) as file:
+                with open(self.path, "a+b", opener=unfollowed) as file:
                     fcntl.flock(file, fcntl.LOCK_EX)
                     status = self.status()
                     if not status or os.fstat(file.fileno()).st_ino != status[0]:
@@ -422,7 +423,7 @@ def _trajectory(parts: Sequence[Event], finish: Finish) -> Trajectory:
 
 def _append_vectors(path: Path, vectors: Mapping[str, NDArray[np.float32]]) -> None:
     """Append vectors; a torn last one is cut off first."""
-    with open(path, "a+b", opener=_opened_itself) as file:
+    with open(path, "a+b", opener=unfollowed) as file:
         size = KEY + 4 * len(next(iter(vectors.values()))) + SUM
         end = file.seek(0, os.SEEK_END)
         if end % size:
@@ -430,11 +431,6 @@ def _append_vectors(path: Path, vectors: Mapping[str, NDArray[np.float32]]) -> N
         for text, vector in vectors.items():
             record = key_of(text) + vector.astype(np.float32, copy=False).tobytes()
             file.write(record + zlib.crc32(record).to_bytes(SUM, "big"))
-
-
-def _opened_itself(path: str, flags: int) -> int:
-    """Open a file without following a link: a memory may come from somebody else."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
 
 
 def _first_line(embedder: str) -> bytes:

@@ -26,7 +26,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -42,6 +41,7 @@ from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
+from ldm.files import remove, unfollowed
 from ldm.memory.columns import NUMBERS, TEXTS, Columns, Vectors
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
@@ -354,7 +354,7 @@ def writing(location: str, patience: float | None = None) -> Iterator[Path]:
     with store_errors(location):
         place.mkdir(parents=True, exist_ok=True)
         _check_free(location)
-        lock = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        lock = unfollowed(place / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         _wait_for(lock, location, PATIENCE if patience is None else patience)
         with store_errors(location):
@@ -375,7 +375,7 @@ def _tidy(place: Path) -> None:
         for folder in (place / ENVIRONMENTS).glob("*"):
             with suppress(MemoryStoreError):
                 for one in () if folder.is_symlink() else leftovers(folder):
-                    _remove(one)
+                    remove(one)
 
 
 def _check_free(location: str) -> None:
@@ -444,7 +444,7 @@ def commit(
         known = manifest(folder)
         stated = log if log is not None else known[1].log if known else ("", 0)
         part = folder / ".writing"
-        _remove(part)
+        remove(part)
         part.mkdir()
         files = _write_files(part, contents)
         listed = Manifest(FORMAT, tuple(generations), contents.batches, stated, files)
@@ -452,12 +452,12 @@ def commit(
         written(part / MANIFEST, _sealed(text))
         name = f"gen-{contents.generation.number:06d}-{zlib.crc32(text):08x}"
         if not (known and known[0].folder == name):  # otherwise it is there already
-            _remove(folder / name)
+            remove(folder / name)
             part.rename(folder / name)
             _synced(folder)
         point(folder, Pointer(name, contents.generation.number))
         for one in leftovers(folder):
-            _remove(one)
+            remove(one)
 
 
 def point(folder: Path, pointer: Pointer) -> None:
@@ -480,7 +480,7 @@ def drop(location: str, env: str) -> None:
         for path in (folder.parent, folder):
             _refuse_link(path)
         (folder / POINTER).unlink(missing_ok=True)  # first, so that readers never see a part
-        _remove(folder)
+        remove(folder)
 
 
 def clear(location: str, env: str) -> None:
@@ -489,7 +489,7 @@ def clear(location: str, env: str) -> None:
     with store_errors(location):
         (folder / POINTER).unlink(missing_ok=True)
         for one in leftovers(folder):
-            _remove(one)
+            remove(one)
 
 
 def written(path: Path, content: bytes) -> None:
@@ -616,14 +616,6 @@ def _refuse_link(path: Path) -> None:
             f"{path} is a link, which a memory does not contain.",
             "Remove it, or name a memory that you trust.",
         )
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, a link or a folder; nothing behind a link."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.exists():
-        shutil.rmtree(path)
 
 
 def _checksum(path: Path) -> int:

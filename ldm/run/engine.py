@@ -521,6 +521,11 @@ def together(run: Run, spec: S, runs: Path, *, trust: bool) -> list[tuple[Run, S
     """Return a recorded experiment and those that were started with it, in order."""
     members = [(run, spec)]
     while companion := members[-1][0].companion:
+        if any(companion.name == one.directory.name for one, _ in members):
+            raise LdmError(
+                f"{run.directory} leads back to {companion} by its companions.",
+                "Its run.json was changed: start the evaluation anew.",
+            )
         members.append(recorded_spec(str(companion), type(spec), runs, trust=trust))
     return members
 

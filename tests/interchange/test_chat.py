@@ -119,6 +119,65 @@ class TestOthers:
             Step("stop", "Stopped.", reward=1.0),
         )
 
+    @pytest.mark.parametrize("within", ["result", "output", "response"])
+    def test_a_call_may_hold_its_answer(self, within: str) -> None:
+        made = {**call("look", "1", {"at": "shelf"}), within: {"things": ["egg"]}}
+        result = read(GOAL, says(None, tool_calls=[made]))
+        assert result.steps == (Step('look {"at": "shelf"}', '{"things": ["egg"]}', reward=1.0),)
+
+    def test_blocks_with_calls_and_results_are_read(self) -> None:
+        use = {"type": "tool_use", "id": "1", "name": "look", "input": {"at": "shelf"}}
+        thought = {"type": "thinking", "thinking": "Eggs are cold."}
+        answer = [{"type": "text", "text": "An egg."}]
+        back = {"type": "tool_result", "tool_use_id": "1", "content": answer}
+        result = read(
+            GOAL,
+            says([thought, {"type": "text", "text": "Let me look."}, use]),
+            {"role": "user", "content": [back]},
+        )
+        expected = Step(
+            'look {"at": "shelf"}', "An egg.", thought="Eggs are cold.\nLet me look.", reward=1.0
+        )
+        assert result.steps == (expected,)
+
+    def test_items_of_responses_are_read(self) -> None:
+        result = read(
+            GOAL,
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Eggs are cold."}]},
+            {"type": "function_call", "call_id": "1", "name": "look", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "1", "output": "An egg."},
+            {**says([{"type": "output_text", "text": "Done."}]), "type": "message"},
+        )
+        assert result.steps == (
+            Step("", "", thought="Eggs are cold."),
+            Step("look", "An egg."),
+            Step("Done.", "", reward=1.0),
+        )
+
+    @pytest.mark.parametrize(
+        ("message", "field"),
+        [
+            ({"role": "user", "content": [{"type": "image", "source": {}}]}, "content.0"),
+            (says([{"type": "redacted_thinking", "data": "x"}]), "content.0"),
+            (says(None, audio={"id": "1"}), "audio"),
+            (says([{"type": "tool_result", "content": "x"}]), "content.0"),
+            ({"role": "user", "content": [{"type": "tool_use", "name": "x"}]}, "content.0"),
+            ({"type": "web_search_call", "id": "1"}, "type"),
+            ({"content": "x"}, "role"),
+            ({"type": "function_call", "arguments": "{}"}, ""),
+            (
+                {
+                    "type": "function_call_output",
+                    "output": [{"type": "input_image", "image_url": "x"}],
+                },
+                "output.0",
+            ),
+        ],
+    )
+    def test_what_cannot_be_read_is_named(self, message: Any, field: str) -> None:
+        place = f"messages.1.{field}".rstrip(".")
+        assert f":{place}: " in problem({"messages": [GOAL, message, says("a")]})
+
     def test_a_line_may_name_its_environment(self) -> None:
         assert read(GOAL, says("a"), assumed=Assumed(), env="shed").task.env == "shed"
 

@@ -1,0 +1,192 @@
+"""No command touches anything outside a folder that a stranger has made, or waits in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from ldm import records
+from ldm.llm.client import RetryPolicy
+from ldm.types import stable_hash
+from tests.cli.conftest import Run, run
+from tests.embedder import BagOfWords
+from tests.hostile.flips import small_memory
+from tests.toy import expert_trajectories
+
+__all__ = ["run"]
+
+#: Seconds that any command may take.
+PATIENCE = 120
+#: Names that no memory or run need hold, and that some command might open, write or remove.
+ABSENT = (".lock", "lock", "llm.jsonl", "snapshots", "chroma", "parts", "parts/1.jsonl", ".x.tmp")
+OF_MEMORY = (
+    "memory show",
+    "memory show --env toy",
+    "memory search --env toy 'put the fig in the basket' 'You hold the fig.'",
+    "memory rules --env toy",
+    "memory verify",
+    "memory export OUT",
+    "memory fold",
+    "memory forget --origin expert --env toy",
+    "memory rollback --env toy --yes 1",
+    "memory publish",
+    "memory forget --origin expert --env toy --purge",
+    "build-memory DATA",
+    "build-memory DATA --rebuild",
+    "eval --env tests.toy:ToyEnv --agent ldm --runs RUNS",
+)
+OF_RUN = (
+    "runs list --runs PARENT",
+    "runs show FOLDER",
+    "runs export FOLDER --out OUT",
+    "compare FOLDER FOLDER",
+    "report FOLDER --out OUT",
+    "validate FOLDER/episodes.jsonl",
+    "eval --resume FOLDER --trust",
+    "eval --env tests.toy:ToyEnv --agent tests.integration.agents:Asking --llm m --replay FOLDER",
+)
+
+
+def to_decoy(path: Path, decoy: Path) -> None:
+    path.symlink_to(decoy / "precious.jsonl")
+
+
+def to_decoys(path: Path, decoy: Path) -> None:
+    path.symlink_to(decoy)
+
+
+def to_nothing(path: Path, decoy: Path) -> None:
+    path.symlink_to(decoy / "new")
+
+
+def to_zeros(path: Path, decoy: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def pipe(path: Path, decoy: Path) -> None:
+    os.mkfifo(path)
+
+
+def huge(path: Path, decoy: Path) -> None:
+    path.touch()
+    os.truncate(path, 2**36)  # without content: it takes no room
+
+
+def deep(path: Path, decoy: Path) -> None:
+    path.joinpath(*["d"] * 200).mkdir(parents=True)
+
+
+def nested(path: Path, decoy: Path) -> None:
+    path.write_bytes(b"[" * 100_000)
+
+
+def elsewhere(path: Path, decoy: Path) -> None:
+    """Name other places in what a JSON file says."""
+    text = json.dumps({"id": "../../decoy", "memory": "http://127.0.0.1:9/", "name": str(decoy)})
+    path.write_text(f"{text}\n")
+
+
+LINKS = (to_decoy, to_decoys, to_nothing, to_zeros)
+TRICKS: tuple[Callable[[Path, Path], None], ...] = (*LINKS, pipe, huge, deep, nested, elsewhere)
+
+
+def state_of(place: Path) -> str:
+    """Return the hash of a tree: names, modes, times of change and contents."""
+    lines = []
+    for path in sorted(place.rglob("*")):
+        status = path.lstat()
+        content = path.read_bytes().hex() if path.is_file() else ""
+        lines.append(f"{path} {status.st_mode} {status.st_mtime_ns} {content}")
+    return stable_hash(lines, length=64)
+
+
+def decoys(place: Path) -> Path:
+    """Make a tree that looks like what commands remove and replace."""
+    for name in ("precious.jsonl", "lock", "chroma/chroma.sqlite3", "gen-000009-1a2b3c4d/a.npy"):
+        file = place / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("precious, and without a newline")
+    return place
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise AssertionError(f"still waiting after {PATIENCE} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def plant(folder: Path, decoy: Path, chance: random.Random) -> str:
+    """Play one trick in a folder; return which, and where."""
+    held = sorted(path.relative_to(folder) for path in folder.rglob("*"))
+    trick, name = chance.choice(TRICKS), chance.choice([*held, *map(Path, ABSENT)])
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    trick(path, decoy)
+    return f"{trick.__name__} {name}"
+
+
+def failure(run: Run, commands: tuple[str, ...], names: dict[str, Path], decoy: Path) -> str:
+    """Run the commands; return the first that crashed or touched the decoys, or ""."""
+    before = state_of(decoy)
+    for command in commands:
+        words = command
+        for name, path in names.items():
+            words = words.replace(name, str(path))
+        place = ["--memory", names["FOLDER"]] if commands is OF_MEMORY else []
+        signal.alarm(PATIENCE)
+        outcome = run(*shlex.split(words), *place)
+        signal.alarm(0)
+        if outcome.code not in (0, 1) or "Error inside ldm" in outcome.err:
+            return f"{command}: {outcome.code} {outcome.err[-400:]}"
+        if state_of(decoy) != before:
+            return f"{command} touched what is outside"
+    return ""
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(6, id="short"), pytest.param(300, id="long", marks=pytest.mark.slow)]
+)
+def test_nothing_outside_a_hostile_folder_is_touched(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords())
+    monkeypatch.setattr(RetryPolicy, "wait", lambda *_: 0.0)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.chdir(tmp_path)
+    memory, first, wrong = small_memory(tmp_path), int(os.environ.get("LDM_SEED", "0")), []
+    run("eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--runs", "runs").done()
+    (recorded,) = Path("runs").iterdir()
+    data = tmp_path / "data.jsonl"
+    records.write(data, expert_trajectories("test")[:2])
+    for seed in range(first, first + number):
+        chance, place = random.Random(seed), tmp_path / str(seed)
+        commands, original = ((OF_MEMORY, memory), (OF_RUN, recorded))[seed % 2]
+        folder = place / "in" / "one"
+        shutil.copytree(original, folder)
+        if commands is OF_RUN and chance.random() < 0.5:
+            (folder / "episodes.jsonl").unlink()  # it can be resumed
+        decoy = decoys(place / "decoy")
+        trick = plant(folder, decoy, chance)
+        names = {"OUT": place / "out", "DATA": data, "RUNS": place / "new"}
+        names |= {"PARENT": folder.parent, "FOLDER": folder}
+        if reason := failure(run, commands, names, decoy):
+            wrong.append(f"{seed} {trick}: {reason}")
+        shutil.rmtree(place)
+    assert not wrong, "\n".join(wrong)
