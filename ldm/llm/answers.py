@@ -51,8 +51,8 @@ TOO_LONG = re.compile(
     r"context[ _-]?(?:length|window|size|limit|overflow)|token limit|reduce the length"
     r"|too many (?:input )?tokens|(?:decrease|input) length|tokens? (?:in the prompt )?exceed"
     r"|max(?:imum)? (?:allowed )?(?:prompt|input|model|sequence|context) ?(?:length|tokens)"
-    r"|\b(?:prompt|inputs?|messages?|requested|requests?)\b[^.;]{0,100}?(?:exceed|too (?:long|large)"
-    r"|(?:longer|larger|less|greater) than|<=|must be reduced)",
+    r"|\b(?:prompt|inputs?|messages?|requested|requests?)\b[^.;]{0,100}?(?:exceed|must be reduced"
+    r"|too (?:long|large)|(?:longer|larger|less|greater) than|<=)",
     re.IGNORECASE,
 )
 _BOUND = re.compile(r"max_(?:completion_|new_|output_)?tokens", re.IGNORECASE)
@@ -70,7 +70,7 @@ _PASSING = re.compile(r"per[ _-]?(?:second|minute|hour|day)|\b[rt]p[md]\b", re.I
 #: One prompt that a server will not answer.
 MODERATED = re.compile(
     r"moderation|content[ _](?:filter|policy|management|violation)|flagged|inappropriate"
-    r"|data_?inspection|prohibited content|safety (?:system|filter|polic|setting)|content exists risk",
+    r"|data_?inspection|prohibited content|safety (?:filter|polic|setting)|content exists risk",
     re.IGNORECASE,
 )
 _WAIT = re.compile(

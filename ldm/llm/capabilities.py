@@ -30,7 +30,8 @@ WEAKER_FORM = re.compile(
     re.IGNORECASE,
 )
 NO_SYSTEM = re.compile(
-    r"system (role|message|prompt|instruction)s?\b.*\b(not|n't|un)|(not|n't) .*\bsystem (role|message)"
+    r"system (role|message|prompt|instruction)s?\b.*\b(not|n't|un)"
+    r"|(not|n't) .*\bsystem (role|message)"
     r"|roles? must alternate|only user(,| and| or|/) ?(model|assistant)|developer instruction",
     re.IGNORECASE,
 )

@@ -348,9 +348,12 @@ class Client:
 
         Raises RunStopped if none can be set.
         """
-        room = max(room, capabilities.room)
+        most = request.max_tokens
+        if most is None and (room or self._setup.meter.limits.need_bounds):
+            most = self._setup.answer_tokens
+        bound = None if most is None else most + max(room, capabilities.room)
         if not self._setup.meter.limits.need_bounds:
-            return None if request.max_tokens is None else request.max_tokens + room
+            return bound
         if not capabilities.max_tokens:
             unbounded = errors.BudgetSpent(
                 f"The server takes no bound on the length of {request.model}'s replies, so "
@@ -359,8 +362,7 @@ class Client:
             )
             self.stop(unbounded)
             raise unbounded
-        most = self._setup.answer_tokens if request.max_tokens is None else request.max_tokens
-        return most + room
+        return bound
 
     def _failure(self, fault: Fault, attempts: int, *, silent: bool) -> errors.LdmError:
         """Return the error of a call that failed for good.
