@@ -159,7 +159,8 @@ def _content(content: Any) -> tuple[str, str]:
     """Return (thoughts, text) of a message's content: a text, or a list of parts."""
     if isinstance(content, str):
         return "", content
-    thoughts, texts = [], []
+    thoughts: list[str] = []
+    texts: list[str] = []
     for part in content if isinstance(content, list) else []:
         if isinstance(part, str):
             texts.append(part)
