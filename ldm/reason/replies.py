@@ -96,7 +96,7 @@ def fit_context_or_none(ask: Callable[[float], T]) -> T | None:
 
 def salvage_field(text: str, name: str) -> str:
     """Return field `name` of a reply with broken JSON, or the first line of one in plain text."""
-    if match := re.search(rf'"{name}"\s*:\s*"((?:[^"\\\n]|\\.)*)"', text):
+    if match := re.search(rf'"{name}"\s*:\s*"((?:[^"\\\n]|\\.)*)', text):
         return match[1].strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines and not lines[0].startswith(("{", "```", "[")) else ""
