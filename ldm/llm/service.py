@@ -158,7 +158,7 @@ class Service:
 
 
 def _http_client(connection: Connection, connections: int) -> DeadlineClient:
-    """Return the HTTP client for a server, by the proxies and certificates of the environment."""
+    """Return the HTTP client for a server, by the proxies of the environment."""
     import httpx2
 
     from ldm.llm.http_timeout import DeadlineClient
@@ -179,11 +179,6 @@ def _http_client(connection: Connection, connections: int) -> DeadlineClient:
             ("Install the package socksio, or add the server to NO_PROXY."),
         )
         raise LdmError(message, remedy) from error
-    except OSError as error:
-        raise LdmError(
-            f"The certificates that SSL_CERT_FILE or SSL_CERT_DIR name cannot be read: {error}.",
-            "Correct the variable, or remove it.",
-        ) from error
 
 
 def _was_sent(error: openai.APIConnectionError) -> bool:
