@@ -59,6 +59,7 @@ class Completion:
 
     value: with a schema, the validated reply, an instance of it, or None if `malformed`.
     malformed: neither the reply nor the repaired one fits the schema; `text` is the last reply.
+    cut: the reply ended at its bound, so that its last line may be incomplete.
     keys: the recorded calls behind the completion, in order; () if nothing is recorded.
     """
 
@@ -66,6 +67,7 @@ class Completion:
     usage: Usage
     value: Any = None
     malformed: bool = False
+    cut: bool = False
     keys: tuple[str, ...] = ()
 
 

@@ -10,6 +10,8 @@ from ldm.types import Count, Seconds, Usage, stable_hash
 
 #: Ways to get replies in JSON: by a schema, as any object, or by the prompt alone.
 Mode = Literal["json_schema", "json_object", "prompt"]
+#: Finish reasons of a reply cut off by its bound.
+CUT = frozenset({"length", "max_tokens", "MAX_TOKENS"})
 SAMPLING = tuple(field.name for field in fields(Sampling))
 
 
@@ -46,12 +48,19 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ServerReply:
-    """A server's reply. finish: the server's reason for its end. estimated: usage is a guess."""
+    """A server's reply.
+
+    text: its answer. finish: the server's reason for its end. estimated: usage is a guess.
+    thoughts: what the model thought before it, where the server shows it. thinking: the tokens
+    that it spent on that, shown or not.
+    """
 
     text: str
     finish: str
     usage: Usage
     estimated: bool = False
+    thoughts: str = ""
+    thinking: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,7 @@ class Call:
     role: the caller; "probe" is the client itself. mode: the way to get JSON, "" for free text.
     error: "" or "context", for a request too long for the model's context, which costs nothing.
     attempts: requests until the response. seconds: from the first request to the response.
-    paid: False if the reply was copied from the cache of another run.
+    paid: False if the reply was copied from the cache of another run. thoughts: see `ServerReply`.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -78,3 +87,9 @@ class Call:
     seconds: Seconds = 0.0
     estimated: bool = False
     paid: bool = True
+    thoughts: str = ""
+
+    @property
+    def cut(self) -> bool:
+        """Whether the reply ended before its answer did, or before it began."""
+        return not self.error and (self.finish in CUT or not self.text.strip())

@@ -23,6 +23,27 @@ MODES: tuple[Mode, ...] = ("json_schema", "json_object", "prompt")
 BOUNDS = ("max_tokens", "max_completion_tokens", "")
 #: Keywords that some servers refuse in a schema: lengths and ranges. Replies are validated anyway.
 CONSTRAINTS = ("minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum")
+#: Words of a server that cannot enforce a schema, knows no system role, or has no chat.
+WEAKER_FORM = re.compile(
+    r"response_format|json[ _](schema|object|mode)|structured output|grammar|guided|schema"
+    r"|requested parameters",
+    re.IGNORECASE,
+)
+NO_SYSTEM = re.compile(
+    r"system (role|message|prompt|instruction)s?\b.*\b(not|n't|un)"
+    r"|(not|n't) .*\bsystem (role|message)"
+    r"|roles? must alternate|only user(,| and| or|/) ?(model|assistant)|developer instruction",
+    re.IGNORECASE,
+)
+NO_CHAT = re.compile(
+    r"not a chat model|(not|n't) support (the )?chat|no chat template|chat template is no longer",
+    re.IGNORECASE,
+)
+REFUSED_FEATURE = re.compile(
+    "|".join(one.pattern for one in (WEAKER_FORM, NO_SYSTEM, NO_CHAT)), re.IGNORECASE
+)
+#: Tokens for thinking beside an answer: the least where a model thinks, and the most.
+LEAST_ROOM, MOST_ROOM = 1_024, 32_768
 OUT_OF_RANGE = re.compile(r"too (large|big|high|small|low)|at (most|least)|less than|greater than")
 
 
@@ -35,6 +56,8 @@ class Capabilities:
     temperature, top_p, stop, seed: whether the server accepts the parameter. If not, it is left
     out, and the client cuts replies at stop sequences itself.
     max_tokens: the name of the parameter that bounds a reply, "" if there is none.
+    system, chat: whether it knows the role and the endpoint.
+    room: tokens added to every bound, because the model thinks before it answers.
     context: tokens of a request with its reply, or None if the server does not state it. No request
     depends on it, so it is not part of `repr`, from which idempotency keys are made.
     """
@@ -48,14 +71,23 @@ class Capabilities:
     stop: bool = True
     seed: bool = True
     max_tokens: Literal["max_tokens", "max_completion_tokens", ""] = "max_tokens"
+    system: bool = True
+    chat: bool = True
+    room: int = field(default=0, repr=False)
     context: int | None = field(default=None, repr=False)
+
+    def after(self, thinking: int) -> Capabilities:
+        """Return the capabilities after a reply for which the model spent `thinking` tokens."""
+        room = min(MOST_ROOM, max(LEAST_ROOM, 1 << (4 * thinking).bit_length())) if thinking else 0
+        return replace(self, room=room) if room > self.room else self
 
     def weaker(self, other: Capabilities) -> Capabilities:
         """Return the common capabilities, for simultaneous calls with different findings."""
-        flags = ("constraints", "temperature", "top_p", "stop", "seed")
+        flags = ("constraints", "temperature", "top_p", "stop", "seed", "system", "chat")
         return Capabilities(
             structured=max(self.structured, other.structured, key=MODES.index),
             max_tokens=max(self.max_tokens, other.max_tokens, key=BOUNDS.index),
+            room=max(self.room, other.room),
             context=min(filter(None, (self.context, other.context)), default=None),
             **{name: getattr(self, name) and getattr(other, name) for name in flags},
         )
@@ -67,13 +99,18 @@ class Capabilities:
         """
         message = complaint.lower()
         if "max_" in message and OUT_OF_RANGE.search(message):
-            return None  # the value is at fault; without a bound the reply could cost anything
+            # The value is at fault; without a bound the reply could cost anything.
+            return replace(self, room=self.room // 2) if self.room else None
+        if self.chat and NO_CHAT.search(message):
+            return replace(self, chat=False, structured="prompt")
+        if self.system and NO_SYSTEM.search(message):
+            return replace(self, system=False)
         names_one = any(re.search(rf"\b{name.lower()}\b", message) for name in CONSTRAINTS)
         if self.constraints and "schema" in message and names_one:
             return replace(self, constraints=False)
-        if re.search(r"response_format|json_schema|json_object|structured output", message):
-            weaker = MODES[MODES.index(self.structured) + 1 :]
-            return replace(self, structured=weaker[0]) if weaker else None
+        weaker = MODES[MODES.index(self.structured) + 1 :]
+        if weaker and WEAKER_FORM.search(message):
+            return replace(self, structured=weaker[0])
         if "max_tokens" in message or "max_completion_tokens" in message:
             if self.max_tokens == "max_tokens":
                 return replace(self, max_tokens="max_completion_tokens")

@@ -18,16 +18,27 @@ from typing import Unpack
 
 from ldm import errors
 from ldm.llm import GREEDY, CallOptions, Completion, Message
-from ldm.llm.calls import Call, Request, ServerReply
-from ldm.llm.capabilities import MODES, Capabilities, CapabilityStore, Probe, probe_request
+from ldm.llm.answers import Fault
+from ldm.llm.calls import CUT, Call, Request, ServerReply
+from ldm.llm.capabilities import (
+    LEAST_ROOM,
+    MODES,
+    Capabilities,
+    CapabilityStore,
+    Probe,
+    probe_request,
+)
 from ldm.llm.concurrency import ConcurrencyLimiter
 from ldm.llm.meter import Account, Meter
 from ldm.llm.recording import Recording
-from ldm.llm.service import Fault, Service
+from ldm.llm.service import Service
 from ldm.llm.structured import form_of, repair_messages
 from ldm.types import Usage, stable_seed
 
 PROBE = "probe"
+#: Unusable replies that stop a run: so many, if there was no other, or so many replies of which
+#: most are unusable.
+ALL_UNUSABLE, MOSTLY_UNUSABLE = 3, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +65,17 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class _Progress:
-    """The retry state of one call. attempt: from 1. unusable: final faults (see `Fault`)."""
+    """The retry state of one call.
+
+    attempt: from 1. unusable: final faults (see `Fault`). room: tokens added to the bound after a
+    reply that was cut off, whose cost is `spent`.
+    """
 
     started: float
     attempt: int = 1
     unusable: int = 0
+    room: int = 0
+    spent: Usage = Usage()  # noqa: RUF009 - frozen
 
     def after(self, fault: Fault) -> _Progress:
         """Return the progress after a failed attempt."""
@@ -94,6 +111,7 @@ class Client:
         self._stopping = threading.Event()
         self._responses = 0
         self._failures = 0
+        self._usable = self._unusable = 0
 
     def model(self, name: str, role: str = "llm") -> Model:
         """Return the model `name` as an LLM in a role.
@@ -212,11 +230,23 @@ class Client:
             if self._stopping.is_set():
                 raise self._stop_reason()
             try:
-                return self._attempt(role, request, capabilities, progress), capabilities
+                call, thinking = self._attempt(role, request, capabilities, progress)
             except Fault as error:
                 fault = error
+            else:
+                capabilities = capabilities.after(thinking)
+                if progress.room or not _is_unfinished(call):
+                    return self._recorded(call, progress), capabilities
+                if not call.text.strip() and call.finish not in CUT:
+                    # The server ends thoughts at a stop sequence that is meant for the answer.
+                    capabilities = replace(
+                        capabilities, stop=capabilities.stop and not request.stop
+                    )
+                room = max(LEAST_ROOM, 4 * call.usage.completion_tokens)
+                progress = replace(progress, room=room, spent=call.usage)
+                continue
             # Outside of the handler, so that no chained exception can show a key.
-            if fault.kind == "refused" and (weaker := capabilities.without(fault.what)):
+            if fault.message and (weaker := capabilities.without(fault.message)):
                 capabilities = weaker
                 continue
             retry_after = fault.retry_after or 0.0
@@ -229,10 +259,10 @@ class Client:
 
     def _attempt(
         self, role: str, request: Request, capabilities: Capabilities, progress: _Progress
-    ) -> Call:
-        """Send one request; record its response before it is returned."""
+    ) -> tuple[Call, int]:
+        """Send one request; return its paid response, and the tokens that the model thought."""
         meter = self._setup.meter
-        bound = self._bound(request, capabilities)
+        bound = self._bound(request, capabilities, progress.room)
         try:
             reservation = meter.reserve(request, bound)
         except errors.RunStopped as error:
@@ -240,7 +270,7 @@ class Client:
             raise
         if reservation is None:
             raise self._stop_reason()
-        call = None
+        call, billed = None, False
         try:
             reply, failure = self._send(request, capabilities, bound, progress.unusable)
             call = Call(
@@ -255,14 +285,40 @@ class Client:
                 attempts=progress.attempt,
                 seconds=round(time.monotonic() - progress.started, 3),
                 estimated=reply.estimated,
+                thoughts=reply.thoughts,
             )
-            self._setup.recording.add(call)
+        except Fault as fault:
+            billed = fault.billed
+            raise
         finally:
-            meter.settle(reservation, call)
+            meter.settle(reservation, call, billed=billed)
         with self._lock:
             self._responses += 1
             self._failures = 0
+        return call, reply.thinking
+
+    def _recorded(self, call: Call, progress: _Progress) -> Call:
+        """Record a paid call, with the cost of a reply before it that was cut off."""
+        call = replace(call, usage=call.usage + progress.spent)
+        self._setup.recording.add(call)
         return call
+
+    def judge(self, call: Call, *, usable: bool) -> None:
+        """Count a reply. Raises ModelUnavailable, and stops the run, if most are unusable."""
+        with self._lock:
+            self._usable += usable
+            self._unusable += not usable
+            bad, total = self._unusable, self._usable + self._unusable
+        is_hopeless = bad == total >= ALL_UNUSABLE if call.cut else 2 * bad > total
+        if usable or not is_hopeless or (not call.cut and total < MOSTLY_UNUSABLE):
+            return
+        stopped = errors.ModelUnavailable(
+            f"{bad} of {total} replies of {call.request.model} are unusable: empty, cut off at "
+            f"their bound, or malformed; the last ended by {call.finish or 'no reason'!r}.",
+            "Turn its thinking off or use another model; then resume.",
+        )
+        self.stop(stopped)
+        raise stopped
 
     def _send(
         self, request: Request, capabilities: Capabilities, bound: int | None, unusable: int
@@ -287,10 +343,17 @@ class Client:
         finally:
             limiter.leave()
 
-    def _bound(self, request: Request, capabilities: Capabilities) -> int | None:
-        """Return the bound on the reply's length. Raises RunStopped if none can be set."""
+    def _bound(self, request: Request, capabilities: Capabilities, room: int) -> int | None:
+        """Return the bound on the reply's length, with room for the model's thoughts.
+
+        Raises RunStopped if none can be set.
+        """
+        most = request.max_tokens
+        if most is None and (room or self._setup.meter.limits.need_bounds):
+            most = self._setup.answer_tokens
+        bound = None if most is None else most + max(room, capabilities.room)
         if not self._setup.meter.limits.need_bounds:
-            return request.max_tokens
+            return bound
         if not capabilities.max_tokens:
             unbounded = errors.BudgetSpent(
                 f"The server takes no bound on the length of {request.model}'s replies, so "
@@ -299,7 +362,7 @@ class Client:
             )
             self.stop(unbounded)
             raise unbounded
-        return self._setup.answer_tokens if request.max_tokens is None else request.max_tokens
+        return bound
 
     def _failure(self, fault: Fault, attempts: int, *, silent: bool) -> errors.LdmError:
         """Return the error of a call that failed for good.
@@ -307,7 +370,7 @@ class Client:
         silent: the server answered no call at all while this one was tried.
         """
         with self._lock:
-            self._failures += 1
+            self._failures += fault.kind != "rejected"
             is_hopeless = self._failures >= self._setup.retry.failures
         times = f"after {attempts} attempts" if attempts > 1 else "at once"
         message = f"The model service failed {times}: {fault.what}."
@@ -341,6 +404,12 @@ class Client:
         return replace(capabilities, structured="prompt")
 
 
+def _is_unfinished(call: Call) -> bool:
+    """Return whether a reply was cut off before its first line, or its object, was complete."""
+    is_short = call.request.schema is not None or "\n" not in call.text.strip()
+    return call.cut and is_short
+
+
 class Model:
     """One model in one role, as `LLM`."""
 
@@ -367,7 +436,8 @@ class Model:
         )
         call = self._client.call(self.role, request)
         if form is None:
-            return Completion(call.text, call.usage, keys=(call.key,))
+            self._client.judge(call, usable=not _is_unfinished(call))
+            return Completion(call.text, call.usage, cut=call.cut, keys=(call.key,))
         value, complaint = form.read(call.text)
         usage, keys = call.usage, [call.key]
         if value is None:
@@ -377,6 +447,7 @@ class Model:
                 usage += call.usage
                 keys.append(call.key)
                 value, _ = form.read(call.text)
+        self._client.judge(call, usable=value is not None)
         if value is None:
-            return Completion(call.text, usage, malformed=True, keys=tuple(keys))
+            return Completion(call.text, usage, None, True, call.cut, tuple(keys))
         return Completion(form.write(value), usage, value, keys=tuple(keys))

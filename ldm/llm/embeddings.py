@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import ModelError, ModelUnavailable
+from ldm.llm.answers import Fault
 from ldm.llm.client import RetryPolicy
-from ldm.llm.service import Connection, Fault, Service, json_of
+from ldm.llm.service import Connection, Service, json_of
 
 if TYPE_CHECKING:
     from openai import OpenAI

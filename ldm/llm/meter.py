@@ -111,12 +111,18 @@ class Meter:
         with self._changed:
             return self._changed.wait_for(lambda: not self._reservations, seconds)
 
-    def settle(self, reservation: Reservation, call: Call | None) -> None:
-        """Count `call` in place of its reservation; None if there was no response."""
+    def settle(self, reservation: Reservation, call: Call | None, *, billed: bool = False) -> None:
+        """Count `call` in place of its reservation; None if there was no response.
+
+        billed: the server may charge for what it did; then the reservation counts in the limits.
+        """
         with self._changed:
             self._reservations.remove(reservation)
             if call is not None:
                 self._count(call)
+            elif billed:
+                self._paid += Usage(1, reservation.tokens)
+                self._usd += reservation.usd
             self._changed.notify_all()
 
     def accounts(self) -> list[Account]:

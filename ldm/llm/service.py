@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-import email.utils
 import importlib
 import json
-import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
+from ldm.errors import LdmError
+from ldm.llm import Message
+from ldm.llm.answers import QUOTE_LENGTH, Fault, refusal, reply_in
 from ldm.llm.calls import Request, ServerReply
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities, context_in
-from ldm.llm.meter import prompt_guess
 from ldm.llm.structured import strict_schema, with_json_instruction
 from ldm.text import bare_url, guard, redacted, url_secrets
-from ldm.types import Usage, encodable, stable_hash
+from ldm.types import stable_hash
 
 if TYPE_CHECKING:
+    import openai
     from openai import OpenAI
+
+    from ldm.llm.http_timeout import DeadlineClient
 
 T = TypeVar("T")
 
-#: Server messages about a request that is too long for the model's context.
-TOO_LONG = re.compile(
-    r"context[ _](length|window|size)|maximum context|too many tokens|(prompt|input) is too long"
-    r"|exceeds? the (available )?context|reduce the length",
-    re.IGNORECASE,
-)
-NO_MONEY = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 IDEMPOTENCY = "Idempotency-Key"
 #: Timeout of the list of models in seconds; not every server has one.
 LISTING_TIMEOUT = 10.0
-#: Maximum characters of a server's message in an error.
-QUOTE_LENGTH = 300
-
-#: The remedy of a fault: retry later; leave a parameter out; tell the caller; stop the run.
-FaultKind = Literal["again", "refused", "context", "stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +55,6 @@ class Connection:
         return (self.api_key, *url_secrets(self.base_url))
 
 
-@dataclass(eq=False)
-class Fault(Exception):
-    """A request without a usable response.
-
-    kind: the remedy. what: a description. down: the server seems unreachable or overloaded.
-    retry_after: seconds that the server asks to wait. refused: too many requests (429).
-    final: the server has processed the request, and would respond the same under the same
-    idempotency key.
-    """
-
-    kind: FaultKind
-    what: str
-    down: bool = False
-    retry_after: float | None = None
-    refused: bool = False
-    final: bool = False
-
-
 class Service:
     """Sends requests to one server. Thread-safe; `close` it when done."""
 
@@ -88,8 +62,6 @@ class Service:
         """Open a client. connections: maximum requests on the wire."""
         import httpx2
         import openai
-
-        from ldm.llm.http_timeout import DeadlineClient
 
         # At every reply the package looks `httpx` up among the modules, and mistakes one that
         # another thread has begun to import for a complete one: so it is imported now.
@@ -103,12 +75,7 @@ class Service:
             api_key=connection.api_key or "none",  # local servers need none
             max_retries=0,  # the client retries: two layers of retries would multiply
             timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
-            http_client=DeadlineClient(
-                seconds=connection.timeout,
-                limits=httpx2.Limits(
-                    max_connections=connections, max_keepalive_connections=connections
-                ),
-            ),
+            http_client=_http_client(connection, connections),
         )
 
     def close(self) -> None:
@@ -136,7 +103,7 @@ class Service:
             # Not chat.completions.create, which takes a millisecond longer, and whose typed result
             # hides the fault of a bad response.
             response = client.post(
-                "/chat/completions",
+                "/chat/completions" if capabilities.chat else "/completions",
                 cast_to=httpx2.Response,
                 body=request_body(request, capabilities, max_tokens),
                 options={"headers": {IDEMPOTENCY: key}},
@@ -154,16 +121,24 @@ class Service:
             return action(self._client)
         except Fault as error:
             fault = error
-        except openai.APITimeoutError:
-            fault = Fault("again", f"no complete answer within {self.connection.timeout:g} s")
+        except openai.APITimeoutError as error:
+            what = f"no complete answer within {self.connection.timeout:g} s"
+            fault = Fault("again", what, billed=_was_sent(error))
         except openai.APIStatusError as error:
-            fault = refusal(error.status_code, error.body, error.response.headers)
+            content = error.response.content
+            try:
+                body = json.loads(content)
+            except (ValueError, RecursionError):
+                body = content.decode(errors="replace")
+            fault = refusal(error.status_code, body, error.response.headers)
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
             reason = redacted(str(cause)) or type(cause).__name__
-            fault = Fault("again", f"no connection ({reason})", down=True)
+            fault = Fault("again", f"no connection ({reason})", True, billed=_was_sent(error))
         except (openai.OpenAIError, ValueError) as error:  # ValueError: a body that is not UTF-8
-            fault = Fault("again", f"an unreadable answer ({type(error).__name__})", final=True)
+            fault = Fault(
+                "again", f"an unreadable answer ({type(error).__name__})", final=True, billed=True
+            )
         except Exception as error:  # the package's own faults are no reason to lose an episode
             what = redacted(f"{type(error).__name__}: {error}")[:QUOTE_LENGTH]
             fault = Fault("again", f"an error inside the openai package ({what})")
@@ -182,6 +157,38 @@ class Service:
         return None
 
 
+def _http_client(connection: Connection, connections: int) -> DeadlineClient:
+    """Return the HTTP client for a server, by the proxies of the environment."""
+    import httpx2
+
+    from ldm.llm.http_timeout import DeadlineClient
+
+    host = urlsplit(connection.base_url).hostname or "api.openai.com"
+    socks = any(url.startswith("socks") for url in getproxies().values())
+    try:
+        return DeadlineClient(
+            seconds=connection.timeout,
+            limits=httpx2.Limits(
+                max_connections=connections, max_keepalive_connections=connections
+            ),
+            trust_env=not (socks and proxy_bypass(host)),
+        )
+    except ImportError as error:
+        message, remedy = (
+            "The environment names a SOCKS proxy.",
+            ("Install the package socksio, or add the server to NO_PROXY."),
+        )
+        raise LdmError(message, remedy) from error
+
+
+def _was_sent(error: openai.APIConnectionError) -> bool:
+    """Return whether the request reached the server, which may charge for it."""
+    import httpx2
+
+    early = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+    return not isinstance(error.__cause__, early)
+
+
 def json_of(body: bytes) -> Any:
     """Return the JSON of a response, or raise Fault.
 
@@ -191,57 +198,8 @@ def json_of(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        fault = Fault("again", "an answer that is not JSON (cut off?)", final=True)
+        fault = Fault("again", "an answer that is not JSON (cut off?)", final=True, billed=True)
     raise fault  # outside of the handler, so that no chained exception can show the response
-
-
-def reply_in(content: Any, request: Request, capabilities: Capabilities) -> ServerReply:
-    """Return the reply in a response's JSON, or raise Fault."""
-    choices = content.get("choices") if isinstance(content, dict) else None
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Fault("again", "an answer without choices", final=True)
-    message = choices[0].get("message")
-    text = message.get("content") if isinstance(message, dict) else None
-    text = redacted(encodable(text)) if isinstance(text, str) else ""
-    if not capabilities.stop:
-        text = _before_stop(text, request.stop)
-    usage, estimated = _usage(content.get("usage"), request, text)
-    finish = redacted(encodable(str(choices[0].get("finish_reason") or "")))
-    return ServerReply(text, finish, usage, estimated)
-
-
-def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
-    """Return the fault of a response whose HTTP status is an error."""
-    message = _message(body)
-    what = f"HTTP {status}: {message}" if message else f"HTTP {status}"
-    if status == 413 or (status in (400, 422, 500) and TOO_LONG.search(message)):
-        return Fault("context", what)
-    if status in (401, 402, 403, 404) or (status == 429 and NO_MONEY.search(message)):
-        return Fault("stop", what)
-    if status in (408, 409, 429) or status >= 500:
-        return Fault(
-            "again",
-            what,
-            down=status in (429, 502, 503, 504),
-            retry_after=retry_after(headers),
-            refused=status == 429,
-            final=status >= 500,
-        )
-    return Fault("refused", what)
-
-
-def _message(body: object) -> str:
-    """Return the server's error message, shortened and redacted."""
-    if isinstance(body, Mapping):
-        inner = body.get("error", body)
-        parts = inner if isinstance(inner, Mapping) else {"message": inner}
-        message = " ".join(
-            str(parts[name]) for name in ("message", "code", "param") if parts.get(name)
-        )
-    else:
-        message = str(body or "")
-    message = redacted(" ".join(message.split()))
-    return message if len(message) <= QUOTE_LENGTH else message[:QUOTE_LENGTH] + "…"
 
 
 def request_body(
@@ -249,6 +207,8 @@ def request_body(
 ) -> dict[str, Any]:
     """Return the JSON body of a request, without the parameters that the server refuses."""
     messages, sampling = request.messages, request.sampling
+    if not capabilities.system:
+        messages = _without_system(messages)
     body: dict[str, Any] = {"model": request.model}
     if request.schema is not None:
         if capabilities.structured == "json_schema":
@@ -260,7 +220,12 @@ def request_body(
             messages = with_json_instruction(messages, request.schema)
             if capabilities.structured == "json_object":
                 body["response_format"] = {"type": "json_object"}
-    body["messages"] = [{"role": m.role, "content": m.content} for m in messages]
+    if capabilities.chat:
+        body["messages"] = [{"role": m.role, "content": m.content} for m in messages]
+    else:
+        labelled = len(messages) > 1
+        turns = [f"{m.role.title()}: {m.content}" if labelled else m.content for m in messages]
+        body["prompt"] = "\n\n".join([*turns, *(["Assistant:"] if labelled else [])])
     if capabilities.temperature:
         body["temperature"] = sampling.temperature
     if capabilities.top_p and sampling.top_p != 1.0:
@@ -275,45 +240,20 @@ def request_body(
     return body
 
 
+def _without_system(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages with system text in the first user message, and roles that alternate."""
+    merged: list[Message] = []
+    for message in messages:
+        role = "user" if message.role == "system" else message.role
+        if merged and merged[-1].role == role:
+            merged[-1] = Message(role, f"{merged[-1].content}\n\n{message.content}")
+        else:
+            merged.append(Message(role, message.content))
+    return tuple(merged)
+
+
 def idempotency_key(
     request: Request, capabilities: Capabilities, max_tokens: int | None, unusable: int
 ) -> str:
     """Return a key that is unique to a request body, and equal in every process."""
     return stable_hash(request.key, repr(capabilities), max_tokens, unusable, length=32)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait by the Retry-After header, which holds seconds or a date."""
-    try:
-        if "retry-after-ms" in headers:
-            return max(0.0, float(headers["retry-after-ms"]) / 1000)
-        value = headers.get("retry-after")
-        if value is None:
-            return None
-        if re.fullmatch(r"\d+(\.\d+)?", value.strip()):
-            return float(value)
-        date = email.utils.parsedate_to_datetime(value)
-        return max(0.0, date.timestamp() - time.time())
-    except ValueError:
-        return None
-
-
-def _before_stop(text: str, stop: tuple[str, ...]) -> str:
-    """Return the text before the first stop sequence, for servers that accept none."""
-    places = [place for place in (text.find(sequence) for sequence in stop) if place >= 0]
-    return text[: min(places)] if places else text
-
-
-def _usage(reported: Any, request: Request, text: str) -> tuple[Usage, bool]:
-    """Return the usage of one call, and whether it is estimated because none was reported."""
-
-    def count(table: Any, name: str) -> int | None:
-        value = table.get(name) if isinstance(table, Mapping) else None
-        return value if isinstance(value, int) and value >= 0 else None
-
-    prompt, completion = count(reported, "prompt_tokens"), count(reported, "completion_tokens")
-    if prompt is None or completion is None:
-        return Usage(1, prompt_guess(request), 0, len(text.encode()) // 4), True
-    details = reported.get("prompt_tokens_details")
-    cached = min(prompt, count(details, "cached_tokens") or 0)
-    return Usage(1, prompt, cached, completion), False

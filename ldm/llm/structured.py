@@ -15,7 +15,6 @@ from ldm.llm import Message
 from ldm.text import value_in
 
 FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
-THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 #: Characters of a bad reply that are shown to the model for repair.
 REPAIR_EXCERPT = 4000
 #: Maximum characters read of a reply, and places at which an object may begin.
@@ -34,7 +33,7 @@ class Form:
     def read(self, text: str) -> tuple[Any, str]:
         """Return (value, "") of a reply, or (None, complaint).
 
-        Fences, thoughts and prose around the object are allowed, and so are numbers in quotes.
+        Fences and prose around the object are allowed, and so are numbers in quotes.
         """
         complaint = "there is no JSON object in it"
         for number, candidate in enumerate(_candidates(text)):
@@ -134,7 +133,7 @@ def repair_messages(messages: Sequence[Message], reply: str, complaint: str) -> 
 
 def _candidates(text: str) -> Iterator[dict[str, Any]]:
     """Yield every JSON object in a reply, the likeliest first."""
-    plain = THINKING.sub("", text[:LONGEST_REPLY])
+    plain = text[:LONGEST_REPLY]
     tries = MOST_OBJECTS
     for part in (plain, *FENCE.findall(plain)):
         start = part.find("{")

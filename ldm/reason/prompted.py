@@ -421,7 +421,8 @@ class PromptedReasoner:
 
     def _salvaged(self, completion: Completion, state: State, recalls: Sequence[Recall]) -> str:
         """Return the action in the text of an unusable reply, or the fallback's without one."""
-        text = salvage_field(completion.text, "action")
+        # The action in a reply that was cut off may be a part of one.
+        text = "" if completion.cut else salvage_field(completion.text, "action")
         if text:
             return self._match(text, state)
         self._prompter.counts.add("matched none")

@@ -40,6 +40,7 @@ class Behaviour:
     answer: the reply's text, given the body. hang: seconds that a hanging request hangs, and that
     one which is answered byte by byte ("dribble") takes.
     listing: what the list of models says; None: there is no such list.
+    reply: (status, body, headers) of a response, given the request's body; None: the usual one.
     idempotent: a request whose Idempotency-Key was answered before gets that answer and is not
     billed; one whose first sending is still being worked at is refused with a 409.
     """
@@ -60,6 +61,7 @@ class Behaviour:
     status: int = 0
     idempotent: bool = False
     listing: Any = None
+    reply: Callable[[dict[str, Any]], tuple[int, Any, dict[str, str]] | None] | None = None
 
 
 class FakeServer:
@@ -188,6 +190,11 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
         def respond(self, body: dict[str, Any], room: bool) -> None:
             """Noted before it is sent: whoever has the answer can rely on it."""
             behaviour = server.behaviour
+            own = behaviour.reply(body) if behaviour.reply else None
+            if own is not None:
+                server.end(body, str(own[0]))
+                self.send(*own)
+                return
             refusal = self.refusal(body, room)
             if refusal is not None:
                 outcome, status, message, more = refusal

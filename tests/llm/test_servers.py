@@ -1,0 +1,431 @@
+"""Every model server as it is: recorded shapes of replies and errors, and the table of them.
+
+`--update-goldens` writes the table of docs/usage/servers.md anew.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.errors import BudgetSpent, ContextTooLong, LdmError, ModelError, ModelUnavailable
+from ldm.llm import Message, Sampling
+from ldm.llm.answers import divided, refusal
+from ldm.llm.client import RetryPolicy
+from ldm.llm.meter import CostLimits
+from ldm.llm.recording import read_calls
+from tests.llm.conftest import HASTY, Connect, Serve
+from tests.llm.server import completion
+
+PAGE = Path(__file__).parents[2] / "docs/usage/servers.md"
+Response = tuple[int, Any, dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Colour:
+    name: str
+
+
+def error(status: int, message: str, **fields: Any) -> Response:
+    return status, {"error": {"message": message, **fields}}, {}
+
+
+def openai_like(message: str, **fields: Any) -> Response:
+    return error(400, message, type="invalid_request_error", **fields)
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What a server sends: fields of a message with thoughts, its errors, whether it counts."""
+
+    thoughts: dict[str, Any]
+    too_long: Response
+    quota: Response
+    schema: Response | None = None
+    system: Response | None = None
+    usage: bool = True
+
+
+LATER = {"Retry-After": "0.02"}
+TAGS = {"content": "<think>\nA draft: red.\n</think>\n\nblue"}
+FIELD = {"content": "blue", "reasoning_content": "A draft: red."}
+LONG = "maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
+TEMPLATE = "Conversation roles must alternate user/assistant/user/assistant/..."
+SERVERS = {
+    "OpenAI": Shapes({"content": "blue"},
+        openai_like(f"This model's {LONG}", code="context_length_exceeded"),
+        (429, {"error": {"message": "Rate limit reached for m on requests per min (RPM). Please "
+                         "try again in 20ms.", "code": "rate_limit_exceeded"}}, {})),
+    "Azure": Shapes({"content": "blue"},
+        openai_like(f"This model's {LONG}", code="context_length_exceeded"),
+        (429, {"error": {"code": "429", "message": "You have exceeded the call rate."}}, LATER),
+        openai_like("Invalid parameter: 'response_format' of type 'json_schema' is not supported "
+                    "with this model.")),
+    "vLLM": Shapes(FIELD,
+        (400, {"object": "error", "message": "The decoder prompt (length 9000) is longer than the "
+               "maximum model length of 4096.", "type": "BadRequestError", "code": 400}, {}),
+        error(429, "too many requests"),
+        (400, {"object": "error", "message": "Grammar error: unsupported schema", "code": 400}, {}),
+        (400, {"object": "error", "message": "System role not supported", "code": 400}, {})),
+    "SGLang": Shapes(FIELD,
+        (400, {"object": "error", "message": "The input (9000 tokens) is longer than the model's "
+               "context length (8192 tokens)."}, {}),
+        (503, {"object": "error", "message": "The request queue is full."}, {})),
+    "llama.cpp": Shapes(TAGS,
+        error(400, "the request exceeds the available context size. try increasing the context "
+              "size or enable context shift", type="exceed_context_size_error", n_ctx=4096),
+        error(503, "Loading model", type="unavailable_error"),
+        error(400, "Failed to initialize samplers: failed to parse grammar"),
+        error(500, f"Jinja Exception: {TEMPLATE}", type="server_error")),
+    "LM Studio": Shapes(TAGS,
+        (400, {"error": "Trying to keep the first 9000 tokens when context the overflows. However, "
+               "the model is loaded with context length of only 4096 tokens"}, {}),
+        error(429, "busy"),
+        (400, {"error": "'response_format.type' must be 'json_schema' or 'text'"}, {}),
+        (400, {"error": "Error rendering prompt with jinja template: Only user and assistant roles "
+               "are supported!"}, {})),
+    "Ollama": Shapes({"content": "blue", "reasoning": "A draft: red."},
+        error(400, "input length exceeds maximum context length"),
+        error(503, "server busy, please try again. maximum pending requests exceeded"),
+        error(500, "failed to parse grammar")),
+    "OpenRouter": Shapes({"content": "blue", "reasoning": "A draft: red."},
+        error(400, "Provider returned error", metadata={
+            "raw": json.dumps({"error": {"message": f"This endpoint's {LONG}"}})}),
+        (200, {"error": {"code": 429, "message": "Rate limit exceeded: free-models-per-min."}}, {}),
+        error(404, "No endpoints found that can handle the requested parameters.")),
+    "Gemini": Shapes({"content": "<thought>A draft: red.</thought>blue"},
+        (400, [{"error": {"code": 400, "message": "The input token count (9000) exceeds the "
+                          "maximum number of tokens allowed (8192)."}}], {}),
+        (429, [{"error": {"code": 429, "message": "You exceeded your current quota, please check "
+                          "your plan and billing details.", "details": [{"retryDelay": "0.02s"}]}}],
+         {}),
+        (400, [{"error": {"code": 400, "message": "The specified schema produces a constraint that "
+                          "has too many states for serving."}}], {}),
+        (400, [{"error": {"message": "Developer instruction is not enabled for m"}}], {})),
+    "Anthropic": Shapes({"content": "blue"},
+        error(400, "input length and `max_tokens` exceed context limit: 9000 + 100 > 8192, "
+              "decrease input length or `max_tokens` and try again"),
+        (429, {"type": "error", "error": {"type": "rate_limit_error", "message": "This request "
+               "would exceed your organization's rate limit of 50,000 input tokens per minute."}},
+         LATER)),
+    "Mistral": Shapes({"content": [
+            {"type": "thinking", "thinking": [{"type": "text", "text": "A draft: red."}]},
+            {"type": "text", "text": "blue"}]},
+        (400, {"object": "error", "message": "Prompt contains 40000 tokens and 0 draft tokens, too "
+               "large for model with 32768 maximum context length"}, {}),
+        (429, {"message": "Requests rate limit exceeded"}, LATER)),
+    "TGI": Shapes(TAGS,
+        (422, {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= "
+               "4096. Given: 5000 `inputs` tokens and 120 `max_new_tokens`"}, {}),
+        (429, {"error": "Model is overloaded", "error_type": "overloaded"}, {}),
+        (422, {"error": "Input validation error: invalid grammar"}, {}),
+        (422, {"error": f"Template error: {TEMPLATE}"}, {}), usage=False),
+    "DeepSeek": Shapes(FIELD,
+        error(400, f"This model's {LONG}", type="invalid_request_error"),
+        error(429, "Rate limit reached"),
+        error(400, "This response_format type is unavailable now")),
+}  # fmt: skip
+
+
+def answered(body: dict[str, Any], message: dict[str, Any], usage: bool = True) -> Response:
+    content = completion(body, "", usage)
+    content["choices"][0]["message"] |= message
+    return 200, content, {}
+
+
+def is_probe(body: dict[str, Any]) -> bool:
+    return "Greet me" in json.dumps(body.get("messages", ""))
+
+
+@dataclass
+class Fake:
+    """Answers as one server does; `quotas` requests are refused first."""
+
+    shapes: Shapes
+    quotas: int = 0
+    sent: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, body: dict[str, Any]) -> Response | None:
+        self.sent.append(body)
+        shapes, kind = self.shapes, body.get("response_format", {}).get("type", "")
+        if shapes.schema and (kind == "json_schema" or (kind and "grammar" in str(shapes.schema))):
+            return shapes.schema
+        if shapes.system and any(m["role"] == "system" for m in body["messages"]):
+            return shapes.system
+        if "LONG" in str(body):
+            return shapes.too_long
+        if not is_probe(body) and self.quotas:
+            self.quotas -= 1
+            return shapes.quota
+        if kind or "JSON Schema" in str(body):
+            return None
+        return answered(body, shapes.thoughts, shapes.usage)
+
+
+def ask(text: str) -> tuple[Message, ...]:
+    return (Message("system", "Be brief."), Message("user", text))
+
+
+def row(shapes: Shapes, serve: Serve, connect: Connect, directory: Path) -> list[str]:
+    """The cells of the table, each checked."""
+    fake = Fake(shapes, quotas=1)
+    client = connect(serve(reply=fake), directory=directory)
+    model = client.model("m")
+    assert model.complete(ask("a colour"), stop=("\n\n",), max_tokens=9).text == "blue"
+    call = read_calls(directory)[-1]
+    thinks = shapes.thoughts != {"content": "blue"}
+    assert call.thoughts == ("A draft: red." if thinks else "")
+    assert (call.attempts, call.usage.calls) == (2, 1)
+    with pytest.raises(ContextTooLong):
+        model.complete(ask("LONG"))
+    value = model.complete(ask("x"), schema=Colour)
+    assert value.value is not None or not shapes.schema
+    able = client.capabilities("m")
+    assert able.system == (shapes.system is None)
+    assert any("Be brief." in m["content"] for m in fake.sent[-1]["messages"])
+    place = "a field" if len(shapes.thoughts) > 1 else "parts"
+    place = (
+        place
+        if not isinstance(shapes.thoughts["content"], str) or len(shapes.thoughts) > 1
+        else "tags"
+    )
+    quota = refusal(
+        shapes.quota[0], shapes.quota[1], {k.lower(): v for k, v in shapes.quota[2].items()}
+    )
+    return [
+        place if thinks else "none shown",
+        f"HTTP {shapes.too_long[0]}",
+        able.structured,
+        "system" if able.system else "in the first user message",
+        "waits as told" if quota.retry_after else "waits ever longer",
+        "estimated" if call.estimated else "reported",
+    ]
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_each_server(
+    name: str, serve: Serve, connect: Connect, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    cells = " | ".join(row(SERVERS[name], serve, connect, tmp_path))
+    line, page = f"| {name} | {cells} |", PAGE.read_text()
+    if request.config.getoption("--update-goldens"):
+        old = re.search(rf"(?m)^\| {re.escape(name)} \|.*$\n?", page)
+        page = page.replace(old[0], line + "\n") if old else page + line + "\n"
+        PAGE.write_text(page)
+    assert line in page
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("<think>a\nb</think>\n\nAct: look", "Act: look"), ("a draft</think>Act: look", "Act: look"),
+     ("[THINK]a[/THINK]Act: look", "Act: look"), ("<thought>a</thought>x", "x"),
+     ("<think>cut off", ""), ("<think>a</think>b\n<think>c</think>d", "b\nd"),
+     ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>x",
+      "x"),
+     ("◁think▷a◁/think▷x", "x"), ("<Thinking>a</Thinking>x", "x"),
+     ("think[the plan]", "think[the plan]"),
+     ("search[<think> tag]", "search[<think> tag]"), ('{"a": "</think>"}', '{"a": "</think>"}'),
+     ("<think>{\"draft\": 1}</think>{\"a\": 2}", '{"a": 2}')],
+)  # fmt: skip
+def test_thoughts_are_divided_from_the_answer(text: str, answer: str) -> None:
+    assert divided(text)[1] == answer
+
+
+@pytest.mark.parametrize("bound", [16, 60, 512])
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_model_that_thinks_gets_room(
+    bound: int, shown: bool, serve: Serve, connect: Connect
+) -> None:
+    def reply(body: dict[str, Any]) -> Response:
+        done = body.get("max_tokens", 10**6) > 300 or is_probe(body)
+        _, content, _ = answered(body, {"content": "blue" if done else None})
+        content["choices"][0]["finish_reason"] = "stop" if done else "length"
+        content["choices"][0]["message"]["reasoning_content"] = "word " * 240 if shown else None
+        content["usage"]["completion_tokens"] = 301
+        return 200, content, {}
+
+    server = serve(reply=reply)
+    model = connect(server).model("m")
+    assert model.complete(ask("x"), max_tokens=bound).text == "blue"
+    before = len(server.bodies)
+    assert model.complete(ask("y"), max_tokens=bound).text == "blue"
+    assert len(server.bodies) == before + 1
+    assert server.bodies[-1]["max_tokens"] >= 1024 + bound
+
+
+def test_a_cut_reply_is_asked_for_once_more_and_paid_twice(
+    serve: Serve, connect: Connect, tmp_path: Path
+) -> None:
+    def reply(body: dict[str, Any]) -> Response:
+        whole = body.get("max_tokens", 10**6) > 60
+        _, content, _ = answered(body, {"content": "go to fridge 1" if whole else "go to fr"})
+        content["choices"][0]["finish_reason"] = "stop" if whole else "length"
+        return 200, content, {}
+
+    client = connect(serve(reply=reply), directory=tmp_path)
+    completion = client.model("m").complete(ask("x"), max_tokens=20)
+    assert (completion.text, completion.cut, completion.usage.calls) == ("go to fridge 1", False, 2)
+    assert sum(a.usage.calls for a in client.accounts()) == sum(
+        call.usage.calls for call in read_calls(tmp_path)
+    )
+
+
+def test_a_run_of_empty_replies_stops_with_the_remedy(serve: Serve, connect: Connect) -> None:
+    server = serve(reply=lambda body: answered(body, {"content": None, "reasoning": "So"}))
+    model = connect(server).model("m")
+    assert [model.complete(ask(str(n)), max_tokens=9).cut for n in range(2)] == [True, True]
+    with pytest.raises(ModelUnavailable, match="3 of 3 replies of m are unusable: empty, cut off"):
+        model.complete(ask("3"), max_tokens=9)
+
+
+def test_a_model_without_chat_is_asked_to_complete(serve: Serve, connect: Connect) -> None:
+    def reply(body: dict[str, Any]) -> Response:
+        if "messages" in body:
+            return error(404, "This is not a chat model and thus not supported in the "
+                         "v1/chat/completions endpoint.")  # fmt: skip
+        return 200, {"choices": [{"text": '{"name": "red"}', "finish_reason": "stop"}]}, {}
+
+    server = serve(reply=reply)
+    assert connect(server).model("m").complete(ask("x"), schema=Colour).value == Colour("red")
+    assert "System: Be brief." in server.bodies[-1]["prompt"]
+
+
+def test_a_prompt_refused_by_moderation_ends_no_run(serve: Serve, connect: Connect) -> None:
+    flagged = error(403, "m requires moderation. Your input was flagged for violence")
+    model = connect(serve(reply=lambda b: flagged if "bad" in str(b) else None)).model("m")
+    for number in range(4):
+        with pytest.raises(ModelError, match="flagged"):
+            model.complete(ask(f"bad {number}"))
+    assert model.complete(ask("good")).text
+
+
+@pytest.mark.parametrize("name", ["seed", "stop", "temperature"])
+def test_a_parameter_refused_in_a_detail_field_is_left_out(
+    name: str, serve: Serve, connect: Connect
+) -> None:
+    detail = [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not "
+               "permitted", "input": 1}]  # fmt: skip
+    server = serve(reply=lambda b: (422, {"detail": detail}, {}) if name in b else None)
+    reply = connect(server).model("m").complete(ask("x"), sampling=Sampling(seed=3), stop=("END",))
+    assert reply.text.startswith("word")
+    assert name not in server.bodies[-1]
+
+
+CANARY = "sk-canary-4711-0815-token"
+SPENT = "You exceeded your current quota, please check your plan (insufficient_quota)"
+#: Responses that are wrong in some way, all with the key in them.
+WRONG: dict[str, Response] = {
+    **{f"HTTP {status}": error(status, f"no {CANARY}")
+       for status in (400, 401, 402, 403, 404, 405, 408, 409, 413, 422, 425, 429, 500, 501, 502,
+                      503, 504, 529)},
+    **{f"body {n}": (status, body, {}) for status in (200, 500) for n, body in enumerate((
+        b"", b"[]", b"null", b"{", b"\xff\xfe", b"<html>no</html>", b"[" * 9000,
+        b'{"choices": 1}', b'{"choices": [null]}', b'{"error": "no"}'))},
+    "no message": (200, {"choices": [{}]}, {}),
+    "numbers": (200, {"choices": [{"message": {"content": 7}}]}, {}),
+    "error choice": (200, {"choices": [{"error": {"code": 502, "message": CANARY}}]}, {}),
+    "error list": (400, {"errors": [{"message": CANARY, "code": 7003}]}, {}),
+    "detail": (422, {"detail": CANARY}, {}), "plain": (400, CANARY.encode(), {}),
+    "spent": error(429, f"{SPENT} {CANARY}"), "moderated": error(400, f"flagged {CANARY}"),
+    "bomb": (200, gzip.compress(b" " * 2**25), {"Content-Encoding": "gzip"}),
+    "not gzip": (200, b"plain", {"Content-Encoding": "gzip"}),
+    "usage": (200, {"choices": [{"message": {"content": CANARY}}], "usage": {"prompt_tokens": -1}},
+              {}),
+    "half": (200, b'{"choices": [{"message": {"content": "half \\ud83d"}}]}', {}),
+    "parts": (200, {"choices": [{"message": {"content": [None, {"type": "text"}, [1]]}}]}, {}),
+    "head": (200, {"choices": []}, {"X": "a" * 200_000}),
+    "moved": (301, {}, {"Location": "http://127.0.0.1:9/elsewhere"}),
+}  # fmt: skip
+QUICK = RetryPolicy(attempts=2, first=0.001, longest=0.002)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_fault_is_named_and_shows_no_key(
+    name: str, serve: Serve, connect: Connect, tmp_path: Path
+) -> None:
+    server = serve()
+    client = connect(server, directory=tmp_path, key=CANARY, retry=QUICK)
+    client.capabilities("m")
+    server.behaviour.reply = lambda body: WRONG[name]
+    try:
+        outcome = client.model("m").complete(ask("x")).text
+    except LdmError as problem:
+        outcome = f"{problem} {problem.remedy}"
+    files = "".join(path.read_text() for path in tmp_path.iterdir())
+    assert CANARY not in outcome + files
+    assert len(WRONG) >= 43
+
+
+@pytest.mark.parametrize("mode", ["honest", "cut", "500", "truncated", "hang", "empty"])
+@pytest.mark.parametrize(
+    "limits", [CostLimits(calls=60), CostLimits(tokens=30_000), CostLimits(usd=0.2)]
+)
+def test_no_limit_is_exceeded(
+    mode: str, limits: CostLimits, serve: Serve, connect: Connect
+) -> None:
+    server = serve(latency=0.002, hang=0.6)
+    client = connect(server, limits=limits, answer_tokens=100, timeout=0.3, retry=HASTY)
+    client.capabilities("gpt-4o")
+    if mode == "empty":
+        server.behaviour.reply = lambda body: answered(body, {"content": None})
+    elif mode != "honest":
+        server.behaviour.rates = {mode: 0.5}
+
+    def one(number: int) -> str:
+        try:
+            return client.model("gpt-4o").complete(ask(f"{number}")).text
+        except LdmError as problem:
+            return type(problem).__name__
+
+    with ThreadPoolExecutor(32) as pool:
+        outcomes = list(pool.map(one, range(200)))
+    assert limits.calls is None or len(server.bodies) <= limits.calls
+    tokens = len(server.bodies) * 30
+    assert limits.tokens is None or tokens <= limits.tokens
+    assert mode == "empty" or BudgetSpent.__name__ in outcomes or limits.calls is None
+
+
+def test_a_head_that_never_ends_is_given_up(serve: Serve, connect: Connect) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            for _ in range(100):
+                try:
+                    connection.sendall(b"a")
+                except OSError:
+                    return
+                time.sleep(0.05)
+
+    threading.Thread(target=drip, daemon=True).start()
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    client = connect(serve(), url=url, timeout=0.4, retry=RetryPolicy(attempts=1))
+    started = time.monotonic()
+    with pytest.raises(LdmError, match=r"no complete answer within 0\.4 s"):
+        client.model("m").complete(ask("x"))
+    assert time.monotonic() - started < 3
+    listener.close()
+
+
+def test_a_socks_proxy_stops_only_what_needs_it(
+    serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve()
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1080")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    assert connect(server).model("m").complete(ask("x")).text
+    monkeypatch.delenv("NO_PROXY")
+    with pytest.raises(LdmError, match="SOCKS proxy"):
+        connect(server)
