@@ -311,13 +311,8 @@ class StateActionTuple:
         )
 
 
-def tuple_id(*parts: str | int) -> str:
-    """Return the id of a tuple with these parts, in the order of `StateActionTuple.id`."""
-    return stable_hash(*parts)
-
-
 #: Cached, because every decision asks for the ids of its tuples.
-_tuple_id = lru_cache(maxsize=50_000)(tuple_id)
+_tuple_id = lru_cache(maxsize=50_000)(stable_hash)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,11 @@ EVIDENCE = ("tried", "succeeded", "failed")
 INDEX_HEADER = struct.Struct("<i4Q")
 #: Everything of a row.
 ALL = ["metadatas", "documents", "embeddings"]
+#: Columns of texts that rows can be filtered by, and their names there.
+NAMED = {
+    **{name: name for name in ("goal", "action", "kind", "batch", "source", "origin")},
+    **{"task_id": "task", "trajectory_id": "trajectory"},
+}
 #: Columns of pairs of texts, as JSON, which tuples have where they were recorded.
 OPTIONAL = {"scope": "scope", "tags": "tag"}
 #: Characters of one part of what the tuples teach.
@@ -426,13 +431,11 @@ class TupleRows:
         texts = [text(name, i) for name in ("goal", "observation", "action")]
         outcome = outcome_of(text("outcome", i))
         metadata: dict[str, Any] = {
-            **{"goal": texts[0], "action": texts[2], "kind": text("kind", i), "batch": batch},
+            **{name: text(column, i) for column, name in NAMED.items()},
             **{"goal_type": goal_type.name, "goal_type_id": f"{batch}/{g}"},
             "observation_type": goal_type.observation_types[o],
             "observation_type_id": f"{batch}/{g}/{o}",
-            **{"task": text("task_id", i), "source": text("source", i)},
-            **{"trajectory": text("trajectory_id", i), "step": int(columns["step"][i])},
-            **{"origin": text("origin", i), "generation": int(columns["generation"][i])},
+            **{name: int(columns[name][i]) for name in ("step", "generation")},
             **{
                 name: counts[self._same[i]]
                 for name, counts in zip(EVIDENCE, self._evidence, strict=True)
@@ -456,10 +459,7 @@ class TupleRows:
         """Return what nobody filters by: texts, the past, and the whole columns of the lead."""
         columns = self._columns
         rest: dict[str, Any] = {
-            name: self._text(name, i)
-            for name in self._texts
-            if name not in ("goal", "observation", "action", "kind", "batch", "task_id", "source")
-            and name not in ("trajectory_id", "origin")
+            name: self._text(name, i) for name in TEXTS if name not in (*NAMED, "observation")
         }
         if (before := self._before[i]) >= 0:
             rest["before"] = id_of(int(columns["id"][before]))

@@ -19,16 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm import records
-from ldm.memory.index import BatchIndex, Generation
-from ldm.types import Labels, Outcome, stable_hash
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.types import History, Labels, Outcome, Past, StateActionTuple, stable_hash
 
 #: Columns that tuples have where they were recorded, and that a digest covers only then.
 OPTIONAL = ("scope", "tags", "possible")
-#: Columns that hold numbers of texts. outcome and the optional ones: as JSON, "" if empty.
-TEXTS = (
-    *("goal", "observation", "action", "assessment", "summary", "kind", "split", "task_id"),
-    *("source", "trajectory_id", "origin", "batch", "outcome", *OPTIONAL),
+#: Columns that hold numbers of texts: those of a history, of a tuple, and its batch. outcome and
+#: the optional ones: as JSON, "" if empty.
+NOTES = ("assessment", "summary")
+PLAIN = (
+    *("goal", "observation", "action", "kind", "split", "task_id", "source", "trajectory_id"),
+    "origin",
 )
+TEXTS = (*PLAIN[:3], *NOTES, *PLAIN[3:], "batch", "outcome", *OPTIONAL)
 #: The other columns. past: a node of the pasts, or NO_PAST. id: `StateActionTuple.id`.
 NUMBERS: Mapping[str, type[np.generic]] = {
     "past": np.int32,
@@ -229,8 +232,7 @@ class Vectors:
         return np.concatenate(parts, axis=-1)
 
 
-def labels_text(labels: Labels) -> str:
-    """Return scope or tags as they are stored: a JSON object, or "" if empty."""
+def _labels_text(labels: Labels) -> str:
     return json.dumps(dict(labels), ensure_ascii=False, separators=(",", ":")) if labels else ""
 
 
@@ -240,24 +242,59 @@ def labels_of(text: str) -> Labels:
     return tuple(sorted(json.loads(text).items())) if text else ()
 
 
-def possible_text(possible: tuple[str, ...] | None) -> str:
-    """Return possible actions as they are stored: a JSON list, or "" if unknown."""
+def _possible_text(possible: tuple[str, ...] | None) -> str:
     return "" if possible is None else json.dumps(possible, ensure_ascii=False)
 
 
 @lru_cache(maxsize=10_000)
-def possible_of(text: str) -> tuple[str, ...] | None:
-    """Return the possible actions that a stored text stands for."""
+def _possible_of(text: str) -> tuple[str, ...] | None:
     return tuple(json.loads(text)) if text else None
 
 
 @lru_cache(maxsize=10_000)
-def outcome_text(outcome: Outcome) -> str:
-    """Return an outcome as it is stored and digested."""
-    return records.dumps(outcome)
+def _outcome_text(outcome: Outcome | None) -> str:
+    return "" if outcome is None else records.dumps(outcome)
 
 
 @lru_cache(maxsize=10_000)
 def outcome_of(text: str) -> Outcome | None:
     """Return the outcome that a stored text stands for, or None if none was recorded."""
     return records.loads(text, Outcome) if text else None
+
+
+#: How fields of a tuple that are no texts become texts, and texts these fields.
+CODES: Mapping[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
+    "outcome": (_outcome_text, outcome_of),
+    "scope": (_labels_text, labels_of),
+    "tags": (_labels_text, labels_of),
+    "possible": (_possible_text, _possible_of),
+}
+
+
+def texts_of(row: IndexedTuple) -> dict[str, str]:
+    """Return the columns of a tuple that hold texts."""
+    return {
+        **{name: getattr(row.tuple, name) for name in PLAIN},
+        **{name: getattr(row.tuple.history, name) for name in NOTES},
+        **{name: write(getattr(row.tuple, name)) for name, (write, _) in CODES.items()},
+        "batch": row.batch,
+    }
+
+
+def row_of(
+    env: str, texts: Mapping[str, str], numbers: Mapping[str, int | float], past: Past
+) -> IndexedTuple:
+    """Return the tuple that texts and numbers of its columns stand for; absent texts are empty."""
+    fields = {name: texts.get(name, "") for name in PLAIN}
+    decoded = {name: read(texts.get(name, "")) for name, (_, read) in CODES.items()}
+    source = StateActionTuple(
+        history=History(*(texts.get(name, "") for name in NOTES), past),
+        env=env,
+        step=int(numbers["step"]),
+        generation=int(numbers["generation"]),
+        time=float(numbers["time"]),
+        **fields,  # type: ignore[arg-type]  # the origin is one of its names
+        **decoded,
+    )
+    cell = int(numbers["goal_type"]), int(numbers["observation_type"])
+    return IndexedTuple(source, texts["batch"], *cell)

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory.columns import (
-    NO_PAST,
-    NUMBERS,
-    TEXTS,
-    Columns,
-    Vectors,
-    labels_text,
-    outcome_text,
-    possible_text,
-)
+from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, Vectors, texts_of
 from ldm.memory.index import IndexedTuple
-from ldm.types import Past, tuple_id
+from ldm.types import Past
 
 
 class Interned:
@@ -70,40 +61,34 @@ class ColumnsBuilder:
         self._values: dict[str, list[Any]] = {name: [] for name in (*TEXTS, *NUMBERS)}
         self._ids: set[int] = set(base[0]["id"].tolist()) if base else set()
 
-    def vector(self, vector: bytes) -> int:
-        """Return the number of a vector, given as float32 bytes."""
-        return self._vectors.setdefault(vector, self._first_vector + len(self._vectors))
-
-    def add(self, texts: Mapping[str, str], numbers: Mapping[str, int | float]) -> None:
-        """Add a tuple, given as all columns but the id."""
-        origin = texts["origin"], texts["goal"], texts["observation"], texts["action"]
-        step = int(numbers["step"])
-        name = tuple_id(self._env, texts["task_id"], texts["trajectory_id"], step, *origin)
-        number = int(name, 16)
-        if number in self._ids:
-            return
-        self._ids.add(number)
-        self._values["id"].append(number)
-        for column, text in texts.items():
-            self._values[column].append(self.known.text(text))
-        for column, value in numbers.items():
-            self._values[column].append(value)
-
-    def add_row(self, row: IndexedTuple, goal: bytes, observation: bytes) -> None:
-        """Add a tuple with the bytes of its two vectors."""
-        past = self.known.end_of(row.tuple.history.past)
-        numbers = {"past": past, "goal_vector": self.vector(goal)}
-        numbers["observation_vector"] = self.vector(observation)
-        self.add(texts_of(row), {**numbers, **numbers_of(row)})
+    def _vector(self, vector: NDArray[np.float32]) -> int:
+        number = self._first_vector + len(self._vectors)
+        return self._vectors.setdefault(vector.tobytes(), number)
 
     def add_rows(
         self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]
     ) -> None:
         """Add n tuples with their vectors, (n, 2 · dimension)."""
         for row, vector in zip(rows, vectors, strict=True):
-            halves = vector.astype(np.float32, copy=False)
-            goal, observation = halves[: self._dimension], halves[self._dimension :]
-            self.add_row(row, goal.tobytes(), observation.tobytes())
+            number = int(row.tuple.id, 16)
+            if number in self._ids:
+                continue
+            self._ids.add(number)
+            goal, observation = np.split(vector.astype(np.float32, copy=False), 2)
+            values = {
+                **{column: self.known.text(text) for column, text in texts_of(row).items()},
+                "past": self.known.end_of(row.tuple.history.past),
+                "goal_vector": self._vector(goal),
+                "observation_vector": self._vector(observation),
+                "step": row.tuple.step,
+                "generation": row.tuple.generation,
+                "goal_type": row.goal_type,
+                "observation_type": row.observation_type,
+                "time": row.tuple.time,
+                "id": number,
+            }
+            for column, value in values.items():
+                self._values[column].append(value)
 
     def collected(self) -> tuple[Columns, Vectors]:
         """Return all tuples, those of the base included, in order."""
@@ -123,37 +108,3 @@ class ColumnsBuilder:
         columns = Columns(self._env, tuple(self.known.texts), values, pasts)
         columns = columns.take(columns.order())
         return columns, Vectors.of(distinct, columns)
-
-
-def texts_of(row: IndexedTuple) -> dict[str, str]:
-    """Return the columns of a tuple that hold texts."""
-    t = row.tuple
-    return {
-        "goal": t.goal,
-        "observation": t.observation,
-        "action": t.action,
-        "assessment": t.history.assessment,
-        "summary": t.history.summary,
-        "kind": t.kind,
-        "split": t.split,
-        "task_id": t.task_id,
-        "source": t.source,
-        "trajectory_id": t.trajectory_id,
-        "origin": t.origin,
-        "batch": row.batch,
-        "outcome": "" if t.outcome is None else outcome_text(t.outcome),
-        "scope": labels_text(t.scope),
-        "tags": labels_text(t.tags),
-        "possible": possible_text(t.possible),
-    }
-
-
-def numbers_of(row: IndexedTuple) -> dict[str, int | float]:
-    """Return the columns of a tuple that hold numbers, except its id, past and vectors."""
-    return {
-        "step": row.tuple.step,
-        "generation": row.tuple.generation,
-        "goal_type": row.goal_type,
-        "observation_type": row.observation_type,
-        "time": row.tuple.time,
-    }

@@ -8,9 +8,9 @@ from typing import overload
 
 import numpy as np
 
-from ldm.memory.columns import NO_PAST, TEXTS, Columns, labels_of, outcome_of, possible_of
+from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, outcome_of, row_of
 from ldm.memory.index import BatchIndex, IndexedTuple
-from ldm.types import History, Outcome, Past, StateActionTuple
+from ldm.types import Outcome, Past
 
 #: Values and texts that are cached.
 KEPT_ROWS = 20_000
@@ -105,36 +105,8 @@ class Rows(Sequence[IndexedTuple]):
     def _made(self, number: int) -> IndexedTuple:
         columns = self.columns
         texts = {name: self._text(int(columns[name][number])) for name in TEXTS}
-        outcome = texts["outcome"]
-        history = History(
-            texts["assessment"], texts["summary"], self.past(int(columns["past"][number]))
-        )
-        source = StateActionTuple(
-            goal=texts["goal"],
-            history=history,
-            observation=texts["observation"],
-            action=texts["action"],
-            kind=texts["kind"],
-            env=columns.env,
-            split=texts["split"],
-            task_id=texts["task_id"],
-            source=texts["source"],
-            trajectory_id=texts["trajectory_id"],
-            step=int(columns["step"][number]),
-            origin=texts["origin"],  # type: ignore[arg-type]  # one of its names
-            generation=int(columns["generation"][number]),
-            outcome=outcome_of(outcome),
-            time=float(columns["time"][number]),
-            scope=labels_of(texts["scope"]),
-            tags=labels_of(texts["tags"]),
-            possible=possible_of(texts["possible"]),
-        )
-        return IndexedTuple(
-            source,
-            texts["batch"],
-            int(columns["goal_type"][number]),
-            int(columns["observation_type"][number]),
-        )
+        numbers = {name: columns[name][number] for name in NUMBERS}
+        return row_of(columns.env, texts, numbers, self.past(int(numbers["past"])))
 
 
 def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, int, list[tuple[str, int]]]]:

@@ -29,7 +29,7 @@ from ldm.memory.chroma import (
     KEPT_ROWS,
     KEPT_TRAJECTORIES,
     MARGIN,
-    OPTIONAL,
+    NAMED,
     READ,
     Row,
     Store,
@@ -39,7 +39,7 @@ from ldm.memory.chroma import (
     publish,
     rows_of,
 )
-from ldm.memory.columns import Columns, Vectors, labels_of, outcome_of, possible_of
+from ldm.memory.columns import Columns, Vectors, row_of
 from ldm.memory.columns_builder import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
@@ -51,7 +51,7 @@ from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
 from ldm.reason import PAST_OBSERVATION, TypeView
 from ldm.reason.relevance import Relevance
-from ldm.types import History, Past, Recall, StateActionTuple, stable_seed
+from ldm.types import Past, Recall, StateActionTuple, stable_seed
 
 #: The collection that a writer creates, and the seconds after which it counts as a dead one's.
 LOCK, STALE = "ldm.lock", 1_800.0
@@ -217,27 +217,13 @@ class _Held:
         m = row.metadata
         rest = json.loads(m["ldm"])
         goal_type, observation_type = m["observation_type_id"].rsplit("/", 2)[1:]
-        optional = {name: labels_of(rest.get(name, "")) for name in OPTIONAL}
-        source = StateActionTuple(
-            goal=m["goal"],
-            history=History(rest.get("assessment", ""), rest.get("summary", "")),
-            observation=observation_in(row.document, m["goal"], m["action"]),
-            action=m["action"],
-            kind=m["kind"],
-            env=env,
-            split=rest.get("split", ""),
-            task_id=m["task"],
-            source=m["source"],
-            trajectory_id=m["trajectory"],
-            step=m["step"],
-            origin=m["origin"],
-            generation=m["generation"],
-            outcome=outcome_of(rest.get("outcome", "")),
-            time=m.get("time", 0.0),
-            possible=possible_of(rest.get("possible", "")),
-            **optional,
-        )
-        indexed = IndexedTuple(source, m["batch"], int(goal_type), int(observation_type))
+        texts = {**rest, **{column: m[name] for column, name in NAMED.items()}}
+        texts["observation"] = observation_in(row.document, m["goal"], m["action"])
+        numbers = {
+            **{"step": m["step"], "generation": m["generation"], "time": m.get("time", 0.0)},
+            **{"goal_type": int(goal_type), "observation_type": int(observation_type)},
+        }
+        indexed = row_of(env, texts, numbers, ())
         past = tuple((observation, action) for observation, action in rest.get("past", ()))
         return cls(indexed, row.vector, m, rest.get("before", ""), past, row.id)
 
