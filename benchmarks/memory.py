@@ -36,6 +36,7 @@ import numpy as np
 from ldm.embed import load_embedder
 from ldm.memory import Contents, IndexedTuple, Memory, chroma, extend, inspect, record
 from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.retrieval import Query
 from ldm.memory.rows import Rows
 from ldm.types import stable_seed
 
@@ -267,7 +268,9 @@ def open_exact(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Recall
     contents = inspect(str(place), ENV)
     known = KnownVectors(contents.generation.embedder, contents.vectors.dimension)
     memory = Memory(contents, known)
-    return lambda _goal, _observation, vector: memory.nearest(*np.split(vector, 2), K)
+    return lambda _goal, _observation, vector: memory.exact.nearest(
+        Query("", "", *np.split(vector, 2)), K
+    )
 
 
 def open_server(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Recall:

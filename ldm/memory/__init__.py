@@ -28,7 +28,6 @@ from ldm.memory import places
 from ldm.memory.addresses import is_server
 from ldm.memory.building import BuildResult, build
 from ldm.memory.changes import Selection, extend, hide, rollback
-from ldm.memory.columns import id_of
 from ldm.memory.contents import Contents, kinds_of
 from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_batches, tuples_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
@@ -39,16 +38,12 @@ from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
-from ldm.reason.frames import read_command
 from ldm.reason.relevance import Relevance
-from ldm.types import Past, Recall, StateActionTuple, stable_seed
+from ldm.types import Recall, StateActionTuple, stable_seed
 
 if TYPE_CHECKING:
-    from ldm.memory.equals import Equals
-    from ldm.memory.evidence import Trial
-    from ldm.memory.filters import Filter
+    from ldm.memory.exact import Exact
     from ldm.memory.growing import GrowingMemory
-    from ldm.memory.pending import Texts
     from ldm.reason.rules import Rules
 
 #: Maximum number of batches that a message names.
@@ -221,7 +216,7 @@ class Memory:
             view._contents = replace(self._contents, kinds=None, relevance=taught)
             view.__dict__.pop("relevance", None)
             view.__dict__.pop("_kinds", None)
-        for name in ("visible", "distinct", "_equals", "_rules"):
+        for name in ("visible", "exact", "_rules"):
             view.__dict__.pop(name, None)
         return view
 
@@ -309,82 +304,11 @@ class Memory:
         return 0.9 * float(np.median(similar))
 
     @cached_property
-    def _forms(self) -> dict[str, list[int]]:
-        """The numbers of the actions of each form."""
-        forms: dict[str, list[int]] = {}
-        for number, action in self.rows.columns.distinct("action").items():
-            forms.setdefault(read_command(action).frame, []).append(number)
-        return forms
+    def exact(self) -> Exact:
+        """The exact search over all kinds."""
+        from ldm.memory.exact import Exact
 
-    @cached_property
-    def _equals(self) -> Equals:
-        from ldm.memory.equals import Equals
-
-        return Equals(self.rows.columns)
-
-    def nearest(
-        self,
-        goal: NDArray[np.float32],
-        observation: NDArray[np.float32],
-        count: int,
-        accepted: Filter | None = None,
-        form: str = "",
-    ) -> list[Recall]:
-        """Recall the `count` most similar distinct tuples of all kinds, compared exactly.
-
-        goal, observation: (dimension,) unit vectors. accepted: a condition on the tuples. form: of
-            their actions; "" for any.
-        """
-        chosen = self._equals.first(self.visible, accepted)
-        if form:
-            chosen = chosen & np.isin(self.rows.columns["action"], self._forms.get(form, ()))
-        query = Query("", "", goal, observation)
-        matches = self._retriever.nearest(query, count, chosen)
-        return [self._retriever.recall(row, similarity) for row, similarity in matches]
-
-    def trials_of(
-        self,
-        action: str,
-        goal: NDArray[np.float32],
-        observation: NDArray[np.float32],
-        least: float,
-        accepted: Filter | None = None,
-    ) -> list[tuple[str, Trial]]:
-        """Return the ids and trials of the latest tuples with an action in similar situations.
-
-        goal, observation: (dimension,) unit vectors. least: the least similarity.
-        """
-        rows = self._equals.latest(action, self.visible, accepted)
-        similar = self._retriever.similarities(Query("", "", goal, observation), rows)
-        return self._equals.trials_at(rows[similar >= least])
-
-    def trials(self, texts: Texts, accepted: Filter | None = None) -> list[tuple[str, Trial]]:
-        """Return the id and the trial of each tuple with these goal, observation and action."""
-        return self._equals.trials_at(self._equals.rows(texts, self.visible, accepted))
-
-    @cached_property
-    def distinct(self) -> int:
-        """The number of visible tuples, those with equal texts and past counted once."""
-        return self._equals.distinct(self.visible)
-
-    def accepted(self, accepted: Filter | None) -> NDArray[np.bool_]:
-        """Return a mask of the rows that are visible and accepted."""
-        return self._equals.mask(self.visible, accepted)
-
-    def holds(self, texts: Texts, past: Past) -> bool:
-        """Return whether a tuple with these texts and past is visible."""
-        matches = self._equals.rows(texts, self.visible)
-        return any(self.rows[row].tuple.history.past == past for row in matches.tolist())
-
-    def ids_of(self, trajectory: str, task: str) -> list[str]:
-        """Return the ids of the tuples of a trajectory or of a task."""
-        columns = self.rows.columns
-        chosen = columns.named((), (trajectory,))
-        chosen |= np.isin(
-            columns["task_id"],
-            [i for i, name in columns.distinct("task_id").items() if name == task],
-        )
-        return [id_of(number) for number in columns["id"][chosen].tolist()]
+        return Exact(self.rows, self.visible, self._retriever)
 
     def place(
         self, batch: str, tuples: Sequence[StateActionTuple], classifier: Reasoner | None = None
@@ -423,11 +347,7 @@ class Memory:
         Returns min(k, len(memory)) recalls with similarity 0.
         """
         generator = random.Random(stable_seed("sample", seed))
-        visible = (
-            range(len(self.rows))
-            if self._hidden is None
-            else np.flatnonzero(~self._hidden).tolist()
-        )
+        visible = np.flatnonzero(self.visible).tolist()
         rows = generator.sample(visible, min(k, len(visible)))
         return [self._retriever.recall(row, 0.0) for row in rows]
 

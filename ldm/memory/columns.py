@@ -271,7 +271,7 @@ CODES: Mapping[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
 }
 
 
-def texts_of(row: IndexedTuple) -> dict[str, str]:
+def fields_of(row: IndexedTuple) -> dict[str, str]:
     """Return the columns of a tuple that hold texts."""
     return {
         **{name: getattr(row.tuple, name) for name in PLAIN},
@@ -288,7 +288,7 @@ def row_of(
     fields = {name: texts.get(name, "") for name in PLAIN}
     decoded = {name: read(texts.get(name, "")) for name, (_, read) in CODES.items()}
     source = StateActionTuple(
-        history=History(*(texts.get(name, "") for name in NOTES), past),
+        history=History(**{name: texts.get(name, "") for name in NOTES}, past=past),
         env=env,
         step=int(numbers["step"]),
         generation=int(numbers["generation"]),

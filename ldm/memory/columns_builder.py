@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, Vectors, texts_of
+from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, Vectors, fields_of
 from ldm.memory.index import IndexedTuple
 from ldm.types import Past
 
@@ -76,7 +76,7 @@ class ColumnsBuilder:
             self._ids.add(number)
             goal, observation = np.split(vector.astype(np.float32, copy=False), 2)
             values = {
-                **{column: self.known.text(text) for column, text in texts_of(row).items()},
+                **{column: self.known.text(text) for column, text in fields_of(row).items()},
                 "past": self.known.end_of(row.tuple.history.past),
                 "goal_vector": self._vector(goal),
                 "observation_vector": self._vector(observation),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldm.memory.columns import Columns, labels_of
 from ldm.memory.log import Begin, task_id
-from ldm.types import Labels, Outcome, StateActionTuple, Trajectory
+from ldm.types import Labels, Outcome, Trajectory
 
 Outcomes = Literal["any", "success", "failure"]
 #: A name of scope or tags, or one of FIELDS, with the value or values that are accepted.
@@ -45,13 +45,6 @@ class Filter:
         if not conditions and kind is None and outcomes == "any":
             return None
         return cls(tuple(sorted(conditions)), kind, outcomes)
-
-    def __call__(self, one: StateActionTuple) -> bool:
-        """Return whether a tuple is accepted."""
-        if self.kind not in (None, one.kind) or not self._earned(one.outcome):
-            return False
-        fields = {"source": one.source, "origin": one.origin}
-        return self._matches(one.scope, one.tags, fields, (one.trajectory_id, one.task_id))
 
     def takes(self, one: Trajectory) -> bool:
         """Return whether an episode is accepted."""

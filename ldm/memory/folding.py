@@ -21,10 +21,17 @@ from ldm.memory.building import form_next
 from ldm.memory.formation import FormationOptions
 from ldm.memory.index import Generation
 from ldm.memory.log import EpisodeLog, Episodes, Place, key_of
-from ldm.memory.pending import enough
 
 #: Seconds to wait for another process that writes, where its batch is not the one that is wanted.
 PATIENCE = 60.0
+#: Episodes of the first batch. Each later one is at most as large as all before it together, until
+#: it has the size that was asked for: a memory learns early what its episodes call for.
+FIRST = 10
+
+
+def enough(batch_size: int, folded: int) -> int:
+    """Return the number of episodes of the next batch. folded: the number in batches."""
+    return min(batch_size, max(FIRST, folded))
 
 
 class StoredVectors:

@@ -30,10 +30,13 @@ import ldm
 from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, record
+from ldm.memory.columns import Columns
 from ldm.memory.evidence import MARGIN, Trial, weighed
+from ldm.memory.exact import Texts, texts_of
 from ldm.memory.filters import Filter, Outcomes, Where
+from ldm.memory.folding import enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
-from ldm.memory.index import Generation, IndexedTuple
+from ldm.memory.index import Generation
 from ldm.memory.lessons import rules_of
 from ldm.memory.log import (
     FEEDBACK,
@@ -51,12 +54,13 @@ from ldm.memory.log import (
     present,
     task_id,
 )
-from ldm.memory.pending import Pending, Texts, enough, texts_of
+from ldm.memory.pending import Pending
 from ldm.memory.places import refuse_server
 from ldm.memory.purging import purge as purge_tuples
 from ldm.memory.purging import rewrite_outcomes
 from ldm.memory.recalls import Recalls, arranged, unlike
 from ldm.memory.recording import Content, Recording, labels, plain_text
+from ldm.memory.retrieval import Query
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
@@ -91,6 +95,11 @@ class _View:
     place: Place
     pointer: tuple[int, ...]
     log: tuple[int, ...]
+
+    @property
+    def parts(self) -> tuple[Memory, ...]:
+        """The memories that are searched."""
+        return self.pending.memories if self.base is None else (self.base, *self.pending.memories)
 
 
 class GrowingMemory:
@@ -184,10 +193,11 @@ class GrowingMemory:
 
     def __len__(self) -> int:
         view = self._current()
-        distinct, base = view.pending.distinct, view.base
-        if base is None:
+        tuples = (row.tuple for part in view.pending.memories for row in part.rows)
+        distinct = {(texts_of(one), one.history.past) for one in tuples}
+        if view.base is None:
             return len(distinct)
-        return base.distinct + sum(not base.holds(*key) for key in distinct)
+        return view.base.exact.distinct + sum(not view.base.exact.holds(*key) for key in distinct)
 
     @property
     def pending(self) -> int:
@@ -282,8 +292,8 @@ class GrowingMemory:
             raise ValueError(f"a text has more than {MAX_TEXT:,} characters")
         view = self._current()
         if trajectory.id in view.known:
-            ids = view.base.ids_of(trajectory.id, "") if view.base else []
-            if view.base is None or not {*ids} <= {*view.base.record.hidden} or not ids:
+            ids = _of_episode(view.base, trajectory.id) if view.base else frozenset[str]()
+            if view.base is None or not ids or not ids <= {*view.base.record.hidden}:
                 return False
             changes.show(self.location, self.env, ids)
             return True
@@ -328,10 +338,8 @@ class GrowingMemory:
         view = self._current()
         self._read_feedback()
         accepted = Filter.of(where, kind, outcomes)
-        matches = view.pending.nearest(to_goal, to_observation, k, accepted)
-        nearest = [view.pending.recall(one, similar) for similar, one in matches]
-        if view.base is not None:
-            nearest += view.base.nearest(to_goal, to_observation, k, accepted)
+        query = Query(texts[0], texts[1], to_goal, to_observation)
+        nearest = [one for part in view.parts for one in part.exact.nearest(query, k, accepted)]
         first = max(nearest, key=lambda one: one.similarity, default=None)
         least = view.base.familiar if view.base is not None and min_similarity is None else -1.0
         if first is not None and first.similarity < least:
@@ -339,11 +347,11 @@ class GrowingMemory:
         probable = self._probable(view, texts, history, first, kind or "")
         if view.base is not None:
             for form in probable:
-                nearest += view.base.nearest(to_goal, to_observation, k, accepted, form)
+                nearest += view.base.exact.nearest(query, k, accepted, form)
         floor = -2.0 if min_similarity is None else min_similarity
         chosen = [one for one in _distinct(nearest, history) if one.similarity >= floor]
         chosen = chosen if probable else chosen[:k]
-        recalls = self._weighed(view, chosen, (to_goal, to_observation), accepted)
+        recalls = self._weighed(view, chosen, query, accepted)
         if probable:
             recalls = arranged(recalls, probable, k)
         if utility:
@@ -406,13 +414,14 @@ class GrowingMemory:
             raise ValueError("a score is a number from 0 to 1")
         if episode.startswith(Recalls.PREFIX):
             raise self._unknown(episode)
-        ids, view = frozenset(self._ids_of(episode)), self._current()
-        held = [row.tuple for row in view.base.rows.with_ids(ids)] if view.base else []
-        first = next(one for one in (*held, *view.pending.rows) if one.id in ids)
+        ids = frozenset(self._ids_of(episode))
+        parts = self._current().parts
+        first = next(row.tuple for part in parts for row in part.rows.with_ids(ids))
         recorded = first.task_id.startswith(task_id(""))
         name = first.task_id.removeprefix(task_id("")) if recorded else first.trajectory_id
         self._append([Correct(name, float(score), present())])
-        if folded := [row.tuple.id for row in self._base_rows() if row.tuple.id in ids]:
+        base = self._current().base
+        if base is not None and (folded := base.rows.columns.ids & ids):
             rewrite_outcomes(self.location, self.env, folded, score)
 
     def forget(
@@ -428,22 +437,22 @@ class GrowingMemory:
         if not where and not (names := tuple(episodes)):
             raise ValueError("name what to forget: where=… or episodes=…")
         if where and (accepted := Filter.of(where, None, "any")):
-            return self._forget(accepted, accepted.began, purge=purge)
+            return self._forget(accepted.mask, accepted.began, purge=purge)
         named = {name for one in names for name in self._ids_of(one)}
-        return self._forget(lambda one: one.id in named, lambda _: False, purge=purge)
+        return self._forget(lambda columns: columns.named(named), lambda _: False, purge=purge)
 
     def expire(self, before: float) -> int:
         """Erase the episodes that ended before a time (seconds since 1970); return the tuples."""
         running = self._current().episodes.running
         return self._forget(
-            lambda one: 0 < one.time < before,
+            lambda columns: (columns["time"] > 0) & (columns["time"] < before),
             lambda one: one.episode in running and one.time < before,
             purge=True,
         )
 
     def _forget(
         self,
-        chosen: Callable[[StateActionTuple], bool],
+        chosen: Callable[[Columns], NDArray[np.bool_]],
         began: Callable[[Begin], bool],
         *,
         purge: bool,
@@ -451,7 +460,11 @@ class GrowingMemory:
         """Forget tuples; erase also the episodes of which there are none, which began so."""
         self.fold()
         base = self._current().base
-        ids = [row.tuple.id for row in self._base_rows(hidden=purge) if chosen(row.tuple)]
+        ids = frozenset[str]()
+        if base is not None:
+            columns = base.rows.columns
+            matches = chosen(columns) if purge else chosen(columns) & base.visible
+            ids = columns.take(matches).ids
         if purge:
             events = [event for _, event in self._log.read()[0]]
             names = [one.episode for one in events if isinstance(one, Begin) and began(one)]
@@ -461,13 +474,6 @@ class GrowingMemory:
             more: dict[str, Any] = {"settings": {}, "origin": "forgotten", "everything": True}
             changes.hide(self.location, base.record, ids, **more)
         return len(ids)
-
-    def _base_rows(self, *, hidden: bool = True) -> Iterator[IndexedTuple]:
-        """Yield the tuples of the newest generation. hidden: those that it hides as well."""
-        if (base := self._current().base) is not None:
-            for i in range(len(base.rows)):
-                if hidden or base.visible[i]:
-                    yield base.rows[i]
 
     def export(self, path: str | os.PathLike[str], *, where: Where | None = None) -> int:
         """Write the episodes that match to a JSONL file of trajectories; return their number.
@@ -485,10 +491,7 @@ class GrowingMemory:
         """Return the numbers of episodes, tuples and outcomes that match `where`."""
         view = self._current()
         accepted = Filter.of(where, None, "any")
-        tuples = [one for one in view.pending.rows if accepted is None or accepted(one)]
-        if view.base is not None:
-            rows = np.flatnonzero(view.base.accepted(accepted)).tolist()
-            tuples += [view.base.rows[i].tuple for i in rows]
+        tuples = _tuples(view.parts, accepted)
         scores = {one.trajectory_id: one.outcome.score for one in tuples if one.outcome}
         return {
             "episodes": len({one.trajectory_id for one in tuples}),
@@ -508,8 +511,7 @@ class GrowingMemory:
         """
         view = self._current()
         if self._rules is None or self._rules[0] != view.pointer:
-            tuples = [row.tuple for row in self._base_rows(hidden=False)]
-            self._rules = view.pointer, rules_of([*tuples, *view.pending.rows])
+            self._rules = view.pointer, rules_of(_tuples(view.parts))
         return self._rules[1].of_kind(kind)
 
     def fold(self) -> Generation | None:
@@ -620,7 +622,7 @@ class GrowingMemory:
         status = self._log.status()
         start = Place(*known[1].log) if known else Place()
         events, place = self._log.read(start)
-        pending = Pending(self._reasoner, self._embedder.dimension, number)
+        pending = Pending(self.env, self._embedder, self._reasoner, number)
         view = _View(base, pending, names, Episodes(), place, pointer, status)
         self._take(view, [event for _, event in events])
         return view
@@ -637,9 +639,9 @@ class GrowingMemory:
         known = dict(vectors or {})
         if missing := [text for text in texts_of_trajectories(new.values()) if text not in known]:
             known |= self._vectors_of(missing)
-        for name, trajectory in new.items():
-            view.pending.add(name, trajectory, known)
-            view.known.add(trajectory.id)
+        if new:
+            view.pending.add(new, known)
+            view.known.update(one.id for one in new.values())
 
     def _vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Return the vectors of texts, stored ones or new ones."""
@@ -675,25 +677,20 @@ class GrowingMemory:
             self._rated_until = status, place
 
     def _weighed(
-        self,
-        view: _View,
-        chosen: Sequence[Recall],
-        query: tuple[NDArray[np.float32], NDArray[np.float32]],
-        accepted: Filter | None,
+        self, view: _View, chosen: Sequence[Recall], query: Query, accepted: Filter | None
     ) -> list[Recall]:
-        """Return recalls with their evidence. query: the vectors of goal and observation."""
-        sources = [one for one in (view.pending, view.base) if one is not None]
-        now = present()
+        """Return recalls with their evidence."""
+        parts, now = [part.exact for part in view.parts], present()
         recalls, latest = [], dict[str, list[tuple[str, Trial]]]()
         for one in chosen:
             texts, least = texts_of(one.tuple), one.similarity - MARGIN
-            own = [matches for part in sources for matches in part.trials(texts, accepted)]
+            own = [matches for part in parts for matches in part.trials(texts, accepted)]
             action = one.tuple.action
             if action not in latest:  # with the margin of the most similar one
                 latest[action] = [
                     matches
-                    for part in sources
-                    for matches in part.trials_of(action, *query, least, accepted)
+                    for part in parts
+                    for matches in part.trials_of(action, query, least, accepted)
                 ]
             evidence = weighed(
                 self._with_feedback(own),
@@ -713,14 +710,7 @@ class GrowingMemory:
         """Return the ids of the tuples of a recall, an episode or an added trajectory."""
         if name.startswith(Recalls.PREFIX):
             return Recalls.ids_in(name)
-        view = self._current()
-        ids = [
-            one.id
-            for one in view.pending.rows
-            if one.trajectory_id == name or one.task_id == task_id(name)
-        ]
-        if view.base is not None:
-            ids += view.base.ids_of(name, task_id(name))
+        ids = [one for part in self._current().parts for one in sorted(_of_episode(part, name))]
         if not ids:
             raise self._unknown(name)
         return ids
@@ -770,6 +760,21 @@ class GrowingMemory:
         self._log.after_fork()
         self._feedback.after_fork()
         self._folding = None
+
+
+def _tuples(parts: Iterable[Memory], accepted: Filter | None = None) -> list[StateActionTuple]:
+    """Return the visible and accepted tuples of memories."""
+    return [
+        part.rows[i].tuple
+        for part in parts
+        for i in np.flatnonzero(part.exact.mask(accepted)).tolist()
+    ]
+
+
+def _of_episode(memory: Memory, name: str) -> frozenset[str]:
+    """Return the ids of the tuples, hidden ones included, of an episode or added trajectory."""
+    accepted, columns = Filter.of({"episode": name}, None, "any"), memory.rows.columns
+    return columns.take(accepted.mask(columns)).ids if accepted else frozenset()
 
 
 def _check_folded(status: int, output: str) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
+from ldm.memory.exact import texts_of
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.log import MAX_TEXT, Begin, Episodes, Finish, StepTaken, present
-from ldm.memory.pending import texts_of
 from ldm.types import Labels, Recall, Trajectory, encodable
 
 if TYPE_CHECKING:

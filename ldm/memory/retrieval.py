@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, product, tee
+from itertools import chain, islice, product, tee
 from typing import Literal
 
 import numpy as np
@@ -233,7 +233,7 @@ class Retriever:
         for kind in {b.kind for b in batches} - {""}:
             self._of_kinds[kind] = tuple(b.id for b in batches if b.kind in (kind, ""))
         self._views: OrderedDict[tuple[bytes, tuple[str, ...]], _GoalView] = OrderedDict()
-        self._all: OrderedDict[bytes, tuple[NDArray[np.int64], NDArray[np.float64]]] = OrderedDict()
+        self._all: OrderedDict[bytes, _Candidates] = OrderedDict()
 
     def batches_of(self, kind: str) -> tuple[str, ...]:
         """Return the ids of the batches of task kind `kind` and of mixed batches, in order."""
@@ -274,37 +274,19 @@ class Retriever:
                     return recalls
         return recalls
 
-    def nearest(
-        self, query: Query, count: int, chosen: NDArray[np.bool_]
-    ) -> list[tuple[int, float]]:
-        """Return (row, similarity) of the nearest of `chosen` rows in all batches, the best first.
+    def nearest(self, query: Query, count: int, hidden: NDArray[np.bool_]) -> list[Recall]:
+        """Return the nearest rows in all batches, compared exactly, the best first.
 
-        chosen: a mask of the rows, of which equal texts should appear once.
+        hidden: a mask of the rows to skip; of equal texts all but one should be.
         """
-        all_rows, cosines = self._everything(query.goal_vector)
-        best, similar = np.empty(0, np.int64), np.empty(0, np.float64)
-        cosine_of = self._observation_cosines(query.observation_vector)
-        start, size = 0, FIRST_ROWS
-        while start < len(all_rows):
-            if len(best) == count and similar[-1] > ranking.bound(float(cosines[start])):
-                break
-            part = slice(start, start + size)
-            start, size = start + size, 2 * size
-            counted = chosen[all_rows[part]]
-            rows, goals = all_rows[part][counted], cosines[part][counted]
-            new = ranking.score(goals, cosine_of(rows))
-            best, similar = np.concatenate([best, rows]), np.concatenate([similar, new])
-            if len(best) > count:
-                near = similar >= np.partition(similar, len(similar) - count)[-count]
-                best, similar = best[near], similar[near]
-            order = np.lexsort((self._ids[best], -similar))[:count]
-            best, similar = best[order], similar[order]
-        return list(zip(best.tolist(), similar.tolist(), strict=True))
+        parts = self._ranked(self._everything(query.goal_vector), query, hidden, count)
+        best = islice(chain.from_iterable(parts), count)
+        return [self.recall(row, similarity) for row, similarity, _, _ in best]
 
     def similarities(self, query: Query, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the similarity of each row."""
         goals = np.vecdot(self._vectors.numbered(self._vectors.goals[rows]), query.goal_vector)
-        return self._scores(rows, goals, query)
+        return ranking.score(goals, self._cosines(query.observation_vector)(rows))
 
     @cached_property
     def _by_goals(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64]]:
@@ -313,10 +295,8 @@ class Retriever:
         numbers, counts = np.unique(goals, return_counts=True)
         return np.argsort(goals, kind="stable"), numbers, counts
 
-    def _everything(
-        self, goal_vector: NDArray[np.float32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return all rows, sorted by descending cosine of their goals, and the cosines."""
+    def _everything(self, goal_vector: NDArray[np.float32]) -> _Candidates:
+        """Return all rows."""
         key = goal_vector.tobytes()
         known = self._all.get(key)
         if known is None:
@@ -326,12 +306,13 @@ class Retriever:
             sizes = counts[ranks]
             starts = (np.cumsum(counts) - counts)[ranks] - (np.cumsum(sizes) - sizes)
             places = np.repeat(starts, sizes) + np.arange(len(order))
-            known = self._all[key] = order[places], np.repeat(cosines[ranks], sizes)
+            repeated = np.repeat(cosines[ranks], sizes)
+            known = self._all[key] = _Candidates(order[places], repeated)
             for oldest in list(self._all)[:-KEPT_GOALS]:
                 self._all.pop(oldest, None)
         return known
 
-    def _observation_cosines(
+    def _cosines(
         self, vector: NDArray[np.float32]
     ) -> Callable[[NDArray[np.int64]], NDArray[np.float32]]:
         """Return a function from rows to the cosines of their observations.
@@ -344,14 +325,12 @@ class Retriever:
 
         def cosines(rows: NDArray[np.int64]) -> NDArray[np.float32]:
             nonlocal requested
-            requested += len(rows)
+            of_rows, place = np.unique(numbers[rows], return_inverse=True)
+            requested += len(of_rows)
             if not known and 4 * requested > len(distinct):
                 known.append(np.vecdot(distinct, vector))
-            of_rows = numbers[rows]
-            products: NDArray[np.float32] = (
-                known[0][of_rows] if known else np.vecdot(distinct[of_rows], vector)
-            )
-            return products
+            products = known[0][of_rows] if known else np.vecdot(distinct[of_rows], vector)
+            return products[place]
 
         return cosines
 
@@ -400,13 +379,18 @@ class Retriever:
         return view
 
     def _ranked(
-        self, candidates: _Candidates, query: Query, hidden: NDArray[np.bool_] | None
+        self,
+        candidates: _Candidates,
+        query: Query,
+        hidden: NDArray[np.bool_] | None,
+        count: int = 0,
     ) -> Iterator[list[tuple[int, float, int, int]]]:
         """Yield (row, similarity, trajectory, texts) of the candidates in parts, the best first.
 
         Equal ones are sorted by tuple id. A row is yielded once its score is above the bound of all
-        rows that were not compared yet.
+        rows that were not compared yet. count: of the rows that are needed at most; 0 for all.
         """
+        cosines = self._cosines(query.observation_vector)
         waiting = np.empty(0, np.int64)
         similar = np.empty(0, np.float64)
         start, total = 0, len(candidates.rows)
@@ -417,20 +401,16 @@ class Retriever:
             if hidden is not None:
                 visible = ~hidden[rows]
                 rows, goals = rows[visible], goals[visible]
-            new = self._scores(rows, goals, query)
+            new = ranking.score(goals, cosines(rows))
             waiting, similar = np.concatenate([waiting, rows]), np.concatenate([similar, new])
+            if 0 < count < len(waiting):
+                near = similar >= np.partition(similar, -count)[-count]
+                waiting, similar = waiting[near], similar[near]
             ready = np.ones(len(waiting), np.bool_)
             if start < total:
                 ready = similar > ranking.bound(float(candidates.cosines[start]))
             yield self._in_order(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
-
-    def _scores(
-        self, rows: NDArray[np.int64], goals: NDArray[np.float64], query: Query
-    ) -> NDArray[np.float64]:
-        numbers, place = np.unique(self._vectors.observations[rows], return_inverse=True)
-        observations = np.vecdot(self._vectors.numbered(numbers), query.observation_vector)
-        return ranking.score(goals, observations[place])
 
     def _in_order(
         self, rows: NDArray[np.int64], similar: NDArray[np.float64]

@@ -442,7 +442,7 @@ class _ServerRetriever(Retriever):
         yield None if len(names) == len(self.batches) else {"batch": {"$in": list(names)}}
 
     def _ranked(
-        self, candidates: Any, query: Query, hidden: Any
+        self, candidates: Any, query: Query, hidden: Any, count: int = 0
     ) -> Iterator[list[tuple[Any, float, Any, Any]]]:
         """Yield (row, similarity, trajectory, texts) in parts, the best first."""
         vector = np.concatenate([query.goal_vector, query.observation_vector])

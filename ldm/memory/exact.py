@@ -1,0 +1,159 @@
+"""The tuples that a view of a memory recalls, compared exactly over all kinds (LDM² Eq. 3).
+
+Tuples with the same goal, observation and action are one recall, whose outcomes are counted.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.memory.columns import id_of, outcome_of
+from ldm.memory.evidence import Trial, success_of
+from ldm.memory.filters import Filter
+from ldm.memory.retrieval import Query, Retriever
+from ldm.memory.rows import Rows
+from ldm.reason.frames import read_command
+from ldm.types import Past, Recall, StateActionTuple
+
+#: Filters whose masks are cached.
+KEPT = 32
+#: The number of latest tuples with an action whose outcomes are looked at.
+RECENT = 50
+#: A tuple's goal, observation and action.
+Texts = tuple[str, str, str]
+
+
+def texts_of(one: StateActionTuple) -> Texts:
+    """Return the texts by which tuples count as equal."""
+    return one.goal, one.observation, one.action
+
+
+class Exact:
+    """The search over all visible rows, and the outcomes of rows with an action."""
+
+    def __init__(self, rows: Rows, visible: NDArray[np.bool_], retriever: Retriever) -> None:
+        self._rows = rows
+        self._columns = rows.columns
+        self._visible = visible
+        self._retriever = retriever
+        self._masks: dict[Filter | None, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {}
+
+    @cached_property
+    def _texts(self) -> NDArray[np.int64]:
+        return self._columns.same_texts()
+
+    @cached_property
+    def _by_action(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """The rows sorted by action and time, and the actions in that order."""
+        order = np.lexsort((self._columns["time"], self._columns["action"]))
+        return order, self._columns["action"][order]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The numbers of the texts by which tuples count as equal."""
+        columns = (self._columns.distinct(name) for name in ("goal", "observation", "action"))
+        return {text: number for column in columns for number, text in column.items()}
+
+    @cached_property
+    def _forms(self) -> dict[str, list[int]]:
+        """The numbers of the actions of each form."""
+        forms: dict[str, list[int]] = {}
+        for number, action in self._columns.distinct("action").items():
+            forms.setdefault(read_command(action).frame, []).append(number)
+        return forms
+
+    @cached_property
+    def _success(self) -> NDArray[np.float64]:
+        """The success of each tuple's episode, NaN if unknown."""
+        known = {i: success_of(outcome_of(t)) for i, t in self._columns.distinct("outcome").items()}
+        values = np.full(max(known, default=0) + 1, np.nan)
+        for number, earned in known.items():
+            values[number] = np.nan if earned is None else earned
+        success: NDArray[np.float64] = values[self._columns["outcome"]]
+        return success
+
+    @cached_property
+    def distinct(self) -> int:
+        """The number of visible tuples, those with equal texts and past counted once."""
+        pairs = np.stack([self._texts, self._columns["past"]])[:, self._visible]
+        return int(np.unique(pairs, axis=1).shape[1])
+
+    def mask(self, accepted: Filter | None) -> NDArray[np.bool_]:
+        """Return a mask of the tuples that are visible and accepted."""
+        return self._cached(accepted)[0]
+
+    def _cached(self, accepted: Filter | None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return `mask`, and a mask of all but the first such tuple of each group of equal ones."""
+        masks = self._masks.get(accepted)
+        if masks is None:
+            mask = self._visible & accepted.mask(self._columns) if accepted else self._visible
+            rows, others = np.flatnonzero(mask), np.ones(len(mask), np.bool_)
+            others[rows[np.unique(self._texts[rows], return_index=True)[1]]] = False
+            masks = mask, others
+            if len(self._masks) >= KEPT:
+                self._masks.clear()
+            self._masks[accepted] = masks
+        return masks
+
+    def nearest(
+        self, query: Query, count: int, accepted: Filter | None = None, form: str = ""
+    ) -> list[Recall]:
+        """Recall the `count` most similar distinct tuples.
+
+        accepted: a condition on the tuples. form: of their actions; "" for any.
+        """
+        skipped = self._cached(accepted)[1]
+        if form:
+            actions = self._forms.get(form, ())
+            skipped = skipped | np.isin(self._columns["action"], actions, invert=True)
+        return self._retriever.nearest(query, count, skipped)
+
+    def holds(self, texts: Texts, past: Past) -> bool:
+        """Return whether a tuple with these texts and past is visible."""
+        return any(
+            self._rows[row].tuple.history.past == past for row in self._same(texts, None).tolist()
+        )
+
+    def trials(self, texts: Texts, accepted: Filter | None) -> list[tuple[str, Trial]]:
+        """Return the id and the trial of each tuple with these texts."""
+        return self._trials_at(self._same(texts, accepted))
+
+    def trials_of(
+        self, action: str, query: Query, least: float, accepted: Filter | None
+    ) -> list[tuple[str, Trial]]:
+        """Return the ids and trials of the latest tuples with an action in similar situations.
+
+        least: the least similarity.
+        """
+        rows = self._with_action(action, accepted)[-RECENT:]
+        return self._trials_at(rows[self._retriever.similarities(query, rows) >= least])
+
+    def _same(self, texts: Texts, accepted: Filter | None) -> NDArray[np.int64]:
+        """Return the accepted rows with these texts."""
+        goal, observation = (self._numbers.get(text, -1) for text in texts[:2])
+        rows = self._with_action(texts[2], accepted)
+        rows = rows[self._columns["goal"][rows] == goal]
+        same: NDArray[np.int64] = rows[self._columns["observation"][rows] == observation]
+        return same
+
+    def _with_action(self, action: str, accepted: Filter | None) -> NDArray[np.int64]:
+        """Return the accepted rows with an action, the oldest first."""
+        order, actions = self._by_action
+        number = self._numbers.get(action, -1)
+        start, stop = np.searchsorted(actions, [number, number + 1])
+        rows = order[start:stop]
+        return rows[self.mask(accepted)[rows]]
+
+    def _trials_at(self, rows: NDArray[np.int64]) -> list[tuple[str, Trial]]:
+        """Return the id and the trial of each row whose success is known."""
+        columns = self._columns["id"], self._columns["time"], self._success
+        entries = zip(rows.tolist(), *(one[rows].tolist() for one in columns), strict=True)
+        return [
+            (id_of(number), Trial(time, row, success))
+            for row, number, time, success in entries
+            if not math.isnan(success)
+        ]
