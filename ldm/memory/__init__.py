@@ -65,10 +65,8 @@ class Memory:
         """
         self._contents = contents
         self._embedder = embedder
-        self._hidden: NDArray[np.bool_] | None = None
         self.record.check_embedder(embedder.name)
-        if self.record.hidden:
-            self._hidden = self.rows.columns.named(self.record.hidden)
+        self._hidden: Any = ~contents.visible
 
     @overload
     @classmethod
@@ -190,7 +188,7 @@ class Memory:
     @cached_property
     def _kinds(self) -> KindClassifier:
         kinds = self._contents.kinds
-        return KindClassifier(kinds or kinds_of(self.rows.columns, self._hidden))
+        return KindClassifier(kinds or kinds_of(self.rows.columns, self.visible))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -209,8 +207,7 @@ class Memory:
         """
         view = copy(self)
         view.__dict__["_retriever"] = self._retriever  # shared, because the rows are the same
-        hidden = self.rows.columns.named(tuples, trajectories)
-        view._hidden = hidden if self._hidden is None else self._hidden | hidden
+        view._hidden = self._hidden | self.rows.columns.named(tuples, trajectories)
         if (view._hidden & self.visible).any():  # what was learnt from them is not known there
             taught = None if learnt else self.relevance
             view._contents = replace(self._contents, kinds=None, relevance=taught)
@@ -281,8 +278,8 @@ class Memory:
     @cached_property
     def visible(self) -> NDArray[np.bool_]:
         """A mask of the rows that are not hidden."""
-        hidden = self._hidden
-        return np.ones(len(self.rows), np.bool_) if hidden is None else ~hidden
+        visible: NDArray[np.bool_] = ~self._hidden
+        return visible
 
     @cached_property
     def familiar(self) -> float:

@@ -139,13 +139,10 @@ def _commit(location: str, contents: Contents, base: Generation) -> Generation:
         return generation
     if present[-1] != base:
         raise _changed(location, base)
-    places.commit(location, _unlearnt(contents, generation), present)
+    # What was learnt is of the former contents.
+    made = replace(contents, generation=generation, kinds=None, relevance=None)
+    places.commit(location, made, present)
     return generation
-
-
-def _unlearnt(contents: Contents, generation: Generation) -> Contents:
-    """Return other contents, without what was learnt from the former ones."""
-    return replace(contents, generation=generation, kinds=None, relevance=None)
 
 
 def _changed(location: str, base: Generation) -> MemoryStoreError:
@@ -212,15 +209,14 @@ class Selection:
             ("origin", "origin", (self.origin,) if self.origin else ()),
         )
         for column, noun, names in named:
-            if not names:
-                continue
-            numbers = {text: number for number, text in columns.distinct(column).items()}
-            if unknown := [name for name in names if name not in numbers]:
+            known = frozenset(columns.distinct(column).values()) if names else frozenset()
+            if unknown := [name for name in names if name not in known]:
                 raise MemoryStoreError(
                     f"The memory of {columns.env} holds no tuple of the {noun} {unknown[0]!r}.",
                     "`ldm memory search --json` shows them with each tuple.",
                 )
-            chosen &= np.isin(columns[column], [numbers[name] for name in names])
+            if names:
+                chosen &= columns.having(column, names.__contains__)
         return tuple(sorted(columns.take(chosen).ids))
 
     def described(self) -> dict[str, str]:

@@ -150,10 +150,14 @@ class Columns:
         for a, b in (divmod(pair, len(self.texts)) for pair in np.unique(both).tolist()):
             yield self.texts[a], self.texts[b]
 
+    def having(self, name: str, chosen: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """Return a mask of the tuples whose text in a column satisfies `chosen`."""
+        numbers = [i for i, text in self.distinct(name).items() if chosen(text)]
+        return np.isin(self[name], numbers)
+
     def with_outcome(self, chosen: Callable[[Outcome | None], bool]) -> NDArray[np.bool_]:
         """Return a mask of the tuples whose outcome satisfies `chosen`."""
-        numbers = [i for i, text in self.distinct("outcome").items() if chosen(outcome_of(text))]
-        return np.isin(self["outcome"], numbers)
+        return self.having("outcome", lambda text: chosen(outcome_of(text)))
 
     def batch_spans(self) -> dict[str, slice]:
         """Return the span of rows of each batch; the tuples must be in order."""
@@ -172,9 +176,7 @@ class Columns:
         numbers = [n for n in (number_of(name) for name in tuples) if n is not None]
         named: NDArray[np.bool_] = np.isin(self["id"], np.array(numbers, np.uint64))
         if trajectories:
-            known = self.distinct("trajectory_id").items()
-            of_trajectories = [i for i, text in known if text in frozenset(trajectories)]
-            named |= np.isin(self["trajectory_id"], of_trajectories)
+            named |= self.having("trajectory_id", frozenset(trajectories).__contains__)
         return named
 
 

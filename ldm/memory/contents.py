@@ -38,25 +38,26 @@ class Contents:
     kinds: KindWeights | None = None
     relevance: Relevance | None = None
 
+    @property
+    def visible(self) -> NDArray[np.bool_]:
+        """A mask of the tuples that the generation does not hide."""
+        return ~self.rows.columns.named(self.generation.hidden)
+
     def recallable(self) -> frozenset[str]:
         """Return the ids of the tuples that the generation does not hide."""
-        columns = self.rows.columns
-        return columns.take(~columns.named(self.generation.hidden)).ids
+        return self.rows.columns.take(self.visible).ids
 
     def recalled(self) -> list[StateActionTuple]:
         """Return the tuples that the generation does not hide."""
-        visible = ~self.rows.columns.named(self.generation.hidden)
-        return [self.rows[i].tuple for i in np.flatnonzero(visible).tolist()]
+        return [self.rows[i].tuple for i in np.flatnonzero(self.visible).tolist()]
 
     def trained(self) -> KindWeights:
         """Return the kind classifier, trained if it is not yet."""
-        columns = self.rows.columns
-        return self.kinds or kinds_of(columns, columns.named(self.generation.hidden))
+        return self.kinds or kinds_of(self.rows.columns, self.visible)
 
     def learnt(self) -> Relevance:
         """Return what the tuples teach, learnt if it is not yet."""
-        visible = ~self.rows.columns.named(self.generation.hidden)
-        return self.relevance or relevance_of(self.rows, visible)
+        return self.relevance or relevance_of(self.rows, self.visible)
 
     def sources(self) -> frozenset[str]:
         """Return the sources that evaluated tasks must not share (`Task.leak_key`)."""
@@ -97,10 +98,9 @@ class Contents:
         return Contents(generation, batches, Rows(columns), of_rows)
 
 
-def kinds_of(columns: Columns, hidden: NDArray[np.bool_] | None) -> KindWeights:
-    """Train the kind classifier on the tuples that are not hidden, or on all if all are hidden."""
-    if hidden is not None and not hidden.all():
-        columns = columns.take(~hidden)
+def kinds_of(columns: Columns, visible: NDArray[np.bool_]) -> KindWeights:
+    """Train the kind classifier on the visible tuples, or on all if none is."""
+    columns = columns.take(visible) if visible.any() else columns
     return trained(frozenset(columns.pairs("goal", "kind")))
 
 

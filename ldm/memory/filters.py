@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -60,20 +60,20 @@ class Filter:
         """Return a mask of the accepted tuples."""
         accepted = columns.with_outcome(self._earned)
         if self.kind is not None:
-            accepted &= _isin(columns, "kind", lambda text: text == self.kind)
+            accepted &= columns.having("kind", self.kind.__eq__)
         for name, values in self.where:
             if name == "episode":
-                one = _isin(columns, "trajectory_id", values.__contains__)
+                one = columns.having("trajectory_id", values.__contains__)
                 ids = {task_id(value) for value in values}
-                accepted &= one | _isin(columns, "task_id", ids.__contains__)
+                accepted &= one | columns.having("task_id", ids.__contains__)
             elif name in FIELDS:
-                accepted &= _isin(columns, name, values.__contains__)
+                accepted &= columns.having(name, values.__contains__)
             else:
 
                 def labelled(text: str, name: str = name, values: Sequence[str] = values) -> bool:
                     return dict(labels_of(text)).get(name) in values
 
-                accepted &= _isin(columns, "scope", labelled) | _isin(columns, "tags", labelled)
+                accepted &= columns.having("scope", labelled) | columns.having("tags", labelled)
         return accepted
 
     def _earned(self, outcome: Outcome | None) -> bool:
@@ -95,9 +95,3 @@ class Filter:
             if not met:
                 return False
         return True
-
-
-def _isin(columns: Columns, name: str, accepts: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Return a mask of the tuples whose text in a column is accepted."""
-    numbers = [i for i, text in columns.distinct(name).items() if accepts(text)]
-    return np.isin(columns[name], numbers)

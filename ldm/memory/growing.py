@@ -584,11 +584,7 @@ class GrowingMemory:
             return self._view
 
     def _pointer(self) -> tuple[int, ...]:
-        try:
-            matches = (self._folder / record.POINTER).lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return ()
-        return matches.st_ino, matches.st_size, matches.st_mtime_ns
+        return record.status(self._folder / record.POINTER)
 
     def _read(
         self, before: _View | None, vectors: Mapping[str, NDArray[np.float32]] | None = None

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.files import unfollowed
-from ldm.memory.record import held, released, store_errors
+from ldm.memory.record import held, released, status, store_errors
 from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Labels, Origin, Possible, Reward, Score, Step, Task, Time, Trajectory
 
@@ -158,11 +158,7 @@ class EpisodeLog:
 
     def status(self) -> tuple[int, ...]:
         """Return what changes with the file, without reading it; () if there is none."""
-        try:
-            state = self.path.lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return ()
-        return state.st_ino, state.st_size, state.st_mtime_ns
+        return status(self.path)
 
     def read(self, since: Place = Place()) -> tuple[list[tuple[int, Event]], Place]:
         """Return (byte, event) after a place, and the new place.

@@ -28,12 +28,13 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -71,6 +72,7 @@ CHUNK = 1 << 20
 HEADER = 128
 
 
+T = TypeVar("T")
 #: The open files of this process whose locks it holds.
 held: set[int] = set()
 
@@ -185,11 +187,7 @@ def generations(location: str, env: str) -> tuple[Generation, ...]:
 
 def visible(folder: Path) -> tuple[Generation, ...]:
     """Return the generations of an environment's folder that readers see, oldest first."""
-    known = manifest(folder)
-    if known is None:
-        return ()
-    pointer, listed = known
-    return tuple(one for one in listed.generations if one.number <= pointer.generation)
+    return _current(folder, visible_of) or ()
 
 
 def manifest(folder: Path) -> tuple[Pointer, Manifest] | None:
@@ -197,9 +195,14 @@ def manifest(folder: Path) -> tuple[Pointer, Manifest] | None:
 
     Raises MemoryStoreError if one of them is damaged.
     """
-    for attempt in range(1, ATTEMPTS + 1):
-        for path in (folder.parent, folder):
-            _refuse_link(path)
+    return _current(folder, lambda pointer, listed: (pointer, listed))
+
+
+def _current(folder: Path, read_of: Callable[[Pointer, Manifest], T]) -> T | None:
+    """Return what is read of the current generation, again if a writer replaces it meanwhile."""
+    for path in (folder.parent, folder):
+        _refuse_link(path)
+    for attempt in count(1):
         pointer = _pointer(folder)
         if pointer is None:
             return None
@@ -207,10 +210,10 @@ def manifest(folder: Path) -> tuple[Pointer, Manifest] | None:
             listed = _manifest(folder / pointer.folder)
             if not 0 <= pointer.generation < len(listed.generations):
                 raise ValueError(f"the pointer names generation {pointer.generation}")
-            return pointer, listed
+            return read_of(pointer, listed)
         except (OSError, ValueError, LookupError, LdmError) as error:
             if attempt == ATTEMPTS or _pointer(folder) == pointer:
-                raise _damaged(folder / pointer.folder / MANIFEST, error) from error
+                raise _damaged(folder / pointer.folder, error) from error
     return None
 
 
@@ -221,21 +224,18 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
     """
     check_memory(location)
     folder = folder_of(location, env)
-    for attempt in range(1, ATTEMPTS + 1):
-        known = manifest(folder)
-        if known is None:
-            raise missing(location, env)
-        pointer, listed = known
-        chosen = chosen_of(visible_of(pointer, listed), env, generation)
-        place = folder / pointer.folder
-        try:
-            contents = read(place, listed)
-        except (OSError, ValueError, LookupError, LdmError) as error:
-            if attempt == ATTEMPTS or _pointer(folder) == pointer:
-                raise _damaged(place, error) from error
-            continue
-        return contents if contents.generation == chosen else contents.at(chosen)
-    raise MemoryStoreError(f"The memory of {env} at {location} changes while it is read.", "Retry.")
+    known = _current(
+        folder,
+        lambda pointer, listed: (
+            visible_of(pointer, listed),
+            read(folder / pointer.folder, listed),
+        ),
+    )
+    if known is None:
+        raise missing(location, env)
+    present, contents = known
+    chosen = chosen_of(present, env, generation)
+    return contents if contents.generation == chosen else contents.at(chosen)
 
 
 def visible_of(pointer: Pointer, listed: Manifest) -> tuple[Generation, ...]:
@@ -405,6 +405,15 @@ def _wait_for(lock: int, location: str, patience: float) -> None:
         else:
             held.add(lock)
             return
+
+
+def status(path: Path) -> tuple[int, ...]:
+    """Return what changes with a file, without reading it; () if there is none."""
+    try:
+        state = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def released(lock: int) -> None:

@@ -72,9 +72,7 @@ class Rows(Sequence[IndexedTuple]):
     def sizes(self, batch: str) -> dict[tuple[int, int], int]:
         """Return the number of tuples in each cell (goal type, observation type) of a batch."""
         columns = self.columns
-        members = np.isin(
-            columns["batch"], [i for i, b in columns.distinct("batch").items() if b == batch]
-        )
+        members = columns.having("batch", batch.__eq__)
         pairs = np.stack([columns["goal_type"][members], columns["observation_type"][members]])
         cells, counts = np.unique(pairs, axis=1, return_counts=True)
         return {(g, o): n for g, o, n in zip(*cells.tolist(), counts.tolist(), strict=True)}

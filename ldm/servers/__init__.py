@@ -301,7 +301,7 @@ class ServerMemory(Memory):
             self.record.check_embedder(self._embedder.name)
             stack.pop_all()  # it stays open
         hidden = frozenset(self.record.hidden)
-        self._hidden: Any = lambda one: one.id in hidden
+        self._hidden = lambda one: one.id in hidden
 
     @property
     def record(self) -> Generation:
