@@ -353,14 +353,8 @@ class Memory:
         return Query(goal, observation, goal_vector, observation_vector, classifier)
 
 
-def inspect(location: str, env: str, generation: int | None = None) -> Contents:
-    """Read the contents of a memory without loading an embedder.
-
-    location, env, generation: as in `Memory.open`.
-
-    Raises MemoryStoreError if there is no such memory or generation, or it is damaged.
-    """
-    return load(location, env, generation)
+#: Reads the contents of a memory without loading an embedder.
+inspect = load
 
 
 def environments(location: str) -> tuple[str, ...]:

@@ -172,12 +172,7 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
         if known is None:
             raise record.missing(location, env)
         pointer, listed = known
-        numbers = [one.number for one in listed.generations]
-        if number not in numbers:
-            raise MemoryStoreError(
-                f"The memory of {env} at {location} has no generation {number}.",
-                f"It has {', '.join(map(str, numbers))}.",
-            )
+        record.chosen_of(listed.generations, env, number)  # raises where there is none
         present = record.visible_of(pointer, listed)
         record.load(location, env)  # raises where it is damaged
         record.point(folder, replace(pointer, generation=number))

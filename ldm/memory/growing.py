@@ -164,15 +164,12 @@ class GrowingMemory:
         refuse_server(place, "takes whole generations and no single episodes")
         folder = record.folder_of(place, env)
         exists = os.path.lexists(folder)
-        if not create:
-            record.check_memory(place)
-            if not exists:
-                raise record.missing(place, env)
-        elif os.path.lexists(Path(place) / record.MARK):
-            record.check_memory(place)
-        else:
+        if create and not os.path.lexists(Path(place) / record.MARK):
             with record.writing(place):
                 pass
+        record.check_memory(place)
+        if not (create or exists):
+            raise record.missing(place, env)
         present = record.generations(place, env) if exists else ()
         name = present[-1].embedder if present else EpisodeLog(folder).embedder()
         model = chosen_embedder(embedder, name or None)

@@ -311,22 +311,20 @@ class EpisodeLog:
     def _identity(self, file: IO[bytes]) -> tuple[str, str, int]:
         """Return the identity and embedder in the first line, and its end; empty if it is torn."""
         line = file.readline(1000)
-        name, _, rest = line.partition(b"\t")
-        text, _, checksum = rest.rstrip(b"\n").rpartition(b"\t")
         if not line.endswith(b"\n") and len(line) < 1000:
             return "", "", 0
-        if name != b"log" or checksum != b"%08x" % zlib.crc32(name + b"\t" + text):
-            raise self._damaged(0, "it is not the first line of a log")
+        name, text = _unsealed(line)
         try:
+            if name != b"log":
+                raise ValueError(name)
             stated = json.loads(text)
             return str(stated["id"]), str(stated["embedder"]), len(line)
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise self._damaged(0, "it is not the first line of a log") from error
 
     def _parsed(self, line: bytes, start: int) -> Event:
-        content, _, checksum = line.rstrip(b"\n").rpartition(b"\t")
-        name, _, text = content.partition(b"\t")
-        if checksum != b"%08x" % zlib.crc32(content) or name not in EVENTS:
+        name, text = _unsealed(line)
+        if name not in EVENTS:
             raise self._damaged(start, "its checksum is wrong")
         parsed = records.parse(text, EVENTS[name], str(self.path), 1)
         if isinstance(parsed, Problem):
@@ -431,8 +429,21 @@ def _append_vectors(path: Path, vectors: Mapping[str, NDArray[np.float32]]) -> N
 
 def _first_line(embedder: str) -> bytes:
     """Return the first line of a new log."""
-    text = b"log\t" + json.dumps({"id": os.urandom(8).hex(), "embedder": embedder}).encode()
-    return text + b"\t%08x\n" % zlib.crc32(text)
+    text = json.dumps({"id": os.urandom(8).hex(), "embedder": embedder})
+    return _sealed(b"log", text.encode())
+
+
+def _sealed(name: bytes, text: bytes) -> bytes:
+    """Return a line with its checksum."""
+    content = name + b"\t" + text
+    return content + b"\t%08x\n" % zlib.crc32(content)
+
+
+def _unsealed(line: bytes) -> tuple[bytes, bytes]:
+    """Return the name and the text of a line; the name is empty if the checksum is wrong."""
+    content, _, checksum = line.rstrip(b"\n").rpartition(b"\t")
+    name, _, text = content.partition(b"\t")
+    return (name if checksum == b"%08x" % zlib.crc32(content) else b""), text
 
 
 def _line(event: Event) -> bytes:
@@ -443,8 +454,7 @@ def _line(event: Event) -> bytes:
     parsed = records.parse(content, type(event), "the episode", 1)
     if isinstance(parsed, Problem):
         raise ValueError(f"it cannot be kept: {parsed.field}: {parsed.message}")
-    text = type(event).__name__.encode() + b"\t" + content
-    return text + b"\t%08x\n" % zlib.crc32(text)
+    return _sealed(type(event).__name__.encode(), content)
 
 
 def _drop_torn(file: IO[bytes]) -> None:

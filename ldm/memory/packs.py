@@ -62,7 +62,8 @@ def export_pack(location: str, env: str, path: Path, generation: int | None = No
             with record.writing(scratch):
                 number = contents.generation.number
                 known = [one for one in present if one.number <= number]
-                record.commit(scratch, contents, known, _log_place(location, env) if logs else None)
+                log = _log_place(record.folder_of(location, env)) if logs else None
+                record.commit(scratch, contents, known, log)
         with records.replaced(path) as part, zipfile.ZipFile(part, "w") as pack:
             files = sorted(p for p in folder.rglob("*") if p.is_file()) if present else []
             for file in files:
@@ -98,8 +99,7 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
                 shutil.copyfile(file, target / file.name)
             if contents is None:
                 return env, 0
-            known = record.manifest(folder)
-            places.commit(location, contents, generations[:-1], log=known[1].log if known else None)
+            places.commit(location, contents, generations[:-1], log=_log_place(folder))
     return env, len(contents.rows)
 
 
@@ -160,8 +160,8 @@ def _logs(location: str, env: str) -> list[Path]:
     return [file for file in logs if file.is_file() and not file.is_symlink()]
 
 
-def _log_place(location: str, env: str) -> tuple[str, int]:
-    known = record.manifest(record.folder_of(location, env))
+def _log_place(folder: Path) -> tuple[str, int]:
+    known = record.manifest(folder)
     return known[1].log if known else ("", 0)
 
 

@@ -229,9 +229,7 @@ class Retriever:
         self._texts = columns.same_texts()
         spans = columns.batch_spans()
         self.batches = {b.id: _Batch(b, columns, vectors, spans[b.id]) for b in batches}
-        self._of_kinds = {"": tuple(b.id for b in batches if not b.kind)}
-        for kind in {b.kind for b in batches} - {""}:
-            self._of_kinds[kind] = tuple(b.id for b in batches if b.kind in (kind, ""))
+        self._of_kinds = by_kind(batches)
         self._views: OrderedDict[tuple[bytes, tuple[str, ...]], _GoalView] = OrderedDict()
         self._all: OrderedDict[bytes, _Candidates] = OrderedDict()
 
@@ -325,12 +323,14 @@ class Retriever:
 
         def cosines(rows: NDArray[np.int64]) -> NDArray[np.float32]:
             nonlocal requested
-            of_rows, place = np.unique(numbers[rows], return_inverse=True)
-            requested += len(of_rows)
-            if not known and 4 * requested > len(distinct):
+            if not known:
+                used, place = np.unique(numbers[rows], return_inverse=True)
+                requested += len(used)
+                if 4 * requested <= len(distinct):
+                    products: NDArray[np.float32] = np.vecdot(distinct[used], vector)
+                    return products[place]
                 known.append(np.vecdot(distinct, vector))
-            products = known[0][of_rows] if known else np.vecdot(distinct[of_rows], vector)
-            return products[place]
+            return known[0][numbers[rows]]
 
         return cosines
 
@@ -419,6 +419,12 @@ class Retriever:
         rows, similar = rows[order], similar[order]
         columns = rows, similar, self._trajectories[rows], self._texts[rows]
         return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def by_kind(batches: Sequence[BatchIndex]) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the batches of each kind, mixed ones included; those alone for ""."""
+    kinds = {"", *(one.kind for one in batches)}
+    return {kind: tuple(b.id for b in batches if b.kind in (kind, "")) for kind in kinds}
 
 
 def _nearest(centroids: NDArray[np.float32], vector: NDArray[np.float32]) -> int:

@@ -46,7 +46,8 @@ from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier, KindWeights
 from ldm.memory.known_vectors import OnProgress
 from ldm.memory.lessons import unpacked
-from ldm.memory.retrieval import Query, Retriever, _Batch
+from ldm.memory.record import chosen_of
+from ldm.memory.retrieval import Query, Retriever, _Batch, by_kind
 from ldm.memory.rows import Rows
 from ldm.parallel import map_concurrently
 from ldm.reason import PAST_OBSERVATION, TypeView
@@ -137,21 +138,13 @@ def read_all(target: str, env: str, generation: int | None = None) -> Contents:
 
 def _chosen(store: Store, number: int | None) -> _Snapshot:
     """Return what is readable at a generation, or raise MemoryStoreError."""
-    present = store.records("generation", Generation)
-    numbers = sorted(one.number for _, one in present)
-    if not present:
+    if not (present := store.generations()):
         raise MemoryStoreError(
             f"{store.location} holds no memory of {store.env}.",
             "Make one with `ldm build-memory DATA`, or name another with --memory.",
         )
-    if number is not None and number not in numbers:
-        raise MemoryStoreError(
-            f"The memory of {store.env} has no generation {number}.",
-            f"It has {', '.join(map(str, numbers))}.",
-        )
-    last = numbers[-1] if number is None else number
-    record = next(one for _, one in present if one.number == last)
-    return _Snapshot(record, last == numbers[-1])
+    chosen = chosen_of(present, store.env, number)
+    return _Snapshot(chosen, chosen == present[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,9 +411,7 @@ class _ServerRetriever(Retriever):
         self.batches = {b.id: _ServerBatch(b, types[b.id]) for b in batches}
         self._rows_by_id: dict[str, _Held] = {}
         self._links: dict[str, dict[str, _Held]] = {}
-        self._of_kinds = {"": tuple(b.id for b in batches if not b.kind)}
-        for kind in {b.kind for b in batches} - {""}:
-            self._of_kinds[kind] = tuple(b.id for b in batches if b.kind in (kind, ""))
+        self._of_kinds = by_kind(batches)
 
     def _get(self, parts: Sequence[str], *, include: Sequence[str] = ALL, **what: Any) -> list[Row]:
         """Return the rows with some ids or some metadata."""
