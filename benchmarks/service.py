@@ -25,6 +25,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.growing import Hashing, words
+from ldm.errors import MemoryLocked
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.log import Episodes, StepTaken
 from ldm.memory.verifying import verify
@@ -85,7 +86,12 @@ def judged(place: str, out: Path) -> dict[str, object]:
     acknowledged = {(one["episode"], *one["step"]) for one in told if "step" in one}
     finished = {one["episode"] for one in told if one.get("finished")}
     held = Episodes().take(events)
-    memory.fold()
+    while True:
+        try:
+            memory.fold()
+            break
+        except MemoryLocked:  # the batch of a killed process is still being formed
+            time.sleep(1)
     tasks = {row.tuple.task_id.removeprefix("recorded/") for row in memory.newest.rows}
     return {
         "steps": len(acknowledged),
