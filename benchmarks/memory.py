@@ -35,7 +35,7 @@ import numpy as np
 
 from ldm.embed import load_embedder
 from ldm.memory import Contents, IndexedTuple, Memory, chroma, extend, inspect, record
-from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.columns import ColumnsBuilder
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Rows
 from ldm.types import stable_seed

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from ldm.embed import Embedder
 from ldm.errors import LdmError
 from ldm.memory import places
-from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.columns import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.formation import (
     BatchPlan,

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory.columns import Columns, Vectors
-from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.columns import Columns, ColumnsBuilder, Vectors
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindWeights, trained
 from ldm.memory.lessons import relevance_of

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ldm.embed import Embedder
 from ldm.memory import Memory
-from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.columns import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.formation import MIXED, FormationOptions, tuples_of
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple

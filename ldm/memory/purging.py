@@ -15,7 +15,7 @@ import numpy as np
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import chroma, places, record
-from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.columns import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.formation import WARNING
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, TypePlaces

@@ -39,8 +39,7 @@ from ldm.memory.chroma import (
     publish,
     rows_of,
 )
-from ldm.memory.columns import Columns, Vectors, row_of
-from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.columns import Columns, ColumnsBuilder, Vectors, row_of
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier, KindWeights

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ldm.memory import ranking, retrieval
-from ldm.memory.columns_builder import ColumnsBuilder
+from ldm.memory.columns import ColumnsBuilder
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.memory.retrieval import Query, Retriever
