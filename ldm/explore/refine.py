@@ -25,7 +25,7 @@ from ldm.memory import IndexedTuple, Memory, tuples_of
 from ldm.policy import Decision, Memo, Observed, Policy
 from ldm.reason import Process, Reasoner
 from ldm.runs import Run
-from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory
+from ldm.types import Origin, Seconds, Step, Task, Trajectory
 
 TREES = "trees.jsonl"
 #: Actions in a state whose votes a best-first search reads; the others count as without votes.
@@ -225,17 +225,12 @@ class Explorer(ExplorationWorker):
     ) -> tuple[TreeNode, ...]:
         """Return the decision processes tried by the search."""
         policy, options = self.setup.policy, self.setup.options
-        memos: dict[Past, Memo] = {}
 
         def decide(position: Position) -> Decision:
-            before = memos.get(position.past[:-1], NO_MEMO) if position.past else NO_MEMO
-            now = self.setup.observed(task, position, before)
+            now = self.setup.observed(task, position)
             if options.explorer == "best-first":
-                decision = policy.rank(now, batches, ALTERNATIVES)
-            else:
-                decision = policy.branch(now, batches, options.proposals, options.concentration)
-            memos[position.past] = decision.memo
-            return decision
+                return policy.rank(now, batches, ALTERNATIVES)
+            return policy.branch(now, batches, options.proposals, options.concentration)
 
         if options.explorer == "best-first":
             return search(positions, task.goal, decide, options)
