@@ -158,7 +158,9 @@ def _form(
     name: str, fields: list[tuple[str, Any]], extras: Extras, length: int = ACTION
 ) -> type[Any]:
     """Return a form with `fields` between those of the extras; a plan may be left out."""
-    then = Annotated[tuple[_line(length), ...], Field(max_length=PLANNED), _bounded(PLANNED)]
+    line = _line(length)
+    several = tuple[line, ...]  # type: ignore[valid-type] # a type made above
+    then = Annotated[several, Field(max_length=PLANNED), _bounded(PLANNED)]
     plan: list[Any] = [("then", then, ())] if extras.plan else []
     bases = (ThoughtForm,) if extras.thought else ()
     return make_dataclass(name, [*fields, *plan], bases=bases, frozen=True)

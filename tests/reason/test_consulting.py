@@ -15,7 +15,7 @@ from ldm.reason.prompting import PromptedOptions
 from ldm.reason.relevance import LeftOut
 from ldm.types import Card, History, Proposal, Recall
 from tests.embedder import BagOfWords
-from tests.reason.scripted import Reply, Scripted, a_recall
+from tests.reason.scripted import Reply, Scripted, a_recall, in_turn
 
 EMBEDDER = BagOfWords()
 FALLBACK = OfflineReasoner(EMBEDDER)
@@ -177,8 +177,7 @@ class TestDecisions:
             ({"choice": 0, "action": "go to drawer 2"}, "go to drawer 2"),
             ({"choice": 0, "action": "fly away"}, FALLBACK.act(STATE, DIVIDED).action),
         ]:
-            replies = iter([{"choice": 0, "action": "fly away"}, second])
-            llm = Scripted(lambda _, replies=replies: next(replies))
+            llm = Scripted(in_turn({"choice": 0, "action": "fly away"}, second))
             options = PromptedOptions(consulting=Consulting("unsure", 1.0))
             asked_twice = PromptedReasoner(llm, CARD, FALLBACK, EMBEDDER, options)
             assert asked_twice.act(STATE, DIVIDED).action == action
