@@ -30,7 +30,7 @@ from ldm.episode import run_episode
 from ldm.llm import Completion, Message
 from ldm.llm.structured import form_of
 from ldm.memory import FormationOptions, Memory, build
-from ldm.policy import Memo, Observed, Policy, PolicyOptions
+from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reason import Process
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
@@ -126,12 +126,12 @@ def followed(
     def decide(batches: Sequence[str], options: PolicyOptions, model: Follower) -> PromptedReasoner:
         offline = OfflineReasoner(embedder)
         reasoner = PromptedReasoner(model, card, offline, embedder, options.prompted())
-        policy, memo = Policy(memory, reasoner, options), Memo()
+        policy, planned = Policy(memory, reasoner, options), tuple[str, ...]()
         for at, (past, observation, _) in enumerate(episode.states()):
             model.at = at
             listed = None if options.histories == "paper" else possible[at]
-            now = Observed(task.goal, past, observation, listed, memo, steps_left=50 - at)
-            memo = policy.decide(now, batches or policy.batches(task.goal)).memo
+            now = Observed(task.goal, past, observation, listed, planned, steps_left=50 - at)
+            planned = policy.decide(now, batches or policy.batches(task.goal)).plan
         return reasoner
 
     ways: dict[str, Follower] = {}

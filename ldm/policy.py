@@ -89,21 +89,10 @@ class PolicyOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Memo:
-    """The state that a decision passes on to the next one in the same process.
-
-    by_model, plan: see `State`.
-    """
-
-    by_model: bool = False
-    plan: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Observed:
     """The situation that a decision is about.
 
-    previous: of the preceding decision of the process. key: seeds random recalls. steps_left: the
+    plan: of the decision before, see `State.plan`. key: seeds random recalls. steps_left: the
     steps left in the trial, or None if there is no limit. refused: whether the last action was.
     localize: see `Environment.localize`. kind: of the task, "" if it is not known.
     """
@@ -112,7 +101,7 @@ class Observed:
     past: Past
     observation: str
     admissible: tuple[str, ...] | None
-    previous: Memo = Memo()
+    plan: tuple[str, ...] = ()
     key: str = ""
     localize: Callable[[str], str] = str
     steps_left: int | None = None
@@ -124,15 +113,15 @@ class Observed:
 class Decision:
     """Proposals, best first, and the recalls they rest on (in the words of the current task).
 
-    memo: for the next decision of the process. followed, reason, votes: see `Answer`.
+    followed, reason, votes, plan: see `Answer`.
     """
 
     proposals: tuple[Proposal, ...]
     recalls: tuple[Recall, ...]
-    memo: Memo = Memo()
     followed: tuple[int, ...] | None = None
     reason: str = ""
     votes: tuple[Proposal, ...] = ()
+    plan: tuple[str, ...] = ()
 
     @property
     def action(self) -> str:
@@ -245,8 +234,7 @@ class Policy:
             course=course,
             steps_left=now.steps_left,
             refused=now.refused,
-            by_model=now.previous.by_model,
-            plan=now.previous.plan,
+            plan=now.plan,
             kind=(kind := self._memory.kind_of(now.goal, now.kind)),
             rules=self._rules(kind) if noted else (),
         )
@@ -308,8 +296,9 @@ class Policy:
 
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
-    memo = Memo(bool(answer.reason), answer.plan)
-    return Decision(answer.proposals, recalls, memo, answer.followed, answer.reason, answer.votes)
+    return Decision(
+        answer.proposals, recalls, answer.followed, answer.reason, answer.votes, answer.plan
+    )
 
 
 class _Translated:

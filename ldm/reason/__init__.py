@@ -89,8 +89,7 @@ class State:
     course: the past with all observations in full, if they are shown: histories cut them.
     steps_left: the number of steps left, or None if there is no limit.
     refused: whether the last action was refused.
-    by_model: whether a model decided the step before.
-    plan: the actions that it named to follow.
+    plan: the actions that a model named to follow the step before.
     kind: of the task, as the memory tells it from the goal.
     rules: what the memory teaches about tasks of this kind, in words, the most telling first.
     """
@@ -104,7 +103,6 @@ class State:
     course: Past = ()
     steps_left: int | None = None
     refused: bool = False
-    by_model: bool = False
     plan: tuple[str, ...] = ()
     kind: str = ""
     rules: tuple[str, ...] = ()

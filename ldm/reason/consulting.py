@@ -69,14 +69,11 @@ class Consulting:
     def reason(self, card: Card, state: State, vote: Proposal, left_out: LeftOut) -> Reason:
         """Return why a model has to decide, in a word; "" if memory's vote is taken.
 
-        A plan that the model made before is followed unless memory is sure of another action. After
-        a decision of the model, memory has to be surer, lest it walks off from what was begun.
+        A plan that the model made before is followed unless memory is sure of another action.
         """
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
         least = self.certainty or certainty_of(left_out)
-        if state.by_model:
-            least = (1 + least) / 2
         sure = vote.confidence >= least < 1
         if is_possible(state) and not (sure and vote.action != state.plan[0]):
             return "planned"

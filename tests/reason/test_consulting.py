@@ -84,20 +84,14 @@ class TestReasons:
     def test_what_cannot_be_undone(self) -> None:
         assert reason(vote=Proposal("seal letter 1", 0.99)) == "final"
 
-    def test_a_model_that_decided_the_step_before_goes_on_unless_memory_is_surer(self) -> None:
-        """Otherwise memory walks off from where the model went."""
-        begun = replace(STATE, by_model=True)
-        assert reason(begun, replace(SURE, confidence=0.79)) == "unsure"
-        assert reason(begun, replace(SURE, confidence=0.81)) == ""
-
     def test_a_plan_is_followed_unless_memory_is_sure_of_another_action(self) -> None:
-        planned = replace(STATE, by_model=True, plan=("go to drawer 2",))
+        planned = replace(STATE, plan=("go to drawer 2",))
         assert reason(planned, replace(SURE, confidence=0.5)) == "planned"
         assert reason(planned, replace(SURE, confidence=0.9)) == ""
         assert reason(replace(planned, plan=("take letter 1",))) == "planned"
 
     def test_a_plan_ends_where_it_is_refused_or_impossible(self) -> None:
-        planned = replace(STATE, by_model=True, plan=("go to drawer 2",))
+        planned = replace(STATE, plan=("go to drawer 2",))
         unsure = replace(SURE, confidence=0.5)
         assert reason(replace(planned, refused=True), unsure) == "refused"
         assert reason(replace(planned, plan=("fly away",)), unsure) == "unsure"
@@ -168,7 +162,7 @@ class TestDecisions:
         consulting, model = reasoner({**CHOICE, "then": ["take letter 1", " "]})
         first = consulting.act(STATE, DIVIDED)
         assert first.plan == ("take letter 1",)
-        then = consulting.act(replace(STATE, by_model=True, plan=first.plan), DIVIDED)
+        then = consulting.act(replace(STATE, plan=first.plan), DIVIDED)
         assert (then.action, then.reason, then.plan) == ("take letter 1", "planned", ())
         assert len(model.prompts) == 1
 

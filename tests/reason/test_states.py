@@ -19,7 +19,7 @@ from ldm.envs import load_env
 from ldm.envs.metadata import card_of
 from ldm.llm import Message
 from ldm.memory import FormationOptions, Memory, build
-from ldm.policy import Memo, Observed, Policy, PolicyOptions
+from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reason import Process
 from ldm.reason.budget import PROMPT_TOKENS
 from ldm.reason.excerpts import characters
@@ -124,12 +124,12 @@ def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> 
     """What is asked at a state, after decisions at all states before it."""
     reasoner = asking(place.card, **options)
     policy = Policy(place.memory, reasoner, PolicyOptions(**options))
-    memo, goal = Memo(), place.episode.task.goal
+    plan, goal = tuple[str, ...](), place.episode.task.goal
     for at, (past, observation) in enumerate(place.states[: number + 1]):
         possible = None if options.get("histories") == "paper" else place.admissible[at]
-        now = Observed(goal, past, observation, possible, memo, steps_left=50 - at)
+        now = Observed(goal, past, observation, possible, plan, steps_left=50 - at)
         z = proposals if at == number else 1
-        memo = policy.branch(now, policy.batches(goal), z, 2).memo
+        plan = policy.branch(now, policy.batches(goal), z, 2).plan
     return list(model(reasoner).prompts[-1])
 
 
