@@ -38,7 +38,7 @@ from ldm.llm import GREEDY, Completion, Message, Sampling
 from ldm.llm.structured import form_of
 from ldm.memory import FormationOptions, Memory, build
 from ldm.policy import CONSULTED, Observed, Policy, PolicyOptions
-from ldm.reason.consulting import CERTAINTY, SHARE, Consult
+from ldm.reason.consulting import Consult
 from ldm.reason.offline import OfflineReasoner
 from ldm.run.builders import Knowledge
 from ldm.types import EpisodeResult, Trajectory, Usage, stable_seed
@@ -64,8 +64,7 @@ def main() -> None:
     parser.add_argument("--env", choices=sorted(FILES), default="alfworld")
     parser.add_argument("--games", type=int, default=40)
     parser.add_argument("--budget", type=int, default=50, help="steps of an episode")
-    parser.add_argument("--certainty", type=float, default=CERTAINTY)
-    parser.add_argument("--share", type=float, default=SHARE, help="of the steps, asked at most")
+    parser.add_argument("--certainty", type=float, default=0.0, help="0: as left-out steps tell")
     arguments = parser.parse_args()
     if arguments.part == "skill" and arguments.env == "webshop":
         parser.error("there is no solver for webshop: skill plays alfworld and textcraft")
@@ -145,13 +144,9 @@ class Skilled:
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
     ) -> Completion:
-        """Answer a question for sub-goals or for an action."""
+        """Answer a question for an action."""
         question = messages[-1].content
-        reply: dict[str, Any] = {"sub_goals": []}
-        if "Name its" not in question:
-            action = self._action(question)
-            reply = {"held": "", "proof": "", "complete": 0, "choice": 0, "action": action}
-        text = json.dumps(reply)
+        text = json.dumps({"choice": 0, "action": self._action(question)})
         characters = sum(len(message.content) for message in messages)
         return Completion(
             text,
@@ -231,10 +226,7 @@ def skill(knowledge: Knowledge, arguments: argparse.Namespace) -> None:
         modes: tuple[Consult, ...] = ("always", "unsure") if p else ("never",)
         for mode in modes:
             options = LdmOptions(
-                consult=mode,
-                budget=arguments.budget,
-                certainty=arguments.certainty,
-                consult_share=arguments.share,
+                consult=mode, budget=arguments.budget, certainty=arguments.certainty
             )
             results = []
             for task in tasks:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ from ldm.episode import run_episode
 from ldm.llm import Completion, Message
 from ldm.llm.structured import form_of
 from ldm.memory import FormationOptions, Memory, build
-from ldm.policy import Memo, Observed, Policy, PolicyOptions
+from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reason import Process
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
@@ -46,8 +45,7 @@ FILES = {
 #: Of a decision: what `--preset ldm2` sets for it.
 PAPER: dict[str, Any] = {"k": 5, "history": "summary", "histories": "paper", "index": "llm"}
 #: Texts as long as the models of the lab notes write them.
-HELD, SUMMARY = "mug 1", "Searched three places; found the thing and took it. It is held now."
-SUB_GOALS = [{"part": part, "check": "it is seen there"} for part in ("find it", "bring it")]
+SUMMARY = "Searched three places; found the thing and took it. It is held now."
 
 
 class Follower:
@@ -75,19 +73,13 @@ class Follower:
 
     @staticmethod
     def _filled(question: str, action: str) -> str:
-        if "Name its" in question:
-            return json.dumps({"sub_goals": SUB_GOALS})
         if "Which sub-goals" in question:
             return json.dumps({"complete": "find it", "incomplete": "bring it"})
         if "Summarise" in question:
             return json.dumps({"summary": SUMMARY})
         if "Give for each item" in question or "Which attempt" in question:
             return json.dumps({"item_1": 1})
-        match = re.search(r"<now>\n(.*?)\n</now>", question, re.DOTALL)
-        proof = " ".join(match[1].split()[:8]) if match else ""
-        return json.dumps(
-            {"held": HELD, "proof": proof, "complete": 1, "choice": 0, "action": action}
-        )
+        return json.dumps({"choice": 0, "action": action})
 
 
 def main() -> None:
@@ -134,12 +126,12 @@ def followed(
     def decide(batches: Sequence[str], options: PolicyOptions, model: Follower) -> PromptedReasoner:
         offline = OfflineReasoner(embedder)
         reasoner = PromptedReasoner(model, card, offline, embedder, options.prompted())
-        policy, memo = Policy(memory, reasoner, options), Memo()
+        policy, planned = Policy(memory, reasoner, options), tuple[str, ...]()
         for at, (past, observation, _) in enumerate(episode.states()):
             model.at = at
             listed = None if options.histories == "paper" else possible[at]
-            now = Observed(task.goal, past, observation, listed, memo, steps_left=50 - at)
-            memo = policy.decide(now, batches or policy.batches(task.goal)).memo
+            now = Observed(task.goal, past, observation, listed, planned, steps_left=50 - at)
+            planned = policy.decide(now, batches or policy.batches(task.goal)).plan
         return reasoner
 
     ways: dict[str, Follower] = {}

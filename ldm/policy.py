@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
-from ldm.reason import Answer, Notes, Reasoner, State, shortened
-from ldm.reason.consulting import CERTAINTY, SHARE, Consult, Consulting
+from ldm.reason import Answer, Reasoner, State, shortened
+from ldm.reason.consulting import Consult, Consulting
 from ldm.reason.prompting import LEAST_TOKENS, PROMPT_RECALLS, Histories, PromptedOptions, Thought
 from ldm.reason.relevance import Relevance
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
@@ -52,16 +52,13 @@ class PolicyOptions:
         Histories, "Write notes with the decision, or by two calls before it as published"
     ] = "combined"
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
-    certainty: Annotated[float, "Minimum confidence for memory to decide; 1: never"] = CERTAINTY
-    consult_share: Annotated[
-        float, "Maximum share of steps at which a model is asked, as memory is unsure"
-    ] = SHARE
+    certainty: Annotated[
+        float, "Minimum confidence for memory to decide; 0: as its left-out steps tell; 1: never"
+    ] = 0.0
 
     def __post_init__(self) -> None:
         if self.k < 0 or self.batches < 0:
             raise ValueError("k and batches must be 0 or more")
-        if not 0 < self.consult_share <= 1:
-            raise ValueError("consult_share must be above 0 and at most 1")
         if not 0 <= self.certainty <= 1:
             raise ValueError("certainty must be in [0, 1]")
         if 0 != self.prompt_tokens < LEAST_TOKENS:
@@ -87,26 +84,15 @@ class PolicyOptions:
             prompt_tokens=self.prompt_tokens,
             thought=self.thought,
             histories=self.histories,
-            consulting=Consulting(self.consult, self.certainty, self.consult_share),
+            consulting=Consulting(self.consult, self.certainty),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Memo:
-    """The state that a decision passes on to the next one in the same process.
-
-    notes: on the past. consulted: see `State.consulted`.
-    """
-
-    notes: Notes = Notes()  # noqa: RUF009 - frozen
-    consulted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """The situation that a decision is about.
 
-    previous: of the preceding decision of the process. key: seeds random recalls. steps_left: the
+    plan: of the decision before, see `State.plan`. key: seeds random recalls. steps_left: the
     steps left in the trial, or None if there is no limit. refused: whether the last action was.
     localize: see `Environment.localize`. kind: of the task, "" if it is not known.
     """
@@ -115,7 +101,7 @@ class Observed:
     past: Past
     observation: str
     admissible: tuple[str, ...] | None
-    previous: Memo = Memo()
+    plan: tuple[str, ...] = ()
     key: str = ""
     localize: Callable[[str], str] = str
     steps_left: int | None = None
@@ -127,15 +113,15 @@ class Observed:
 class Decision:
     """Proposals, best first, and the recalls they rest on (in the words of the current task).
 
-    memo: for the next decision of the process. followed, reason, votes: see `Answer`.
+    followed, reason, votes, plan: see `Answer`.
     """
 
     proposals: tuple[Proposal, ...]
     recalls: tuple[Recall, ...]
-    memo: Memo = Memo()
     followed: tuple[int, ...] | None = None
     reason: str = ""
     votes: tuple[Proposal, ...] = ()
+    plan: tuple[str, ...] = ()
 
     @property
     def action(self) -> str:
@@ -189,7 +175,7 @@ class Policy:
     def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
         """Decide on the next action, from the memories in `batches` (Eq. 2)."""
         state, recalls = self._recalled(now, batches)
-        return _decision(self._taught.act(state, recalls), recalls, now)
+        return _decision(self._taught.act(state, recalls), recalls)
 
     def rank(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Decide on the next action in a search, and propose up to `z` alternatives to it.
@@ -199,7 +185,7 @@ class Policy:
         """
         state, recalls = self._recalled(now, batches)
         reasoner = self._taught.searching
-        decision = _decision(reasoner.act(state, recalls), recalls, now)
+        decision = _decision(reasoner.act(state, recalls), recalls)
         others = reasoner.propose(state, recalls, z).proposals
         first = decision.proposals[0]
         others = tuple(proposal for proposal in others if proposal.action != first.action)
@@ -217,8 +203,8 @@ class Policy:
         state, recalls = self._recalled(now, batches)
         agreed = self._taught.agree(state, recalls)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
-            return _decision(self._taught.follow(state, recalls, agreed), recalls, now)
-        return _decision(self._taught.propose(state, recalls, z), recalls, now)
+            return _decision(self._taught.follow(state, recalls, agreed), recalls)
+        return _decision(self._taught.propose(state, recalls, z), recalls)
 
     def state(self, now: Observed) -> State:
         """Return the reasoner's input: goal, history as configured, observation."""
@@ -227,7 +213,7 @@ class Policy:
     def _state(self, now: Observed, *, noted: bool) -> State:
         """Return the state. noted: with notes on the past in words."""
         past, mode = shortened(now.past), self._options.history
-        notes, course = Notes(), now.past if mode == "full" else ()
+        course = now.past if mode == "full" else ()
         if mode == "none":
             history = History()
         elif mode == "actions":
@@ -236,7 +222,7 @@ class Policy:
         elif not noted:
             history = History(past=past if mode == "full" else ())
         else:
-            notes = self._reasoner.notes(now.goal, now.past, now.observation, now.previous.notes)
+            notes = self._reasoner.notes(now.goal, now.past, now.observation)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
         return State(
             goal=now.goal,
@@ -245,11 +231,10 @@ class Policy:
             admissible=now.admissible,
             steps=len(past),
             opening=now.past[0][0] if now.past and mode == "full" else "",
-            notes=notes,
             course=course,
             steps_left=now.steps_left,
             refused=now.refused,
-            consulted=now.previous.consulted,
+            plan=now.plan,
             kind=(kind := self._memory.kind_of(now.goal, now.kind)),
             rules=self._rules(kind) if noted else (),
         )
@@ -310,9 +295,10 @@ class Policy:
         return known
 
 
-def _decision(answer: Answer, recalls: tuple[Recall, ...], now: Observed) -> Decision:
-    memo = Memo(answer.notes, now.previous.consulted + bool(answer.reason))
-    return Decision(answer.proposals, recalls, memo, answer.followed, answer.reason, answer.votes)
+def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
+    return Decision(
+        answer.proposals, recalls, answer.followed, answer.reason, answer.votes, answer.plan
+    )
 
 
 class _Translated:

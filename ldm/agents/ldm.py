@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from ldm.agents import Resources
 from ldm.episode import Agent, Episode
 from ldm.errors import LdmError
-from ldm.policy import CONSULTED, VOTES, Decision, Memo, Observed, Policy, PolicyOptions
+from ldm.policy import CONSULTED, VOTES, Decision, Observed, Policy, PolicyOptions
 from ldm.reason import Process
 from ldm.types import Card
 
@@ -64,8 +64,8 @@ class LdmAgent(Agent):
                 decisions: list[Decision] = []
                 with episode.trial():
                     while True:
-                        memo = decisions[-1].memo if decisions else Memo()
-                        decision = policy.decide(_observed(episode, memo), searched)
+                        plan = decisions[-1].plan if decisions else ()
+                        decision = policy.decide(_observed(episode, plan), searched)
                         decisions.append(decision)
                         episode.act(
                             decision.action, recalls=decision.used, followed=decision.followed
@@ -98,14 +98,14 @@ def _process(episode: Episode, decisions: Sequence[Decision]) -> Process:
     return Process(episode.goal, done.opening, steps, confidences)
 
 
-def _observed(episode: Episode, memo: Memo) -> Observed:
+def _observed(episode: Episode, plan: tuple[str, ...]) -> Observed:
     now = episode.now
     return Observed(
         goal=episode.goal,
         past=episode.past,
         observation=now.observation,
         admissible=now.admissible,
-        previous=memo,
+        plan=plan,
         key=episode.task_id,
         localize=episode.localize,
         steps_left=episode.steps_left,

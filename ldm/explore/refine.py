@@ -22,15 +22,14 @@ from ldm.explore.best_first import search
 from ldm.explore.positions import Position, Positions
 from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
-from ldm.policy import Decision, Memo, Observed, Policy
+from ldm.policy import Decision, Observed, Policy
 from ldm.reason import Process, Reasoner
 from ldm.runs import Run
-from ldm.types import Origin, Past, Seconds, Step, Task, Trajectory
+from ldm.types import Origin, Seconds, Step, Task, Trajectory
 
 TREES = "trees.jsonl"
 #: Actions in a state whose votes a best-first search reads; the others count as without votes.
 ALTERNATIVES = 50
-NO_MEMO = Memo()
 R = TypeVar("R", bound=Any)
 
 
@@ -131,14 +130,14 @@ class ExplorationSetup:
     policy: Policy
     options: RefineOptions = field(default_factory=RefineOptions)
 
-    def observed(self, task: Task, position: Position, previous: Memo = NO_MEMO) -> Observed:
-        """Return the situation at `position`. previous: from the decision before."""
+    def observed(self, task: Task, position: Position, plan: tuple[str, ...] = ()) -> Observed:
+        """Return the situation at `position`. plan: of the decision before."""
         return Observed(
             goal=task.goal,
             past=position.past,
             observation=position.now.observation,
             admissible=position.now.admissible,
-            previous=previous,
+            plan=plan,
             key=task.id,
             localize=self.env.localize,
             steps_left=self.options.depth - len(position.past),
@@ -154,10 +153,10 @@ class ExplorationSetup:
         batches: Sequence[str],
     ) -> Iterator[tuple[Decision, Position]]:
         """Follow the best decisions from `start` on; yield each with the position it leads to."""
-        position, memo = start, NO_MEMO
+        position, plan = start, tuple[str, ...]()
         while not position.now.done and len(position.past) < self.options.depth:
-            decision = policy.decide(self.observed(task, position, memo), batches)
-            memo, position = decision.memo, positions.moved(position, decision.action)
+            decision = policy.decide(self.observed(task, position, plan), batches)
+            plan, position = decision.plan, positions.moved(position, decision.action)
             yield decision, position
 
 
@@ -225,17 +224,12 @@ class Explorer(ExplorationWorker):
     ) -> tuple[TreeNode, ...]:
         """Return the decision processes tried by the search."""
         policy, options = self.setup.policy, self.setup.options
-        memos: dict[Past, Memo] = {}
 
         def decide(position: Position) -> Decision:
-            before = memos.get(position.past[:-1], NO_MEMO) if position.past else NO_MEMO
-            now = self.setup.observed(task, position, before)
+            now = self.setup.observed(task, position)
             if options.explorer == "best-first":
-                decision = policy.rank(now, batches, ALTERNATIVES)
-            else:
-                decision = policy.branch(now, batches, options.proposals, options.concentration)
-            memos[position.past] = decision.memo
-            return decision
+                return policy.rank(now, batches, ALTERNATIVES)
+            return policy.branch(now, batches, options.proposals, options.concentration)
 
         if options.explorer == "best-first":
             return search(positions, task.goal, decide, options)

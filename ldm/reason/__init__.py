@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -67,8 +68,6 @@ class Notes:
     held: the things held, chosen or made.
     checks: for each sub-goal, the observation that shows it done; empty if the model did not state
         it.
-    proofs: for each complete sub-goal, the observation that completed it.
-    steps: the number of steps after which `held` and `proofs` were written.
     """
 
     assessment: str = ""
@@ -77,8 +76,6 @@ class Notes:
     findings: tuple[str, ...] = ()
     held: str = ""
     checks: tuple[str, ...] = ()
-    proofs: tuple[str, ...] = ()
-    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +86,10 @@ class State:
     steps: the number of steps taken.
     opening: the first observation, in full, since later ones seldom repeat it (TextCraft's
         recipes); "" at the first step, and if the past is hidden.
-    notes: the history in words; the next notes start from it.
     course: the past with all observations in full, if they are shown: histories cut them.
     steps_left: the number of steps left, or None if there is no limit.
     refused: whether the last action was refused.
-    consulted: the number of steps at which a model was asked because memory was unsure.
+    plan: the actions that a model named to follow the step before.
     kind: of the task, as the memory tells it from the goal.
     rules: what the memory teaches about tasks of this kind, in words, the most telling first.
     """
@@ -104,31 +100,31 @@ class State:
     admissible: tuple[str, ...] | None = None
     steps: int = 0
     opening: str = ""
-    notes: Notes = Notes()
     course: Past = ()
     steps_left: int | None = None
     refused: bool = False
-    consulted: int = 0
+    plan: tuple[str, ...] = ()
     kind: str = ""
     rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A decision: actions, best first, and the notes that the next decision starts from.
+    """A decision: actions, best first.
 
     proposals: at least one; their confidences sum to at most 1.
     followed: for `act`, the places of the recalls that the action follows, in ascending order:
         their own actions have its form, with things that play the same parts. None if unknown.
-    reason: why a model was asked; "" if memory decided.
+    reason: why a model decided; "" if memory did.
     votes: for `act`, the first `VOTES` actions of the vote with their shares; () without a vote.
+    plan: for `act`, what a model wants done next, whatever is seen before.
     """
 
     proposals: tuple[Proposal, ...]
-    notes: Notes = Notes()
     followed: tuple[int, ...] | None = None
     reason: str = ""
     votes: tuple[Proposal, ...] = ()
+    plan: tuple[str, ...] = ()
 
     @property
     def action(self) -> str:
@@ -158,11 +154,20 @@ class Agreement:
     action: the one with most votes, "" if none fits the present state.
     share: its share of all votes, in [0, 1].
     recalls: the number of recalls that support it.
+    alike: other actions that nothing tells apart from it; the share is of all of them.
     """
 
     action: str
     share: float
     recalls: int
+    alike: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All its actions in a line: "go to shelf 1, shelf 2"."""
+        names = [one.split(" ") for one in (self.action, *self.alike)]
+        same = len([*takewhile(lambda words: len({*words}) == 1, zip(*names, strict=False))])
+        return ", ".join((self.action, *(" ".join(one[same:]) for one in names[1:])))
 
 
 class Reasoner(Protocol):
@@ -196,11 +201,8 @@ class Reasoner(Protocol):
         """Return, for each step (o_τ, a_τ) of a recorded trajectory, notes on the steps before."""
         ...
 
-    def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
-        """Return the notes that a decision starts from.
-
-        previous: of the decision before in the same process (`Answer.notes`).
-        """
+    def notes(self, goal: str, past: Past, observation: str) -> Notes:
+        """Return the notes that a decision starts from."""
         ...
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
@@ -232,7 +234,7 @@ class Reasoner(Protocol):
         ...
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
-        """Return the action that recalls agree on, with confidence 1, and the notes (§3.3)."""
+        """Return the action that recalls agree on, with confidence 1 (§3.3)."""
         ...
 
     def compare(self, best: Process, ground: Process) -> int:

@@ -1,73 +1,93 @@
 """When a model is consulted: memory decides if it is sure, otherwise a model (ours).
 
 LDM² asks a model at every step. Most steps of a task that was recorded in similar form are known
-from what the memory teaches; only the others are worth a call.
+from what the memory teaches; only the others are worth a call. How sure is sure enough follows from
+how often the memory was wrong where steps were left out.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ldm.reason import Agreement, State
-from ldm.types import Card
+from ldm.reason import State
+from ldm.reason.relevance import LeftOut
+from ldm.types import Card, Proposal
 
 Consult = Literal["always", "unsure", "never"]
-#: Why a model is asked; "" if memory decides.
-Reason = Literal["", "always", "refused", "loop", "unsure", "final"]
+#: Why a model decides; "" if memory does. "planned": it named the action at the question before.
+Reason = Literal["", "always", "refused", "loop", "unsure", "final", "planned"]
 
-#: The minimum confidence of an action taken without a question: chosen on training episodes
-#: (docs/lab, language models).
-CERTAINTY = 0.5
-#: The maximum share of a process's steps at which a model is asked, in addition to the first
-#: `AT_ONCE` questions: during a search every recall names another place, and a model that cannot
-#: know better would be asked at every step.
-SHARE = 0.25
-AT_ONCE = 2
+#: The maximum share of all steps that memory decides, and decides wrong, without a question.
+TOLERANCE = 0.05
 
-#: The reasons for a question, in the words of reports.
+#: The reasons for a model's decision, in the words of reports.
 REASONS: Mapping[str, str] = {
     "refused": "after a refusal",
     "loop": "about to repeat itself",
     "unsure": "the recalls did not agree",
     "final": "before an irreversible action",
+    "planned": "as it planned before",
+}
+#: Why a model that decides only some steps is asked, as the question says it.
+WHY: Mapping[str, str] = {
+    "refused": "your last action was refused",
+    "loop": "the records would do the same again here",
+    "unsure": "the records do not agree here",
+    "final": "the next step cannot be undone",
 }
 #: Names of counts: decisions by memory, and those by a model, followed by the reason.
 BY_MEMORY, BY_MODEL = "decided by memory", "consulted: "
 
 
+def certainty_of(left_out: LeftOut) -> float:
+    """Return the confidence from which a memory's decisions need no question.
+
+    Those of left-out steps that are at least as sure are wrong in TOLERANCE of all steps. Without
+    left-out steps, nothing is sure.
+    """
+    steps, wrong, least = sum(n for _, _, n in left_out.parts), 0.0, 1.0
+    for confidence, right, n in reversed(left_out.parts):
+        if (wrong := wrong + n * (1 - right)) > TOLERANCE * steps:
+            break
+        least = confidence
+    return least
+
+
 @dataclass(frozen=True, slots=True)
 class Consulting:
-    """When a model is asked, if at all. certainty, share: see the constants above."""
+    """When a model is asked, if at all.
+
+    certainty: the least confidence of an action taken without a question; 0 for what the memory's
+    left-out steps tell.
+    """
 
     when: Consult = "always"
-    certainty: float = CERTAINTY
-    share: float = SHARE
+    certainty: float = 0.0
 
-    def reason(self, card: Card, state: State, agreed: Agreement, action: str) -> Reason:
-        """Return why a model has to be asked, in a word; "" if the vote's `action` is taken.
+    def reason(self, card: Card, state: State, vote: Proposal, left_out: LeftOut) -> Reason:
+        """Return why a model has to decide, in a word; "" if memory's vote is taken.
 
-        Once the question quota is used up, memory decides; one more question is allowed before an
-        irreversible action. The quota does not bind if no actions are listed: an action found by
-        analogy may be impossible then. agreed: by the recalls.
+        A plan that the model made before is followed unless memory is sure of another action.
         """
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
-        final = action.startswith(card.final)
-        why = self._doubt(state, agreed, action) or ("final" if final else "")
-        if state.admissible is None:
-            return why
-        most = AT_ONCE + math.floor(self.share * state.steps) + final
-        return why if state.consulted < most else ""
-
-    def _doubt(self, state: State, agreed: Agreement, action: str) -> Reason:
-        """Return why memory is not sure, in a word; "" if it is."""
+        least = self.certainty or certainty_of(left_out)
+        sure = vote.confidence >= least < 1
+        if is_possible(state) and not (sure and vote.action != state.plan[0]):
+            return "planned"
         if state.refused:
             return "refused"
-        if (state.observation, action) in (state.course or state.history.past):
+        if (state.observation, vote.action) in (state.course or state.history.past):
             return "loop"
-        if agreed.share < self.certainty or self.certainty >= 1:
+        if not sure:
             return "unsure"
-        return ""
+        return "final" if vote.action.startswith(card.final) else ""
+
+
+def is_possible(state: State) -> bool:
+    """Return whether the action that the model planned next is possible, as far as is known."""
+    if not state.plan or state.refused:
+        return False
+    return state.admissible is None or state.plan[0] in state.admissible

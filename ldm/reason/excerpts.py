@@ -7,7 +7,7 @@ cut first: codes and prices are short. If that does not suffice, the least relev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ldm.reason.pages import content_words, read_call, stem, tokens
@@ -109,29 +109,6 @@ def referents(action: str) -> frozenset[str]:
     rest = action.partition(" ")[2]
     things = frozenset(" ".join(entity) for entity in numbered(rest))
     return things or frozenset(w for w in words(rest) if w not in FUNCTION_WORDS and w.isalpha())
-
-
-def finding(goal: str, before: Iterable[str], observation: str, length: int) -> str:
-    """Return the new parts of an observation that name words of the goal, within `length`.
-
-    Parts with most words of the goal come first. before: earlier observations.
-    """
-    goal_words = frozenset(word for word in content_words(goal) if not word[0].isdigit())
-    known = {part for text in before for part in _parts(text)}
-    named = {part: len(goal_words & content_words(part)) for part in _parts(observation)}
-    news = [part for part, count in named.items() if count and part not in known]
-    return _cut("; ".join(sorted(news, key=lambda part: -named[part])), length)
-
-
-def _parts(text: str) -> list[str]:
-    """Return the parts of a text: the items of a page, or the pieces of sentences."""
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    if len(lines) < PAGE:
-        return [part.strip(",;. ") for line in lines for part in _PIECE.split(line)]
-    parts = []
-    for group in _groups(lines):
-        parts += [" ".join(group)] if len(group) <= ITEM else group
-    return parts
 
 
 def _groups(lines: Sequence[str]) -> list[list[str]]:

@@ -7,7 +7,7 @@ recorded call: recordings replay only with the same names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from functools import cache
 from typing import Annotated, Any
 
@@ -19,6 +19,8 @@ WORDS = 80
 ACTION = 160
 #: Lengths of actions go in steps of this size, so that requests stay alike from state to state.
 ACTION_STEP = 80
+#: Maximum actions that a reply plans to follow its own.
+PLANNED = 2
 #: Maximum sub-goals of a task: a small model may write any number of them.
 MOST_SUB_GOALS = 6
 
@@ -32,25 +34,6 @@ def _bounded(length: int) -> Any:
 # written last, so that it runs first and the schema still has maxItems for lists.
 Words = Annotated[str, Field(max_length=WORDS), _bounded(WORDS)]
 Paragraph = Annotated[str, Field(max_length=320), _bounded(320)]
-Count = Annotated[
-    int,
-    Field(ge=0, le=MOST_SUB_GOALS),
-    BeforeValidator(lambda n: min(max(n, 0), MOST_SUB_GOALS) if isinstance(n, int) else n),
-]
-
-
-@dataclass(frozen=True)
-class NotesForm:
-    """The notes of a model as it decides. complete: the number of sub-goals, taken in order.
-
-    proof: the observation that completed the latest of them. The model is not asked for findings,
-    as it sees the observations and repeated its findings of the step before. Nor is it asked to
-    describe the next step: it named an action there, and followed its own note from then on.
-    """
-
-    held: Words
-    proof: Words
-    complete: Count
 
 
 @dataclass(frozen=True)
@@ -116,16 +99,10 @@ class ThoughtForm:
 
 @dataclass(frozen=True)
 class Extras:
-    """The extras of a decision's form: notes, and a thought before them."""
+    """The extras of a decision's form: a thought before the action, a plan after it."""
 
-    notes: bool = False
     thought: bool = False
-
-    @property
-    def bases(self) -> tuple[type[Any], ...]:
-        """The forms whose fields come before the action, the first ones last."""
-        forms = ((NotesForm, self.notes), (ThoughtForm, self.thought))
-        return tuple(form for form, included in forms if included)
+    plan: bool = False
 
 
 def action_length(listed: Sequence[str]) -> int:
@@ -141,7 +118,7 @@ def _line(length: int) -> Any:
 @cache
 def decision_form(extras: Extras, length: int = ACTION) -> type[Any]:
     """Return a form with the next action, as `action`, of up to `length` characters."""
-    return _form("ActionForm", [("action", _line(length))], extras)
+    return _form("ActionForm", [("action", _line(length))], extras, length)
 
 
 @cache
@@ -155,7 +132,7 @@ def proposals_form(extras: Extras, length: int = ACTION) -> type[Any]:
     )
     several = tuple[weighed, ...]  # type: ignore[valid-type] # a class made above
     actions = Annotated[several, Field(min_length=1, max_length=10), _bounded(10)]
-    return _form("ActionsForm", [("actions", actions)], extras)
+    return _form("ActionsForm", [("actions", actions)], replace(extras, plan=False))
 
 
 def possible_action_form(actions: Sequence[str], extras: Extras) -> type[Any]:
@@ -166,7 +143,7 @@ def possible_action_form(actions: Sequence[str], extras: Extras) -> type[Any]:
     length = action_length(actions)
     enum = Field(max_length=length, json_schema_extra={"enum": list(actions)})
     action = Annotated[str, enum, _bounded(length)]
-    return _form("PossibleActionForm", [("action", action)], extras)
+    return _form("PossibleActionForm", [("action", action)], extras, length)
 
 
 @cache
@@ -174,12 +151,19 @@ def choice_form(candidates: int, extras: Extras, length: int = ACTION) -> type[A
     """Return a form with the number of a candidate as `choice`, or 0 and another `action`."""
     number = Annotated[int, Field(ge=0, le=candidates)]
     fields = [("choice", number), ("action", _line(length))]
-    return _form(f"ChoiceOf{candidates}", fields, extras)
+    return _form(f"ChoiceOf{candidates}", fields, extras, length)
 
 
-def _form(name: str, fields: list[tuple[str, Any]], extras: Extras) -> type[Any]:
-    """Return a form with `fields` after those of the extras."""
-    return make_dataclass(name, fields, bases=extras.bases, frozen=True)
+def _form(
+    name: str, fields: list[tuple[str, Any]], extras: Extras, length: int = ACTION
+) -> type[Any]:
+    """Return a form with `fields` between those of the extras; a plan may be left out."""
+    line = _line(length)
+    several = tuple[line, ...]  # type: ignore[valid-type] # a type made above
+    then = Annotated[several, Field(max_length=PLANNED), _bounded(PLANNED)]
+    plan: list[Any] = [("then", then, ())] if extras.plan else []
+    bases = (ThoughtForm,) if extras.thought else ()
+    return make_dataclass(name, [*fields, *plan], bases=bases, frozen=True)
 
 
 @cache

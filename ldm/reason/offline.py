@@ -5,6 +5,7 @@ It is also the baseline that uses memory alone.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,7 +25,7 @@ from ldm.reason import (
 )
 from ldm.reason.clusters import cluster, nearest
 from ldm.reason.features import Pattern, Situation
-from ldm.reason.relevance import Ranking, Relevance, learn
+from ldm.reason.relevance import LeftOut, Ranking, Relevance, learn
 from ldm.reason.running import RunningNotes
 from ldm.reason.vocabulary import lesson_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
@@ -56,6 +57,11 @@ class OfflineReasoner:
         return OfflineReasoner(self._embedder, relevance)
 
     @property
+    def left_out(self) -> LeftOut:
+        """How the memory's left-out steps were decided; empty without a memory."""
+        return self._relevance.left_out if self._memory else LeftOut()
+
+    @property
     def searching(self) -> Reasoner:
         """The reasoner itself."""
         return self
@@ -73,8 +79,8 @@ class OfflineReasoner:
             running.take(*step)
         return tuple(notes)
 
-    def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
-        """Return assessment and summary of the whole past; `previous` has no influence."""
+    def notes(self, goal: str, past: Past, observation: str) -> Notes:
+        """Return assessment and summary of the whole past."""
         return _running(goal, shortened(past)).notes(observation)
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
@@ -111,7 +117,7 @@ class OfflineReasoner:
         action = ranked[0][0] if ranked else _least_done(state)
         proposal = Proposal(action, ranking.sure if ranked else 0.0)
         followed = self.followed(state, recalls, action)
-        return Answer((proposal,), state.notes, followed, votes=_shares(ranked))
+        return Answer((proposal,), followed, votes=_shares(ranked))
 
     def votes(self, state: State, recalls: Sequence[Recall]) -> tuple[Proposal, ...]:
         """Return the first candidates with their probabilities, see `Answer.votes`."""
@@ -144,7 +150,7 @@ class OfflineReasoner:
         first = self._ranking(state, recalls).alternatives()[:z] or [(_least_done(state), 0.0)]
         total = sum(share for _, share in first) or 1.0
         proposals = tuple(Proposal(action, share / total) for action, share in first)
-        return Answer(proposals, state.notes)
+        return Answer(proposals)
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
         """Return the most probable action, how sure that is, and the recalls that support it."""
@@ -155,13 +161,18 @@ class OfflineReasoner:
 
     def follow(self, state: State, recalls: Sequence[Recall], agreed: Agreement) -> Answer:
         """Implement `Reasoner.follow`."""
-        return Answer((Proposal(agreed.action, 1.0),), state.notes)
+        return Answer((Proposal(agreed.action, 1.0),))
 
     def weigh(self, state: State, recalls: Sequence[Recall], z: int) -> tuple[Agreement, ...]:
-        """Return the `z` most probable actions: the share and supporters of each."""
+        """Return the `z` most probable alternatives: the share and supporters of each."""
+        ranking = self._ranking(state, recalls)
+        members = defaultdict[int, list[str]](list)
+        for action, group in zip(ranking.texts, ranking.groups, strict=False):
+            members[group].append(action)
+        alike = {one[0]: tuple(one[1:]) for one in members.values()}
         return tuple(
-            Agreement(action, share, self._supporters(state, recalls, action))
-            for action, share in self._ranking(state, recalls).ranked()[:z]
+            Agreement(action, share, self._supporters(state, recalls, action), alike[action])
+            for action, share in ranking.alternatives()[:z]
         )
 
     def _supporters(self, state: State, recalls: Sequence[Recall], action: str) -> int:

@@ -67,24 +67,6 @@ def status_text(notes: Notes) -> str:
     return "\n".join(text for text in (notes.assessment, held) if text)
 
 
-def noted(notes: Notes, held: str, proof: str, complete: int, steps: int) -> Notes:
-    """Return `notes` updated by a model's reply after so many steps; see `NotesForm`.
-
-    proof: the observation that completed the latest sub-goal; without one, no further sub-goal is
-    complete. A sub-goal that turned out to be incomplete is open again.
-    """
-    complete = min(max(complete, 0), len(notes.sub_goals))
-    before = notes.proofs[:complete]
-    proofs = before + (proof,) * (complete - len(before)) if proof else before
-    return replace(
-        notes,
-        assessment=progress_text(notes.sub_goals, len(proofs)),
-        held=blank_if_nothing(held) if held.strip() else notes.held,
-        proofs=proofs,
-        steps=steps,
-    )
-
-
 def next_notes(notes: Notes, finding: str = "", held: str = "", assessment: str = "") -> Notes:
     """Return `notes` after one more step; empty arguments change nothing.
 

@@ -17,13 +17,11 @@ from ldm.embed import Embedder
 from ldm.llm import LLM, Completion
 from ldm.reason import Agreement, Answer, Clustering, Notes, Process, Reasoner, State, TypeView
 from ldm.reason.budget import OVERHEAD, Budget
-from ldm.reason.consulting import BY_MEMORY, BY_MODEL
-from ldm.reason.excerpts import finding
+from ldm.reason.consulting import BY_MEMORY, BY_MODEL, WHY, Reason
 from ldm.reason.forms import (
-    WORDS,
+    PLANNED,
     AssessmentForm,
     Extras,
-    NotesForm,
     SummaryForm,
     action_length,
     choice_form,
@@ -35,9 +33,8 @@ from ldm.reason.forms import (
 from ldm.reason.history import HistoryWriter
 from ldm.reason.indexing import TypeIndexer
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.progress import assessment_text, noted, with_summary
+from ldm.reason.progress import assessment_text
 from ldm.reason.prompting import PromptedOptions
-from ldm.reason.proofs import proves
 from ldm.reason.relevance import Relevance
 from ldm.reason.replies import (
     Prompter,
@@ -46,14 +43,7 @@ from ldm.reason.replies import (
     match_action,
     salvage_field,
 )
-from ldm.reason.views import (
-    ProcessView,
-    decision_view,
-    distinct,
-    own_words,
-    past_view,
-    sub_goal_views,
-)
+from ldm.reason.views import ProcessView, decision_view, distinct, own_words, past_view
 from ldm.types import Card, Past, Proposal, Recall
 
 #: Tuples recalled for each example: the examples are those that met the same need.
@@ -99,7 +89,6 @@ class PromptedReasoner:
         self.name = f"{llm.name}, {self._options.formation}"
         #: Whether the model decides every step, not only if memory is unsure.
         self._always = self._options.consulting.when == "always"
-        self._noting = self._options.notes and self._always
         recalls = self._options.recalls
         pool = recalls if self._options.histories == "paper" else POOL * recalls
         self.recalls = pool if self._always else fallback.recalls
@@ -196,67 +185,71 @@ class PromptedReasoner:
 
     # Decisions
 
-    def notes(self, goal: str, past: Past, observation: str, previous: Notes) -> Notes:
-        """Return the notes of the last decision that wrote any, with the findings since then.
+    def notes(self, goal: str, past: Past, observation: str) -> Notes:
+        """Implement `Reasoner.notes`: only the paper's way asks a model for them.
 
-        A process starts with the sub-goals alone, asked for separately as in formation. Findings
-        are extracted from the record. With "paper" histories, the notes on the whole past are
-        rewritten.
+        Sub-goals and notes that a model kept beside its decisions bought nothing: it sees the
+        record, and believed what it had noted wrongly.
         """
         if self._options.histories == "paper":
             return self._history(goal, past, observation)
-        if not previous.sub_goals and self._always:
-            previous = self._writer.begin(goal)
-        observations = [*(text for text, _ in past), observation]
-        findings = tuple(
-            finding(goal, observations[:n], observations[n], WORDS)
-            for n in range(1, len(observations))
-        )
-        notes = replace(previous, findings=findings)
-        return with_summary(notes, self._fallback, goal, past, observation)
+        return self._fallback.notes(goal, past, observation)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Implement `Reasoner.act`; the vote decides if memory is to decide and is sure."""
         if self._always:
-            return replace(self._consult(state, recalls), reason="always")
+            return replace(self._consult(state, recalls, "always"), reason="always")
         vote = self._fallback.act(state, recalls)
-        agreed = self._fallback.agree(state, recalls)
-        consulting = self._options.consulting
-        why = consulting.reason(self._card, state, agreed, vote.action)
+        left_out = self._fallback.left_out
+        why = self._options.consulting.reason(self._card, state, vote.proposals[0], left_out)
         self._prompter.counts.add(f"{BY_MODEL}{why}" if why else BY_MEMORY)
         if not why:
             return vote
-        return replace(self._consult(state, recalls), reason=why)
+        if why == "planned":
+            answer = self._acting(state.plan[0], state, recalls, state.plan[1:])
+        else:
+            answer = self._consult(state, recalls, why)
+        return replace(answer, reason=why)
 
-    def _consult(self, state: State, recalls: Sequence[Recall]) -> Answer:
-        """Return the model's decision; the same call also writes notes on the past.
+    def _consult(self, state: State, recalls: Sequence[Recall], why: Reason) -> Answer:
+        """Return the model's decision.
 
-        It writes none at the first step: a small model asked for notes there claimed to have done
-        the whole task, and believed it from then on. If the model repeats its last action, which is
-        not listed, it is asked again, to choose a possible one, or with a warning if none is known:
-        a small model goes to its present place until the steps run out.
+        If the model repeats its last action, which is not listed, it is asked again, to choose a
+        possible one, or with a warning if none is known: a small model goes to its present place
+        until the steps run out.
 
         A model that is only asked when memory is unsure is shown the candidates of the vote, and
         may name another possible action. A small model that wrote its action freely named an
-        impossible one at every third question, and did worse than the vote.
+        impossible one at every third question, and did worse than the vote. If the action that it
+        names instead is impossible, it is asked once more; then the vote decides.
         """
         if candidates := self._candidates(state, recalls):
-            form = self._decide(state, recalls, 1, candidates).value
-            action = self._chosen_candidate(form, candidates, state)
-            return self._acting(action, self._notes(form, state), state, recalls)
-        completion = self._decide(state, recalls, 1, ())
+            form = self._decide(state, recalls, 1, candidates, why=why).value
+            if action := self._chosen_candidate(form, candidates, state):
+                return self._acting(action, state, recalls, self._planned(form))
+            self._prompter.counts.add("asked again")
+            form = self._decide(state, recalls, 1, candidates, named=form.action).value
+            action = self._chosen_candidate(form, candidates, state) or candidates[0].action
+            return self._acting(action, state, recalls, self._planned(form))
+        completion = self._decide(state, recalls, 1, (), why=why)
         action = self._action(completion, state, recalls)
         if self._repeats(action, state):
             self._prompter.counts.add("asked again")
-            completion = self._decide(state, recalls, 1, (), repeated=action)
+            completion = self._decide(state, recalls, 1, (), named=action)
             action = self._action(completion, state, recalls)
-        return self._acting(action, self._notes(completion.value, state), state, recalls)
+        return self._acting(action, state, recalls, self._planned(completion.value))
 
-    def _acting(self, action: str, notes: Notes, state: State, recalls: Sequence[Recall]) -> Answer:
+    def _planned(self, form: Any) -> tuple[str, ...]:
+        """Return the actions that a reply plans to follow its own."""
+        return tuple(action for text in getattr(form, "then", ()) if (action := text.strip()))
+
+    def _acting(
+        self, action: str, state: State, recalls: Sequence[Recall], plan: tuple[str, ...]
+    ) -> Answer:
         """Return the model's action beside the vote of the recalls."""
         followed = self._fallback.followed(state, recalls, action)
         votes = self._fallback.votes(state, recalls)
-        return Answer((Proposal(action, 1.0),), notes, followed, votes=votes)
+        return Answer((Proposal(action, 1.0),), followed, votes=votes, plan=plan)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """Implement `Reasoner.propose`; merge equal actions and scale confidences to sum to 1."""
@@ -278,7 +271,7 @@ class PromptedReasoner:
             Proposal(action, weight / total if total else 1 / len(ranked))
             for action, weight in ranked
         )
-        return Answer(proposals, self._notes(form, state))
+        return Answer(proposals)
 
     def agree(self, state: State, recalls: Sequence[Recall]) -> Agreement:
         """Implement `Reasoner.agree`; the fallback carries recalled actions over to the present."""
@@ -291,7 +284,7 @@ class PromptedReasoner:
         """
         if state.admissible is not None:
             return self._fallback.follow(state, recalls, agreed)
-        answer = self._consult(state, recalls)
+        answer = self._consult(state, recalls, "always")
         return replace(answer, proposals=(Proposal(answer.action, 1.0),))
 
     def _decide(
@@ -300,37 +293,42 @@ class PromptedReasoner:
         recalls: Sequence[Recall],
         z: int,
         candidates: Sequence[Agreement],
-        repeated: str = "",
+        *,
+        why: Reason = "",
+        named: str = "",
     ) -> Any:
-        """Return the model's reply. repeated: the action just done, if it named that again."""
-        options, card = self._options, self._card
-        paper = options.histories == "paper"
-        noting = self._noting and state.steps > 0 and not paper
-        extras = Extras(notes=noting, thought=options.thought == "short")
-        examples = self._examples(state, recalls)
-        form, length = self._form(state, z, len(candidates), extras, repeated)
-        tokens = z * (ACTION_TOKENS + length // 4)
-        tokens += NOTES_TOKENS * extras.notes + THOUGHT_TOKENS * extras.thought
+        """Return the model's reply.
 
+        why: it is asked, if memory was to decide. named: what it named in vain before: beside
+        candidates an impossible action, otherwise the one just done.
+        """
+        options, card = self._options, self._card
+        paper, thinking = options.histories == "paper", options.thought == "short"
+        examples = self._examples(state, recalls)
+        form, length = self._form(state, z, len(candidates), named)
+        planning = PLANNED if z == 1 and not self._always else 0
+        tokens = (z + planning) * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
+
+        noting = options.notes and self._always
         if paper:
             state = replace(state, steps_left=None)
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
-            view = decision_view(card, state, examples, room, notes=self._noting)
+            view = decision_view(card, state, examples, room, notes=noting)
             return self._prompter.ask(
                 "act",
                 form,
                 tokens,
                 card=card,
-                noting=extras.notes,
-                thinking=extras.thought,
+                thinking=thinking,
+                planning=planning,
+                why=WHY.get(why, ""),
                 z=z,
                 candidates=candidates,
-                suggesting=True,
                 imitating=paper,
                 own_words=own_words(card, view["admissible"]),
-                repeated=repeated,
+                named=named,
                 **view,
             )
 
@@ -357,41 +355,21 @@ class PromptedReasoner:
             return False
         return bool(state.admissible) or not self._card.is_repeatable(action)
 
-    def _form(
-        self, state: State, z: int, candidates: int, extras: Extras, repeated: str
-    ) -> tuple[type[Any], int]:
+    def _form(self, state: State, z: int, candidates: int, named: str) -> tuple[type[Any], int]:
         """Return the form of a decision's reply, and the maximum length of its action."""
         listed = state.admissible or ()
-        length = action_length(listed)
+        length, extras = (
+            action_length(listed),
+            Extras(self._options.thought == "short", not self._always),
+        )
         if z > 1:
             return proposals_form(extras, length), length
         if candidates:
             return choice_form(candidates, extras, length), length
         free = any(verb in self._card.free for verb in map(_verb, listed))
-        if repeated and listed and not free:
+        if named and listed and not free:
             return possible_action_form(listed, extras), length
         return decision_form(extras, length), length
-
-    def _notes(self, form: Any, state: State) -> Notes:
-        """Return the notes of a reply; fields that it omits stay as in the state.
-
-        More sub-goals count as complete only if the reply names an observation that is about the
-        latest of them.
-        """
-        if not isinstance(form, NotesForm):
-            return state.notes
-        observations = (
-            *(text for text, _ in state.course or state.history.past),
-            state.observation,
-        )
-        complete = min(form.complete, len(state.notes.sub_goals))
-        latest = sub_goal_views(state.notes)[max(0, complete - 1) :][:1]
-        about = " ".join(f"{one.text} {one.check}" for one in latest)
-        proof = form.proof if proves(form.proof, about, observations) else ""
-        notes = noted(state.notes, form.held, proof, complete, state.steps)
-        if len(notes.proofs) < complete:
-            self._prompter.counts.add("unproven")
-        return notes
 
     def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
         """Return the candidates of the vote, for a model that is asked when memory is unsure."""
@@ -403,12 +381,13 @@ class PromptedReasoner:
     def _chosen_candidate(self, form: Any, candidates: Sequence[Agreement], state: State) -> str:
         """Return the model's choice, or the first candidate if its reply is unusable.
 
-        With the choice 0 it names an action of its own, which must be possible.
+        With the choice 0 it names an action of its own; "" if that is impossible.
         """
         if form is not None and form.choice == 0:
             action, match = match_action(form.action, state.admissible, self._card.free)
+            match = match if action else "none"
             self._prompter.counts.add(f"matched {match}")
-            return candidates[0].action if match == "none" or not action else action
+            return "" if match == "none" else action
         self._prompter.counts.add("matched none" if form is None else "matched choice")
         return candidates[0 if form is None else form.choice - 1].action
 

@@ -32,11 +32,10 @@ PART = 0.25
 
 @dataclass(frozen=True, slots=True)
 class SubGoalView:
-    """A sub-goal, with its check and the proof that it is complete; "" if unknown."""
+    """A sub-goal, with its check; "" if unknown."""
 
     text: str
     check: str = ""
-    proof: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +59,10 @@ class ExampleView:
 
 
 def sub_goal_views(notes: Notes) -> list[SubGoalView]:
-    """Return the sub-goals with their checks, and proofs of complete ones."""
+    """Return the sub-goals with their checks."""
     count = len(notes.sub_goals)
     checks = (*notes.checks, *[""] * count)[:count]
-    proofs = (*notes.proofs, *[""] * count)[:count]
-    return [SubGoalView(*one) for one in zip(notes.sub_goals, checks, proofs, strict=True)]
+    return [SubGoalView(*one) for one in zip(notes.sub_goals, checks, strict=True)]
 
 
 def course_views(course: Past, observation: str, room: int, goal: str) -> list[StepView]:
@@ -176,7 +174,7 @@ def decision_view(
     so_far = shortened(in_words(state.history) or summary, part)
     system = len(card.rules) + sum(map(len, card.actions)) + OVERHEAD
     rules, _ = _within(state.rules, part // 2)
-    fixed = [goal, opening, observation, so_far, *offered, *state.notes.sub_goals, *rules]
+    fixed = [goal, opening, observation, so_far, *offered, *rules]
     left = room - system - sum(map(len, fixed)) - 2 * len(offered)
     past = sum(len(text) + len(action) + 10 for text, action in course)
     examples = sum(len(r.tuple.observation) + len(r.tuple.goal) + 200 for r in recalls)
@@ -187,10 +185,7 @@ def decision_view(
         "goal": goal,
         "opening": opening,
         "observation": observation,
-        "sub_goals": sub_goal_views(state.notes) if notes else [],
         "so_far": so_far,
-        "noted": state.notes.steps if state.notes.held or state.notes.proofs else state.steps,
-        "steps": state.steps,
         "done": done,
         "rules": rules,
         "recalls": example_views(recalls, left - taken, notes=notes),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -54,26 +53,15 @@ def agent(
 
 
 #: A model is asked at every step, and shown what the vote is between.
-UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0, "consult_share": 1.0}
-#: Notes that say nothing.
-BLANK = {"held": "", "proof": "", "complete": 0}
-SUB_GOALS: Reply = {
-    "sub_goals": [
-        {"part": "find it", "check": "it is in view"},
-        {"part": "put it there", "check": "it lies there"},
-    ]
-}
+UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0}
 
 
 def follow(question: str) -> Reply:
     """Takes the first candidate of the vote; of several attempts the second."""
     if "Which attempt" in question:
         return {"item_1": 2}
-    if "Name its" in question:
-        return SUB_GOALS
     suggested = "What records of people suggest" in question
-    decided = {"choice": 1, "action": ""} if suggested else {"action": "wait"}
-    return {**BLANK, "held": "then the first", **decided}
+    return {"choice": 1, "action": ""} if suggested else {"action": "wait"}
 
 
 class TestTheContract(AgentContract):
@@ -106,8 +94,8 @@ class TestTheContractWithOneTrialABatch(TestTheContract):
         ("word " * 20_000, 1),
         ("go to sink\ngo to shelf 1\ntake everything", 1),
         ('{"action": 7}', 0),
-        ({**BLANK, "action": ""}, 0),
-        ({**BLANK, "action": "go to sink; go to shelf 1"}, 0),
+        ({"action": ""}, 0),
+        ({"action": "go to sink; go to shelf 1"}, 0),
     ],
 )
 def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
@@ -120,7 +108,7 @@ def test_bad_replies_are_invalid_actions_and_the_budget_ends_the_task(
     assert len(trial.steps) == 2
     counts = replies(result)
     assert counts.get("asked again", 0) == again
-    assert counts["replies"] == len(model.prompts) == result.usage.calls == 3 + again  # sub-goals
+    assert counts["replies"] == len(model.prompts) == result.usage.calls == 2 + again
     assert sum(n for name, n in counts.items() if name.startswith("matched")) == 2 + again
 
 
@@ -147,7 +135,7 @@ def test_no_reply_breaks_an_episode_in_any_environment(
     place: Place, kind: str, options: dict[str, Any]
 ) -> None:
     env, memory = place
-    empty = {**BLANK, "action": "", "choice": 1}
+    empty = {"action": "", "choice": 1}
     player, model = agent(memory, lambda _: ODD.get(kind, empty), budget=2, **options)
     result, trials = run_episode(env, player, env.tasks(SPLITS[memory.env])[0])
     assert (result.error, result.submitted) == ("", 0)
@@ -218,8 +206,8 @@ class Unlisted(ToyEnv):
 
 def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
     env = Unlisted()
-    reply: Reply = {**BLANK, "choice": 0, "action": "dance"}
-    player, _ = agent(memory, lambda _: reply, consult="unsure", consult_share=1, budget=6)
+    reply: Reply = {"choice": 0, "action": "dance"}
+    player, _ = agent(memory, lambda _: reply, consult="unsure", certainty=0.5, budget=6)
     reasons: list[str] = []
     for task in env.tasks("test")[:8]:
         result, (trial,) = run_episode(env, player, task)
@@ -231,20 +219,16 @@ def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
     assert set(reasons) == {"refused"}
 
 
-def test_a_process_asks_at_a_share_of_its_steps_at_most(memory: Memory) -> None:
+def test_a_model_that_decided_goes_on_as_it_planned(memory: Memory) -> None:
+    """Its plan is played without a further call."""
     env, task = ToyEnv(), ToyEnv().tasks("test")[0]
-    reply: Reply = {**BLANK, "choice": 0, "action": "go to sink"}
-    asked: dict[float, Sequence[str]] = {}
-    for share in (0.25, 1):
-        player, _ = agent(
-            memory, lambda _: reply, consult="unsure", certainty=1, consult_share=share, budget=12
-        )
-        result, _ = run_episode(env, player, task)
-        (asked[share],) = (n.data["steps"] for n in result.notes if n.kind == "consulted")
-    assert all(asked[1])
-    for number in range(1, len(asked[0.25]) + 1):
-        assert sum(map(bool, asked[0.25][:number])) <= 2 + number * 0.25
-    assert 2 <= sum(map(bool, asked[0.25])) < len(asked[1])
+    reply: Reply = {"choice": 0, "action": "go to sink", "then": ["go to shelf 1", "go to sink"]}
+    player, model = agent(memory, lambda _: reply, consult="unsure", certainty=1.0, budget=3)
+    result, (trial,) = run_episode(env, player, task)
+    (why,) = (note.data["steps"] for note in result.notes if note.kind == "consulted")
+    assert why == ["unsure", "planned", "planned"]
+    assert [step.action for step in trial.steps] == ["go to sink", "go to shelf 1", "go to sink"]
+    assert len(model.prompts) == 1
 
 
 def test_where_memory_is_unsure_the_model_may_name_another_action_that_is_possible(
@@ -256,7 +240,7 @@ def test_where_memory_is_unsure_the_model_may_name_another_action_that_is_possib
     by_vote = run_episode(env, alone, task)[1][0]
 
     def played(action: str) -> Sequence[Step]:
-        reply: Reply = {**BLANK, "choice": 0, "action": action}
+        reply: Reply = {"choice": 0, "action": action}
         player, _ = agent(memory, lambda _: reply, consult="unsure", certainty=1.0, budget=6)
         return run_episode(env, player, task)[1][0].steps
 
@@ -264,40 +248,20 @@ def test_where_memory_is_unsure_the_model_may_name_another_action_that_is_possib
     assert played("go to sink")[0].action == "go to sink" != by_vote.steps[0].action
 
 
-def test_the_notes_of_a_decision_reach_the_next_one_alone(memory: Memory) -> None:
-    numbers = iter(range(100))
-
-    def reply(question: str) -> Reply:
-        if "Name its" in question:
-            return SUB_GOALS
-        number = next(numbers)
-        return {**BLANK, "held": f"note {number}", "action": f"go to world {number}"}
-
-    player, model = agent(memory, reply, budget=4)
-    env = ToyEnv()
-    run_episode(env, player, env.tasks("test")[0])
-    notes_shown = [re.findall(r"note \d+", messages[-1].content) for messages in model.prompts]
-    # Sub-goals, then nothing to note yet.
-    assert notes_shown == [[], [], [], ["note 1"], ["note 2"]]
-
-
 @pytest.mark.parametrize(
     ("history", "notes", "actions"),
-    [("full", 1, 1), ("summary", 1, 0), ("actions", 0, 1), ("none", 0, 0)],
+    [("full", 0, 1), ("summary", 1, 0), ("actions", 0, 1), ("none", 0, 0)],
 )
-def test_history_says_what_the_model_sees_and_writes(
+def test_history_says_what_the_model_sees(
     memory: Memory, history: str, notes: int, actions: int
 ) -> None:
     player, model = agent(memory, follow, history=history, budget=3)
     env = ToyEnv()
     run_episode(env, player, env.tasks("test")[0])
-    first, (system, question) = (
-        [message.content for message in model.prompts[number]] for number in (int(notes), -1)
-    )
-    assert ("<start>" in question) == (notes and actions)
-    assert "<start>" not in first[-1]  # it is what is seen now
+    first, question = (model.prompts[number][-1].content for number in (0, -1))
+    assert ("<start>" in question) == (history == "full")
+    assert "<start>" not in first  # it is what is seen now
     assert ("<notes-so-far>" in question) == notes
-    assert ("- held:" in system) == notes
     assert ("<done>" in question) == actions
 
 

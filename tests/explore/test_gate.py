@@ -84,7 +84,7 @@ class Builder:
         offline = OfflineReasoner(BagOfWords())
         options = PolicyOptions()
         if self.scripted:
-            options = PolicyOptions(consult="unsure", certainty=1.0, consult_share=1.0)
+            options = PolicyOptions(consult="unsure", certainty=1.0)
         reasoner = (
             PromptedReasoner(Scripted(follow), env.card, offline, BagOfWords(), options.prompted())
             if self.scripted
@@ -97,12 +97,9 @@ class Builder:
 
 def follow(question: str) -> Reply:
     """Take the first suggestion of the vote; name several actions with equal confidence."""
-    if "Name its" in question:
-        return {"sub_goals": ["find it", "put it there"]}
-    notes = {"held": "", "complete": 0}
     suggested = re.findall(r"^\d+\. (.*) \(\d+ %", question, re.MULTILINE)
     actions = [{"action": action, "confidence": 0.5} for action in suggested]
-    return {**notes, "choice": 1, "actions": actions or [{"action": "wait", "confidence": 1.0}]}
+    return {"choice": 1, "actions": actions or [{"action": "wait", "confidence": 1.0}]}
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.reason.excerpts import Passage, excerpt, finding, fitted, level, referents
+from ldm.reason.excerpts import Passage, excerpt, fitted, level, referents
 
 CODES = [f"B07D6JNW{n:02}" for n in range(10)]
 TITLES = [
@@ -85,24 +85,3 @@ class TestExcerpts:
 )
 def test_an_action_refers_to_a_label_to_things_or_to_words(action: str, names: set[str]) -> None:
     assert referents(action) == names
-
-
-class TestFindings:
-    def test_name_what_the_goal_names(self) -> None:
-        observation = "On the desk 1, you see a book 1, a cellphone 2, and a pen 1."
-        assert (
-            finding("look at cellphone under the desklamp", [ROOM], observation, 80)
-            == "a cellphone 2"
-        )
-
-    def test_begin_with_the_product_that_fits_best_its_code_and_its_price(self) -> None:
-        text = RESULTS.replace(TITLES[7], "Junmora Lip Balm with Cherry")
-        excerpt = finding("cherry lip balm, 50.00 dollars", [], text, 60)
-        assert excerpt.startswith("[B07D6JNW07] Junmora Lip Balm with Cherry $7.99")
-        assert len(excerpt) <= 60
-
-    def test_are_none_where_it_was_seen_before(self) -> None:
-        assert (
-            finding("look at cellphone", ["You see a cellphone 2."], "You see a cellphone 2.", 80)
-            == ""
-        )

@@ -22,7 +22,7 @@ LONG = st.builds(lambda start, end: start + " x" * 200 + end, TEXTS, TEXTS)
 
 def by_itself(goal: str, steps: Past) -> tuple[Notes, ...]:
     return tuple(
-        REASONER.notes(goal, shortened(steps[:number]), observation, Notes())
+        REASONER.notes(goal, shortened(steps[:number]), observation)
         for number, (observation, _) in enumerate(steps)
     )
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +19,7 @@ from ldm.envs import load_env
 from ldm.envs.metadata import card_of
 from ldm.llm import Message
 from ldm.memory import FormationOptions, Memory, build
-from ldm.policy import Memo, Observed, Policy, PolicyOptions
+from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reason import Process
 from ldm.reason.budget import PROMPT_TOKENS
 from ldm.reason.excerpts import characters
@@ -42,7 +41,7 @@ FILES = {
 SHORT = 2400
 STATES = ("first", "middle", "last")
 #: The default of runs with a model, at a state where it is asked: here at each.
-UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0, "consult_share": 1.0}
+UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0}
 PAPER: dict[str, Any] = {"histories": "paper", "history": "summary", "k": 5}
 EMBEDDER = BagOfWords()
 #: Sub-goals that fit any of the tasks.
@@ -54,7 +53,7 @@ SUB_GOALS = (
 
 
 def reply(question: str) -> Reply:
-    """A model that notes something at every step, and proves the first sub-goal."""
+    """A model that notes something at every step, and does nothing."""
     if "Name its" in question:
         return {"sub_goals": [{"part": part, "check": check} for part, check in SUB_GOALS]}
     if notes := step_notes(question, held="what the record shows", complete=1):
@@ -65,10 +64,7 @@ def reply(question: str) -> Reply:
         return {"summary": "The record was read so far, and what is asked for was found."}
     if "<items>" in question:
         return {f"item_{n}": 1 for n, _ in enumerate(items_in(question), 1)}
-    match = re.search(r"<now>\n(.*?)\n</now>", question, re.DOTALL)
-    proof = " ".join(match[1].split()[:8]) if match else ""
-    notes = {"held": "what the record shows", "proof": proof, "complete": 1}
-    return {**notes, "action": "look", "choice": 1, "item_1": 1, "actions": []}
+    return {"action": "look", "choice": 1, "item_1": 1, "actions": []}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +124,12 @@ def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> 
     """What is asked at a state, after decisions at all states before it."""
     reasoner = asking(place.card, **options)
     policy = Policy(place.memory, reasoner, PolicyOptions(**options))
-    memo, goal = Memo(), place.episode.task.goal
+    plan, goal = tuple[str, ...](), place.episode.task.goal
     for at, (past, observation) in enumerate(place.states[: number + 1]):
         possible = None if options.get("histories") == "paper" else place.admissible[at]
-        now = Observed(goal, past, observation, possible, memo, steps_left=50 - at)
+        now = Observed(goal, past, observation, possible, plan, steps_left=50 - at)
         z = proposals if at == number else 1
-        memo = policy.branch(now, policy.batches(goal), z, 2).memo
+        plan = policy.branch(now, policy.batches(goal), z, 2).plan
     return list(model(reasoner).prompts[-1])
 
 
