@@ -100,6 +100,7 @@ COMMANDS = {
     "compare": ("ldm.cli.evaluate:compare", "Compare finished evaluations."),
     "presets": ("ldm.cli.presets:presets", "List or show published tables to reproduce."),
     "runs": ("ldm.cli.runs:runs_app", "List and show recorded runs."),
+    "llm": ("ldm.cli.llm:llm_app", "Try language models."),
     "agents": ("ldm.cli.catalog:agents", "List the agents and their options."),
     "envs": ("ldm.cli.catalog:envs", "List the environments and their options."),
     "data": ("ldm.cli.data:data", "Check or download the data of an environment."),
