@@ -20,8 +20,8 @@ Consult = Literal["always", "unsure", "never"]
 #: Why a model decides; "" if memory does. "planned": it named the action at the question before.
 Reason = Literal["", "always", "refused", "loop", "unsure", "final", "planned"]
 
-#: The share of left-out steps that must be right for memory to decide: asked about more of them, a
-#: model that knows seven in ten next actions solved fewer games (docs/lab, language models).
+#: The share of left-out steps that must be right for memory to decide: to ask about more of them
+#: cost twice the calls and solved no more games (docs/lab, language models).
 MAJORITY = 0.5
 
 #: The reasons for a model's decision, in the words of reports.
