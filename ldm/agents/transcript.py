@@ -70,17 +70,6 @@ def division_texts(divisions: Sequence[Division], *, detailed: bool, width: int)
     return _by_place(divisions, lambda one: without_goal(one.seen, one.task), plan, width)
 
 
-def outlined(trajectory: Trajectory, plan: str, *, width: int) -> str:
-    """Return a demonstration for planners: its task, the initial scene, and a plan for it.
-
-    Without the scene a small model plans to use all that it sees (docs/lab, planning agents).
-    """
-    opening = transcript_text(
-        without_goal(trajectory.opening, trajectory.task.goal), (), width=width
-    )
-    return f"Task: {trajectory.task.goal}\n{opening}\n{plan}"
-
-
 def without_goal(opening: str, goal: str) -> str:
     """Return the opening without the lines that tell the goal, and without empty ones."""
     task = goal.casefold().rstrip(". ")

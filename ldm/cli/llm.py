@@ -14,6 +14,8 @@ from ldm.cli.options import LlmName
 llm_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Try language models.")
 #: Maximum tokens of a reply.
 LENGTH = 512
+#: What the fields of a reply may be.
+TYPES = {"str": str, "int": int, "float": float, "bool": bool}
 
 
 @llm_app.callback()
@@ -25,8 +27,14 @@ def llm() -> None:
 def ask(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT")],
     llm: LlmName = None,
+    field: Annotated[
+        list[str] | None, typer.Option(help="Field of the reply, NAME:TYPE; repeatable.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
+    samples: Annotated[int, typer.Option(min=1, help="Number of replies.")] = 1,
     timeout: Annotated[float | None, typer.Option(help="Seconds a request [300].")] = None,
-    record: Annotated[Path | None, typer.Option(help="Folder to record the call in.")] = None,
+    max_calls: Annotated[int | None, typer.Option(help="Stop before more calls.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Folder to record calls in.")] = None,
 ) -> None:
     """Ask the model of --llm, at the server of OPENAI_BASE_URL, as agents do.
 
@@ -36,11 +44,22 @@ def ask(
     \b
     Examples:
       ldm llm ask "Where would you look for a clean mug?" --llm gpt-4o-mini
-      ldm llm ask "Name a colour." --llm qwen2.5 --record asked
+      ldm llm ask "Name a colour." --llm qwen2.5 --field colour:str --record asked
     """
-    from ldm.llm import Message
+    from pydantic import create_model
+
+    from ldm.llm import Message, Sampling
     from ldm.llm.models import ModelOptions, serving
 
-    options = ModelOptions(llm=llm, timeout=timeout)
+    named = [one.partition(":")[::2] for one in field or ()]
+    if wrong := [kind for _, kind in named if kind not in TYPES]:
+        raise typer.BadParameter(f"{wrong[0]!r} is none of {', '.join(TYPES)}: --field NAME:TYPE.")
+    form = create_model("Reply", **{name: TYPES[kind] for name, kind in named}) if named else None
+    options = ModelOptions(llm=llm, timeout=timeout, max_calls=max_calls)
     with serving(options, connection, record, output.say) as models:
-        output.show(models.get("llm").complete([Message("user", prompt)], max_tokens=LENGTH).text)
+        for sample in range(samples):
+            sampling = Sampling(temperature, sample=sample)
+            question = [Message("user", prompt)]
+            model = models.get("llm")
+            reply = model.complete(question, sampling=sampling, max_tokens=LENGTH, schema=form)
+            output.show(reply.text)

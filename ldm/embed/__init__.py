@@ -21,8 +21,6 @@ from ldm.registry import load
 DEFAULT = "all-MiniLM-L6-v2"
 #: SHA-256 of the default model's model.safetensors.
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-#: A table of word vectors: more than a hundred times as fast, and coarser.
-STATIC = "wordllama"
 #: Prefix → class that is called with the rest of a name, such as "openai:MODEL".
 SERVICES = {"openai": "ldm.llm.embeddings:Embeddings"}
 GROUP = "ldm.embedders"
@@ -54,16 +52,12 @@ class Embedder(Protocol):
 def load_embedder(name: str | None = None) -> Embedder:
     """Return the embedder called `name`, or the bundled default. Raises LdmError if that fails.
 
-    name: as the user gave it: "wordllama"; "openai:MODEL", a model of the service that
+    name: as the user gave it: "openai:MODEL", a model of the service that
         OPENAI_BASE_URL and OPENAI_API_KEY name; "module:Class", which is imported and called; or a
         sentence-transformers model by name or folder.
     """
     from ldm.embed.caching import CachingEmbedder
 
-    if name == STATIC:
-        from ldm.embed.static import StaticEmbedder
-
-        return StaticEmbedder()
     if name in (None, DEFAULT) and (folder := bundled_model()) is not None:
         from ldm.embed.minilm import MiniLM
 
@@ -89,7 +83,7 @@ def recorded_embedder(name: str | None) -> Embedder:
     try:
         return load_embedder(name)
     except LdmError as error:
-        if name in (None, DEFAULT, STATIC) or str(name).partition(":")[0] in SERVICES:
+        if name in (None, DEFAULT) or str(name).partition(":")[0] in SERVICES:
             raise
         raise LdmError(f"The memory's embedder, {name!r}, is none that ldm knows.", OWN) from error
 
@@ -113,9 +107,8 @@ def cached(embedder: Embedder) -> Embedder:
     Raises LdmError if the object is no embedder.
     """
     from ldm.embed.caching import CachingEmbedder
-    from ldm.embed.static import StaticEmbedder
 
-    if isinstance(embedder, CachingEmbedder | StaticEmbedder):  # a table is as fast as a cache
+    if isinstance(embedder, CachingEmbedder):
         return embedder
     if not callable(getattr(embedder, "embed", None)) or not getattr(embedder, "name", ""):
         raise LdmError(
@@ -128,8 +121,8 @@ def cached(embedder: Embedder) -> Embedder:
 def with_disk_cache(embedder: Embedder, folder: Path | None) -> Embedder:
     """Return `embedder` with a cache in `folder` for later runs and other processes.
 
-    It is unchanged if folder is None, if computing is as fast as a lookup, or if it is a user's
-    own, whose vectors may not be the same to the bit in every process.
+    It is unchanged if folder is None or if it is a user's own, whose vectors may not be the same
+    to the bit in every process.
     """
     from ldm.embed.caching import CachingEmbedder
     from ldm.embed.disk import VectorFile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -174,11 +175,16 @@ def _http_client(connection: Connection, connections: int) -> DeadlineClient:
             trust_env=not (socks and proxy_bypass(host)),
         )
     except ImportError as error:
-        message, remedy = (
+        raise LdmError(
             "The environment names a SOCKS proxy.",
-            ("Install the package socksio, or add the server to NO_PROXY."),
-        )
-        raise LdmError(message, remedy) from error
+            "Install the package socksio, or add the server to NO_PROXY.",
+        ) from error
+    except OSError as error:
+        named = [name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ]
+        raise LdmError(
+            f"The certificates of {' and '.join(named) or 'this system'} cannot be read: {error}.",
+            "Correct the variable, or unset it to use the certificates that come with Python.",
+        ) from error
 
 
 def _was_sent(error: openai.APIConnectionError) -> bool:

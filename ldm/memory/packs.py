@@ -27,7 +27,8 @@ from ldm.text import check_file
 
 SUFFIX = ".ldmpack"
 #: What a pack may hold, as names within it.
-_FILES = "|".join(map(re.escape, (record.MANIFEST, record.KINDS, *record.ARRAYS)))
+_MEMBERS = (record.MANIFEST, record.KINDS, record.RELEVANCE, *record.ARRAYS)
+_FILES = "|".join(map(re.escape, _MEMBERS))
 MEMBER = re.compile(
     rf"current\.json|episodes\.log|feedback\.log|gen-\d{{6}}-[0-9a-f]{{8}}/({_FILES})"
 )

@@ -51,9 +51,8 @@ from ldm.memory.lessons import packed, unpacked
 from ldm.memory.rows import Rows
 from ldm.text import check_file, read_array
 
-MARK, LOCK, CALLS, CHROMA, ENVIRONMENTS = MEMBERS = (
-    *("ldm-memory.json", ".lock", "calls", "chroma", "environments"),
-)
+MARK, LOCK, CALLS, CHROMA = "ldm-memory.json", ".lock", "calls", "chroma"
+ENVIRONMENTS = "environments"
 POINTER, MANIFEST, KINDS = "current.json", "manifest.json", "kinds.json"
 #: What the tuples teach, which is stored for so many: fewer are learnt from in no time.
 RELEVANCE, STORED_FROM = "relevance", 100

@@ -19,8 +19,6 @@ TOKEN = 3
 LINE = 48
 #: Minimum lines of a page, whose parts are lines and not sentences.
 PAGE = 4
-#: Maximum lines of an item on a page: a code, a title, a price.
-ITEM = 3
 GAP = "[…]"
 #: Characters of the gaps before and after a piece.
 MARKS = 2 * len(GAP) + 3

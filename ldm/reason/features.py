@@ -441,8 +441,8 @@ class Situation:
         rest = self._beside_roles(self.sight)
         before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
         new = [x for x in rest if x not in before][:12]
-        shown = [*rest[:40], *self._alike_lines(rest[:40])]
-        about = [f"{unnumbered(x)} {amount}" for x in shown for amount in ("", *amounts(x))]
+        both = [*rest[:40], *self._alike_lines(rest[:40])]
+        about = [f"{unnumbered(x)} {amount}" for x in both for amount in ("", *amounts(x))]
         return keys([*about, *(word for line in new for word in line)], WORDS)[:MOST_FACTS]
 
     def _alike_lines(self, others: Sequence[Words]) -> Iterator[Words]:

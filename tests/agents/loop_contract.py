@@ -11,7 +11,7 @@ from ldm.envs import load_env
 from ldm.episode import Agent, Environment
 from tests.agents.scripted import Scripted
 
-LOOP_AGENTS = ("act", "react", "reflexion", "try_again", "plan_hint")
+LOOP_AGENTS = ("act", "react", "reflexion", "try_again")
 #: Environment → a split of it that needs no data.
 SPLITS = {
     "toy": "test",

@@ -70,7 +70,6 @@ def executor_part() -> list[Message]:
     return list(llm.requests[-1][0])
 
 
-HINT = "1. find a lamp AND\n2. go to the counter OR the shelf"
 PLAN = "1. Find the object.\n2. Take it.\n3. Heat it with a toaster."
 TASK = Task("t/1", "alfworld", "train", "heat some egg and put it in fridge.", "heat")
 STEPS = (
@@ -152,8 +151,6 @@ CASES: dict[str, dict[str, Request]] = {
             **LESSON,
         ),
         "reflexion_reflect": of("reflexion", "alfworld", 2, budget=2, **LESSON),
-        "plan_hint_plan": of("plan_hint", "alfworld", 0, HINT, budget=1),
-        "plan_hint_execute": of("plan_hint", "alfworld", 1, HINT, shots=0, budget=1),
         "executor_part": executor_part,
         "cot_hotpotqa": of("cot", "hotpotqa", 0, "Answer: x"),
         "cot_standard": of("cot", "hotpotqa", 0, "x", thought=False, shots=1),

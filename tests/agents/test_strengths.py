@@ -172,11 +172,11 @@ class TestBaselines:
     def test_say_when_they_are_done_or_give_up(self) -> None:
         env = ToyEnv()
         task = env.tasks("test")[0]
-        for agent in ("react", "try_again", "plan_hint"):
+        for agent in ("react", "try_again"):
             llm = prompted(
                 agent, env, task, always("Act: task completed"), strength="hybrid", trials=1
             )
-            assert len(llm.requests) == 1 + (agent == "plan_hint")
+            assert len(llm.requests) == 1
             assert "reply: Act: task completed" in llm.requests[-1][0][0].content
 
     def test_reflect_on_a_trial_that_was_given_up(self) -> None:
@@ -186,7 +186,7 @@ class TestBaselines:
         llm = prompted("reflexion", env, task, in_turn(replies), strength="skills", trials=2)
         assert "- I gave up too early." in llm.prompts[2]
 
-    @pytest.mark.parametrize("agent", ["react", "standard", "reflexion", "try_again", "plan_hint"])
+    @pytest.mark.parametrize("agent", ["react", "standard", "reflexion", "try_again"])
     def test_are_as_in_their_own_papers_unless_told_otherwise(self, agent: str) -> None:
         """Whole tasks of the kind, and no word of a judgement."""
         env = open_env("alfworld")
@@ -201,7 +201,7 @@ class TestBaselines:
     def test_what_they_are_shown_may_not_be_evaluated(self) -> None:
         skills = {one.task.leak_key for one in demonstrations.skills("alfworld")}
         whole = {one.task.leak_key for one in demonstrations.load("alfworld")}
-        for agent in ("react", "reflexion", "try_again", "plan_hint"):
+        for agent in ("react", "reflexion", "try_again"):
             agent_class: Any = load_agent(agent)
             for strength in (None, *STRENGTHS):
                 options = agent_class.Options(strength=strength)

@@ -25,7 +25,7 @@ def test_agents_are_listed_with_their_origin_and_defaults(run: Run) -> None:
 
 def test_what_an_agent_needs_and_takes_from_its_paper_is_said(run: Run) -> None:
     entries = json.loads(run("agents", "--json").out)
-    for name in ("act", "react", "reflexion", "try_again", "plan_hint"):
+    for name in ("act", "react", "reflexion", "try_again"):
         assert entries[name]["needs"] == ["llm"]
         assert "arXiv" in entries[name]["paper"]
         assert entries[name]["published budget"]["webshop"] == 45

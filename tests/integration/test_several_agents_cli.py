@@ -56,26 +56,26 @@ def runs() -> list[Path]:
 
 
 def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *TOY, "--agent", "react,plan_hint,random", "--workers", "1").done()
+    outcome = run("eval", *TOY, "--agent", "react,try_again,random", "--workers", "1").done()
     table = outcome.out.partition("Side by side")[2]
     for word in ("100.0 %", "trials", "calls", "tokens", "s/task"):
         assert word in table
-    for pair in ("react − plan_hint", "react − random", "plan_hint − random"):
+    for pair in ("react − try_again", "react − random", "try_again − random"):
         assert pair in table
     assert table.count("McNemar's exact test") == 3
     assert "The corrected p-values allow for the 3 comparisons (Holm's method)." in table
 
 
 def test_json_holds_what_each_took_and_the_difference(run: Run, server: FakeServer) -> None:
-    report = json.loads(run("eval", *TOY, "--agent", "react,plan_hint", "--json").out)
+    report = json.loads(run("eval", *TOY, "--agent", "react,try_again", "--json").out)
     (other,) = report["compared"]
-    assert (report["agent"], other["agent"]) == ("react", "plan_hint")
+    assert (report["agent"], other["agent"]) == ("react", "try_again")
     assert (report["success_rate"], other["success_rate"]) == (0.0, 1.0)
     assert other["difference"]["only_second"] == 4
     assert other["calls"] > 1
     assert other["tokens"] > other["calls"]
     assert report["differences"] == [
-        {"first": "react", "second": "plan_hint", "difference": other["difference"]}
+        {"first": "react", "second": "try_again", "difference": other["difference"]}
     ]
     assert "control" not in report
     assert report["trials"] == 1.0
@@ -120,7 +120,7 @@ def test_a_recorded_run_replays_without_a_server(run: Run, server: FakeServer) -
 
 
 def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
-    options = ("--agent", "react,plan_hint", "--agent.plan", "90")
+    options = ("--agent", "react,try_again", "--agent.trials", "2")
     first = json.loads(run("eval", *TOY, *options, "--json").out)
     assert len(server.bodies) > 0
     other = first["compared"][0]
@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(run: Run, server: FakeS
 def test_what_stops_a_later_agent_names_the_run_that_resumes_all(
     run: Run, server: FakeServer
 ) -> None:
-    options = ("--agent", "react,plan_hint", "--agent.plan", "90")
+    options = ("--agent", "react,try_again", "--agent.trials", "2")
     stopped = run("eval", *TOY, *options, "--models.max-calls", "18").refused()
     (first,) = Path("runs").glob("*react*")
     assert f"ldm eval --resume {first}" in stopped.err

@@ -80,6 +80,17 @@ def test_a_memory_comes_back_as_it_was(toy: Path, pack: Path, tmp_path: Path) ->
         import_pack(place, pack)
 
 
+def test_what_a_larger_memory_learnt_comes_along(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "STORED_FROM", 1)
+    build(str(tmp_path / "large"), expert_trajectories(), BagOfWords(), OfflineReasoner)
+    export_pack(str(tmp_path / "large"), "toy", tmp_path / "large.ldmpack")
+    assert record.RELEVANCE in parts_of(tmp_path / "large.ldmpack")
+    import_pack(str(tmp_path / "copy"), tmp_path / "large.ldmpack")
+    assert verify(str(tmp_path / "copy"), "toy", BagOfWords(), 1_000) == []
+
+
 def test_generations_come_along(pack: Path, tmp_path: Path) -> None:
     place, other = str(tmp_path / "memory"), str(tmp_path / "other")
     import_pack(place, pack)
