@@ -400,14 +400,18 @@ def _without_part(text: str, secret: str, start: int) -> str:
     window = secret[start : start + WINDOW]
     place = text.find(window)
     while place >= 0:
-        before = os.path.commonprefix([text[:place][::-1], secret[:start][::-1]])
-        after = os.path.commonprefix([text[place:], secret[start:]])
-        end = place + len(after)
-        if len(before) + len(after) >= PART:
-            text = text[: place - len(before)] + MARK + text[end:]
-            end = place - len(before) + len(MARK)
+        before = _shared(text[:place][::-1], secret[:start][::-1])
+        begin, end = place - before, place + _shared(text[place:], secret[start:])
+        if end - begin >= PART:
+            text, end = text[:begin] + MARK + text[end:], begin + len(MARK)
         place = text.find(window, end)
     return text
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many characters two texts share at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def redacted_json(text: str) -> str:
