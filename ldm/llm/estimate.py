@@ -66,7 +66,8 @@ def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items
         high = "unknown" if estimate.high is None else f"{estimate.high:,.{digits}f}"
         interval = f"95 % prediction interval {estimate.low:,.{digits}f} to {high}"
         lines.append(f"  {estimate.expected:,.{digits}f} {unit} ({interval})")
-    return lines if prices else [*lines, _unknown_price(options)]
+    unknown = f"  The price of {listed(options.roles())} is unknown; --prices FILE gives it."
+    return lines if prices else [*lines, unknown]
 
 
 def _prices(options: ModelOptions) -> list[Price]:
@@ -78,7 +79,3 @@ def _prices(options: ModelOptions) -> list[Price]:
     prices = [price_of(roles[role], table) for role in roles]
     known = [price for price in prices if price is not None]
     return known if len(known) == len(prices) else []
-
-
-def _unknown_price(options: ModelOptions) -> str:
-    return f"  The price of {listed(options.roles())} is unknown; --prices FILE gives it."

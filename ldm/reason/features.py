@@ -48,10 +48,8 @@ Keys = NDArray[np.uint64]
 Pattern = tuple[str, tuple[str, ...]]
 
 #: The groups of features, and their scales: the penalty of a weight falls with the square.
-NAMES = (
-    "action roles words deeds filler lines repeat phase kind agree facts goal relation again before"
-)
-GROUPS = tuple(NAMES.split())
+NAMES = "action roles words deeds filler lines repeat phase kind agree facts goal relation again"
+GROUPS = (*NAMES.split(), "before")
 ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL = range(12)
 RELATION, AGAIN, BEFORE = 12, 13, 14
 #: `AGAIN` tells actions apart, and what it is worth is learnt on episodes left out.

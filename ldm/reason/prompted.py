@@ -366,7 +366,7 @@ class PromptedReasoner:
             return proposals_form(extras, length), length
         if candidates:
             return choice_form(candidates, extras, length), length
-        free = any(verb in self._card.free for verb in map(_verb, listed))
+        free = any(action.partition("[")[0] in self._card.free for action in listed)
         if named and listed and not free:
             return possible_action_form(listed, extras), length
         return decision_form(extras, length), length
@@ -469,7 +469,3 @@ def _first_and_last(steps: int, share: float) -> list[int]:
         return list(range(steps))
     first = most // 4
     return [*range(first), *range(steps - (most - first), steps)]
-
-
-def _verb(action: str) -> str:
-    return action.partition("[")[0]

@@ -19,7 +19,6 @@ def report(
     names: Names,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")] = Path("report.html"),
-    opens: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     runs: RunsAt = DEFAULT_RUNS,
     trust: Trust = False,
 ) -> None:
@@ -31,17 +30,13 @@ def report(
 
     \b
     Examples:
-      ldm report runs/RUN --open
+      ldm report runs/RUN
       ldm report runs/RUN runs/OTHER -o report.html
     """
-    import webbrowser
-
     from ldm.report.writing import write_report
 
     path = write_report(names, out, folder=runs, trust=trust)
     output.show(f"Report: {path} ({path.stat().st_size / 1e6:.1f} MB)")
-    if opens and not webbrowser.open(path.resolve().as_uri()):
-        output.say("No browser could be opened: open that file in one.")
 
 
 def export(

@@ -207,7 +207,7 @@ class Unlisted(ToyEnv):
 def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
     env = Unlisted()
     reply: Reply = {"choice": 0, "action": "dance"}
-    player, _ = agent(memory, lambda _: reply, consult="unsure", certainty=0.5, budget=6)
+    player, _ = agent(memory, lambda _: reply, consult="unsure", certainty=0.99, budget=6)
     reasons: list[str] = []
     for task in env.tasks("test")[:8]:
         result, (trial,) = run_episode(env, player, task)

@@ -28,7 +28,6 @@ from tests.toy import expert_trajectories
 SECRET = "sk-planted-0123456789"
 
 
-DIGEST = cache(embed.sha256_of_bundled_model)
 PACKAGES = cache(metadata.packages_distributions)
 
 
@@ -36,7 +35,6 @@ PACKAGES = cache(metadata.packages_distributions)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working directory and no settings, whatever machine the tests run on."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(embed, "sha256_of_bundled_model", DIGEST)
     monkeypatch.setattr(metadata, "packages_distributions", PACKAGES)
     for name in ("ALFWORLD_DATA", "WEBSHOP_DATA", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -212,12 +210,11 @@ def test_a_broken_torch_is_a_problem(run: Run, monkeypatch: pytest.MonkeyPatch) 
     assert checks(run)["torch"]["status"] == "problem"
 
 
-@pytest.mark.parametrize(("digest", "status"), [("0" * 64, "problem"), (None, "missing")])
-def test_the_embedder_is_checked_by_its_digest(
-    run: Run, monkeypatch: pytest.MonkeyPatch, digest: str | None, status: str
+def test_a_default_embedder_without_weights_is_missing(
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embed, "sha256_of_bundled_model", lambda: digest)
-    assert checks(run)[embed.DEFAULT]["status"] == status
+    monkeypatch.setattr(embed, "bundled_model", lambda: None)
+    assert checks(run)[embed.DEFAULT]["status"] == "missing"
 
 
 def install(place: Path, name: str, command: str = "") -> None:

@@ -279,7 +279,10 @@ class TestListing:
 
 
 @pytest.mark.usefixtures("server")
-def test_a_memory_is_built_and_refined_as_the_paper_did(run: Run) -> None:
+def test_a_memory_is_built_and_refined_as_the_paper_did(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ldm.llm.client.MOSTLY_UNUSABLE", 10_000)  # its replies are no JSON
     episodes = read_trajectories(CHECKOUT / "data" / "trajectories" / "alfworld")[:3]
     records.write(Path("data") / "some.jsonl", episodes)
     run("build-memory", "data", "--preset", "ldm2", "--env", "alfworld").done()

@@ -233,7 +233,7 @@ class TestRefining:
         resumed = run("refine", "--resume", first).done()
         assert "Using scripted at" not in resumed.err  # nothing is asked again
         assert sum(server.outcomes.values()) == call_count
-        assert "Nothing to add: the memory stays at generation 0" in resumed.out
+        assert "Refinement of generation 0" in resumed.out
 
     def test_with_the_limit_reached_at_the_first_goal_loses_no_paid_call(
         self, run: Run, place: Path, server: FakeServer

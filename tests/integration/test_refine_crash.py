@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,22 +18,14 @@ SHED = ("--env", "tests.toy:ToyEnv", "--env.tasks", "16", "--env.shelves", "8")
 
 
 @pytest.mark.process
-def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command_of", "seed"), [(refinement, 1), (across_rounds, 2)])
+def test_resuming_a_killed_refinement_gives_what_an_undisturbed_one_gives(
+    tmp_path: Path, command_of: Callable[..., list[str]], seed: int
+) -> None:
     episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
     build(str(tmp_path / "base"), episodes, BagOfWords(), OfflineReasoner)
     options = (*SHED, "--limit", "8", "--depth", "10", "--workers", "1")
-    command = refinement(tmp_path / "base", *options, program=QUICK)
-    attempts = kill_and_resume(command, tmp_path, kills=2, seed=1)
-    assert all(attempt.same for attempt in attempts), attempts
-    assert not all(attempt.finished for attempt in attempts)
-
-
-@pytest.mark.process
-def test_resuming_one_that_was_killed_between_two_rounds_ends_with_both(tmp_path: Path) -> None:
-    episodes = expert_trajectories(options=ToyOptions(tasks=4, shelves=8))
-    build(str(tmp_path / "base"), episodes, BagOfWords(), OfflineReasoner)
-    options = (*SHED, "--limit", "8", "--depth", "10", "--workers", "1")
-    command = across_rounds(tmp_path / "base", *options, program=QUICK)
-    attempts = kill_and_resume(command, tmp_path, kills=2, seed=2)
+    command = command_of(tmp_path / "base", *options, program=QUICK)
+    attempts = kill_and_resume(command, tmp_path, kills=2, seed=seed)
     assert all(attempt.same for attempt in attempts), attempts
     assert not all(attempt.finished for attempt in attempts)

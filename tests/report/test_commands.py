@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import webbrowser
 from pathlib import Path
-
-import pytest
 
 from tests.cli.conftest import Run, run
 from tests.report.conftest import Recorded
@@ -13,26 +10,15 @@ from tests.report.conftest import Recorded
 __all__ = ["run"]
 
 
-def test_runs_are_named_by_id_and_the_page_is_named_and_opened(
-    run: Run, recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_runs_are_named_by_id_and_the_page_is_named(
+    run: Run, recorded: Recorded, tmp_path: Path
 ) -> None:
-    urls: list[str] = []
-
-    def opened(url: str) -> bool:
-        urls.append(url)
-        return False
-
-    monkeypatch.setattr(webbrowser, "open", opened)
     file = tmp_path / "r.html"
     names = [recorded.earlier.name, recorded.control.name]
     command = ("report", *names, "-o", file, "--runs", recorded.earlier.parent)
     outcome = run(*command).done()
     assert outcome.out.startswith(f"Report: {file} (")
     assert file.read_text("utf-8").startswith("<!doctype html>")
-    assert urls == []
-    outcome = run(*command, "--open")
-    assert (outcome.code, "No browser could be opened" in outcome.err) == (0, True)
-    assert urls == [file.as_uri()]
 
 
 def test_without_a_run_there_is_no_report(run: Run, tmp_path: Path) -> None:
