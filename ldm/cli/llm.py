@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,10 +51,11 @@ def ask(
     from ldm.llm import Message, Sampling
     from ldm.llm.models import ModelOptions, serving
 
-    named = [one.partition(":")[::2] for one in field or ()]
-    if wrong := [kind for _, kind in named if kind not in TYPES]:
-        raise typer.BadParameter(f"{wrong[0]!r} is none of {', '.join(TYPES)}: --field NAME:TYPE.")
-    form = create_model("Reply", **{name: TYPES[kind] for name, kind in named}) if named else None
+    named = dict(one.partition(":")[::2] for one in field or ())
+    if wrong := set(named.values()) - TYPES.keys():
+        raise typer.BadParameter(f"{wrong.pop()!r} is none of {', '.join(TYPES)}.")
+    fields: dict[str, Any] = {name: TYPES[kind] for name, kind in named.items()}
+    form = create_model("Reply", **fields) if fields else None
     options = ModelOptions(llm=llm, timeout=timeout, max_calls=max_calls)
     with serving(options, connection, record, output.say) as models:
         for sample in range(samples):

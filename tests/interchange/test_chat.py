@@ -20,11 +20,11 @@ KITCHEN = Assumed(env="kitchen", kind="heat", origin="human", score=1.0)
 GOAL = {"role": "user", "content": "Heat an egg."}
 
 
-def says(text: str | None, **fields: Any) -> dict[str, Any]:
+def says(text: Any, **fields: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": text, **fields}
 
 
-def call(name: str, call_id: str, arguments: str = "{}") -> dict[str, Any]:
+def call(name: str, call_id: str, arguments: Any = "{}") -> dict[str, Any]:
     function = {"name": name, "arguments": arguments}
     return {"type": "function", "id": call_id, "function": function}
 
