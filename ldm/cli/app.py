@@ -209,6 +209,8 @@ def main() -> None:
     """
     # Processes that we start must not find modules in the working directory either.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - None where it is closed
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     collect_seldom()
     try:
         try:

@@ -57,10 +57,9 @@ def ask(
     fields: dict[str, Any] = {name: TYPES[kind] for name, kind in named.items()}
     form = create_model("Reply", **fields) if fields else None
     options = ModelOptions(llm=llm, timeout=timeout, max_calls=max_calls)
+    question = [Message("user", prompt)]
     with serving(options, connection, record, output.say) as models:
-        for sample in range(samples):
-            sampling = Sampling(temperature, sample=sample)
-            question = [Message("user", prompt)]
+        for sampling in (Sampling(temperature, sample=n) for n in range(samples)):
             model = models.get("llm")
             reply = model.complete(question, sampling=sampling, max_tokens=LENGTH, schema=form)
             output.show(reply.text)
