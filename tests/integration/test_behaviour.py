@@ -199,7 +199,8 @@ def handy(texts: list[str], form: Facts) -> str:
     if "action" in form:
         listed = question.partition("<possible-actions>\n")[2].partition("\n<")[0].split("; ")
         done = question.partition("<done>")[2].partition("</done>")[0].count("\n")
-        return json.dumps({**form, "complete": 0, "action": listed[7 * done % len(listed)]})
+        own = {"choice": 0, "then": []} if "choice" in form else {}
+        return json.dumps({**form, **own, "action": listed[7 * done % len(listed)]})
     if form:
         return json.dumps(form)
     goal = question.rpartition("<task>\n")[2].partition("\n</task>")[0]
