@@ -161,7 +161,7 @@ def failure(run: Run, commands: tuple[str, ...], names: dict[str, Path], decoy: 
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(6, id="short"), pytest.param(300, id="long", marks=pytest.mark.slow)]
+    "number", [pytest.param(6, id="short"), pytest.param(40, id="long", marks=pytest.mark.slow)]
 )
 def test_nothing_outside_a_hostile_folder_is_touched(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
