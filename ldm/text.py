@@ -400,8 +400,9 @@ def _without_part(text: str, secret: str, start: int) -> str:
     window = secret[start : start + WINDOW]
     place = text.find(window)
     while place >= 0:
-        before = _shared(text[:place][::-1], secret[:start][::-1])
-        begin, end = place - before, place + _shared(text[place:], secret[start:])
+        earlier, later = text[max(0, place - start) : place], text[place : place + len(secret)]
+        begin = place - _shared(earlier[::-1], secret[:start][::-1])
+        end = place + _shared(later, secret[start:])
         if end - begin >= PART:
             text, end = text[:begin] + MARK + text[end:], begin + len(MARK)
         place = text.find(window, end)

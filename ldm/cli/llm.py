@@ -59,7 +59,7 @@ def ask(
     options = ModelOptions(llm=llm, timeout=timeout, max_calls=max_calls)
     question = [Message("user", prompt)]
     with serving(options, connection, record, output.say) as models:
+        model = models.get("llm")
         for sampling in (Sampling(temperature, sample=n) for n in range(samples)):
-            model = models.get("llm")
             reply = model.complete(question, sampling=sampling, max_tokens=LENGTH, schema=form)
             output.show(reply.text)

@@ -54,8 +54,8 @@ LONGEST_MESSAGE = 20_000
 QUOTE_LENGTH = 300
 
 #: The remedy of a fault: retry later; leave a parameter out; tell the caller that the request is
-#: too long, or that it is not answered; give a cut reply more room; stop the run.
-FaultKind = Literal["again", "refused", "context", "rejected", "cut", "stop"]
+#: too long, or that it is not answered; stop the run.
+FaultKind = Literal["again", "refused", "context", "rejected", "stop"]
 
 
 @dataclass(eq=False)
@@ -97,19 +97,20 @@ def divided(text: str) -> tuple[str, str]:
         before, is_open = text[place : mark.start()], mark["open"] is not None
         if is_open and not inside and before.rpartition("\n")[2].strip() and answer + before:
             continue  # a tag within a line is spoken of
-        if inside or not is_open:
-            thoughts.append(answer + before if not inside else before)
-            answer = answer if inside else ""
-        else:
+        if inside:
+            thoughts.append(before)
+        elif is_open:
             answer += before
+        else:  # they were opened in the prompt
+            thoughts.append(answer + before)
+            answer = ""
         inside, place = is_open, mark.end()
     if inside:
         thoughts.append(text[place:])
     else:
         answer += text[place:]
-    return "\n".join(
-        filter(None, map(str.strip, thoughts))
-    ), answer if not thoughts else answer.lstrip()
+    thought = "\n".join(filter(None, map(str.strip, thoughts)))
+    return thought, answer.lstrip() if thoughts else answer
 
 
 def _trimmed(answer: str) -> str:

@@ -309,8 +309,8 @@ class Client:
             self._usable += usable
             self._unusable += not usable
             bad, total = self._unusable, self._usable + self._unusable
-        is_hopeless = bad == total >= ALL_UNUSABLE if call.cut else 2 * bad > total
-        if usable or not is_hopeless or (not call.cut and total < MOSTLY_UNUSABLE):
+        stops = bad == total >= ALL_UNUSABLE if call.cut else 2 * bad > total >= MOSTLY_UNUSABLE
+        if usable or not stops:
             return
         stopped = errors.ModelUnavailable(
             f"{bad} of {total} replies of {call.request.model} are unusable: empty, cut off at "

@@ -27,9 +27,10 @@ from ldm.text import check_file
 
 SUFFIX = ".ldmpack"
 #: What a pack may hold, as names within it.
-_FILES = map(re.escape, (record.MANIFEST, record.KINDS, record.RELEVANCE, *record.ARRAYS))
+_MEMBERS = (record.MANIFEST, record.KINDS, record.RELEVANCE, *record.ARRAYS)
+_FILES = "|".join(map(re.escape, _MEMBERS))
 MEMBER = re.compile(
-    rf"current\.json|episodes\.log|feedback\.log|gen-\d{{6}}-[0-9a-f]{{8}}/({'|'.join(_FILES)})"
+    rf"current\.json|episodes\.log|feedback\.log|gen-\d{{6}}-[0-9a-f]{{8}}/({_FILES})"
 )
 #: Maximum bytes of a member, and of all: a million tuples take some gigabytes.
 MAX_BYTES = 1 << 35

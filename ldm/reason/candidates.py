@@ -29,17 +29,17 @@ class Candidates:
         self._commands: dict[str, Command] = {}
         self._fillers: dict[str, list[Counter[Words]]] = {}
         self._kinds: set[Words] = set()
-        self._uses: Counter[str] = Counter()
+        uses: Counter[str] = Counter()
         self._named: dict[str, tuple[Words, ...]] = {}
         for action in actions:
             command = read_command(action)
             self._commands.setdefault(command.frame, command)
-            self._uses[command.frame] += 1
+            uses[command.frame] += 1
             slots = self._fillers.setdefault(command.frame, [Counter() for _ in command.fillers])
             for slot, filler in zip(slots, command.fillers, strict=False):
                 slot[shape(filler)] += 1
                 self._kinds.add(shape(filler))
-        self._frames = sorted(self._uses, key=lambda one: (-self._uses[one], one))
+        self._frames = sorted(uses, key=lambda one: (-uses[one], one))
 
     def of(self, now: Situation) -> list[str]:
         """Return the candidates of a state, the most used frames first."""

@@ -460,8 +460,8 @@ class Situation:
         """The lines of the past that no line in sight replaces, by beginning like them."""
         begun = {line[:2] for line in lines(prose(self.sight))}
         past = dict.fromkeys(x for text, _ in self._past for x in self._beside_roles(text))
-        about = [unnumbered(line) for line in past if line[:2] not in begun]
-        return keys((f"before {line}" for line in about[-40:]), BEFORE)
+        latest = [line for line in past if line[:2] not in begun][-40:]
+        return keys((f"before {unnumbered(line)}" for line in latest), BEFORE)
 
     def _beside_roles(self, text: str) -> list[Words]:
         """Return the lines of a text that mention no thing of the goal."""

@@ -309,13 +309,12 @@ class PromptedReasoner:
         planning = PLANNED if z == 1 and not self._always else 0
         tokens = (z + planning) * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
 
-        noting = options.notes and self._always
         if paper:
             state = replace(state, steps_left=None)
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
-            view = decision_view(card, state, examples, room, notes=noting)
+            view = decision_view(card, state, examples, room, notes=options.notes and self._always)
             return self._prompter.ask(
                 "act",
                 form,
@@ -358,10 +357,8 @@ class PromptedReasoner:
     def _form(self, state: State, z: int, candidates: int, named: str) -> tuple[type[Any], int]:
         """Return the form of a decision's reply, and the maximum length of its action."""
         listed = state.admissible or ()
-        length, extras = (
-            action_length(listed),
-            Extras(self._options.thought == "short", not self._always),
-        )
+        length = action_length(listed)
+        extras = Extras(thought=self._options.thought == "short", plan=not self._always)
         if z > 1:
             return proposals_form(extras, length), length
         if candidates:
