@@ -105,7 +105,7 @@ class Client:
         self._setup = setup
         self._setup.meter.take(setup.recording)
         self._pending: dict[str, Future[Call]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._probing = threading.Lock()
         self._stopped: errors.RunStopped | None = None
         self._stopping = threading.Event()
@@ -137,7 +137,8 @@ class Client:
         grace: seconds to wait for responses in flight, which are billed anyway, to record them.
         """
         self.stop(errors.RunStopped("The client is closed."))
-        self._setup.meter.wait_until_settled(grace)
+        with self._lock:  # a paid response is recorded after the meter has settled it
+            self._lock.wait_for(lambda: not self._pending, grace)
         if self._setup.service is not None:
             self._setup.service.close()
 
@@ -219,6 +220,7 @@ class Client:
         finally:
             with self._lock:
                 del self._pending[request.key]
+                self._lock.notify_all()
 
     def _send_with_retries(
         self, role: str, request: Request, capabilities: Capabilities

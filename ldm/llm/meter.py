@@ -106,11 +106,6 @@ class Meter:
             self._shut = True
             self._changed.notify_all()
 
-    def wait_until_settled(self, seconds: float) -> bool:
-        """Wait up to `seconds` for all admitted calls; return whether all are settled."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._reservations, seconds)
-
     def settle(self, reservation: Reservation, call: Call | None, *, billed: bool = False) -> None:
         """Count `call` in place of its reservation; None if there was no response.
 

@@ -108,14 +108,14 @@ class TestStoppingAClient:
         server = serve()
         client = connect(server, limits=CostLimits(calls=2))
         client.capabilities("m")
-        server.behaviour.latency = 0.5
+        server.behaviour.latency = 2.0
         _, first = in_thread(lambda: client.model("m").complete(ask("1")))
         until(lambda: client.in_flight == 1)
         waiting, second = in_thread(lambda: client.model("m").complete(ask("2")))
         waiting.join(0.02)
         assert waiting.is_alive()
         client.stop(RunStopped("Enough."))
-        waiting.join(0.3)  # the other one is not answered yet
+        waiting.join(1.5)  # the other one is not answered yet
         assert [str(error) for error in second] == ["Enough."]
         assert first == []
 
@@ -123,9 +123,9 @@ class TestStoppingAClient:
         server = serve()
         client = connect(server, directory=tmp_path)
         client.capabilities("m")
-        server.behaviour.latency = 0.2
+        server.behaviour.latency, probes = 0.2, len(server.bodies)
         in_thread(lambda: client.model("m").complete(ask("1")))
-        until(lambda: client.in_flight == 1)
+        until(lambda: len(server.bodies) > probes)
         client.close(grace=SOON)
         assert [call.request.messages for call in read_calls(tmp_path)][1:] == [ask("1")]
         with pytest.raises(RunStopped, match="closed"):
