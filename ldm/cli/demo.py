@@ -23,7 +23,7 @@ def demo(
     ] = Path(".ldm/demo"),
     per_kind: Annotated[
         int, typer.Option("--per-kind", min=1, help="Recorded episodes of each task kind.")
-    ] = 2,
+    ] = 1,
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="Tasks to evaluate; goals to explore: 5/3 of it.")
     ] = 36,

@@ -35,7 +35,7 @@ def test_it_builds_refines_and_evaluates_with_commands_that_it_shows(
     assert generations("my demo/memory", "toy")[0].number == 0
     printed = [line for line in outcome.err.splitlines() if line.startswith("$ ldm ")]
     assert [line.split()[2] for line in printed] == ["build-memory", "refine", "eval"]
-    assert "4 trajectories added as generation 0" in outcome.out  # two of each kind
+    assert "2 trajectories added as generation 0" in outcome.out  # one of each kind
     assert "on toy, test" in outcome.out
     again = run(*shlex.split(printed[-1])[2:])  # as it was printed
     assert (again.code, "on toy, test" in again.out) == (0, True)
