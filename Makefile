@@ -11,7 +11,7 @@ DEMO := .ldm/demo
 JOBS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: help setup demo lint check test audit clean
+.PHONY: help setup demo docs lint check test audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make demo    build a memory from the shipped episodes, refine it, evaluate before and after"
 	@echo "make check   lint, types, import layers and the quick tests: for every day, under four minutes"
 	@echo "make test    lint, types, import layers and all tests with their coverage"
+	@echo "make docs    build the site in build/site (an environment of its own in .docs)"
 	@echo "make audit   known vulnerabilities of the exact versions in constraints.txt (asks PyPI)"
 	@echo "make clean   remove $(VENV), the demo's files and caches"
 
@@ -39,6 +40,13 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup
 	@$(BIN)/ldm demo --folder $(DEMO)
+
+# In an environment of its own: what draws pages is nothing that the package needs.
+docs: setup
+	@test -x .docs/bin/zensical || { $(PYTHON) -m venv .docs && \
+	  .docs/bin/python -m pip --disable-pip-version-check -qq install zensical==0.0.73 mkdocstrings-python==2.0.11; }
+	$(BIN)/python scripts/make_site.py build/pages
+	.docs/bin/zensical build --clean --strict
 
 check test: export OMP_NUM_THREADS := 1
 check test: export TOKENIZERS_PARALLELISM := false
@@ -69,5 +77,5 @@ audit:
 	.audit/bin/pip-audit --disable-pip --no-deps --strict --progress-spinner off -r constraints.txt
 
 clean:
-	rm -rf .audit $(VENV) $(DEMO) build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .audit .docs $(VENV) $(DEMO) build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
