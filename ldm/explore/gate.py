@@ -6,8 +6,9 @@ batch memories of its own. *Improvements*: the tuples that exploration adds to p
 earned more, but less than the full score (LDM² §3.3).
 
 The goals are played without the candidates and with them, cross-fitted: the goals are divided into
-folds, and a fold is played by a memory that holds no tuple of its goals. A sort is kept for each
-kind of goals whose scores it does not lower; of equal scores, those of shorter episodes are higher.
+folds, and a fold is played by a memory that holds no tuple of its goals. Everything joins, or
+everything but what lowers the scores of its own kind, or nothing: whatever all goals do best with.
+Of equal scores, those of shorter episodes are higher.
 
 The paper adds all improvements that exploration found, and nothing else; `gate="off"` does that.
 """
@@ -44,6 +45,8 @@ HINDSIGHT, WITHOUT, WITH, KEPT = "hindsight", "gate_without", "gate_with_{}", "g
 FOLDS = 5
 #: The worth of a score falls by this factor with each step, so that shorter episodes count.
 DISCOUNT = 0.998
+#: Why what does no harm to its own kind is refused.
+TOGETHER = "all goals together do better without it"
 #: Smaller differences count as none.
 TOLERANCE = 1e-9
 OnProgress = Callable[[str, int, int], None]
@@ -224,11 +227,13 @@ def verdict_on(
 ) -> Verdict:
     """Try one sort of candidates after the other, each beside what was kept before.
 
-    kinds: id → kind of the goals. At last all goals are played with exactly what was kept.
+    kinds: id → kind of the goals. What was learnt of one kind also decides in others, so all goals
+    are played with everything, and with everything but what lowers its own kind; of these results
+    and those without candidates the best counts.
     """
-    before = now = after = play(WITHOUT, Candidates())
-    accepted, tried = set[tuple[Sort, str]](), set[tuple[Sort, str]]()
-    comparisons: list[Comparison] = []
+    before = now = play(WITHOUT, Candidates())
+    accepted: frozenset[tuple[Sort, str]] = frozenset()
+    trials, comparisons = {accepted: before}, list[Comparison]()
     for sort in SORTS:
         goals: dict[str, list[str]] = {}
         for one in candidates.chosen:
@@ -237,7 +242,7 @@ def verdict_on(
         if not goals:
             continue
         tried = accepted | {(sort, kind) for kind in goals}
-        after = play(WITH.format(sort), candidates.only(tried))
+        trials[tried] = after = play(WITH.format(sort), candidates.only(tried))
         for kind in sorted(goals):
             old, new = (
                 tuple(one for one in played if kinds[one.task] == kind) for played in (now, after)
@@ -247,14 +252,16 @@ def verdict_on(
         now = tuple(
             a if (sort, kinds[a.task]) in accepted else b for b, a in zip(now, after, strict=True)
         )
-    if accepted != tried:
-        after = play(KEPT, candidates.only(accepted)) if accepted else before
-    if (gain := fmean(_gains(before, after))) < -TOLERANCE:
-        why = f"all goals lose {-gain:.3f} with all that was kept"
-        comparisons = [replace(one, refused=one.refused or why) for one in comparisons]
-        accepted, after = set(), before
-    additions = candidates.only(accepted)
-    return Verdict(additions.rows, additions.batches, tuple(comparisons), before, after)
+    if accepted not in trials:
+        trials[accepted] = play(KEPT, candidates.only(accepted))
+    # Of equal ones the last, which was chosen most carefully.
+    best = max(reversed(trials), key=lambda one: round(fmean(p.worth for p in trials[one]), 9))
+    settled = [
+        replace(one, refused="" if (one.sort, one.kind) in best else one.refused or TOGETHER)
+        for one in comparisons
+    ]
+    additions = candidates.only(best)
+    return Verdict(additions.rows, additions.batches, tuple(settled), before, trials[best])
 
 
 def _gains(before: Iterable[Played], after: Iterable[Played]) -> tuple[float, ...]:

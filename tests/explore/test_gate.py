@@ -27,6 +27,7 @@ from ldm.explore import (
 )
 from ldm.explore.gate import (
     FOLDS,
+    TOGETHER,
     WITH,
     Candidate,
     Candidates,
@@ -417,6 +418,21 @@ def test_nothing_is_kept_if_all_goals_together_lose(explored: list[ExploredGoal]
     verdict = verdict_on(candidates, kinds, play)
     assert {one.kind for one in verdict.comparisons} == {"fetch", "wash"}
     assert not any(verdict.gains)
-    assert {one.refused for one in verdict.comparisons} == {
-        "all goals lose 0.250 with all that was kept"
-    }
+    assert {one.refused for one in verdict.comparisons} == {TOGETHER}
+
+
+def test_what_one_kind_loses_by_stays_if_all_goals_do_best_with_it(
+    explored: list[ExploredGoal],
+) -> None:
+    candidates = Candidates(tuple(Candidate(one.task, "practice", ()) for one in explored[:2]))
+    names = [f"goal {number}" for number in range(20)]
+    kinds = {name: ("fetch", "wash")[number // 10] for number, name in enumerate(names)}
+
+    def play(_: str, known: Candidates) -> tuple[Played, ...]:
+        fetch, wash = {0: (8, 2), 1: (8, 1), 2: (4, 9)}[len(known.chosen)]
+        return played([1.0] * fetch + [0.0] * (10 - fetch) + [1.0] * wash + [0.0] * (10 - wash))
+
+    verdict = verdict_on(candidates, kinds, play)
+    assert [one.judged().refused != "" for one in verdict.comparisons] == [True, False]
+    assert not any(one.refused for one in verdict.comparisons)
+    assert sum(verdict.gains) == 3
