@@ -17,7 +17,7 @@ from functools import lru_cache
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, Protocol, TypeVar
 
-from ldm.errors import WorkerDied
+from ldm.errors import LdmError, WorkerDied
 
 #: Seconds between a worker's checks that its parent process is still alive.
 PARENT_POLL_SECONDS = 1.0
@@ -264,18 +264,51 @@ def one_thread() -> Iterator[None]:
                 torch.set_num_threads(threads)
 
 
+class _Interrupt:
+    """A signal handler that interrupts the program, and remembers that it did."""
+
+    arrived = False
+
+    def __call__(self, *_: object) -> None:
+        self.arrived = True
+        raise KeyboardInterrupt
+
+
 @contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM unwind the program as Ctrl-C does; call this in the main thread only."""
+def interruptible() -> Iterator[None]:
+    """Let SIGTERM unwind the program as Ctrl-C does, and let no library hide either.
+
+    Libraries may turn an interrupt into an error of theirs, of which pydantic's even lack a cause.
+    Handlers that a host program has set for Ctrl-C stay. Call this in the main thread only.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+    handler, before = _Interrupt(), {signal.SIGTERM: signal.getsignal(signal.SIGTERM)}
+    of_ctrl_c = signal.getsignal(signal.SIGINT)
+    if of_ctrl_c is signal.default_int_handler or isinstance(of_ctrl_c, _Interrupt):
+        before[signal.SIGINT] = of_ctrl_c
+    for number in before:
+        signal.signal(number, handler)
     try:
         yield
+    except LdmError:
+        raise
+    except Exception as error:
+        if handler.arrived or _interrupted(error):
+            raise KeyboardInterrupt from error
+        raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Return whether an interrupt is among the causes of an error."""
+    known = set[int]()
+    while error is not None and id(error) not in known:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        known.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False

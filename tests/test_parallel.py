@@ -9,14 +9,10 @@ import time
 from dataclasses import dataclass, field
 
 import pytest
+from pydantic_core import SchemaValidator, core_schema
 
 from ldm.errors import BudgetSpent, LdmError
-from ldm.parallel import (
-    iterate_concurrently,
-    map_concurrently,
-    map_in_threads,
-    sigterm_as_interrupt,
-)
+from ldm.parallel import interruptible, iterate_concurrently, map_concurrently, map_in_threads
 
 
 @dataclass(frozen=True)
@@ -120,11 +116,35 @@ def test_an_interrupt_does_not_wait_for_a_thread_that_hangs(
 
     started = time.monotonic()
     try:
-        with sigterm_as_interrupt(), pytest.raises(KeyboardInterrupt):
+        with interruptible(), pytest.raises(KeyboardInterrupt):
             map_in_threads(Hangs(), range(9), workers=2, on_result=lambda _: None)
         assert time.monotonic() - started < 15
     finally:
         release.set()
+
+
+class Interrupting:
+    """A value in a schema that the user interrupts while it is built."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        os.kill(os.getpid(), self.number)
+        return "a value"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_a_library_turns_into_an_error_of_its_own_is_one(
+    number: signal.Signals,
+) -> None:
+    schema = core_schema.literal_schema([Interrupting(number)])
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        SchemaValidator(schema)
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        raise ValueError from KeyboardInterrupt()
+    with pytest.raises(ValueError, match="not one"), interruptible():
+        raise ValueError("not one")
 
 
 class TestAtOnce:

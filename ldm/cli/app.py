@@ -22,7 +22,7 @@ from ldm import registry
 from ldm.cli import output
 from ldm.cli.options import SpecCommand
 from ldm.errors import Interrupted, LdmError
-from ldm.parallel import collect_seldom, sigterm_as_interrupt
+from ldm.parallel import collect_seldom, interruptible
 
 GROUP = "ldm.commands"
 
@@ -214,7 +214,7 @@ def main() -> None:
     collect_seldom()
     try:
         try:
-            with sigterm_as_interrupt():  # so that nothing is left half-written
+            with interruptible():  # so that nothing is left half-written
                 app(prog_name="ldm")
         except SystemExit as finished:
             if finished.code == INTERRUPTED:

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from ldm.errors import LdmError, WorkerDied
-from ldm.parallel import Record, Worker, WorkerFactory, built, collect_seldom, sigterm_as_interrupt
+from ldm.parallel import Record, Worker, WorkerFactory, built, collect_seldom, interruptible
 from ldm.version import __version__
 
 #: The address that starts Ray on this machine.
@@ -64,7 +64,7 @@ class RayCluster:
             return
         ray = self._connected(workers)
         slots = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        with sigterm_as_interrupt():
+        with interruptible():
             _Map(ray, build, items, on_result).run(min(slots, len(items)))
 
     def _connected(self, workers: int) -> Any:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,16 +34,8 @@ from ldm.interchange.documents import (
     text_of,
 )
 from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
-from ldm.interchange.remainder import (
-    KEY,
-    Remainder,
-    StepRemainder,
-    parsed,
-    remainder,
-    without_defaults,
-)
 from ldm.records import Problem
-from ldm.types import Step, Trajectory
+from ldm.types import Trajectory
 
 SUFFIXES = (SUFFIX,)
 SIGN = '"messages" with "role" and "content", also with calls of tools'
@@ -89,31 +82,11 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatStep(StepRemainder):
-    """Fields of a step that messages lack.
-
-    silent: whether it has no message at all, as steps that only think; its action is "".
-    """
-
-    thought: str = ""
-    silent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ChatRemainder(Remainder):
-    """Fields of a trajectory that messages lack.
-
-    steps: one each. end: the observation after the last action, which ends the messages.
-    """
-
-    steps: tuple[ChatStep, ...]
-    end: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Line(SelfDescription):
+    """An episode in messages. ldm: the trajectory that they were written from, if it was ours."""
+
     messages: tuple[Message, ...]
-    ldm: ChatRemainder | None = None
+    ldm: Trajectory | None = None
 
 
 def detect(value: Any) -> bool:
@@ -132,11 +105,11 @@ def parse(
     """Return the trajectory in a line, or the problem with it."""
     if text.lstrip()[:1] in ("[", b"["):
         text = (b'{"messages": %s}' if isinstance(text, bytes) else '{"messages": %s}') % text
-    line = parsed(text, Line, file, number, {})
+    line = records.parse(text, Line, file, number)
     if isinstance(line, Problem):
         return line
-    if rest := line.ldm:
-        return located(lambda: _ours(line.messages, rest), file, number)
+    if (ours := line.ldm) is not None:
+        return located(lambda: _edited(ours, line.messages), file, number)
     stated = foreign.stated(assumed, line)
     return located(
         lambda: foreign.trajectory(_turns(line.messages), stated, "messages"), file, number
@@ -150,22 +123,8 @@ def write(path: Path, trajectories: Sequence[Trajectory]) -> None:
 
 def line_of(trajectory: Trajectory) -> dict[str, Any]:
     """Return the line of a trajectory, as JSON values."""
-    texts = [_first(trajectory.task.goal, trajectory.opening)]
-    steps = []
-    for step in trajectory.steps:
-        silent = not (step.action or step.observation)
-        texts += [] if silent else [step.action, step.observation]
-        steps.append(
-            without_defaults(
-                ChatStep(step.reward, step.valid, step.recalls, step.followed, step.thought, silent)
-            )
-        )
-    end = {"end": texts.pop()} if len(texts) > 1 else {}
-    roles = ("user", "assistant")
-    return {
-        "messages": [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)],
-        KEY: {**remainder(trajectory), "steps": steps, **end},
-    }
+    messages = [{"role": role, "content": text} for role, text in _spoken(trajectory)]
+    return {"messages": messages, "ldm": records.plain(trajectory)}
 
 
 def _first(goal: str, opening: str) -> str:
@@ -173,30 +132,41 @@ def _first(goal: str, opening: str) -> str:
     return f"{goal}\n\n{opening}"
 
 
-def _ours(messages: Sequence[Message], rest: ChatRemainder) -> Trajectory:
-    """Return the trajectory of a line of ours, which may have gained system prompts."""
+def _spoken(trajectory: Trajectory) -> list[tuple[str, str]]:
+    """Return the speakers and texts of a trajectory, the agent's last action at the end."""
+    texts = [_first(trajectory.task.goal, trajectory.opening)]
+    for step in trajectory.steps:
+        texts += [step.action, step.observation] if step.action or step.observation else []
+    last = max(1, len(texts) - 1)
+    return list(zip(cycle(("user", "assistant")), texts[:last], strict=False))
+
+
+def _edited(ours: Trajectory, messages: Sequence[Message]) -> Trajectory:
+    """Return our own trajectory with the texts of its messages, which may have been edited.
+
+    Raise FieldError if they do not fit it any more.
+    """
     turns = [(i, m) for i, m in enumerate(messages) if m.role not in _INSTRUCTIONS]
-    for place, (i, message) in enumerate(turns):
-        role = ("user", "assistant")[place % 2]
-        if message.role != role:
-            raise FieldError(f"messages.{i}.role", f"should be {role!r}, as speakers take turns")
     texts = [text_of(message.content, f"messages.{i}.content") for i, message in turns]
-    spoken = sum(not step.silent for step in rest.steps)
-    expected = 2 * spoken or 1
-    if len(texts) != expected:
-        raise FieldError("messages", f"{len(texts)} for {spoken} actions: should be {expected}")
-    start = _first(rest.task.goal, "")
-    if not texts[0].startswith(start):
+    expected = [role for role, _ in _spoken(ours)]
+    if [message.role for _, message in turns] != expected:
         raise FieldError(
-            f"messages.{turns[0][0]}.content",
-            f"does not begin with the goal in {KEY}.task.goal and an empty line",
+            "messages", f"should be {len(expected)} in turn, as the trajectory under `ldm` has them"
         )
-    pairs = iter(zip(texts[1::2], [*texts[2::2], rest.end], strict=False))
-    steps: list[Step] = []
-    for one in rest.steps:
-        action, answer = ("", "") if one.silent else next(pairs)
-        steps.append(one.step(action, answer, one.thought))
-    return rest.trajectory(texts[0].removeprefix(start), steps)
+    start = _first(ours.task.goal, "")
+    if not texts[0].startswith(start):
+        raise FieldError("messages", "do not begin with ldm.task.goal and an empty line")
+    opening, *rest = texts[0].removeprefix(start), *texts[1:]
+    remaining = iter(rest)
+    steps = tuple(
+        replace(
+            step, action=next(remaining, step.action), observation=next(remaining, step.observation)
+        )
+        if step.action or step.observation
+        else step
+        for step in ours.steps
+    )
+    return replace(ours, opening=opening, steps=steps)
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[Heard | Acted]:

@@ -107,7 +107,7 @@ class Session:
             self._counting = record_type, len({*done, *turn})
             if isinstance(self._backend, str) and min(self.workers, len(items)) == 1:
                 work, part = worker(self.setup()), _Part(self.run.parts)
-                with closing(work), parallel.sigterm_as_interrupt(), parallel.one_thread():
+                with closing(work), parallel.interruptible(), parallel.one_thread():
                     for item in items:
                         record = work(item)
                         part.append(record)
@@ -158,7 +158,7 @@ class Session:
             self._backend.map(build, items, workers=self.workers, on_result=keep_and_take)
             return
         workers = min(self.workers, len(items))
-        with parallel.sigterm_as_interrupt():
+        with parallel.interruptible():
             if self._backend == "threads":
                 build = partial(_Recording, self.setup, worker, parts)
                 parallel.map_in_threads(build, items, workers=workers, on_result=take)

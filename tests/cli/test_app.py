@@ -30,6 +30,11 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr(module, "app", broken)
 
 
+def caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
 def test_version_is_printed(run: Run) -> None:
     assert run("--version").out == f"ldm {__version__}\n"
 
@@ -72,6 +77,7 @@ def test_debugging_shows_the_traceback(run: Run, monkeypatch: pytest.MonkeyPatch
     ("error", "said"),
     [
         (KeyboardInterrupt(), "Interrupted.\n"),
+        (caused(TypeError("in a library"), KeyboardInterrupt()), "Interrupted.\n"),
         (
             Interrupted("3 of 9.", "Go on: ldm eval --resume x"),
             "3 of 9.\nGo on: ldm eval --resume x\n",

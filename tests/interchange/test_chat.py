@@ -64,8 +64,8 @@ class TestOurs:
     @pytest.mark.parametrize(
         ("number", "change", "message"),
         [
-            (0, {"content": "boil an egg"}, "messages.0.content: does not begin with the goal"),
-            (2, {"role": "assistant"}, "messages.2.role: should be 'user'"),
+            (0, {"content": "boil an egg"}, "messages: do not begin with ldm.task.goal"),
+            (2, {"role": "assistant"}, "messages: should be 4 in turn"),
             (2, {"content": 5}, "messages.2.content"),
         ],
     )
@@ -78,7 +78,7 @@ class TestOurs:
     def test_messages_that_are_missing_are_missed(self, count: int) -> None:
         line = chat.line_of(TRAJECTORY)
         del line["messages"][count:]
-        assert f"messages: {count} for 2 actions: should be 4" in problem(line)
+        assert "messages: should be 4 in turn" in problem(line)
 
 
 class TestOthers:
