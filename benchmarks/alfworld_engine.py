@@ -3,21 +3,24 @@
     python benchmarks/alfworld_engine.py ../shared/data/alfworld [--games 20] [--steps 20]
 
 Prints the median milliseconds for loading with the first reset, for another reset and for a step,
-their ratios, the microseconds of a fork and the bytes of a live game. Needs ldm-memory[alfworld].
+their ratios, the microseconds of a fork and the bytes of a live game.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
 import tracemalloc
 from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import Game, data_root, scan_split
-from ldm.envs.alfworld.official import OfficialEngine
+from tools.alfworld.official_engine import OfficialEngine
 
 Times = dict[str, list[float]]
 

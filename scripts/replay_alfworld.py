@@ -23,7 +23,7 @@ from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
 from ldm.interchange.alfworld_conversations import parse
 from ldm.types import Task, Trajectory
-from tools.alfworld.replay import replay_official_games
+from tools.alfworld.replay import replay_official_games, world
 
 
 def episodes(file: Path) -> list[Trajectory]:
@@ -37,9 +37,9 @@ def episodes(file: Path) -> list[Trajectory]:
     return trajectories
 
 
-def start_some(options: ALFWorldOptions, tasks: Sequence[Task]) -> list[str]:
+def start_some(options: ALFWorldOptions, tasks: Sequence[Task], official: bool) -> list[str]:
     """Return what went wrong when starting one worker's share of the games."""
-    env = ALFWorld(options)
+    env = world(options, official=official)
     failures = []
     for task in tasks:
         try:
@@ -62,14 +62,16 @@ def main() -> None:
     parser.add_argument("--games", action="store_true", help="also start every game of the data")
     parser.add_argument("--engine", choices=("fast", "official"), default="fast")
     arguments = parser.parse_args()
-    options = ALFWorldOptions(data=arguments.data, engine=arguments.engine)
+    options, official = ALFWorldOptions(data=arguments.data), arguments.engine == "official"
     pool = Parallel(n_jobs=arguments.workers)
 
     start = time.perf_counter()
     recorded = episodes(Path(arguments.data) / "replay_episodes.jsonl")
     recorded = recorded[: arguments.episodes or None]
     shares = [recorded[i :: arguments.workers] for i in range(arguments.workers)]
-    answers = pool(delayed(replay_official_games)(options, share) for share in shares)
+    answers = pool(
+        delayed(replay_official_games)(options, share, official=official) for share in shares
+    )
     differences = list(chain.from_iterable(answers))
     steps = sum(len(trajectory.steps) for trajectory in recorded)
     seconds = time.perf_counter() - start

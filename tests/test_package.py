@@ -188,7 +188,7 @@ def test_the_citation_names_the_version_and_the_papers() -> None:
 
 
 def requirement_name(requirement: str) -> str:
-    """The name in a requirement such as "chromadb>=1.5" or "ldm-memory[alfworld]"."""
+    """The name in a requirement such as "chromadb>=1.5" or "ldm-memory[tabletop]"."""
     for mark in "[<>=!~; ":
         requirement = requirement.partition(mark)[0]
     return requirement.lower().replace("_", "-")

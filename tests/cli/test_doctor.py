@@ -192,15 +192,15 @@ def test_a_missing_package_names_its_extra(run: Run, monkeypatch: pytest.MonkeyP
     real = metadata.version
 
     def version(name: str) -> str:
-        if name in ("textworld", "chromadb"):
+        if name in ("mujoco", "chromadb"):
             raise metadata.PackageNotFoundError(name)
         return real(name)
 
     monkeypatch.setattr(metadata, "version", version)
     outcome = run("doctor", "--json")
     results = {check["name"]: check for check in json.loads(outcome.out)["checks"]}
-    assert results["textworld"]["status"] == "missing"
-    assert "ldm-memory[alfworld]" in results["textworld"]["remedy"]
+    assert results["mujoco"]["status"] == "missing"
+    assert "ldm-memory[tabletop]" in results["mujoco"]["remedy"]
     assert results["chromadb"]["status"] == "problem"
     assert outcome.code == 1
 

@@ -78,12 +78,8 @@ WIKI = ("search[Ada Ray]", "search[the]", "lookup[the]", "lookup[a]", "think[Wel
 TestToy = contract("tests.toy:ToyEnv", "test")
 TestEcho = contract("tests.toy:EchoEnv", "test", actions=("say nonsense", "say gif"), steps=2)
 TestALFWorld = contract("alfworld", "demo_test", tasks=2)
-SHORT = {"tasks": 1, "steps": 3}
-TestALFWorldOfficialEngine = contract(
-    "alfworld", "demo_test", [pytest.mark.official], options={"engine": "official"}, **SHORT
-)
 TestALFWorldOfficialGames = contract(
-    "alfworld", "valid_seen", [pytest.mark.slow], given={"data": "alfworld"}, **SHORT
+    "alfworld", "valid_seen", [pytest.mark.slow], given={"data": "alfworld"}, tasks=1, steps=3
 )
 TestHotpotQA = contract("hotpotqa", "demo_test", actions=WIKI)
 OFFICIAL = {"data": "hotpotqa", "cache": folder}

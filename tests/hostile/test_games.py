@@ -15,9 +15,9 @@ from ldm.envs.alfworld import data
 from ldm.envs.alfworld.environment import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.fast import FastEngine
 from ldm.envs.alfworld.games import own_games
-from ldm.envs.alfworld.official import OfficialEngine
 from ldm.errors import LdmError
 from tests.envs.alfworld.test_environment import make_game
+from tools.alfworld.official_engine import OfficialEngine
 
 TRIAL = "pick_and_place_simple-Pen-None-Desk-1/trial_1"
 
@@ -40,8 +40,7 @@ def test_an_expression_of_their_own_is_refused_and_not_run(
     file.write_text(json.dumps(content))
     (problem,) = data.check(tmp_path).problems
     assert (problem.file, problem.field) == (str(file), "grammar")
-    name = "fast" if engine is FastEngine else "official"
-    env = ALFWorld(ALFWorldOptions(data=str(tmp_path), engine=name))  # type: ignore[arg-type]
+    env = ALFWorld(ALFWorldOptions(data=str(tmp_path)), engine())  # type: ignore[arg-type]
     with pytest.raises(LdmError, match="grammar"):
         env.tasks("train")
     game = replace(

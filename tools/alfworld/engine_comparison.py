@@ -17,9 +17,9 @@ from typing import Any
 
 from ldm.envs.alfworld.fast import EngineState, FastEngine
 from ldm.envs.alfworld.games import Game
-from ldm.envs.alfworld.official import OfficialEngine
 from ldm.envs.alfworld.texts import NOTHING
 from ldm.types import stable_seed
+from tools.alfworld.official_engine import OfficialEngine
 from tools.alfworld.solver import plan
 
 _INVALID_SHARE = 0.2

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ldm.envs.alfworld.environment import ALFWorld, ALFWorldOptions
 from ldm.episode import Environment
 from ldm.types import Trajectory
+from tools.alfworld.official_engine import OfficialEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,16 @@ def replay(env: Environment, trajectory: Trajectory) -> Iterator[Difference]:
         yield Difference(task_id, len(actions), f"score {trajectory.score}", f"score {score}")
 
 
+def world(options: ALFWorldOptions, *, official: bool) -> ALFWorld:
+    """Return ALFWorld with our engine or the official one."""
+    return ALFWorld(options, OfficialEngine() if official else None)  # type: ignore[arg-type]
+
+
 def replay_official_games(
-    options: ALFWorldOptions, trajectories: Sequence[Trajectory]
+    options: ALFWorldOptions, trajectories: Sequence[Trajectory], *, official: bool = False
 ) -> list[Difference]:
     """Return the differences of all replays of official games, as one worker's share."""
-    env = ALFWorld(options)
+    env = world(options, official=official)
     try:
         return [difference for trajectory in trajectories for difference in replay(env, trajectory)]
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from ldm.envs._base import ListedEnvironment, unknown_split, unknown_task
 from ldm.envs.alfworld import texts
@@ -27,9 +27,6 @@ from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep, stable_hash
 
-if TYPE_CHECKING:
-    from ldm.envs.alfworld.official import OfficialEngine
-
 
 @dataclass(frozen=True, slots=True)
 class ALFWorldOptions:
@@ -37,16 +34,12 @@ class ALFWorldOptions:
 
     dialect: "game" uses the verb of the game's grammar; "put" and "move" use that verb in every
     game. Actions with the other verb are always understood.
-    engine: "fast" is ours; "official" is TextWorld's, about a thousand times slower, and needs
-    ldm-memory[alfworld]. Both give the same answers, so the engine is not in the protocol.
-    feedback: "plain" answers only that nothing happens; "fine" adds the reason (AutoPlan, Table 6;
-    fast engine only).
+    feedback: "plain" answers only that nothing happens; "fine" adds the reason (AutoPlan, Table 6).
     """
 
     data: Annotated[str | None, "Folder with json_2.1.1"] = None
     dialect: Annotated[Literal["game", "put", "move"], "Verb for putting things down"] = "game"
     admissible: Annotated[bool, "List the admissible actions"] = True
-    engine: Annotated[Literal["fast", "official"], "Simulator: ours or TextWorld's"] = "fast"
     feedback: Annotated[Literal["plain", "fine"], "Whether a refused action is told the reason"] = (
         "plain"
     )
@@ -69,19 +62,12 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
     Options = ALFWorldOptions
     options: ALFWorldOptions
 
-    def __init__(self, options: ALFWorldOptions | None = None) -> None:
-        """Create the environment; raise LdmError if its engine is not installed."""
+    def __init__(
+        self, options: ALFWorldOptions | None = None, engine: FastEngine | None = None
+    ) -> None:
+        """Create the environment; `engine` replaces ours, to be compared with it."""
         super().__init__(options or ALFWorldOptions())
-        self._engine: FastEngine | OfficialEngine = FastEngine()
-        if self.options.engine == "official":
-            if self.options.feedback != "plain":
-                raise LdmError(
-                    "The official engine cannot say why an action is not possible.",
-                    "Use the fast engine, or feedback=plain.",
-                )
-            from ldm.envs.alfworld.official import OfficialEngine
-
-            self._engine = OfficialEngine()
+        self._engine = engine or FastEngine()
         self._own: dict[str, dict[str, Game]] = {}
         self._playing: Game | None = None
         self._now: EngineState | None = None
@@ -103,9 +89,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
             raise RuntimeError("no task is running: call reset first")
         command = translate(action.strip(), self._playing.dialect)
         if command not in self._now.commands:
-            why = ""
-            if self.options.feedback == "fine" and isinstance(self._engine, FastEngine):
-                why = self._engine.why_not(command)
+            why = self._engine.why_not(command) if self.options.feedback == "fine" else ""
             return self._answer(f"{texts.NOTHING} {why}".strip(), valid=False)
         self._now = self._engine.step(command)
         return self._answer(texts.observation(self._now.feedback))
@@ -118,7 +102,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         return translate(text, dialect) if dialect else text
 
     def fork(self) -> Self:
-        """Return a copy in the same state. Raise ForkUnsupported with the official engine."""
+        """Return a copy in the same state, with an engine of its own."""
         twin = super().fork()
         twin._engine = self._engine.fork()
         return twin

@@ -49,8 +49,8 @@ class FastEngine:
             return self._enter(self._world, self._world.introduction, self._world.start)
         except UnknownRules as error:
             raise LdmError(
-                f"The fast engine does not support the rules of {game.id}: {error}.",
-                "Use the official engine: --engine official (needs ldm-memory[alfworld]).",
+                f"The rules of {game.id} are not ALFWorld's: {error}.",
+                "Download the games again: ldm data alfworld --to FOLDER.",
             ) from error
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise LdmError(

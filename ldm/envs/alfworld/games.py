@@ -39,7 +39,6 @@ KINDS = {
 }
 #: The dialect of the new grammar, in which our own games are played.
 OWN_DIALECT: Dialect = "move"
-INSTALL = 'Install the engine: pip install "ldm-memory[alfworld]".'
 
 _TASK_RULE = re.compile(rf'"({TASK}(?:[^"\\]|\\.)*)"')
 

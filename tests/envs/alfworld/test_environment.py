@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -15,11 +14,11 @@ import pytest
 from ldm import records
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.games import FILE, KINDS, own_games
-from ldm.envs.alfworld.official import as_data
-from ldm.errors import ForkUnsupported, LdmError
+from ldm.errors import LdmError
 from ldm.interchange.alfworld_conversations import parse
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
+from tools.alfworld.official_engine import as_data
 from tools.alfworld.replay import replay
 
 EPISODES = CHECKOUT / "data" / "trajectories" / "alfworld" / "demo_train.jsonl"
@@ -126,20 +125,6 @@ def test_admissible_actions_can_be_hidden() -> None:
     env.close()
 
 
-def test_the_official_engine_cannot_be_forked() -> None:
-    with pytest.raises(ForkUnsupported) as caught:
-        ALFWorld(ALFWorldOptions(engine="official")).fork()
-    assert "--engine fast" in caught.value.remedy
-
-
-def test_both_engines_have_one_protocol() -> None:
-    """As long as tests/tools/alfworld/test_engine_comparison.py holds, scores are comparable."""
-    fast, official = (ALFWorld(ALFWorldOptions(engine=engine)) for engine in ("fast", "official"))
-    for env in (fast, official):
-        env.tasks("demo_test")
-    assert fast.protocol() == official.protocol()
-
-
 def test_the_protocol_tells_the_content_of_the_listed_splits(tmp_path: Path) -> None:
     make_game(tmp_path, "valid_seen", "pick_and_place_simple-Pen-None-Desk-1/trial_1")
     make_game(tmp_path, "train", "pick_and_place_simple-Pen-None-Desk-2/trial_1")
@@ -156,15 +141,6 @@ def test_the_protocol_tells_the_content_of_the_listed_splits(tmp_path: Path) -> 
     assert data("valid_seen") == {"valid_seen": both["valid_seen"]}
     make_game(tmp_path, "valid_seen", "pick_and_place_simple-Pen-None-Desk-1/trial_1", "put it.")
     assert data("valid_seen") != {"valid_seen": both["valid_seen"]}
-
-
-@pytest.mark.slow
-def test_the_argument_list_of_the_process_is_left_alone() -> None:
-    before = list(sys.argv)
-    env = ALFWorld(ALFWorldOptions(engine="official"))
-    env.reset(env.tasks("demo_test")[1])
-    assert sys.argv == before
-    env.close()
 
 
 def make_game(root: Path, split: str, name: str, goal: str = "put a pen in desk.") -> Path:
@@ -217,12 +193,9 @@ def test_a_damaged_game_is_named(tmp_path: Path, env: ALFWorld) -> None:
     (task,) = some.tasks("train")
     data = json.loads(file.read_text())
     file.write_text(json.dumps({**data, "pddl_problem": "(define (nonsense"}))
-    for engine in ("fast", "official"):
-        damaged = ALFWorld(ALFWorldOptions(data=str(tmp_path), engine=engine))
-        refusal = r"cannot load the game|does not support the rules"
-        with pytest.raises(LdmError, match=refusal) as caught:
-            damaged.reset(task)
-        assert task.id in caught.value.message
+    with pytest.raises(LdmError, match="not ALFWorld's") as caught:
+        ALFWorld(ALFWorldOptions(data=str(tmp_path))).reset(task)
+    assert task.id in caught.value.message
     file.write_text(json.dumps({**data, "solvable": False}))
     with pytest.raises(LdmError, match="unsolvable"):
         ALFWorld(ALFWorldOptions(data=str(tmp_path))).reset(task)
@@ -232,23 +205,6 @@ def test_a_damaged_game_is_named(tmp_path: Path, env: ALFWorld) -> None:
         fresh.tasks("train")
     with pytest.raises(LdmError, match=rf"{FILE}:2: not JSON"):
         fresh.reset(task)
-
-
-@pytest.mark.parametrize("package", ["alfworld", "textworld.envs.pddl.pddl"])
-def test_a_missing_engine_is_named(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == package else find_spec(name)
-    )
-    monkeypatch.setitem(sys.modules, package, None)
-
-    def play() -> None:
-        env = ALFWorld(ALFWorldOptions(engine="official"))
-        env.reset(env.tasks("demo_test")[0])
-
-    with pytest.raises(LdmError, match="not installed") as caught:
-        play()
-    assert "ldm-memory[alfworld]" in caught.value.remedy
 
 
 def test_playing_imports_no_simulator() -> None:

@@ -16,7 +16,6 @@ from ldm.envs.alfworld.feedback import KINDS, reason
 from ldm.envs.alfworld.games import Game, Skipped, own_games, read_game, scan_split
 from ldm.envs.alfworld.texts import NOTHING, translate
 from ldm.envs.alfworld.world import World
-from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.testing import EnvironmentContract
 
@@ -279,8 +278,3 @@ class TestInTheEnvironment:
 
     def test_it_is_part_of_the_protocol(self) -> None:
         assert self.env(feedback="fine").protocol()["feedback"] == "fine"
-
-    def test_what_cannot_be_had_is_refused(self) -> None:
-        with pytest.raises(LdmError) as caught:
-            self.env(feedback="fine", engine="official")
-        assert caught.value.remedy

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ldm.envs.alfworld.games import own_games
-from ldm.envs.alfworld.official import as_data
 from ldm.envs.alfworld.pddl import OWN_RULES, UnknownRules, parse, read_problem, read_rules, typed
+from tools.alfworld.official_engine import as_data
 
 
 @pytest.fixture(scope="module")

@@ -35,8 +35,8 @@ def test_real_episodes_replay(shared_data: Path, recorded: list[Trajectory]) -> 
 
 @pytest.mark.official
 def test_they_do_in_the_official_engine(shared_data: Path, recorded: list[Trajectory]) -> None:
-    options = ALFWorldOptions(data=str(shared_data / "alfworld"), engine="official")
-    assert replay_official_games(options, recorded[::45]) == []
+    options = ALFWorldOptions(data=str(shared_data / "alfworld"))
+    assert replay_official_games(options, recorded[::45], official=True) == []
 
 
 @pytest.mark.slow
