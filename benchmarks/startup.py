@@ -25,7 +25,7 @@ def seconds(checkout: Path, command: str) -> float:
     """Return the processor seconds that a command of a checkout takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-m", "ldm.cli", *command.split()],
+        [sys.executable, "-m", "ldm", *command.split()],
         cwd=checkout,
         env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": ""},
         capture_output=True,

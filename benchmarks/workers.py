@@ -49,7 +49,7 @@ class Outcome:
 def played(place: Path, options: Sequence[str], tasks: int, nodes: Nodes | None = None) -> Outcome:
     """Evaluate below `place`; return what was recorded. nodes: where, one of them being killed."""
     started = time.perf_counter()
-    command = [sys.executable, "-m", "ldm.cli", "eval", *options, "--runs", str(place)]
+    command = [sys.executable, "-m", "ldm", "eval", *options, "--runs", str(place)]
     env = {**nodes.environment, "RAY_ADDRESS": nodes.address} if nodes else None
     process = subprocess.Popen(  # noqa: S603 - ldm itself
         command, stdout=subprocess.DEVNULL, env=env

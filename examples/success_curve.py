@@ -3,8 +3,8 @@
     python examples/success_curve.py
 
 For each size a memory is built from so many episodes, of all kinds of task evenly, and the agent
-`ldm` is evaluated with it on the same games. The table is a polars frame; the curve is drawn with
-characters, so that no plotting package is needed.
+`ldm` is evaluated with it on the same games. The curve is drawn with characters: no plotting package
+is needed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-
-import polars as pl
+from typing import NamedTuple
 
 import ldm
 
 WIDTH = 50
+
+
+class Point(NamedTuple):
+    """The success rate with a memory of so many episodes, its interval, and the steps of a task."""
+
+    episodes: int
+    success: float
+    low: float
+    high: float
+    steps: float | None
 
 
 def mixed(trajectories: Sequence[ldm.Trajectory]) -> list[ldm.Trajectory]:
@@ -33,11 +42,11 @@ def main(
     data: Path | None = None,
     folder: Path = Path(".ldm/examples/curve"),
     limit: int | None = None,
-) -> pl.DataFrame:
+) -> list[Point]:
     """Evaluate on `limit` games (None: all 60) with so many episodes of `data` (None: shipped)."""
     everything = ldm.read_trajectories(data)
     episodes = mixed([episode for episode in everything if episode.task.env == "alfworld"])
-    rows = []
+    curve = []
     for size in sizes:
         memory = str(folder / f"memory-{size}")
         ldm.build_memory(episodes[:size], memory, ldm.Build(rebuild=True))
@@ -45,14 +54,15 @@ def main(
         report = ldm.evaluate(spec, runtime=ldm.Runtime(runs=folder / "runs"))
         overall = report.summary.overall
         low, high = overall.interval or (0.0, 1.0)
-        rows.append((size, overall.success_rate or 0.0, low, high, overall.figures["mean_steps"]))
-    return pl.DataFrame(rows, schema=["episodes", "success", "low", "high", "steps"], orient="row")
+        steps = overall.figures["mean_steps"]
+        curve.append(Point(size, overall.success_rate or 0.0, low, high, steps))
+    return curve
 
 
-def plot(curve: pl.DataFrame) -> str:
+def plot(curve: Sequence[Point]) -> str:
     """Return a line for each size: the success rate (o) within its 95 % interval (-)."""
     lines = []
-    for size, success, low, high, _ in curve.iter_rows():
+    for size, success, low, high, _ in curve:
         at, start, end = (round(rate * WIDTH) for rate in (success, low, high))
         bar = [" -"[start <= column <= end] for column in range(WIDTH + 1)]
         bar[at] = "o"
@@ -61,6 +71,6 @@ def plot(curve: pl.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    frame = main()
-    print(frame)
-    print(plot(frame))
+    points = main()
+    print(*points, sep="\n")
+    print(plot(points))

@@ -13,7 +13,7 @@ import importlib
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path, PurePath
 from types import NoneType
@@ -121,9 +121,8 @@ class Section:
         """Return the value of an option as one writes it, or `default` if it is not given."""
         return written(self.options[option]) if option in self.options else default
 
-    def settled(self, options: type[Any], owner: str) -> Section:
-        """Return the section with each given value as its type. Raises LdmError as `typed`."""
-        values = self.typed(options, owner)
+    def settled(self, values: Any) -> Section:
+        """Return the section with its given values as those of the dataclass that `typed` made."""
         return Section(self.name, tuple((n, _frozen(getattr(values, n))) for n, _ in self.given))
 
     def typed(self, options: type[T], owner: str) -> T:
@@ -190,6 +189,20 @@ class Spec:
     def sections(cls) -> dict[str, Of]:
         """Return the sections by name, with the declarations of their options."""
         return {name: of for name, one in hints(cls).items() if (of := one.of) is not None}
+
+    def typed(self, name: str) -> Any:
+        """Return a section as its dataclass of options. Raises LdmError for one that does not fit.
+
+        name: of the section, such as "agent", whose options are those of the named agent.
+        """
+        section: Section = getattr(self, name)
+        owner = f"{'environment' if name == 'env' else name} {section.name}".strip()
+        return section.typed(self.sections()[name].load(section.name), owner)
+
+    def settled(self: T, *names: str) -> T:
+        """Return the experiment with each value given in these sections as its type."""
+        settled = {name: getattr(self, name).settled(self.typed(name)) for name in names}  # type: ignore[attr-defined]
+        return replace(self, **settled)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, slots=True)

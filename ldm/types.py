@@ -431,6 +431,11 @@ class EpisodeResult:
     error: str = ""
     notes: tuple[Note, ...] = ()
 
+    @property
+    def solved(self) -> bool:
+        """Whether it counts as a success; an episode that ended in an error is a failure."""
+        return self.success and self.end != "error"
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

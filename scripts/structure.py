@@ -113,7 +113,7 @@ def path() -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         build, evaluation = (line.format(folder=folder).split() for line in (BUILD, EVAL))
-        command = [sys.executable, "-m", "ldm.cli", *build]
+        command = [sys.executable, "-m", "ldm", *build]
         here = {**os.environ, "PYTHONPATH": str(ROOT)}
         subprocess.run(command, env=here, check=True, stdout=subprocess.DEVNULL)
         from ldm.cli.app import main

@@ -45,7 +45,6 @@ BOUNDED = {
     "per_kind": st.integers(0, 9),
     "batch_size": st.integers(0, 9),
     "min_reward": st.floats(0, 1),
-    "goals": st.just("even"),
 }
 
 
@@ -162,6 +161,6 @@ class TestSpecs:
 
     def test_sections_take_the_type_of_each_option(self) -> None:
         section = Section("x", (("k", "7"), ("kinds", "a,b")))
-        settled = section.settled(Options, "agent x")
+        settled = section.settled(section.typed(Options, "agent x"))
         assert settled.options == {"k": 7, "kinds": ("a", "b")}
-        assert replace(settled) == settled.settled(Options, "agent x")
+        assert replace(settled) == settled.settled(settled.typed(Options, "agent x"))

@@ -76,11 +76,11 @@ def test_refine_and_compare(
 def test_success_curve(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = example("success_curve", monkeypatch)
     curve = script.main((6, 12), data, tmp_path, GAMES)
-    assert curve["episodes"].to_list() == [6, 12]
-    assert ((curve["low"] <= curve["success"]) & (curve["success"] <= curve["high"])).all()
+    assert [point.episodes for point in curve] == [6, 12]
+    assert all(point.low <= point.success <= point.high for point in curve)
     six, twelve = script.plot(curve).splitlines()
     assert six.startswith("   6 episodes |")
-    assert twelve.endswith(f"{curve['success'][1]:.0%}")
+    assert twelve.endswith(f"{curve[1].success:.0%}")
 
 
 def test_every_example_is_tested_and_uses_the_public_api_only() -> None:

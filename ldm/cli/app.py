@@ -27,66 +27,6 @@ from ldm.parallel import collect_seldom, interruptible
 GROUP = "ldm.commands"
 
 
-class PluggedGroup(TyperGroup):
-    """A group of commands that plug-ins can extend; each is loaded on first use."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the group's own commands, followed by those of plug-ins."""
-        prefix = _prefix(ctx)
-        names = (name.removeprefix(prefix) for name in _announced() if name.startswith(prefix))
-        return list(
-            dict.fromkeys([*super().list_commands(ctx), *(n for n in names if "." not in n)])
-        )
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command called `name`, or None."""
-        own = super().get_command(ctx, cmd_name)
-        if own is not None or _prefix(ctx) + cmd_name not in _announced():
-            return own
-        return _command(_prefix(ctx) + cmd_name, cmd_name)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return a command and its arguments; for a misspelt name, suggest similar ones."""
-        try:
-            return super().resolve_command(ctx, args)
-        except typer.TyperException as error:
-            close = get_close_matches(args[0], self.list_commands(ctx))
-            if close and "Did you mean" not in str(error.message):
-                error.message += f" Did you mean {', '.join(map(repr, close))}?"
-            raise
-
-
-def _announced() -> dict[str, str]:
-    return registry.names({}, GROUP)
-
-
-def _prefix(ctx: Any) -> str:
-    """Return the names of the groups above a command, each with a dot."""
-    names = []
-    while ctx.parent is not None:
-        names.append(f"{ctx.info_name}.")
-        ctx = ctx.parent
-    return "".join(reversed(names))
-
-
-def _command(entry_point: str, name: str) -> Any:
-    try:
-        loaded = registry.load(entry_point, {}, GROUP, "command")
-    except LdmError as error:
-        loaded = _broken(error)
-    return as_command(name, loaded)
-
-
-def _broken(error: LdmError) -> Any:
-    """Return a command that raises the error, so that other commands and their help still work."""
-
-    def command() -> None:
-        raise error
-
-    command.__doc__ = error.message
-    return command
-
-
 INTERRUPTED = 130
 #: Command → its definition and its line in `ldm --help`. A Typer is a group of commands.
 COMMANDS = {
@@ -109,27 +49,55 @@ COMMANDS = {
 }
 
 
-class LazyGroup(PluggedGroup):
+class Commands(TyperGroup):
     """The commands, each imported when it is used; those of plug-ins follow ours."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [*COMMANDS, *super().list_commands(ctx)]
+        announced = registry.names({}, GROUP)
+        return list(dict.fromkeys([*COMMANDS, *super().list_commands(ctx), *announced]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import and return a command, or None if the name is unknown."""
         if cmd_name in COMMANDS:
             module, _, attribute = COMMANDS[cmd_name][0].partition(":")
             return as_command(cmd_name, getattr(importlib.import_module(module), attribute))
-        return super().get_command(ctx, cmd_name)
+        if cmd_name not in registry.names({}, GROUP):
+            return super().get_command(ctx, cmd_name)
+        try:
+            return as_command(cmd_name, registry.load(cmd_name, {}, GROUP, "command"))
+        except LdmError as error:
+            return as_command(cmd_name, _broken(error))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command and its arguments; for a misspelt name, suggest similar ones."""
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as error:
+            close = get_close_matches(args[0], self.list_commands(ctx))
+            if close and "Did you mean" not in str(error.message):
+                error.message += f" Did you mean {', '.join(map(repr, close))}?"
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a line for each command, importing none of ours."""
-        rows = [(name, line) for name, (_, line) in COMMANDS.items()]
-        for name in super().list_commands(ctx):
-            rows.append((name, self.get_command(ctx, name).get_short_help_str(80)))  # noqa: PERF401
+        rows = []
+        for name in self.list_commands(ctx):
+            known = COMMANDS.get(name)
+            line = known[1] if known else self.get_command(ctx, name).get_short_help_str(80)
+            rows.append((name, line))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def _broken(error: LdmError) -> Any:
+    """Return a command that raises the error, so that other commands and their help still work."""
+
+    def command() -> None:
+        raise error
+
+    command.__doc__ = error.message
+    return command
 
 
 def as_command(name: str, target: Any) -> Any:
@@ -164,7 +132,7 @@ SETTINGS: dict[str, Any] = {
 
 app = typer.Typer(
     name="ldm",
-    cls=LazyGroup,
+    cls=Commands,
     epilog="""\b
 Examples:
   ldm demo                                      the whole way, in a minute

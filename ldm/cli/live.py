@@ -34,7 +34,7 @@ class Tally:
         """Count one more episode; an error counts as a failure."""
         self.done += 1
         self.errors += result.end == "error"
-        self.solved += result.success and result.end != "error"
+        self.solved += result.solved
         self.steps += result.env_steps
         self.tokens += result.usage.prompt_tokens + result.usage.completion_tokens
 

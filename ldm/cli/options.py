@@ -132,10 +132,6 @@ class Given:
         """Return a dataclass of options with the given values and its defaults."""
         return owner(**self._own(owner))
 
-    def models(self) -> Section:
-        """Return the given model options, including those of environment variables."""
-        return Section.read(self._sections(Evaluate).get("models", {}))
-
     def model_changes(self) -> Section:
         """Return the model options of the command line, for a run that has recorded its models."""
         return Section.read(self._sections(Evaluate, {}).get("models", {}))
@@ -212,9 +208,6 @@ class SpecCommand(TyperCommand):
         dotted: dict[str, str] = {}
         words = iter(args)
         for word in words:
-            if word == "--set":  # NAME=VALUE: an option of a section, without one of the agent
-                named = next(words, "")
-                word = f"--{named}" if "." in named.partition("=")[0] else f"--agent.{named}"
             path, equals, value = word.removeprefix("--").partition("=")
             section, dot, option = path.partition(".")
             if word.startswith("--") and dot and section in self.sections:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from ldm.cli import output
-from ldm.cli.app import PluggedGroup
 from ldm.cli.options import AsJson, RunsAt
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
     from ldm.runs import Run
 
 runs_app = typer.Typer(
-    cls=PluggedGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    help="List recorded runs and show them.",
+    no_args_is_help=True, add_completion=False, help="List recorded runs and show them."
 )
 
 #: Rows of a table, unless all are asked for.

@@ -2,7 +2,7 @@
 
 `write_report` writes one page that shows every step and why it was taken: `overview` and `details`
 choose what it shows, and `page` packs it with the files in `assets/`, which are plain HTML, CSS and
-JavaScript. `exporting` writes runs in formats of other tools. The commands are in `commands`.
+JavaScript. The command is in `commands`.
 """
 
 from __future__ import annotations

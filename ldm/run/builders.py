@@ -15,13 +15,11 @@ from ldm.errors import LdmError
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.optimiser import AttemptSetup
-    from ldm.agents.autoplan.settings import AutoPlanSettings
-    from ldm.config import Build
     from ldm.embed import Embedder
     from ldm.episode import Agent, Environment, EnvironmentBase
-    from ldm.explore import ExplorationSetup, GateOptions, RefineOptions
+    from ldm.explore import ExplorationSetup
     from ldm.llm import LLM
-    from ldm.llm.models import ModelOptions, Models
+    from ldm.llm.models import Models
     from ldm.memory import Contents, Generation, Memory
     from ldm.policy import PolicyOptions
     from ldm.reason import Reasoner
@@ -124,7 +122,7 @@ class PlayerBuilder(Builder[Evaluate]):
         from ldm.agents import Resources
 
         spec, needs = self.spec, self.needs
-        agent, options = agent_of(spec), agent_options(spec)
+        agent, options = agent_of(spec), spec.typed("agent")
         resources: dict[str, Any] = {"seed": spec.seed, "embedding": self.embedder}
         if "llm" in agent.needs:
             if models is None:
@@ -159,7 +157,7 @@ class ExplorerBuilder(Builder[Refine]):
         from ldm.policy import Policy
 
         spec = self.spec
-        options = policy_options(spec)
+        options: PolicyOptions = spec.typed("policy")
         known = self.knowledge(env.card.name)
         assert known.memory is not None  # noqa: S101 - it needs one
         reasoner: Reasoner = known.reasoner
@@ -167,7 +165,7 @@ class ExplorerBuilder(Builder[Refine]):
             prompted = options.prompted(models.options.in_flight)
             reasoner = known.ask(models.get("reasoner"), env.card, prompted)
         policy = Policy(known.memory, reasoner, options, spec.seed)
-        return ExplorationSetup(env, known.memory, reasoner, policy, search_options(spec))
+        return ExplorationSetup(env, known.memory, reasoner, policy, spec.typed("search"))
 
 
 class AttemptBuilder(Builder[OptimisePlan]):
@@ -179,7 +177,7 @@ class AttemptBuilder(Builder[OptimisePlan]):
         assert models is not None  # noqa: S101 - its spec always calls models
         spec = self.spec
         return AttemptSetup(
-            env, models.get("llm"), models.get("planner"), plan_settings(spec), spec.seed
+            env, models.get("llm"), models.get("planner"), spec.typed("plan"), spec.seed
         )
 
 
@@ -190,16 +188,11 @@ def agent_of(spec: Evaluate) -> type[Agent]:
     return load_agent(spec.agent.name)
 
 
-def agent_options(spec: Evaluate) -> Any:
-    """Return the agent's Options. Raises LdmError if one does not fit."""
-    return spec.agent.typed(agent_of(spec).Options, f"agent {spec.agent.name}")
-
-
 def agent_needs(spec: Evaluate) -> tuple[str, ...]:
     """Return the needs of the agent with its options. Raises LdmError if one does not fit."""
     from ldm.agents import needs_of
 
-    return needs_of(agent_of(spec), agent_options(spec))
+    return needs_of(agent_of(spec), spec.typed("agent"))
 
 
 def option_names(spec: Evaluate) -> set[str]:
@@ -214,46 +207,11 @@ def no_model(spec: Evaluate) -> LdmError:
     return LdmError(f"The agent {spec.agent.name} needs an LLM, and none is configured.", NO_MODEL)
 
 
-def policy_options(spec: Refine) -> PolicyOptions:
-    """Return the options of decisions. Raises LdmError for an option that does not fit."""
-    from ldm.policy import PolicyOptions
-
-    return spec.policy.typed(PolicyOptions, "policy")
-
-
-def search_options(spec: Refine) -> RefineOptions:
-    """Return the options of exploration. Raises LdmError for an option that does not fit."""
-    from ldm.explore import RefineOptions
-
-    return spec.search.typed(RefineOptions, "search")
-
-
-def gate_options(spec: Refine) -> GateOptions:
-    """Return the options of the gate. Raises LdmError for an option that does not fit."""
-    from ldm.explore import GateOptions
-
-    return spec.gate.typed(GateOptions, "gate")
-
-
-def plan_settings(spec: OptimisePlan) -> AutoPlanSettings:
-    """Return the settings of plan optimisation. Raises LdmError for an option that does not fit."""
-    from ldm.agents.autoplan.settings import AutoPlanSettings
-
-    return spec.plan.typed(AutoPlanSettings, "plan")
-
-
-def models_of(spec: Evaluate | Refine | OptimisePlan | Build) -> ModelOptions:
-    """Return the model options. Raises LdmError for one that does not fit."""
-    from ldm.llm.models import ModelOptions
-
-    return spec.models.typed(ModelOptions, "models")
-
-
 def roles(spec: Evaluate | Refine | OptimisePlan) -> tuple[str, ...]:
     """Return the roles whose models an experiment calls."""
     if isinstance(spec, OptimisePlan):
         return ("llm", "planner")
-    configured = models_of(spec).configured
+    configured = spec.typed("models").configured
     if isinstance(spec, Refine):
         return ("reasoner",) if configured else ()
     needs = agent_of(spec).needs

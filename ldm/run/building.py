@@ -12,7 +12,7 @@ from ldm.config import DEFAULT_MEMORY, Build, Section
 from ldm.errors import Interrupted, LdmError, MemoryStoreError
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, serving
-from ldm.run.builders import card_of, environment_name, models_of, open_embedder
+from ldm.run.builders import card_of, environment_name, open_embedder
 from ldm.run.replaying import with_possible
 from ldm.run.runtime import Runtime
 from ldm.types import stable_seed
@@ -87,7 +87,7 @@ def build_each(
 
     chosen, classes = selected(data, options, runtime)
     embedder = open_embedder(options.embedder, runtime.embeddings)
-    record, models = None, models_of(options)
+    record, models = None, options.typed("models")
     if models.configured:
         record = calls_folder(memory, runtime)
     with _reasoners(models, record, options, runtime) as reasoner_for:
@@ -309,7 +309,7 @@ def estimate(
     from ldm.reason.prompting import PromptedOptions
     from ldm.run.selection import even
 
-    models = models_of(options)
+    models = options.typed("models")
     if not models.configured:
         raise LdmError("Without a model, forming a memory costs nothing.", "Name one: --llm MODEL.")
     chosen, classes = selected(data, options, runtime)

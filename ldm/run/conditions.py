@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ldm.run.builders import agent_of, agent_options, option_names
+from ldm.run.builders import agent_of, option_names
 from ldm.text import short
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def sees_actions(spec: Evaluate, protocol: Mapping[str, Any]) -> bool:
     """
     if not protocol.get(ACTIONS, True):
         return False
-    own = getattr(agent_options(spec), ACTIONS, None)
+    own = getattr(spec.typed("agent"), ACTIONS, None)
     return agent_of(spec).sees_actions if own is None else bool(own)
 
 
@@ -153,7 +153,7 @@ def memory_facts(contents: Contents) -> MemoryFacts:
 
 def conditions_of(spec: Evaluate, run: Run) -> Conditions:
     """Return the conditions of a recorded evaluation."""
-    shots = getattr(agent_options(spec), "shots", None)
+    shots = getattr(spec.typed("agent"), "shots", None)
     return Conditions(
         actions=sees_actions(spec, run.manifest.protocol),
         demonstrations=shots if isinstance(shots, int) else None,

@@ -21,7 +21,7 @@ from ldm.config import S, Section, dump
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.llm.models import ModelOptions, serving
 from ldm.records import writing
-from ldm.run.builders import Builder, build_environment, models_of, roles
+from ldm.run.builders import Builder, build_environment, roles
 from ldm.run.runtime import Runtime
 from ldm.runs import Manifest, Run, create, differences, open_run
 
@@ -287,7 +287,7 @@ class Member(Generic[S]):
     @property
     def models(self) -> ModelOptions:
         """The models that may be called, and their limits."""
-        return models_of(self.spec)
+        return self.spec.typed("models")
 
     @property
     def untouched(self) -> bool:

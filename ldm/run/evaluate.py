@@ -346,12 +346,12 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
     from ldm.memory import inspect
     from ldm.run.selection import check_examples, check_leakage, select
 
-    builders.agent_options(spec)
+    agent, options = builders.agent_of(spec), spec.typed("agent")
     facts: dict[str, Any] = {}
     with closing(builders.build_environment(spec.env, runtime.cache)) as env:
-        builders.agent_of(spec).check(env.card, builders.agent_options(spec))
+        agent.check(env.card, options)
         tasks = select(env.tasks(spec.split), kinds=spec.kinds, limit=spec.limit, ids=spec.tasks)
-        check_examples(builders.agent_of(spec), builders.agent_options(spec), env.card.name, tasks)
+        check_examples(agent, options, env.card.name, tasks)
         if "memory" in builders.agent_needs(spec):
             contents = inspect(spec.memory, env.card.name, spec.generation)
             check_leakage(contents.sources(), tasks)
@@ -397,17 +397,16 @@ def settled(spec: Evaluate) -> Evaluate:
         if name in options:
             path = Path(str(options[name])).expanduser().absolute()
             options |= {name: str(path), digest_name: digest(path)}
-    if builders.models_of(spec).configured:
+    if spec.typed("models").configured:
         options |= agent.with_model(options)
-    section = spec.agent.with_options(**options)
-    return replace(spec, agent=section.settled(agent.Options, f"agent {spec.agent.name}"))
+    return replace(spec, agent=spec.agent.with_options(**options)).settled("agent")
 
 
 def check_models(spec: Evaluate, runtime: Runtime) -> None:
     """Raise LdmError if the agent needs a model and none is named; report those used."""
-    models, agent = builders.models_of(spec), builders.agent_of(spec)
+    models, agent = spec.typed("models"), builders.agent_of(spec)
     needs, called = agent.needs, builders.roles(spec)
-    if notice := agent.notice(builders.agent_options(spec)):
+    if notice := agent.notice(spec.typed("agent")):
         runtime.message(notice)
     if not called:
         if "reasoner" in needs:

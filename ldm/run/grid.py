@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ldm.config import Evaluate, OptimisePlan, Section, written
 from ldm.errors import LdmError
-from ldm.run.builders import agent_needs, models_of, option_names, roles
+from ldm.run.builders import agent_needs, option_names, roles
 
 if TYPE_CHECKING:
     from ldm.run.results import Report
@@ -90,7 +90,7 @@ def _varied(spec: Evaluate, section: str, name: str, value: object) -> Evaluate:
 
 def say_limits(specs: Sequence[Evaluate | OptimisePlan], runtime: Runtime) -> None:
     """Warn that cost limits apply per run if several runs call models."""
-    calling, models = [spec for spec in specs if roles(spec)], models_of(specs[0])
+    calling, models = [spec for spec in specs if roles(spec)], specs[0].typed("models")
     limits = ("max_usd", "max_tokens", "max_calls")
     names = [f"--models.{name}" for name in limits if getattr(models, name) is not None]
     if names and len(calling) > 1:

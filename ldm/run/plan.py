@@ -19,7 +19,7 @@ from ldm.llm.estimate import cost_lines
 from ldm.llm.models import listed
 from ldm.records import writing
 from ldm.run import engine, plan_scores
-from ldm.run.builders import AttemptBuilder, build_environment, models_of, plan_settings, roles
+from ldm.run.builders import AttemptBuilder, build_environment, roles
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.grid import check_repeats, say_limits, sweep_values
 from ldm.run.runtime import Playing, Runtime
@@ -135,7 +135,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
 
     def items(self, member: Member[OptimisePlan], session: Session) -> optimiser.Optimisation:
         """Return the attempts to make, which depend on earlier ones."""
-        count = plan_settings(member.spec).iterations
+        count = member.spec.typed("plan").iterations
         return optimiser.Optimisation(session.setup(), member.tasks, count)
 
     def turns(
@@ -150,7 +150,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         spec = member.spec
         repeat = f"repeat {spec.repeat}" if spec.repeat > 1 else ""
         name = " ".join(filter(None, ("autoplan", spec.kind, spec.variant, repeat)))
-        workers = min(session.workers, plan_settings(spec).batch)
+        workers = min(session.workers, spec.typed("plan").batch)
         with self.runtime.play(Playing(name, total, workers, 0, session.paid)) as on_episode:
             yield lambda experience: on_episode(experience.result)
 
@@ -188,7 +188,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
 
         All of them can be resumed.
         """
-        attempts = sum(plan_settings(member.spec).attempts for member in self.members)
+        attempts = sum(member.spec.typed("plan").attempts for member in self.members)
         usages: list[Usage] = []
         playing: list[Usage] = []
         for member in self.members:
@@ -229,7 +229,7 @@ def prepare(
 
     Raises LdmError as `optimize_plans`.
     """
-    models = models_of(spec)
+    models = spec.typed("models")
     called = models.of(roles(spec))
     spec = _resolved(spec, runtime)
     with closing(build_environment(spec.env, runtime.cache)) as env:
@@ -290,10 +290,10 @@ def _settled(spec: OptimisePlan, card: Card) -> OptimisePlan:
 
     Raises LdmError if a setting does not fit.
     """
-    from ldm.agents.autoplan.settings import AutoPlanSettings, published_settings
+    from ldm.agents.autoplan.settings import published_settings
 
     plan = Section.read({**published_settings(card), **spec.plan.options})
-    return replace(spec, plan=plan.settled(AutoPlanSettings, "plan"))
+    return replace(spec, plan=plan).settled("plan")
 
 
 def _kinds(env: Environment, spec: OptimisePlan) -> list[str]:
@@ -335,7 +335,7 @@ def _pool(
     from ldm.agents.autoplan.plans import ALL
     from ldm.run.selection import even, select
 
-    settings = plan_settings(spec)
+    settings = spec.typed("plan")
     all_kinds = spec.kind == ALL
     tasks = select(env.tasks(spec.split), kinds=() if all_kinds else (spec.kind,))
     free = [task for task in tasks if task.leak_key not in used]
@@ -372,7 +372,7 @@ def _written(member: Member[OptimisePlan], lines: Sequence[Iteration]) -> Optimi
 
     spec, manifest, tasks = member.spec, member.run.manifest, member.tasks
     *iterations, last = lines
-    settings, env = plan_settings(spec), load_env(spec.env.name)
+    settings, env = spec.typed("plan"), load_env(spec.env.name)
     plan = PlanFile(
         env=tasks[0].env,
         kind=spec.kind,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.config import Evaluate, OptimisePlan, Section
 from ldm.run import evaluate as evaluations
-from ldm.run.builders import build_environment, plan_settings
+from ldm.run.builders import build_environment
 from ldm.run.repeats import Spread, TTest, spread, t_test
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
@@ -276,7 +276,7 @@ def _planned(
     for spec in specs:
         folders.setdefault((spec.variant, spec.repeat), spec)
     for spec in folders.values():
-        settings = plan_settings(spec)
+        settings = spec.typed("plan")
         options = settings.evaluated()
         for iteration in evaluation.iterations(settings.iterations):
             own = {"plans": spec.out, "iteration": str(iteration)}

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_type_hints
@@ -181,36 +181,36 @@ class Preset:
         """
         own = self.evaluation
         with self._naming("evaluation.env"):
-            env = config.ENV_SECTION.load(own.env.name, recorded=not trust)
-            own.env.typed(env, f"environment {own.env.name}")
-        self._check_making(env)
+            config.ENV_SECTION.load(own.env.name, recorded=not trust)
+            own.typed("env")
+        self._check_making()
         lacking = set(own.agent.options)
         for number, row in enumerate(self.content.rows):
             if not (player := row.player).name:
                 continue
             with self._naming(f"rows.{number}.env"):
-                config.typed(env, {**own.env.options, **row.env}, f"environment {own.env.name}")
+                replace(own, env=own.env.with_options(**row.env)).typed("env")
             with self._naming(f"rows.{number}.agent"):
                 options = config.AGENT_SECTION.load(player.name, recorded=not trust)
                 known = {one.name for one in fields(options)}
                 lacking -= known
-                values = {**own.agent.only(known).options, **player.options}
-                config.typed(options, values, f"agent {player.name}")
+                shared = own.agent.only(known).options
+                replace(own, agent={"name": player.name, **shared, **player.options}).typed("agent")
         if lacking:
             raise LdmError(
                 f"{self.file}:evaluation.agent: none of its agents has an option {min(lacking)!r}.",
                 "Correct it there; `ldm agents` lists what each has.",
             )
 
-    def _check_making(self, env: type[Any]) -> None:
+    def _check_making(self) -> None:
         """Raise LdmError for an option of building or refining its memory that does not fit."""
         own = self.content
         config.load(config.Build, own.build, where=f"{self.file}:build")
-        refinement = config.load(config.Refine, own.refine, where=f"{self.file}:refine")
-        for name, of in config.Refine.sections().items():
+        refining = config.merge(config.Refine, {"env": {"name": self.env}}, own.refine)
+        refinement = config.load(config.Refine, refining, where=f"{self.file}:refine")
+        for name in config.Refine.sections():
             with self._naming(f"refine.{name}"):
-                options = env if name == "env" else of.load()
-                getattr(refinement, name).typed(options, f"refinement's {name}")
+                refinement.typed(name)
 
     @contextmanager
     def _naming(self, where: str) -> Iterator[None]:

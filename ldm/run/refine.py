@@ -174,7 +174,7 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
         spec = replace(spec, tasks=tuple(task.id for task in tasks))
         spec = _with_method(spec)
         checked = Member(spec, tasks, protocol(env, spec.split, tasks))
-    models = builders.models_of(spec)
+    models = spec.typed("models")
     if not models.configured:
         runtime.once("No LLM configured; using the offline reasoner.")
     else:
@@ -271,7 +271,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
         with self.runtime.stages() as on_progress:
             return judge(
                 *(session.stage, session.setup, explored),
-                *(builders.gate_options(member.spec), formation, on_progress),
+                *(member.spec.typed("gate"), formation, on_progress),
             )
 
     def _interrupted(self, member: Member[Refine], explored: Sequence[ExploredGoal]) -> Interrupted:
@@ -301,13 +301,13 @@ def _extended(
     if ":" in spec.env.name:
         base = replace(base, env_class=spec.env.name)
     total = totals(explored)
-    options = {name: str(value) for name, value in asdict(builders.search_options(spec)).items()}
+    options = {name: str(value) for name, value in asdict(spec.typed("search")).items()}
     settings = {
         "goals": str(total.goals),
         "improved": str(total.improved),
         **options,
         **{name: written(value) for name, value in spec.policy.given},
-        "gate": builders.gate_options(spec).gate,
+        "gate": spec.typed("gate").gate,
         **({"round": f"{spec.round}/{spec.rounds}"} if spec.rounds > 1 else {}),
         **gate_settings(verdict, gain_of(verdict, spec.seed)),
         "seed": str(spec.seed),
@@ -334,15 +334,8 @@ def _resolved(spec: Refine, runtime: Runtime) -> Refine:
     name = spec.env.name or builders.remembered_class(memory, builders.only_environment(memory))
     load_env(name, recorded=not (spec.env.name or runtime.trust))
     env = with_data(Section(name, spec.env.given), runtime)
-    return replace(
-        spec,
-        env=env,
-        split=training_split(env, spec.split, runtime),
-        memory=memory,
-        policy=spec.policy.settled(type(builders.policy_options(spec)), "policy"),
-        search=spec.search.settled(type(builders.search_options(spec)), "search"),
-        gate=spec.gate.settled(type(builders.gate_options(spec)), "gate"),
-    )
+    split = training_split(env, spec.split, runtime)
+    return replace(spec, env=env, split=split, memory=memory).settled("policy", "search", "gate")
 
 
 def _with_method(spec: Refine) -> Refine:
@@ -351,12 +344,12 @@ def _with_method(spec: Refine) -> Refine:
     The explorer is the paper's tree in the paper's way, or if each decision costs a model call; a
     best-first search takes many more decisions, and finds more.
     """
-    calls_models = builders.models_of(spec).configured
+    calls_models = spec.typed("models").configured
     if calls_models:
-        given = builders.policy_options(spec).with_model(spec.policy.options)
+        given = spec.typed("policy").with_model(spec.policy.options)
         spec = replace(spec, policy=spec.policy.with_options(**given))
-    always = calls_models and builders.policy_options(spec).consult == "always"
-    explorer = "tree" if always or builders.gate_options(spec).gate == "off" else "best-first"
+    always = calls_models and spec.typed("policy").consult == "always"
+    explorer = "tree" if always or spec.typed("gate").gate == "off" else "best-first"
     return replace(spec, search=Section.read({"explorer": explorer, **spec.search.options}))
 
 

@@ -55,8 +55,7 @@ def pass_at(repeats: Sequence[Sequence[EpisodeResult]], *, seed: int = 0) -> tup
     """
     solved: dict[str, int] = {}
     for result in (result for repeat in repeats for result in repeat):
-        succeeded = result.success and result.end != "error"
-        solved[result.task.id] = solved.get(result.task.id, 0) + succeeded
+        solved[result.task.id] = solved.get(result.task.id, 0) + result.solved
     count = len(repeats)
     figures = []
     for k in range(1, count + 1):

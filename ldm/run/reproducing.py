@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.config import Evaluate, Section, Value, load, merge, written
 from ldm.errors import LdmError
-from ldm.run.builders import agent_needs, agent_of, agent_options, models_of, option_names
+from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member, discard
 from ldm.run.evaluate import Evaluation, check, check_models, resolve, settled, started
 from ldm.run.grid import Grid, fitting, label, with_options
@@ -329,7 +329,7 @@ def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator
     from ldm.agents import demonstrations
 
     if any("reasoner" in agent_of(one.spec).needs for one in checked) and not any(
-        models_of(one.spec).configured for one in checked
+        one.spec.typed("models").configured for one in checked
     ):
         yield "no model is called: the offline reasoner decides"
     formed = chosen.content.memory
@@ -337,7 +337,7 @@ def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator
     if formed is not None and remembering:
         yield from _memory_departures(formed, remembering[0])
     for one in checked:
-        options = agent_options(one.spec)
+        options = one.spec.typed("agent")
         if "shots" not in one.spec.agent.options or not hasattr(options, "demonstrations"):
             continue
         known = len(demonstrations.load(one.tasks[0].env, options.demonstrations))

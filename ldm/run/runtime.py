@@ -113,7 +113,7 @@ class Runtime:
         with self.progress(playing.label, playing.total) as advance:
 
             def on_episode(result: EpisodeResult) -> None:
-                successes.append(result.success and result.end != "error")
+                successes.append(result.solved)
                 advance(f"success {100 * sum(successes) / len(successes):.1f} %")
 
             yield on_episode

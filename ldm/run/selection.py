@@ -23,7 +23,7 @@ def with_data(env: Section, runtime: Runtime) -> Section:
     folder = None if "data" in env.options else runtime.data(env.name)
     if folder:
         env = env.with_options(data=folder)
-    return env.settled(load_env(env.name).Options, f"environment {env.name}")
+    return env.settled(env.typed(load_env(env.name).Options, f"environment {env.name}"))
 
 
 def training_split(env: Section, split: str, runtime: Runtime, *, explore: bool = True) -> str:

@@ -18,7 +18,7 @@ from ldm.cli import app as module
 from ldm.errors import Interrupted, LdmError
 from tests.cli.conftest import Run
 
-HEAVY = {"torch", "sentence_transformers", "chromadb", "sklearn", "spacy", "textworld", "polars"}
+HEAVY = {"torch", "sentence_transformers", "chromadb", "sklearn", "spacy", "textworld"}
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -108,7 +108,7 @@ def test_an_interrupt_inside_a_command_takes_one_line() -> None:
 
 def printing_into(standard_output: Any) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own, with something else behind its standard output."""
-    command = [sys.executable, "-m", "ldm.cli", "validate", "--schema", "tuple"]
+    command = [sys.executable, "-m", "ldm", "validate", "--schema", "tuple"]
     return subprocess.run(
         command, stdout=standard_output, stderr=subprocess.PIPE, text=True, check=False
     )

@@ -117,7 +117,7 @@ def test_what_ends_at_once_and_links_to_files_are_read(tmp_path: Path) -> None:
 def test_what_the_shell_hands_over_is_read(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     records.write(file, expert_trajectories()[:2])
-    ldm = f"{sys.executable} -m ldm.cli validate"
+    ldm = f"{sys.executable} -m ldm validate"
     for command in (f"cat {file} | {ldm} /dev/stdin", f"{ldm} <(cat {file})"):
         done = subprocess.run(
             ["bash", "-c", command], cwd=CHECKOUT, capture_output=True, text=True, check=True

@@ -47,7 +47,6 @@ OF_MEMORY = (
 OF_RUN = (
     "runs list --runs PARENT",
     "runs show FOLDER",
-    "runs export FOLDER --out OUT",
     "compare FOLDER FOLDER",
     "report FOLDER --out OUT",
     "validate FOLDER/episodes.jsonl",

@@ -30,7 +30,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "ldm.cli", *map(str, words)]
+    return [sys.executable, "-m", "ldm", *map(str, words)]
 
 
 def test_a_pipe_gets_what_is_written(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from tests.integration import forks
 from tests.integration.forks import Fork
 from tests.llm.server import FakeServer
 
-LDM = (sys.executable, "-m", "ldm.cli")
+LDM = (sys.executable, "-m", "ldm")
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
 #: How many times as often as wanted it is tried to kill a command before it is done.

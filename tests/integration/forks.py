@@ -31,7 +31,6 @@ ROOT = Path(__file__).resolve().parents[2]
 FORKED = "forked"
 #: A program as tests pass it on: `ldm`, in a fork.
 QUICK = (FORKED,)
-#: Not polars, whose threads a fork would lack.
 IMPORTED = (
     *("scipy.stats", "sklearn.cluster", "sklearn.feature_extraction.text"),
     *("sklearn.linear_model", "ldm.cli.app", "ldm.memory.growing", "ldm.memory.purging"),

@@ -16,7 +16,7 @@ from ldm.policy import Policy
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
 from ldm.reason.prompting import PromptedOptions
-from ldm.run.builders import Knowledge, policy_options, search_options
+from ldm.run.builders import Knowledge
 from ldm.run.presets import Preset, preset
 from ldm.types import Trajectory
 from tests.embedder import BagOfWords
@@ -61,8 +61,8 @@ class Method:
     def refine(self, place: str, initial: Memory, task: str) -> tuple[Memory, Refinement]:
         """The memory with what trees found at a task, and the trees."""
         spec = Refine(**self.preset.content.refine)
-        deciding = policy_options(spec)
-        exploring = replace(search_options(spec), depth=self.steps)
+        deciding = spec.typed("policy")
+        exploring = replace(spec.typed("search"), depth=self.steps)
         model = Scripted(self.reply)
         reasoner = self._reasoner(model, deciding.prompted())
         policy = Policy(initial, reasoner, deciding)

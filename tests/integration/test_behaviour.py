@@ -370,7 +370,7 @@ def deps(use_house: Use) -> Facts:
 def resume_after_a_kill(use_house: Use) -> Facts:
     whole = play("mortal")
     Path("doomed").touch()
-    command = [sys.executable, "-m", "ldm.cli", *filled("mortal").split()]
+    command = [sys.executable, "-m", "ldm", *filled("mortal").split()]
     assert subprocess.run(command, capture_output=True, check=False).returncode
     assert not Path("doomed").exists()
     (run,) = Path("runs").iterdir()

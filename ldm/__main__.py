@@ -1,0 +1,5 @@
+"""`python -m ldm` is the command `ldm`."""
+
+from ldm.cli.app import main
+
+main()
