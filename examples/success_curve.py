@@ -3,8 +3,8 @@
     python examples/success_curve.py
 
 For each size a memory is built from so many episodes, of all kinds of task evenly, and the agent
-`ldm` is evaluated with it on the same games. The curve is drawn with characters: no plotting package
-is needed.
+`ldm` is evaluated with it on the same games. The curve is drawn with
+characters, so that no plotting package is needed.
 """
 
 from __future__ import annotations

@@ -92,7 +92,6 @@ def _installed() -> Iterator[Check]:
     yield Check("Installed", "python", "ok", f"{platform.python_version()} in {sys.prefix}")
     for name in _required():
         yield _package(name, "problem", f"pip install {OURS}")
-    yield _torch()
     yield from _environments()
 
 
@@ -129,16 +128,6 @@ def _package(name: str, otherwise: Literal["missing", "problem"], remedy: str) -
         return Check("Installed", name, "ok", metadata.version(name))
     except metadata.PackageNotFoundError:
         return Check("Installed", name, otherwise, "not installed", f"`{remedy}`")
-
-
-def _torch() -> Check:
-    remedy = "`pip install torch`; the README describes CPU-only builds."
-    try:
-        import torch
-    except (ImportError, OSError) as error:  # OSError: one of its libraries does not load
-        return Check("Installed", "torch", "problem", f"cannot be imported: {error}", remedy)
-    device = f"CUDA {torch.version.cuda}" if torch.cuda.is_available() else "CPU"
-    return Check("Installed", "torch", "ok", f"{torch.__version__}, computes on {device}")
 
 
 def _embedder() -> Iterator[Check]:

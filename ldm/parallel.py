@@ -6,7 +6,6 @@ import gc
 import os
 import pickle
 import signal
-import sys
 import threading
 import time
 import warnings
@@ -226,18 +225,11 @@ def _start_worker(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def built(build: WorkerFactory[T, R]) -> Worker[T, R]:
-    """Return a worker for a process of its own, which uses one thread."""
-    worker = build()
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
-    return worker
-
-
 @lru_cache(maxsize=1)
 def _unpacked(packed: bytes) -> Worker[Any, Any]:
     """Return the worker of this process, built when its first item arrives."""
-    return built(pickle.loads(packed))  # noqa: S301 - this program wrote it
+    worker: Worker[Any, Any] = pickle.loads(packed)()  # noqa: S301 - this program wrote it
+    return worker
 
 
 def _work(packed: bytes, item: Any, directory: str) -> Any:
@@ -249,19 +241,11 @@ def _work(packed: bytes, item: Any, directory: str) -> Any:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit torch and numerical libraries to one thread, as in a worker process (same results)."""
+    """Limit numerical libraries to one thread, as in a worker process (same results)."""
     from threadpoolctl import threadpool_limits
 
-    torch = sys.modules.get("torch")
-    threads = torch.get_num_threads() if torch else 0
     with threadpool_limits(1):
-        if torch:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if torch:
-                torch.set_num_threads(threads)
+        yield
 
 
 class _Interrupt:

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from ldm.errors import LdmError, WorkerDied
-from ldm.parallel import Record, Worker, WorkerFactory, built, collect_seldom, interruptible
+from ldm.parallel import Record, Worker, WorkerFactory, collect_seldom, interruptible
 from ldm.version import __version__
 
 #: The address that starts Ray on this machine.
@@ -134,7 +134,7 @@ class _Slot:
 
         try:
             if self._worker is None:
-                self._worker = built(self._build)
+                self._worker = self._build()
                 threadpool_limits(1)  # what was loaded before the variables were set
             return self._worker(item)
         except Exception as error:
