@@ -139,7 +139,7 @@ def _lines(path: Path, torn_tail: bool) -> Iterator[tuple[int, bytes]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedFile:
     """The result of a check. type: a name in SCHEMAS. sound: the number of valid records."""
 
     type: str
@@ -147,7 +147,7 @@ class Checked:
     problems: tuple[Problem, ...]
 
 
-def check(path: Path, name: str = "") -> Checked:
+def check(path: Path, name: str = "") -> CheckedFile:
     """Check all lines of a JSONL file, which is read once because it may be a pipe.
 
     name: in SCHEMAS; "" to detect it by the fields of the first JSON object.
@@ -161,7 +161,7 @@ def check(path: Path, name: str = "") -> Checked:
         wrong = check_line(text, SCHEMAS[name], str(path), number)
         problems += wrong
         sound += not wrong
-    return Checked(name, sound, tuple(problems))
+    return CheckedFile(name, sound, tuple(problems))
 
 
 def check_line(

@@ -95,8 +95,7 @@ class Run:
     @property
     def resume_command(self) -> str:
         """Return the command that resumes the run."""
-        named = self.named("env") + self.named("agent") + str(self.manifest.spec.get("memory", ""))
-        trust = " --trust" if ":" in named else ""
+        trust = " --trust" if any(":" in self.named(n) for n in ("env", "agent", "memory")) else ""
         return f"ldm {self.manifest.command} --resume {self.directory}{trust}"
 
     def spec(self, spec_type: type[T]) -> T:
@@ -105,9 +104,13 @@ class Run:
             spec_type, self.manifest.spec, where=f"{self.directory / MANIFEST}: spec"
         )
 
-    def named(self, section: str) -> str:
-        """Return the name of the environment or agent in the spec, "" if it has none."""
-        value = self.manifest.spec.get(section, "")
+    def section(self, name: str) -> config.Section:
+        """Return a section of the spec, for runs whose spec may not fit any more."""
+        return config.Section.read(self.manifest.spec.get(name, ""))
+
+    def named(self, field: str) -> str:
+        """Return a text of the spec, or the name of a section; "" if there is none."""
+        value = self.manifest.spec.get(field, "")
         return str(value.get("name", "") if isinstance(value, dict) else value)
 
     def argument(self, name: str, record_type: type[T]) -> T | None:
@@ -263,8 +266,9 @@ def open_run(name: str, runs: Path) -> Run:
         )
     text = read_bytes(path)
     manifest = records.loads(text, Manifest, file=str(path))
-    distrust(str(manifest.spec.get("memory", "")))
-    return Run(directory, manifest)
+    run = Run(directory, manifest)
+    distrust(run.named("memory"))
+    return run
 
 
 def list_runs(runs: Path, unreadable: Callable[[LdmError], None] = lambda error: None) -> list[Run]:

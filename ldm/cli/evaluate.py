@@ -16,7 +16,7 @@ from ldm.run.runtime import DEFAULT_RUNS
 from ldm.text import counted
 
 if TYPE_CHECKING:
-    from ldm.run.evaluate import Evaluation
+    from ldm.run.evaluate import Evaluations
     from ldm.run.grid import Grid
     from ldm.run.published import PresetRecord
     from ldm.run.results import Report
@@ -118,7 +118,7 @@ def evaluate(**values: Any) -> None:
 
 def _prepared(
     given: options.Given, variations: Variations, recording: options.Recording
-) -> list[Evaluation]:
+) -> list[Evaluations]:
     """Return the evaluations to run: a recorded one, the rows of presets, or new ones."""
     from ldm.run import evaluate as evaluations
 

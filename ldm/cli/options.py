@@ -183,7 +183,7 @@ class Given:
         paths |= self.values[CONTEXT].meta[SECTIONS]
         result: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for path, value in paths.items():
-            section, _, option = path.partition(".")
+            section, _, option = path.partition(".")[0]
             if section in owner.sections():
                 result[section][option] = _placed(path, value)
         return dict(result)
@@ -209,7 +209,7 @@ class SpecCommand(TyperCommand):
         words = iter(args)
         for word in words:
             path, equals, value = word.removeprefix("--").partition("=")
-            section, dot, option = path.partition(".")
+            section, dot, option = path.partition(".")[0]
             if word.startswith("--") and dot and section in self.sections:
                 given = value if equals else next(words, "")
                 if not (given or equals):
@@ -227,8 +227,8 @@ class SpecCommand(TyperCommand):
         for word in words:
             path = word.removeprefix("--").partition("=")[0]
             if word.startswith("--") and "." in path and " " not in path:
-                known = [f"{section}.{path.partition('.')[2]}" for section in self.sections]
-                raise unknown(path, known, f"There is no option --{path}.")
+                section = path.partition(".")[0]
+                raise unknown(section, list(self.sections), f"There is no section --{section}.")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, and options by heading; rare ones and sections with --help-all."""

@@ -25,7 +25,7 @@ def evaluated_leak_keys(
     for run in list_runs(runs):
         manifest = run.manifest
         if manifest.command == "eval" and run.named("env") == name:
-            section = Section.read(manifest.spec["env"])
+            section = run.section("env")
             ids = splits.setdefault((str(manifest.protocol.get("split", "")), section), set())
             ids.update(manifest.protocol.get("tasks", ()))
     leak_keys: set[str] = set()

@@ -1,7 +1,7 @@
 """The engine: it starts, carries out, interrupts and resumes every recorded experiment.
 
-Evaluations, refinements, optimisations of plans and judgements are subclasses of `Experiment`. They
-define the items, the worker and the result.
+Evaluations, refinements and optimisations of plans are subclasses of `Experiment`. They define the
+items, the worker and the result.
 """
 
 from __future__ import annotations

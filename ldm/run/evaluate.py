@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ldm.runs import Run
     from ldm.types import EpisodeResult, Task
 
-    Recorded = tuple[Run, Evaluate]
-
 
 def evaluate(spec: Evaluate, *, runtime: Runtime | None = None) -> Report:
     """Evaluate an agent on the tasks of a split; the run is recorded below `runtime.runs`.
@@ -94,7 +92,7 @@ def compare(
 
 
 def _reports(
-    recorded: Sequence[Recorded], outcomes: Sequence[Sequence[EpisodeResult]]
+    recorded: Sequence[tuple[Run, Evaluate]], outcomes: Sequence[Sequence[EpisodeResult]]
 ) -> tuple[Report, ...]:
     """Return the reports of finished runs under labels of their own; repeats share one."""
     groups = repeated([spec for _, spec in recorded])
@@ -131,7 +129,7 @@ def report_of(
 
 
 @dataclass(frozen=True)
-class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]"]):
+class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]"]):
     """Evaluate on the same tasks; repeats of the same become one report."""
 
     builder = builders.PlayerBuilder
@@ -240,7 +238,7 @@ class Evaluation(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...]
         return refined_lines(newest.run, spec.memory, newest.tasks[0].env, spec.generation, oldest)
 
 
-def prepare_each(values: Mapping[str, Any], grid: Grid, runtime: Runtime) -> list[Evaluation]:
+def prepare_each(values: Mapping[str, Any], grid: Grid, runtime: Runtime) -> list[Evaluations]:
     """Start an evaluation in the named environment, or in every one that has a memory.
 
     values: nested values of `Evaluate`. Raises LdmError as `evaluate`.
@@ -301,7 +299,7 @@ def resolve(spec: Evaluate, runtime: Runtime) -> Evaluate:
     return replace(spec, env=env, split=split, memory=full_location(spec.memory))
 
 
-def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluation:
+def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluations:
     """Write the runs of resolved specs; the first can resume all.
 
     Nothing is written if something does not fit. Raises LdmError as `evaluate`.
@@ -317,16 +315,16 @@ def prepare(specs: Sequence[Evaluate], runtime: Runtime) -> Evaluation:
 
 def started(
     checked: Sequence[Member[Evaluate]], runtime: Runtime, presets: Sequence[PresetRecord] = ()
-) -> Evaluation:
+) -> Evaluations:
     """Write the runs of checked evaluations. presets: the preset that each is from."""
     from ldm import records
 
     say_limits([one.spec for one in checked], runtime)
     more = [{"preset": records.plain(preset)} for preset in presets]
-    return Evaluation(engine.start(checked, subject, runtime, more), runtime)
+    return Evaluations(engine.start(checked, subject, runtime, more), runtime)
 
 
-def resume(name: str, models: Section, runtime: Runtime) -> Evaluation:
+def resume(name: str, models: Section, runtime: Runtime) -> Evaluations:
     """Return a recorded evaluation with its companions, to be resumed.
 
     models: changes to the recorded model options. Raises LdmError as `engine.resumed`.
@@ -334,7 +332,7 @@ def resume(name: str, models: Section, runtime: Runtime) -> Evaluation:
     members = engine.resumed(name, Evaluate, lambda one: check(one, runtime), models, runtime)
     for agent in {member.spec.agent.name: member for member in members}.values():
         check_models(agent.spec, runtime)
-    return Evaluation(members, runtime)
+    return Evaluations(members, runtime)
 
 
 def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:

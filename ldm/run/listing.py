@@ -42,7 +42,6 @@ class RunEntry:
 def entry_of(run: Run) -> RunEntry:
     """Return the line of a run, without importing any module that it names."""
     manifest = run.manifest
-    spec = manifest.spec
     models = {name for role, name in manifest.models.items() if role not in ("embedder", "server")}
     tasks = len(manifest.protocol.get("tasks", ()))
     state, recorded = _progress(run, tasks)
@@ -50,7 +49,7 @@ def entry_of(run: Run) -> RunEntry:
         id=manifest.id,
         command=manifest.command,
         env=run.named("env"),
-        split=str(spec.get("split", "")),
+        split=run.named("split"),
         agent=run.named("agent"),
         model=", ".join(sorted(models)),
         score=_score(run) if state == "finished" else None,

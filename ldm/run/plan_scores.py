@@ -237,7 +237,7 @@ def evaluate_plans(
     return PlanScores(evaluation, scores)
 
 
-def _begin(specs: Sequence[Evaluate], run: Run, runtime: Runtime) -> evaluations.Evaluation:
+def _begin(specs: Sequence[Evaluate], run: Run, runtime: Runtime) -> evaluations.Evaluations:
     """Start the evaluations, and remember the first of their runs."""
     from ldm import records
     from ldm.records import writing
@@ -250,7 +250,7 @@ def _begin(specs: Sequence[Evaluate], run: Run, runtime: Runtime) -> evaluations
     return begun
 
 
-def _begun(run: Run, models: Section, runtime: Runtime) -> evaluations.Evaluation | None:
+def _begun(run: Run, models: Section, runtime: Runtime) -> evaluations.Evaluations | None:
     """Return the evaluations that were started before, or None."""
     path = run.directory / EVALUATED
     if not path.is_file():

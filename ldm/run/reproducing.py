@@ -15,7 +15,7 @@ from ldm.config import Evaluate, Section, Value, load, merge, written
 from ldm.errors import LdmError
 from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member, discard
-from ldm.run.evaluate import Evaluation, check, check_models, resolve, settled, started
+from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
 from ldm.run.grid import Grid, fitting, label, with_options
 from ldm.run.presets import Formed, Preset, Row, list_presets, preset
 from ldm.run.published import PresetRecord, beside, remarks
@@ -108,7 +108,7 @@ def plan(chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtim
 
 def prepare_presets(
     name: str, changes: Mapping[str, Any], grid: Grid, runtime: Runtime
-) -> list[Evaluation]:
+) -> list[Evaluations]:
     """Start the evaluations of the presets that a name matches, in the given environment.
 
     Raises LdmError as `evaluate_preset`; nothing is written then.
@@ -120,7 +120,7 @@ def prepare_presets(
         plan(one, changes, grid, runtime)
         for one in (chosen if len(presets) > 1 and chosen else presets)
     ]
-    evaluations: list[Evaluation] = []
+    evaluations: list[Evaluations] = []
     try:
         for each in planned:
             evaluations.append(prepare_preset(each, runtime))  # noqa: PERF401
@@ -131,7 +131,7 @@ def prepare_presets(
     return evaluations
 
 
-def prepare_preset(planned: Planned, runtime: Runtime) -> Evaluation:
+def prepare_preset(planned: Planned, runtime: Runtime) -> Evaluations:
     """Write the runs of a preset.
 
     Raises LdmError that names all that is missing, each with its remedy; nothing is written then.

@@ -190,7 +190,7 @@ def comparison(reports: Sequence[Report]) -> tuple[list[str], list[list[str]], s
     return columns, [[row[name] for name in columns] for row in rows_by_agent], remark
 
 
-def _per_task(column: statistics.Column, group: statistics.Group) -> float | None:
+def _per_task(column: statistics.Column, group: statistics.Aggregate) -> float | None:
     """Return a column's mean per episode."""
     value = group.figures[column.key]
     return value if value is None or column.total == "mean" else value / max(1, group.episodes)
@@ -450,7 +450,7 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def _row(kind: str, group: statistics.Group) -> tuple[str, ...]:
+def _row(kind: str, group: statistics.Aggregate) -> tuple[str, ...]:
     figures = (one.text(group.figures[one.key]) for one in statistics.COLUMNS if one.table)
     rate = percent(group.success_rate), span(group.interval)
     return (kind, str(group.episodes), *rate, *figures)

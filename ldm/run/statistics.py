@@ -87,7 +87,7 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Aggregate:
     """Aggregated episodes. Those that ended in an error count as failures, with the score 0.
 
     A task may have been played repeatedly: its episodes are not independent observations, and are
@@ -123,8 +123,8 @@ class Group:
 class Summary:
     """The summary of a run; derived from episodes.jsonl and written as summary.json."""
 
-    overall: Group
-    by_kind: dict[str, Group]
+    overall: Aggregate
+    by_kind: dict[str, Aggregate]
 
     def as_data(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -314,7 +314,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _group(results: Sequence[EpisodeResult], columns: Sequence[Column], seed: int) -> Group:
+def _group(results: Sequence[EpisodeResult], columns: Sequence[Column], seed: int) -> Aggregate:
     finished = [result for result in results if result.end != "error"]
     tasks = list(by_task(results).values())
     totals: dict[str, float | None] = {}
@@ -326,7 +326,7 @@ def _group(results: Sequence[EpisodeResult], columns: Sequence[Column], seed: in
         else:
             totals[column.key] = _mean(values)
     own = [column.key for column in columns[len(COLUMNS) :]]
-    return Group(
+    return Aggregate(
         episodes=len(results),
         success_rate=_mean([one.success for one in tasks]),
         interval=rate_interval([one.success for one in tasks], seed=seed) if tasks else None,

@@ -16,7 +16,7 @@ from ldm.errors import LdmError
 from ldm.run import evaluate
 from ldm.run.builders import PlayerBuilder
 from ldm.run.engine import protocol
-from ldm.run.evaluate import Evaluation
+from ldm.run.evaluate import Evaluations
 from ldm.run.results import Report
 from ldm.run.runtime import OnEpisode, Playing, Runtime
 from ldm.runs import Run
@@ -28,12 +28,12 @@ SPEC = Evaluate(Section(TOY), "test", Section("random", (("budget", 20),)), seed
 TASKS = tuple(ToyEnv().tasks("test"))
 
 
-def begun(place: Path, spec: Evaluate = SPEC, **runtime: Any) -> Evaluation:
+def begun(place: Path, spec: Evaluate = SPEC, **runtime: Any) -> Evaluations:
     around = Runtime(place, **{"workers": 1, **runtime})
     return evaluate.prepare([evaluate.resolve(spec, around)], around)
 
 
-def resumed(run: Run, **runtime: Any) -> Evaluation:
+def resumed(run: Run, **runtime: Any) -> Evaluations:
     around = Runtime(run.directory.parent, **{"workers": 1, "trust": True, **runtime})
     return evaluate.resume(str(run.directory), Section(), around)
 
@@ -43,7 +43,7 @@ def results(report: Report) -> list[EpisodeResult]:
     return [replace(result, seconds=0.0) for result in report.results]
 
 
-def content(evaluation: Evaluation) -> bytes:
+def content(evaluation: Evaluations) -> bytes:
     return (evaluation.members[0].run.directory / "trajectories.jsonl").read_bytes()
 
 
