@@ -37,7 +37,7 @@ HEADINGS = (TRAJECTORIES, TASKS, AGENT, PLAN, SEARCH, MEMORY, MODEL, LIMITS, RUN
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How the command line offers a field.
+    """The option of the command line for a field.
 
     help: one sentence. group: the heading. rare: listed by --help-all alone. path: the option of a
     section that it is short for, as in "agent.k". flags: in place of the field's name. argument:
@@ -55,7 +55,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Of:
-    """Where the options of a section are declared.
+    """The declaration of a section's options.
 
     options: the dataclass as "package.module:Class"; "" if the section's name decides, which is
     looked up in the registry `ldm.<registry>`.
@@ -315,7 +315,7 @@ class OptimisePlan(Spec):
 
 @dataclass(frozen=True, slots=True)
 class Build(Spec):
-    """How a memory is built from trajectories.
+    """The building of a memory from trajectories.
 
     env: named as module:Class, the memory remembers the class, so that commands load it themselves.
         It plays the recorded episodes again to learn which actions were possible.

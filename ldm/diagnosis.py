@@ -1,4 +1,4 @@
-"""Check the installation, data, model service and memory, with a remedy for what is missing."""
+"""Check the installation, data, model service and memory, with a remedy for each missing part."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def unfollowed(path: str | Path, flags: int) -> int:
 def foreign(folder: Path) -> Iterator[tuple[Path, str]]:
     """Yield everything below a folder that is neither a file nor a folder, with its kind.
 
-    What another process removes meanwhile is passed over.
+    Entries that another process removes meanwhile are skipped.
     """
     pending = [folder]
     while pending:

@@ -262,7 +262,7 @@ class _Interrupt:
 def interruptible() -> Iterator[None]:
     """Let SIGTERM unwind the program as Ctrl-C does, and let no library hide either.
 
-    Libraries may turn an interrupt into an error of theirs, of which pydantic's even lack a cause.
+    Libraries may turn an interrupt into an error of their own; pydantic's even lacks a cause.
     Handlers that a host program has set for Ctrl-C stay. Call this in the main thread only.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -317,7 +317,7 @@ _tuple_id = lru_cache(maxsize=50_000)(stable_hash)
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How often an action worked in a situation, counted over equal tuples and feedback.
+    """The counts of an action's outcomes in a situation, over equal tuples and feedback.
 
     tried, succeeded, failed: numbers of times; feedback may count in parts. An episode that earned
         a part of the maximum counts in parts as well.

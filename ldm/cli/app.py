@@ -1,4 +1,4 @@
-"""The `ldm` command: what it consists of, and what the user sees when something goes wrong.
+"""The `ldm` command: its subcommands, and the messages for errors.
 
 Command modules import everything heavy inside their functions, so that `ldm --help` and shell
 completion answer at once.
@@ -80,7 +80,7 @@ class Commands(TyperGroup):
             raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a line for each command, importing none of ours."""
+        """Write a line for each command without importing our own."""
         rows = []
         for name in self.list_commands(ctx):
             known = COMMANDS.get(name)

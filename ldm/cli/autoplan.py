@@ -49,7 +49,7 @@ class Repetition:
     ] = False
 
     def evaluation(self) -> PlanEvaluation | None:
-        """Return how the plans are evaluated. Raises LdmError for options that do not fit."""
+        """Return the evaluation of the plans. Raises LdmError for options that do not fit."""
         from ldm.run.plan_scores import PlanEvaluation
 
         if self.evaluate is None:

@@ -73,7 +73,7 @@ def build_memory(**values: Any) -> None:
         return
     reports = []
     for built in build_each(forming.data, forming.memory, spec, runtime):
-        reports.append(_report(built))
+        reports.append(_as_object(built))
         if not printing.as_json:
             _show(built, forming.memory, spec)
     if printing.as_json:
@@ -171,7 +171,7 @@ def import_files(**values: Any) -> None:
     if not trajectories:
         worth = f" with a reward of {selection.min_reward:g} or more" * bool(selection.min_reward)
         raise LdmError(
-            f"There is no trajectory in these files{worth}.", f"{selection.out} was not written."
+            f"No trajectories found in these files{worth}.", f"{selection.out} was not written."
         )
     write(selection.out, trajectories, selection.to or "")
     counts = len(everything), len(rewarded)
@@ -220,7 +220,7 @@ def _show_imported(
         output.say(line, error=apart)
 
 
-def _report(built: BuildResult) -> dict[str, Any]:
+def _as_object(built: BuildResult) -> dict[str, Any]:
     from ldm.memory import outcome_counts
 
     goal_types = sum(len(batch.goal_types) for batch in built.batches)

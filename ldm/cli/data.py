@@ -14,7 +14,7 @@ from ldm.errors import LdmError
 from ldm.text import counted
 
 if TYPE_CHECKING:
-    from ldm.envs.metadata import DataReport, DataSource
+    from ldm.envs.metadata import DataCheck, DataSource
 
 #: Problems that are listed without --json.
 SHOWN = 20
@@ -103,7 +103,7 @@ def _folder_of_variable(env: str, source: DataSource) -> Path | None:
     return Path(folder)
 
 
-def _print_report(report: DataReport) -> None:
+def _print_report(report: DataCheck) -> None:
     for line in report.lines():
         output.show(line)
     for problem in report.problems[:SHOWN]:

@@ -270,8 +270,8 @@ def search(
 ) -> None:
     """Show the tuples that a goal and an observation recall, the most similar first.
 
-    Scope: types (the same goal and observation types as yours) or, if these hold fewer than --k,
-    goal type (any observation type) or batch (any type). Agents use narrower scopes first.
+    Within: types (the same goal and observation types as yours) or, if these hold fewer than --k,
+    goal type (any observation type) or batch (any type). Agents search the narrowest first.
 
     Outcome: the score of the trajectory, its gain over the memory alone (refinement), and the
     number of steps that hindsight saved.
@@ -293,7 +293,7 @@ def search(
         entries = [plain(recall) for recall in recalls]
         output.print_json({"memory": memory, "kind": kind, "recalls": entries})
         return
-    columns = ["similarity", "scope", "batch", "goal type", "goal", "observation", "action"]
+    columns = ["similarity", "within", "batch", "goal type", "goal", "observation", "action"]
     rows = [
         [
             f"{recall.similarity:.3f}",
@@ -313,8 +313,8 @@ def search(
     output.print_table(f"Kind: {kind}", columns, rows)
     if any(recall.fallback for recall in recalls):
         output.show(
-            "Scope: types, the same goal and observation types as yours; the goal type or batch if "
-            f"these hold fewer than {k} tuples."
+            "Within: types, the same goal and observation types as yours; the goal type or batch "
+            f"if these hold fewer than {k} tuples."
         )
 
 

@@ -183,7 +183,7 @@ class Given:
         paths |= self.values[CONTEXT].meta[SECTIONS]
         result: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for path, value in paths.items():
-            section, _, option = path.partition(".")[0]
+            section, _, option = path.partition(".")
             if section in owner.sections():
                 result[section][option] = _placed(path, value)
         return dict(result)
@@ -209,7 +209,7 @@ class SpecCommand(TyperCommand):
         words = iter(args)
         for word in words:
             path, equals, value = word.removeprefix("--").partition("=")
-            section, dot, option = path.partition(".")[0]
+            section, dot, option = path.partition(".")
             if word.startswith("--") and dot and section in self.sections:
                 given = value if equals else next(words, "")
                 if not (given or equals):
@@ -343,7 +343,7 @@ def _metavar(hint: Any) -> str | None:
 
 
 def _typer_type(hint: Any) -> Any:
-    """Return how Typer reads a field: sections and lists as text, the rest as its own type."""
+    """Return the type by which Typer reads a field: text for sections and lists, else its own."""
     if hint is bool:
         return bool
     if hint is Section or get_origin(hint) is tuple:

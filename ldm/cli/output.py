@@ -1,4 +1,4 @@
-"""How commands print: tables, lines, progress bars and JSON. Nothing else in the package prints.
+"""Print tables, lines, progress bars and JSON. Nothing else in the package prints.
 
 Results go to standard output; everything else, progress included, to standard error. Control
 characters in goals, observations and replies are made visible (`ldm.text`).
@@ -32,7 +32,7 @@ BETWEEN = 10.0
 
 
 #: Shows the progress of a stage: its name, how much of how much is done, and perhaps a short note.
-Report = Callable[..., None]
+OnProgress = Callable[..., None]
 
 
 def safe(text: str) -> str:
@@ -151,7 +151,7 @@ def console(*, error: bool) -> Console:
 
 
 @contextmanager
-def stages(*, quiet: bool = False) -> Iterator[Report]:
+def stages(*, quiet: bool = False) -> Iterator[OnProgress]:
     """Show progress bars on standard error, one per stage; yield a function that reports progress.
 
     quiet: show nothing.

@@ -33,7 +33,7 @@ Named = TypeVar("Named")
 
 @runs_app.command("list")
 def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
-    """List the recorded runs, oldest first, with their state and score.
+    """List the recorded runs, oldest first, with their status and score.
 
     Score is the success rate of a finished evaluation. A stopped run can be resumed with the
     command that made it: `ldm eval --resume RUN`.
@@ -64,13 +64,13 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
             one.agent.rpartition(":")[2],
             one.model,
             "" if one.score is None else f"{100 * one.score:.1f} %",
-            one.tasks if one.state == "finished" else f"{one.recorded}/{one.tasks}",
-            one.state,
+            one.tasks if one.status == "finished" else f"{one.recorded}/{one.tasks}",
+            one.status,
             one.started[:16].replace("T", " "),
         )
         for one in listed
     ]
-    names = ("run", "command", "env", "agent", "model", "score", "tasks", "state", "started")
+    names = ("run", "command", "env", "agent", "model", "score", "tasks", "status", "started")
     filled = [i for i in range(len(names)) if any(row[i] != "" for row in rows)]
     columns, table = [names[i] for i in filled], [[row[i] for i in filled] for row in rows]
     output.print_table(f"Runs in {runs}", columns, table, whole=("run",))

@@ -1,4 +1,4 @@
-"""Whether an English model can read a text: the share of words that its vocabulary lacks.
+"""Judge whether an English model can read a text, by the words that its vocabulary lacks.
 
 A WordPiece vocabulary holds the frequent words of its language whole, and divides others into
 pieces. Of English prose, tool results, code and logs it holds most words of letters; of other

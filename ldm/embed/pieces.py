@@ -1,10 +1,10 @@
-"""What of a text is embedded: all of a short one, and the telling parts of a long one.
+"""Select the parts of a text to embed: all of a short one, the telling ones of a long one.
 
 At most LIMIT tokens of a text are embedded, whatever its length: of its distinct sentences and
 lines those of the beginning, those of the end, and an even selection of those between. A model
-sees them in pieces of its window, whose vectors are averaged. What the model cannot see, the rest
-of a long text and characters outside its vocabulary, adds a hash to the vector, so that different
-texts have different vectors.
+sees them in pieces of its window, whose vectors are averaged. The parts that it cannot see, such as
+the rest of a long text and characters outside its vocabulary, add a hash to the vector, so that
+different texts have different vectors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Token = tuple[int, int, bool]
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The pieces of a text to embed, and what a model does not see of it.
+    """The pieces of a text to embed, and the parts of it that a model does not see.
 
     rest: a text that was not embedded whole, or "". unknown: its characters outside the vocabulary.
     """
@@ -53,7 +53,7 @@ class Pieces:
         return self.marked(_unit(out))
 
     def marked(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return a text's unit vector with the hashes of what the model does not see."""
+        """Return a text's unit vector with the hashes of the parts that the model does not see."""
         if self.unknown:
             share = len(self.unknown) / sum(map(len, self.pieces))
             length = np.float32(np.clip(share, LEAST, MOST))

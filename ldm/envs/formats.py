@@ -1,4 +1,4 @@
-"""Read trajectory files in our own schema and in other formats, detected from what they hold.
+"""Read trajectory files in our own schema and in other formats, detected from their content.
 
 Formats are plug-ins (entry points `ldm.formats`): those of the recordings of one environment, and
 those that tools share, which may also write.

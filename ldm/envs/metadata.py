@@ -33,7 +33,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class DataReport:
+class DataCheck:
     """The contents of an environment's data.
 
     splits: split → kind → number of tasks. facts: other figures and names, as JSON values.
@@ -68,7 +68,7 @@ class DataReport:
 class DataSource:
     """The published data of an environment.
 
-    module: dotted name of the module that reads them. It has `check(path) -> DataReport`, and may
+    module: dotted name of the module that reads them. It has `check(path) -> DataCheck`, and may
     have `files(path)`, which returns the files of a folder and raises LdmError if it is not usable,
     and `FILES`, which maps each size to the `RemoteFile`s that are downloaded.
     variable: environment variable for the folder, which becomes the environment's option `data`;
@@ -83,9 +83,9 @@ class DataSource:
     remedy: str = ""
     sizes: Mapping[str, str] = field(default_factory=dict)
 
-    def check(self, path: Path | None) -> DataReport:
+    def check(self, path: Path | None) -> DataCheck:
         """Read all data at `path`; raise LdmError if they are missing."""
-        report: DataReport = self._module.check(path)
+        report: DataCheck = self._module.check(path)
         return report
 
     def summary(self, path: Path) -> str:

@@ -66,7 +66,7 @@ def text_of(content: Content, where: str) -> str:
 
 
 def result_text(value: Any, where: str) -> str:
-    """Return what a tool answered: a text, a message's parts, or other JSON as it stands."""
+    """Return the answer of a tool: a text, the text of a message's parts, or JSON as it stands."""
     if value is None:
         return ""
     if isinstance(value, list) and all(isinstance(one, dict) and "type" in one for one in value):

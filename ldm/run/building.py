@@ -129,7 +129,7 @@ def selected(
         of = f" of {only}" if only else ""
         where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise LdmError(
-            f"There is no trajectory{of}{where}.",
+            f"No trajectories found{of}{where}.",
             "`ldm import` converts other formats; `ldm validate --schema trajectory` shows ours.",
         )
     if options.per_kind:
@@ -241,7 +241,7 @@ def formation_options(env: str, options: Build) -> FormationOptions:
             size, seed=options.seed, min_reward=options.min_reward, failures=options.failures
         )
     except ValueError as error:
-        raise LdmError(f"These options do not fit: {error}.", "Change the option.") from error
+        raise LdmError(f"Invalid options: {error}.", "Correct these options.") from error
 
 
 @contextmanager

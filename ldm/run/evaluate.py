@@ -75,7 +75,7 @@ def compare(
     from ldm.run.results import gains
 
     if len(runs) < 2:
-        raise LdmError("A comparison needs two runs or more.", "Name the others, too.")
+        raise LdmError("A comparison needs two runs or more.", "Pass at least two runs.")
     recorded = [recorded_spec(str(run), Evaluate, folder, trust=trust) for run in runs]
     outcomes = [results(run) for run, _ in recorded]
     first = recorded[0][0]

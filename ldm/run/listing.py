@@ -12,7 +12,7 @@ from ldm.text import read_json
 if TYPE_CHECKING:
     from ldm.runs import Run
 
-State = Literal["finished", "stopped", "running"]
+Status = Literal["finished", "stopped", "running"]
 #: The place of a task in a line of a part file.
 _INDEX = re.compile(rb'^\{"index": ?(\d+)')
 
@@ -34,7 +34,7 @@ class RunEntry:
     score: float | None
     tasks: int
     recorded: int
-    state: State
+    status: Status
     started: str
     fingerprint: str
 
@@ -44,7 +44,7 @@ def entry_of(run: Run) -> RunEntry:
     manifest = run.manifest
     models = {name for role, name in manifest.models.items() if role not in ("embedder", "server")}
     tasks = len(manifest.protocol.get("tasks", ()))
-    state, recorded = _progress(run, tasks)
+    status, recorded = _progress(run, tasks)
     return RunEntry(
         id=manifest.id,
         command=manifest.command,
@@ -52,16 +52,16 @@ def entry_of(run: Run) -> RunEntry:
         split=run.named("split"),
         agent=run.named("agent"),
         model=", ".join(sorted(models)),
-        score=_score(run) if state == "finished" else None,
+        score=_score(run) if status == "finished" else None,
         tasks=tasks,
         recorded=recorded,
-        state=state,
+        status=status,
         started=manifest.started,
         fingerprint=manifest.fingerprint,
     )
 
 
-def _progress(run: Run, tasks: int) -> tuple[State, int]:
+def _progress(run: Run, tasks: int) -> tuple[Status, int]:
     """Return whether a run is finished, and how many of its tasks are recorded."""
     if run.is_finished:
         return "finished", tasks

@@ -137,7 +137,7 @@ def remarks(record: PresetRecord) -> list[str]:
 def as_json(reports: Sequence[Report], records: Sequence[PresetRecord]) -> dict[str, Any]:
     """Return the published table as JSON values, figures in per cent as printed.
 
-    "beside" names the agent that has a row's settings, or is None if none has.
+    "beside" names the agent that has a row's settings, or is None without one.
     """
     first = records[0]
     table = asdict(first.published)

@@ -1,7 +1,7 @@
 """Play recorded episodes again, to learn which actions were possible at each step.
 
-A recording says what was done. What could have been done instead is what an action has to be told
-apart from, and only the environment knows it.
+A recording holds the actions that were taken. To learn from it, they must be told apart from the
+other possible actions, which only the environment knows.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class ResolvedPreset:
     """The evaluations of a preset.
 
     counterparts: for each, the names of the published rows with its settings.
@@ -77,12 +77,14 @@ def evaluate_preset(
     """
     runtime = runtime or Runtime()
     chosen = which if isinstance(which, Preset) else preset(which)
-    planned = plan(chosen, changes or {}, grid or Grid(), runtime)
-    evaluation = prepare_preset(planned, runtime)
+    resolved = resolve_preset(chosen, changes or {}, grid or Grid(), runtime)
+    evaluation = prepare_preset(resolved, runtime)
     return Reproduction(evaluation.play(), evaluation.presets)
 
 
-def plan(chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtime) -> Planned:
+def resolve_preset(
+    chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtime
+) -> ResolvedPreset:
     """Return the evaluations of a preset; write nothing. changes, grid: see `evaluate_preset`.
 
     Raises LdmError if something does not fit.
@@ -103,7 +105,7 @@ def plan(chosen: Preset, changes: Mapping[str, Any], grid: Grid, runtime: Runtim
         names.setdefault(spec, []).extend(request.counterpart(row))
     distinct = tuple(dict.fromkeys(grid.multiplied(list(names))))
     counterparts = tuple(tuple(names.get(spec, ())) for spec in distinct)
-    return Planned(chosen, distinct, counterparts, tuple(request.overridden()))
+    return ResolvedPreset(chosen, distinct, counterparts, tuple(request.overridden()))
 
 
 def prepare_presets(
@@ -116,13 +118,13 @@ def prepare_presets(
     presets = list_presets(name)
     env = Section.read(changes.get("env", "")).name
     chosen = [one for one in presets if env in ("", one.env)]
-    planned = [
-        plan(one, changes, grid, runtime)
+    resolved = [
+        resolve_preset(one, changes, grid, runtime)
         for one in (chosen if len(presets) > 1 and chosen else presets)
     ]
     evaluations: list[Evaluations] = []
     try:
-        for each in planned:
+        for each in resolved:
             evaluations.append(prepare_preset(each, runtime))  # noqa: PERF401
     except LdmError:
         for evaluation in evaluations:
@@ -131,21 +133,21 @@ def prepare_presets(
     return evaluations
 
 
-def prepare_preset(planned: Planned, runtime: Runtime) -> Evaluations:
+def prepare_preset(resolved: ResolvedPreset, runtime: Runtime) -> Evaluations:
     """Write the runs of a preset.
 
     Raises LdmError that names all that is missing, each with its remedy; nothing is written then.
     """
-    chosen, overridden = planned.preset, planned.overridden
+    chosen, overridden = resolved.preset, resolved.overridden
     runtime.message(f"{chosen}.")
     if overridden:
         runtime.message(f"Overridden settings: {'; '.join(overridden)}.")
-    checked = _checked(planned, replace(runtime, message=runtime.once))
+    checked = _checked(resolved, replace(runtime, message=runtime.once))
     departures = _departures(chosen, checked)
     table = replace(chosen.published, notes=(*chosen.published.notes, *departures))
     records = [
         PresetRecord(chosen.name, chosen.digest, table, names, overridden)
-        for names in planned.counterparts
+        for names in resolved.counterparts
     ]
     return started(checked, runtime, records)
 
@@ -284,17 +286,17 @@ def _instead(what: str, now: object, before: object) -> str:
     return f"{what} {worded(now)} (preset: {worded(before)})"
 
 
-def _checked(planned: Planned, runtime: Runtime) -> list[Member[Evaluate]]:
+def _checked(resolved: ResolvedPreset, runtime: Runtime) -> list[Member[Evaluate]]:
     """Return the evaluations to run. Raises LdmError that names everything missing."""
     missing: list[LdmError] = []
     checked: list[Member[Evaluate]] = []
-    for spec in {(spec.agent.name, spec.models): spec for spec in planned.specs}.values():
+    for spec in {(spec.agent.name, spec.models): spec for spec in resolved.specs}.values():
         try:
             check_models(spec, runtime)
         except LdmError as error:
             missing.append(error)
             break  # the others lack the same
-    for spec in planned.specs:
+    for spec in resolved.specs:
         try:
             checked.append(check(settled(spec), runtime))
         except LdmError as error:
@@ -303,11 +305,11 @@ def _checked(planned: Planned, runtime: Runtime) -> list[Member[Evaluate]]:
     if not missing and (twice := [spec for spec in specs if specs.count(spec) > 1]):
         raise LdmError(
             f"The memory at {twice[0].memory} has no generation after {twice[0].generation}, so "
-            f"that rows of {planned.preset.name} would be the same.",
+            f"that rows of {resolved.preset.name} would be the same.",
             "Make one with `ldm refine`, or evaluate the first alone: --generation "
             f"{twice[0].generation}.",
         )
-    _raise_all(missing, planned.preset.name)
+    _raise_all(missing, resolved.preset.name)
     return checked
 
 

@@ -376,7 +376,7 @@ def _data(pair: statistics.Difference | None) -> dict[str, Any] | None:
 def refined_lines(
     run: Run, memory: str, env: str, generation: int | None, oldest: int
 ) -> list[str]:
-    """Return how often a run with a memory's `generation` recalled tuples added after `oldest`."""
+    """Return lines on the recalls of tuples added after `oldest`, in a run with `generation`."""
     from ldm.memory import inspect
 
     rows = inspect(memory, env, generation).rows

@@ -93,7 +93,7 @@ class Runtime:
         object.__setattr__(self, "runs", Path(self.runs))
         if self.workers is not None and self.workers < 1:
             raise LdmError(
-                f"{self.workers} workers cannot play any task.", "Use 1 or more, or leave it out."
+                f"--workers must be at least 1, not {self.workers}.", "Leave it out for one a core."
             )
 
     def once(self, line: str) -> None:

@@ -87,7 +87,7 @@ class TestBuilding:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("empty",), "There is no trajectory in empty"),
+            (("empty",), "No trajectories found in empty"),
             (("notes.txt",), "is not a trajectory file"),
             (("data", "--format", "csv"), "There is no format 'csv'"),
             (("data", "--memory", "empty/.."), "holds other files and no memory"),
@@ -108,7 +108,7 @@ class TestBuilding:
         assert "using the bundled expert episodes in " in outcome.err
         (report,) = json.loads(outcome.out)["environments"]
         assert report["env"] == "alfworld"
-        with pytest.raises(LdmError, match="no trajectory"):
+        with pytest.raises(LdmError, match="No trajectories"):
             build_memory([], "other")
 
     def test_a_copy_without_shipped_episodes_says_so(
@@ -150,7 +150,7 @@ class TestImporting:
         self, text: str, run: Run, place: Path
     ) -> None:
         (place / "talk.jsonl").write_text(text)
-        run("import", "talk.jsonl", "--out", "out.jsonl").refused("no trajectory")
+        run("import", "talk.jsonl", "--out", "out.jsonl").refused("No trajectories found")
         assert not (place / "out.jsonl").exists()
 
 
@@ -202,7 +202,7 @@ class TestLooking:
         outcome = run("memory", "search", *query, "--k", "30")
         assert "Kind: " in outcome.out
         assert recalls[0]["tuple"]["action"] in outcome.out
-        assert "Scope: types, the same goal and observation types" in outcome.out
+        assert "Within: types, the same goal and observation types" in outcome.out
 
     def test_ids_are_those_that_recorded_recalls_name(self, run: Run, place: Path) -> None:
         query = ("put the fig in the basket", "You hold the fig.")

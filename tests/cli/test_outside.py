@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ldm.envs.download import RemoteFile
-from ldm.envs.metadata import DataReport, DataSource, Extra, Metadata, ShippedSplits
+from ldm.envs.metadata import DataCheck, DataSource, Extra, Metadata, ShippedSplits
 from ldm.episode import Agent, EnvironmentBase
 from ldm.errors import LdmError
 from ldm.reporting import Branch, Findings, Measure, Reporting, TaskTree
@@ -75,7 +75,7 @@ FILES = {"few": (RemoteFile("http://depot.example/few", "crates.txt"),)}
 
 def check(path):
     crates = (path / "crates.txt").read_text().split()
-    return DataReport("depot", path, facts={"crates": len(crates)})
+    return DataCheck("depot", path, facts={"crates": len(crates)})
 
 
 def stack(count: int = 1):

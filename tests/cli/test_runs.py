@@ -34,7 +34,7 @@ class TestListing:
         directory = played(run, *RANDOM, "--limit", "2")
         (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
         assert (entry["id"], entry["command"], entry["agent"]) == (directory.name, "eval", "random")
-        assert (entry["state"], entry["tasks"], entry["recorded"]) == ("finished", 2, 2)
+        assert (entry["status"], entry["tasks"], entry["recorded"]) == ("finished", 2, 2)
         rate = json.loads((directory / "summary.json").read_text())["overall"]["success_rate"]
         assert entry["score"] == rate
         listing = run("runs", "list").out
@@ -47,7 +47,7 @@ class TestListing:
         (directory / "parts").mkdir()
         (directory / "parts" / "a.jsonl").write_text('{"index":0,"x":1}\n{"index":2}\n{"ind')
         (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
-        assert (entry["state"], entry["recorded"], entry["tasks"]) == ("stopped", 2, 3)
+        assert (entry["status"], entry["recorded"], entry["tasks"]) == ("stopped", 2, 3)
         with open_run(str(directory), place).lock():
             (entry,) = json.loads(run("runs", "list", "--json").out)["runs"]
-            assert entry["state"] == "running"
+            assert entry["status"] == "running"

@@ -17,7 +17,7 @@ from ldm.errors import LdmError
 from ldm.run.grid import Grid
 from ldm.run.presets import SHIPPED, Preset, Row, list_presets, preset, read
 from ldm.run.published import Figures
-from ldm.run.reproducing import Planned, evaluate_preset, plan
+from ldm.run.reproducing import ResolvedPreset, evaluate_preset, resolve_preset
 from ldm.run.runtime import Runtime
 from tests.cases import cases
 from tests.conftest import CHECKOUT
@@ -46,8 +46,10 @@ def trusting() -> Runtime:
     return Runtime(workers=1, trust=True)
 
 
-def planned(path: Path, runtime: Runtime, grid: Grid | None = None, **changes: Any) -> Planned:
-    return plan(read(path), changes, grid or Grid(), runtime)
+def planned(
+    path: Path, runtime: Runtime, grid: Grid | None = None, **changes: Any
+) -> ResolvedPreset:
+    return resolve_preset(read(path), changes, grid or Grid(), runtime)
 
 
 def written(row: Row) -> str:

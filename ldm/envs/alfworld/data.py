@@ -18,7 +18,7 @@ from ldm.envs.alfworld.games import (
     scan_split,
 )
 from ldm.envs.download import published
-from ldm.envs.metadata import DataReport
+from ldm.envs.metadata import DataCheck
 from ldm.errors import LdmError
 from ldm.records import Problem
 
@@ -27,7 +27,7 @@ PUBLISHED = {"train": 3553, "valid_seen": 140, "valid_unseen": 134}
 FILES = published(__file__)
 
 
-def check(path: Path) -> DataReport:
+def check(path: Path) -> DataCheck:
     """Read and start every game below `path`. Raise LdmError if none of the splits is present."""
     root = data_root(path)
     counts: dict[str, dict[str, int]] = {}
@@ -50,7 +50,7 @@ def check(path: Path) -> DataReport:
         counts[split] = {kind: kinds[kind] for kind in KINDS.values()}
         left_out[split] = dict(sorted(reasons.items()))
     facts = {"published": PUBLISHED, "left_out_as_published": left_out}
-    return DataReport(ENV, root, counts, facts, tuple(problems))
+    return DataCheck(ENV, root, counts, facts, tuple(problems))
 
 
 def _flaw(game: Game) -> str:

@@ -6,13 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.metadata import DataReport
+from ldm.envs.metadata import DataCheck
 from ldm.envs.textcraft.recipes import load_book
 from ldm.envs.textcraft.tasks import ENV, TEST, TRAIN, Game, own_games, read_list
 from ldm.records import Problem
 
 
-def check(path: Path | None = None) -> DataReport:
+def check(path: Path | None = None) -> DataCheck:
     """Count the recipes, our own tasks and, if `path` is a published list, its tasks.
 
     Raise LdmError if the recipes are not installed, or the file cannot be read.
@@ -31,7 +31,7 @@ def check(path: Path | None = None) -> DataReport:
         facts["listed_items_of_train"] = sum(game.item in trained for game in listed)
     splits = {split: _by_kind(games) for split, games in own.items()}
     problems = tuple(entry for entry in entries if isinstance(entry, Problem))
-    return DataReport(ENV, path, splits, facts, problems)
+    return DataCheck(ENV, path, splits, facts, problems)
 
 
 def _by_kind(games: list[Game]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from ldm.envs.download import published
-from ldm.envs.metadata import DataReport
+from ldm.envs.metadata import DataCheck
 from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.envs.webshop.goals import Drawer
 from ldm.errors import LdmError
@@ -17,7 +17,7 @@ PUBLISHED = {"products": 1_181_436, "human instructions": 12_087}
 FILES = published(__file__)
 
 
-def check(path: Path) -> DataReport:
+def check(path: Path) -> DataCheck:
     """Read every product below `path`. Raise LdmError if a file is missing or is not JSON."""
     if not path.is_dir():
         raise LdmError(
@@ -39,7 +39,7 @@ def check(path: Path) -> DataReport:
         "goals": goals,
         "published": PUBLISHED,
     }
-    return DataReport("webshop", path, facts=facts, problems=tuple(problems.values()))
+    return DataCheck("webshop", path, facts=facts, problems=tuple(problems.values()))
 
 
 def _goals(

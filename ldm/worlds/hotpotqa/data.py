@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from ldm.envs.download import published
-from ldm.envs.metadata import DataReport
+from ldm.envs.metadata import DataCheck
 from ldm.errors import LdmError
 from ldm.worlds.hotpotqa.environment import LICENCE
 from ldm.worlds.hotpotqa.library import ABSTRACTS, Sources, open_library
@@ -16,7 +16,7 @@ from ldm.worlds.hotpotqa.questions import FILES as NAMES
 FILES = published(__file__)
 
 
-def check(path: Path) -> DataReport:
+def check(path: Path) -> DataCheck:
     """Read all questions and articles below `path`, except archives of abstracts.
 
     left_out: training questions that share an article with a test question. missing: gold titles
@@ -46,7 +46,7 @@ def check(path: Path) -> DataReport:
         "missing": sorted(missing),
         "conflicts": list(library.conflicts),
     }
-    return DataReport(ENV, path, splits, facts, library.problems)
+    return DataCheck(ENV, path, splits, facts, library.problems)
 
 
 def files(path: Path) -> tuple[Path, ...]:

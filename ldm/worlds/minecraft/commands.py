@@ -76,7 +76,7 @@ def parse(action: str, rules: Rules) -> Command | Refusal:
 
 
 def way(command: Command, state: State, rules: Rules, tools: Tools) -> Way | Refusal:
-    """Return how a command can be carried out in a state, or why it cannot."""
+    """Return the way to carry out a command in a state, or the reason why it is impossible."""
     tool = _tool(command.tool, state, rules)
     if isinstance(tool, Refusal):
         return tool

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from ldm.envs.metadata import DataReport
+from ldm.envs.metadata import DataCheck
 from ldm.worlds.minecraft.rules import load_rules
 from ldm.worlds.minecraft.tasks import ENV, SPLITS, games, listed_tasks
 
 
-def check(path: Path | None = None) -> DataReport:
+def check(path: Path | None = None) -> DataCheck:
     """Count items, recipes and tasks.
 
     path: ignored, as the rules come with the package.
@@ -26,4 +26,4 @@ def check(path: Path | None = None) -> DataReport:
         split: Counter(game.task.kind for game in games(split, rules, "listed76", 1))
         for split in SPLITS
     }
-    return DataReport(ENV, None, {s: dict(sorted(k.items())) for s, k in splits.items()}, facts)
+    return DataCheck(ENV, None, {s: dict(sorted(k.items())) for s, k in splits.items()}, facts)

@@ -23,7 +23,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an action is impossible, as a sentence."""
+    """The reason why an action is impossible, as a sentence."""
 
     reason: str
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from ldm.envs.metadata import DataReport
+from ldm.envs.metadata import DataCheck
 from ldm.records import Problem
 from ldm.worlds.tabletop.card import CARD
 from ldm.worlds.tabletop.physics import World, version
@@ -15,13 +15,13 @@ from ldm.worlds.tabletop.tasks import ENV, SPLITS, Game, games
 _MOVED = 0.001
 
 
-def check(path: Path | None = None) -> DataReport:
+def check(path: Path | None = None) -> DataCheck:
     """Count the tasks, and name those whose things do not rest where they were laid out.
 
     path: ignored, as scenes are drawn. Raise LdmError if MuJoCo is not installed.
     """
     listed = {split: games(split) for split in SPLITS}
-    return DataReport(
+    return DataCheck(
         ENV,
         splits={
             split: dict(Counter(game.task.kind for game in own)) for split, own in listed.items()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ldm.envs.metadata import DataReport
+from ldm.envs.metadata import DataCheck
 from ldm.errors import LdmError
 from ldm.records import Problem
 
@@ -23,12 +23,12 @@ class Letter:
     room: str
 
 
-def check(path: Path | None) -> DataReport:
+def check(path: Path | None) -> DataCheck:
     """Read all letters in the folder `path`, and count those for each room."""
     entries = list(_entries(path or Path()))
     rooms = Counter(entry.room for entry in entries if isinstance(entry, Letter))
     problems = tuple(entry for entry in entries if isinstance(entry, Problem))
-    return DataReport("post_office", path, facts={"letters": dict(rooms)}, problems=problems)
+    return DataCheck("post_office", path, facts={"letters": dict(rooms)}, problems=problems)
 
 
 def files(path: Path) -> list[Path]:
