@@ -21,10 +21,10 @@ from threadpoolctl import ThreadpoolController
 
 import ldm
 from ldm.embed import DEFAULT, Embedder, bundled_model, load_embedder
-from ldm.embed.caching import CACHE_SIZE, CachingEmbedder
+from ldm.embed.caching import CachingEmbedder
 from ldm.embed.language import Reader
-from ldm.embed.minilm import GROUP, WINDOW, MiniLM, _activated
-from ldm.embed.pieces import LIMIT, cut
+from ldm.embed.minilm import GROUP, WINDOW, MiniLM
+from ldm.embed.pieces import LIMIT
 from ldm.embed.sentence import SentenceTransformer
 from ldm.errors import EmbedderWarning, LdmError
 
@@ -85,23 +85,6 @@ def test_a_vector_has_the_same_bits_wherever_its_numbers_lie(tokens: int) -> Non
     assert np.array_equal(together[3], alone)
 
 
-def test_it_needs_no_torch() -> None:
-    program = (
-        "import sys; from ldm.embed import load_embedder; load_embedder().embed(['an egg']);"
-        "print({'torch', 'transformers', 'scipy', 'sklearn'} & set(sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "set()\n"
-
-
-def test_the_activation_is_gelu() -> None:
-    x = np.linspace(-8, 8, 4_001, dtype=np.float32)
-    exact = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.tolist()]
-    assert np.allclose(_activated(x[:, None].copy())[:, 0], exact, atol=1e-6)
-
-
 @pytest.mark.slow
 def test_the_default_model_gives_the_vectors_of_its_library(embedder: Embedder) -> None:
     reference = CachingEmbedder(SentenceTransformer(str(bundled_model())))
@@ -116,12 +99,6 @@ def test_any_model_of_the_library_gives_a_text_the_same_bits(embedder: Embedder)
     together = encoder.embed(TEXTS)
     for text, vector in zip(TEXTS, together, strict=True):
         assert np.array_equal(encoder.embed([text])[0], vector)
-
-
-def test_equal_texts_get_equal_vectors_in_the_order_asked_for(embedder: Embedder) -> None:
-    vectors = embedder.embed(["an apple", "a pear", "an apple"])
-    assert np.array_equal(vectors[0], vectors[2])
-    assert np.array_equal(vectors[1], embedder.embed(["a pear"])[0])
 
 
 def test_the_end_of_a_long_text_counts(embedder: Embedder) -> None:
@@ -168,13 +145,6 @@ def test_the_cost_of_a_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in (PAGE, PAGE * 100, "x1" * 30_000, chinese, "a b " * 20_000, "{" * 9_000):
         model.embed([text])
         assert 0 < seen.pop() <= LIMIT + 2 * 3
-
-
-@pytest.mark.parametrize("tokens", [LIMIT, LIMIT + 1])
-def test_a_text_within_the_bound_is_embedded_whole(tokens: int) -> None:
-    text = "egg " * tokens
-    whole = cut(text, WINDOW, lambda _: [(4 * i, 4 * i + 3, True) for i in range(len(_) // 4)])
-    assert ("".join(whole.pieces) == text) == (whole.rest == "") == (tokens == LIMIT)
 
 
 SPACY = "spacy.lang.{}.examples"
@@ -273,14 +243,6 @@ def test_the_default_embedder_has_unit_vectors_that_depend_on_one_text_alone() -
     assert np.array_equal(np.stack(rows), np.concatenate([vectors] * 8))
     one, like, unlike = embedder.embed(["heat an egg", "warm up the egg", "buy blue shoes"])
     assert float(one @ like) > float(one @ unlike) + 0.2
-
-
-def test_what_it_remembers_is_limited(embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert CACHE_SIZE > 1_000
-    monkeypatch.setattr("ldm.embed.caching.CACHE_SIZE", 3)
-    first = embedder.embed(["one", "two"])
-    embedder.embed(["three", "four", "five"])
-    assert np.array_equal(embedder.embed(["one", "two"]), first)
 
 
 @pytest.mark.parametrize(

@@ -37,14 +37,6 @@ def length(dimension: int) -> int:
     return KEY + 4 * dimension + SUM
 
 
-def test_a_text_is_computed_once_for_all_runs(tmp_path: Path) -> None:
-    first, second = Counting(), Counting()
-    vectors = run_of(tmp_path, first).embed(TEXTS)
-    assert np.array_equal(run_of(tmp_path, second).embed([*TEXTS, "new"])[:-1], vectors)
-    assert sorted(first.computed) == sorted(TEXTS)
-    assert second.computed == ["new"]
-
-
 @pytest.mark.slow
 def test_without_a_warm_and_with_a_cold_file_the_bits_are_the_same(tmp_path: Path) -> None:
     if bundled_model() is None:
@@ -177,10 +169,3 @@ def test_processes_share_it(tmp_path: Path) -> None:
     again = Counting()
     assert np.array_equal(run_of(tmp_path, again).embed(texts), BagOfWords().embed(texts))
     assert len(again.computed) < len(texts) / 2
-
-
-def test_a_fast_embedder_and_no_folder_mean_no_file(tmp_path: Path) -> None:
-    fast = BagOfWords()
-    assert with_disk_cache(fast, tmp_path) is fast
-    slow = CachingEmbedder(Counting())
-    assert with_disk_cache(slow, None) is slow

@@ -37,12 +37,6 @@ class TestTheDirectory:
         assert values["fingerprint"] == fingerprint({"dialect": "put"})
         assert values["schema_version"] == runs.SCHEMA_VERSION
 
-    def test_outside_a_git_checkout_there_is_no_commit(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(runs, "__file__", str(tmp_path / "ldm" / "runs.py"))
-        assert runs.code_version()["commit"] == ""
-
     def test_a_directory_that_is_no_run_is_refused_with_the_nearest_one(self, run: Run) -> None:
         for name, remedy in (("x", run.manifest.id), ("?" * 99, "The newest")):
             with pytest.raises(LdmError, match="is not a run") as caught:
@@ -56,14 +50,6 @@ class TestTheDirectory:
         path.write_text(path.read_text().replace(own, f'"schema_version": {version}'))
         with pytest.raises(LdmError, match=f"has the format {version}; this version of ldm"):
             open_run(str(run.directory), Path())
-
-    def test_a_place_that_cannot_be_written_is_named_and_nothing_is_left(
-        self, tmp_path: Path
-    ) -> None:
-        (tmp_path / "file").write_text("")
-        with pytest.raises(LdmError, match="cannot be written"):
-            create(tmp_path / "file", ("a",), Manifest("eval", {}, {}))
-        assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 class TestTheLock:

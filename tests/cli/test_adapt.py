@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from ldm import records
-from ldm.agents.decomposition.tree import tree_of
-from ldm.types import EpisodeResult
 from tests.agents.decomposition.ideal import Ideal
 from tests.cli.conftest import Run
 from tests.llm.server import FakeServer
@@ -67,22 +64,6 @@ def test_depth_and_judgement_are_told_beside_success(run: Run, server: FakeServe
     assert (report["plans"], report["flawed_plans"]) == (4, 0)
 
 
-def test_a_sweep_compares_depths_in_one_command(run: Run, server: FakeServer, place: Path) -> None:
-    outcome = run(*ADAPT, "--sweep", "agent.d_max=3,2,1").done()
-    table = outcome.out.partition("Side by side")[2]
-    rows = re.findall(r"adapt d_max=(\d) +([\d.]+) %", table)
-    assert rows == [("3", "100.0"), ("2", "0.0"), ("1", "0.0")]
-    assert "adapt d_max=3 − adapt d_max=2: +100.0 points" in table
-    assert len(list((place / "runs").iterdir())) == 3
-
-
-@pytest.mark.slow
-def test_a_sweep_of_strengths_stands_beside_other_agents(run: Run, server: FakeServer) -> None:
-    run(*ADAPT[:-1], "adapt,random", "--sweep", "agent.strength=task,hybrid,skills").done(
-        "strength=task", "strength=hybrid", "strength=skills", "random"
-    )
-
-
 def test_baselines_have_the_same_executor_by_one_option(run: Run, server: FakeServer) -> None:
     agents = "react,try_again,reflexion,plan_execute,adapt"
     outcome = run(*ADAPT[:-1], agents, "--agent.strength", "hybrid", "--agent.trials", "2").done()
@@ -111,35 +92,3 @@ def test_the_tree_of_a_task_is_printed(run: Run, server: FakeServer, place: Path
     assert f"  Step 2: {goal}, end  [k 2, executor says failed" in tree
     assert f"    Step 1: {goal}, really  [k 3, executor the environment ended" in tree
     run("runs", "show", directory, "nothing like it", "--tree").refused("No task matches")
-
-
-def test_a_task_may_make_so_many_calls(run: Run, server: FakeServer, place: Path) -> None:
-    run(*ADAPT, "--agent.max_calls", "3")
-    (directory,) = (place / "runs").iterdir()
-    results = records.read(directory / "episodes.jsonl", EpisodeResult)
-    assert {result.usage.calls for result in results} == {3}
-    assert {result.end for result in results} == {"budget"}
-
-
-def test_an_interrupted_run_goes_on_without_a_repeated_call(
-    run: Run, server: FakeServer, place: Path
-) -> None:
-    command = (*ADAPT, "--workers", "2", "--planner-llm", "wise")
-    run(*command, "--models.max-calls", "20").refused("ldm eval --resume")
-    before = len(server.bodies)
-    (directory,) = (place / "runs").iterdir()
-    assert run("eval", "--resume", directory, "--models.max-calls", "9999").code == 0
-    bodies = [json.dumps(body, sort_keys=True) for body in server.bodies]
-    assert len(bodies) == len(set(bodies)) > before
-    planned = {b["model"] for b in server.bodies if "You divide" in b["messages"][0]["content"]}
-    assert planned == {"wise"}
-
-    paid = len(server.bodies)
-    assert run(*command, "--replay", directory, "--runs", "again").code == 0
-    assert len(server.bodies) == paid
-    (again,) = (place / "again").iterdir()
-    trees = [
-        [tree_of(result) for result in records.read(one / "episodes.jsonl", EpisodeResult)]
-        for one in (directory, again)
-    ]
-    assert trees[0] == trees[1]

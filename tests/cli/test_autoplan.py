@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from ldm.agents.autoplan.plans import PlanFile, read
-from tests.agents.cook import reply
 from tests.cli.conftest import Run
-from tests.llm.conftest import Serve
 from tests.llm.server import FakeServer
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -107,36 +105,12 @@ def test_an_interrupted_optimisation_goes_on_without_a_repeated_call(
     assert len(server.bodies) == paid
 
 
-@pytest.mark.slow
-def test_one_that_is_stopped_while_the_plan_is_rewritten_says_how_to_go_on(
-    run: Run, place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = serve(answer=reply)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    run(*AUTOPLAN, "--iterations", "1", "--out", "whole", "--runs", "others").done()
-    calls = len(server.bodies)
-    run(
-        *AUTOPLAN, "--iterations", "1", "--models.max-calls", str(calls - 1), "--workers", "1"
-    ).refused(f"ldm autoplan --resume {Path('runs') / the_run(place).name}")
-    assert run("autoplan", "--resume", the_run(place), "--models.max-calls", "9999").code == 0
-
-
 def comparable(plan: PlanFile) -> tuple[object, ...]:
     """What does not depend on when and where it was made."""
     episodes = [
         (e.trajectory, e.said, e.reflection) for i in plan.iterations for e in i.experiences
     ]
     return plan.plan, plan.pool, plan.sources, episodes
-
-
-@pytest.mark.slow
-def test_it_replays_from_its_recording(run: Run, place: Path, server: FakeServer) -> None:
-    first = json.loads(run(*AUTOPLAN, "--json").out)
-    recording = the_run(place)
-    paid = len(server.bodies)
-    second = json.loads(run(*AUTOPLAN, "--replay", recording, "--runs", "new", "--json").out)
-    assert second["plan"] == first["plan"]
-    assert len(server.bodies) == paid
 
 
 @pytest.mark.slow

@@ -62,16 +62,6 @@ class TestKinds:
         assert {task.split("-")[0] for task in pool} == {"train/fetch", "train/wash"}
         assert printed(run, *EVALUATE, "--agent.plans", "shared")["success_rate"] == 1
 
-    def test_what_an_update_of_a_shared_plan_says_of_its_kind_is_nothing(
-        self, run: Run, server: FakeServer
-    ) -> None:
-        for kind, about in (("all", "of text."), ("wash", "of text: put a washed fruit in the")):
-            server.bodies.clear()
-            printed(run, *AUTOPLAN, "--kind", kind, "--plan.pool", "8")
-            systems = {body["messages"][0]["content"] for body in server.bodies}
-            (update,) = (system for system in systems if system.startswith("You improve a plan"))
-            assert about in update.splitlines()[0]
-
 
 class TestIterations:
     @pytest.mark.slow
@@ -148,13 +138,6 @@ class TestRepeats:
         assert test["test"] == asdict(expected)
         assert test["test"]["statistic"] < 0
 
-    @pytest.mark.slow
-    def test_print_mean_and_deviation(self, run: Run, place: Path, server: FakeServer) -> None:
-        outcome = run(*AUTOPLAN, *self.SWEEP, "--repeat", "3", "--eval", "test", "--limit", "2")
-        assert "Mean ± standard deviation (n - 1) of 3 runs" in outcome.out
-        assert "100.0 ± 0.0 %" in outcome.out
-        assert "batch=1 and batch=2, iteration 1: t = " in outcome.out
-
     def test_are_runs_with_the_seeds_that_follow(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:
@@ -167,14 +150,6 @@ class TestRepeats:
         assert [[e.trajectory for e in i.experiences] for i in one.iterations] == [
             [e.trajectory for e in i.experiences] for i in other.iterations
         ]
-
-    @pytest.mark.slow
-    def test_the_empty_plan_is_evaluated_once_for_all(
-        self, run: Run, place: Path, server: FakeServer
-    ) -> None:
-        twice = (*self.SWEEP, "--repeat", "2")
-        printed(run, *AUTOPLAN, *twice, "--eval", "test", "--curve", "--limit", "2")
-        assert len(runs(place, "ToyEnv-test-autoplan")) == 1 + 4
 
 
 class TestGoingOn:

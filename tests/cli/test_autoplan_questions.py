@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ldm.agents.autoplan.plans import read
-from tests.agents.reader import PLAN, known, reply
+from tests.agents.reader import PLAN, known
 from tests.cli.conftest import Run
 from tests.llm.server import FakeServer
 
@@ -62,31 +62,3 @@ def test_reflections_are_shown_the_solution_and_nobody_else_is(
     others = [t for t in map(text, server.bodies) if "<so-far>" in t]
     assert others
     assert not [request for request in others if "The answer is" in request]
-
-
-def test_the_solution_can_be_left_out(run: Run, place: Path, server: FakeServer) -> None:
-    assert run(*AUTOPLAN, "--plan.solution", "false").code == 0
-    assert not [request for request in reflecting(server) if "The answer is" in request]
-    plan = read(place / "plans" / "hotpotqa-all.json")
-    assert (plan.solutions, plan.settings["solution"]) == (False, "False")
-
-
-@pytest.mark.slow
-def test_official_questions_are_learnt_from_and_answered(
-    run: Run, place: Path, server: FakeServer, shared_data: Path
-) -> None:
-    """With a reader that knows none of them: what is shown is what counts."""
-    if not (shared_data / "hotpotqa").is_dir():
-        pytest.skip("the official questions are not there")
-    server.behaviour.answer = guesses
-    data = ("--data", str(shared_data / "hotpotqa"))
-    learn = ("--split", "train_hard", "--iterations", "1", "--eval", "dev_hard", "--limit", "2")
-    run(*AUTOPLAN, *learn, *data).done()
-    assert len(read(place / "plans" / "hotpotqa-all.json").pool) == 50
-    assert all('The answer is "' in request for request in reflecting(server))
-
-
-def guesses(body: dict[str, Any]) -> str:
-    if "begins with Act:" in body["messages"][-1]["content"]:
-        return "Act: finish[yes]"
-    return reply(body) if "You improve a plan" in text(body) else "Think: hm."

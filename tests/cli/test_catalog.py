@@ -9,8 +9,6 @@ from typing import Annotated
 import pytest
 
 from ldm import agents, envs
-from ldm.episode import Agent, Episode
-from ldm.types import Card
 from tests.cli.conftest import Run
 
 
@@ -58,13 +56,6 @@ def test_an_environment_that_lacks_methods_is_refused_with_their_names(run: Run)
     )
 
 
-def test_one_of_them_may_be_named(run: Run) -> None:
-    for command, name in (("agents", "react"), ("envs", "textcraft"), ("envs", "tests.toy:ToyEnv")):
-        outcome = run(command, name, "--json")
-        assert [*json.loads(outcome.out)] == [name]
-    run("agents", "reakt").refused("Did you mean 'react'?")
-
-
 def test_environments_are_listed_with_their_defaults(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,40 +69,10 @@ def test_environments_are_listed_with_their_defaults(
     assert entries["textcraft"]["options"] == {"tasks": None}
 
 
-def test_the_list_reads_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(envs, "ENVS", {"toy": "tests.toy:ToyEnv"})
-    monkeypatch.setattr(envs, "GROUP", "none")
-    out = run("envs").out
-    assert out.startswith("toy")
-    assert "  default split: test\n" in out
-    assert "    shelves=3: Shelves to search\n" in out
-    assert "    broken=: Task whose first step raises an error\n" in out
-
-
-def test_an_option_without_a_description_is_listed_all_the_same(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(agents, "AGENTS", {"terse": "tests.cli.test_catalog:Terse"})
-    run("agents").done("  options:\n    bare=1\n    colon=2: With a colon: and all\n")
-
-
 @dataclass(frozen=True)
 class TerseOptions:
     bare: int = 1
     colon: Annotated[int, "With a colon: and all"] = 2
-
-
-class Terse(Agent):
-    """Says little."""
-
-    name = "terse"
-    Options = TerseOptions
-
-    def budget(self, card: Card) -> int:
-        return 1
-
-    def solve(self, episode: Episode) -> None:
-        pass
 
 
 class Unfinished:

@@ -18,9 +18,8 @@ import ldm
 from ldm import diagnosis, embed, memory, registry
 from ldm.envs import ENVS, GROUP
 from ldm.envs.metadata import metadata as metadata_of_env
-from ldm.memory import build, record
+from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
-from ldm.run import building
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories
@@ -107,56 +106,6 @@ def test_a_base_url_that_is_none_is_not_repeated(
     assert SECRET not in outcome.out
 
 
-def test_a_key_alone_means_the_default_service(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    assert checks(run)["OPENAI_BASE_URL"]["status"] == "ok"
-
-
-def test_games_are_counted_per_split(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for trial in ("a", "b"):
-        folder = tmp_path / "json_2.1.1" / "valid_seen" / "task" / trial
-        folder.mkdir(parents=True)
-        (folder / "game.tw-pddl").touch()
-    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
-    check = checks(run)["ALFWORLD_DATA"]
-    assert check["status"] == "ok"
-    assert check["detail"] == f"{tmp_path}: 2 files, 0.0 MB"
-
-
-def test_a_wrong_data_folder_is_named(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "absent"))
-    check = checks(run)["ALFWORLD_DATA"]
-    assert check["status"] == "missing"
-    assert "absent" in check["detail"]
-
-
-def test_webshops_files_are_named(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    assert "ldm data webshop" in checks(run)["WEBSHOP_DATA"]["remedy"]
-    monkeypatch.setenv("WEBSHOP_DATA", str(tmp_path))
-    check = checks(run)["WEBSHOP_DATA"]
-    assert (check["status"], "items_shuffle" in check["detail"]) == ("missing", True)
-    for name in ("items_shuffle_1000.json", "items_ins_v2_1000.json"):
-        (tmp_path / name).write_text("[]")
-    check = checks(run)["WEBSHOP_DATA"]
-    assert (check["status"], "2 files" in check["detail"]) == ("ok", True)
-
-
-def test_the_shipped_trajectories_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    check = checks(run)["trajectories"]
-    assert check["status"] == "ok"
-    assert "alfworld/demo_train.jsonl, hotpotqa/demo_train.jsonl.gz" in check["detail"]
-    monkeypatch.setattr(building, "shipped_trajectories", lambda: None)
-    check = checks(run)["trajectories"]
-    assert check["status"] == "missing"
-    assert "ldm-memory" in check["remedy"]
-
-
 def test_a_memory_is_described_by_its_newest_generation(run: Run) -> None:
     some, more = expert_trajectories("train"), expert_trajectories("test")
     for trajectories in (some, more):
@@ -165,14 +114,6 @@ def test_a_memory_is_described_by_its_newest_generation(run: Run) -> None:
     check = checks(run)[".ldm/memory"]
     assert check["status"] == "ok"
     assert check["detail"] == f"toy: {tuples} tuples, generation 1 (formed), embedder letters"
-
-
-def test_a_memory_that_nothing_was_written_to_is_missing(run: Run) -> None:
-    with record.writing("begun"):
-        pass
-    check = checks(run, "--memory", "begun")["begun"]
-    assert check["status"] == "missing"
-    assert "build-memory" in check["remedy"]
 
 
 def test_a_directory_that_is_no_memory_is_a_problem(run: Run, tmp_path: Path) -> None:
@@ -238,15 +179,6 @@ def test_another_distribution_with_a_module_ldm_is_a_clash(
     outcome = run("doctor").refused()
     assert re.search(rf"{name}\b.* also installs a module `ldm`", outcome.out)
     assert said in outcome.out
-
-
-def test_this_project_is_no_clash_with_itself(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    install(tmp_path / "site", "ldm-memory", "ldm.cli.app:main")
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.setattr(metadata, "packages_distributions", PACKAGES.__wrapped__)
-    assert diagnosis.module_clash() == ""
 
 
 def test_an_import_error_is_explained_by_the_clash(

@@ -9,20 +9,10 @@ from pathlib import Path
 import pytest
 
 from ldm import records
-from ldm.envs.webshop.environment import OWN_DATA
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
 from tests.interchange.test_webshop_episodes import BUY, episode
-from tests.interchange.test_webshop_sessions import (
-    SHIPPED,
-    A,
-    event,
-    events_of,
-    item,
-    log,
-    purchase,
-    results,
-)
+from tests.interchange.test_webshop_sessions import SHIPPED
 
 
 @pytest.fixture(autouse=True)
@@ -66,40 +56,6 @@ def test_a_limit_takes_an_even_share_of_the_kinds_whatever_the_order(
         trajectories.append(records.read(tmp_path / f"{name}.out.jsonl", Trajectory))
     assert sorted(t.task.kind for t in trajectories[0]) == ["cool", "cool", "heat", "heat"]
     assert trajectories[1] == trajectories[0][::-1]
-
-
-def test_where_none_is_good_enough_nothing_is_written(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "agent.jsonl"
-    path.write_text(json.dumps(episode(*BUY, reward=0.2)))
-    run("import", path, "--min-reward", 1, "--out", tmp_path / "out.jsonl").refused(
-        "with a reward of 1 or more"
-    )
-    assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_sessions_without_a_catalogue_hold_actions_only(run: Run, tmp_path: Path) -> None:
-    path = log(tmp_path, event("index"), results("lamp", [A]), item("lamp", A), purchase(A))
-    assert (
-        "1 trajectory without observations: name the environment's data with --data"
-        in run("import", path, "--out", tmp_path / "out.jsonl").out
-    )
-    report = json.loads(run("import", path, "--out", tmp_path / "o.jsonl", "--json").out)
-    assert (report["trajectories"], report["without_observations"], report["left_out"]) == (1, 1, 0)
-
-
-def test_sessions_are_rebuilt_from_the_catalogue(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = records.read(SHIPPED, Trajectory)[0]
-    path = log(tmp_path, *events_of(session))
-    done = run("import", path, "--data", OWN_DATA, "--out", tmp_path / "out.jsonl").done()
-    assert "without observations" not in done.out
-    monkeypatch.setenv("WEBSHOP_DATA", str(OWN_DATA))
-    run("import", path, "--out", tmp_path / "named.jsonl")
-    assert (tmp_path / "named.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
-    run("import", path, "--data", tmp_path, "--out", tmp_path / "none.jsonl").refused(
-        "items_shuffle"
-    )
 
 
 @pytest.mark.parametrize(("out", "options"), [("x.jsonl", ()), ("x.jsonl.gz", ("--to", "chat"))])

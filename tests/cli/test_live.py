@@ -41,27 +41,12 @@ class TestTheFigures:
             "success 50.0 % (9–91), 4.0 steps/episode, 1400 tokens, 0.0125 USD"
         )
 
-    def test_count_an_error_as_a_failure(self) -> None:
-        counted = tally(PAID, episode(0), episode(1, error="Traceback …\nValueError: no"))
-        assert "success 50.0 % (9–91), 1 error, " in counted.figures()
-
-    def test_leave_out_what_is_not_there(self) -> None:
-        counted = tally(Playing("random", 3), result(0, True))
-        assert counted.figures() == "success 100.0 % (21–100), 10.0 steps/episode"
-        assert tally(PAID).figures() == "no episode yet"
-
     def test_the_time_left_is_that_of_episodes_played_now(self) -> None:
         counted = tally(replace(PAID, recorded=1), *map(episode, range(3)))
         assert counted.left(now=10.0) == 10.0 / 2 * 9
         assert counted.progress(10.0) == "3 of 12 done, 4 running, about 45 s left"
         assert tally(PAID).left(10.0) is None
         assert tally(PAID, *map(episode, range(12))).running == 0
-
-    @pytest.mark.parametrize(
-        ("seconds", "words"), [(7, "7 s"), (99, "99 s"), (150, "2 min"), (9000, "2.5 h")]
-    )
-    def test_times_are_short(self, seconds: float, words: str) -> None:
-        assert live.duration(seconds) == words
 
 
 def terminal(file: io.StringIO) -> Console:
@@ -95,10 +80,6 @@ class TestWithoutATerminal:
         first, second = lines_of(PAID, episode(7), episode(8, success=False))
         assert first.startswith("[ 1/12] 7 solved, 4 steps, 0.5 s | success 100.0 %")
         assert second.startswith("[ 2/12] 8 failed, 4 steps, 0.5 s | success 50.0 %")
-
-    def test_an_error_is_named_by_its_last_line(self) -> None:
-        (line,) = lines_of(PAID, episode(7, error="Traceback …\nValueError: no"))
-        assert "7 error: ValueError: no, 4 steps" in line
 
     def test_what_was_recorded_before_is_one_line(self) -> None:
         first, second = lines_of(replace(PAID, recorded=3), *map(episode, range(4)))
@@ -134,7 +115,3 @@ def test_quiet_says_nothing_but_the_result(
     assert (outcome.code, outcome.err) == (0, "")
     assert "success" in outcome.out
     assert json.loads(run(*command(), "--quiet", "--json").out)["success_rate"] == 1.0
-
-
-def test_quiet_is_not_silent_about_errors(run: Run, place: object) -> None:
-    run("eval", *TOY, "--tasks", "none", "--quiet").refused("none")

@@ -30,14 +30,6 @@ def all_files(place: Path) -> str:
     return "".join(path.read_text() for path in place.rglob("*") if path.is_file())
 
 
-def test_an_estimate_of_a_model_without_a_price_says_so(run: Run, server: FakeServer) -> None:
-    foretold = run("eval", *ASKING, "--llm", "qwen2.5:1.5b", "--limit", "4", "--estimate")
-    assert "Measured on 4 of 4 tasks" in foretold.out
-    assert "The price of qwen2.5:1.5b is unknown; --prices FILE gives it." in foretold.out
-    assert "USD (" not in foretold.out
-    assert "price unknown" in foretold.err
-
-
 def test_doctor_says_what_the_server_can_do(run: Run, server: FakeServer) -> None:
     server.behaviour.structured = ("json_object",)
     server.behaviour.rejects = ("temperature",)
@@ -63,13 +55,6 @@ def test_what_is_missing_is_said_and_nothing_is_left(
     assert not list(surroundings.glob("runs/*"))
 
 
-def test_a_service_that_is_not_configured_is_said(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY")
-    run("eval", *ASKING, "--llm", "m").refused("No model service is configured")
-
-
 @pytest.mark.parametrize("key", ["sk-planted\n0123456789", "sk-planted-ü0123456789"])
 def test_a_key_that_cannot_be_sent_is_said_and_not_shown(
     key: str, run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
@@ -80,14 +65,6 @@ def test_a_key_that_cannot_be_sent_is_said_and_not_shown(
     )
     assert "0123456789" not in outcome.out + outcome.err
     assert server.bodies == []
-
-
-def test_a_line_break_after_the_key_does_no_harm(
-    run: Run, server: FakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", f"{SECRET}\n")
-    assert run("eval", *ASKING, "--llm", "m", "--limit", "1").code == 0
-    assert server.headers[-1]["authorization"] == f"Bearer {SECRET}"
 
 
 def test_an_agent_without_a_model_says_that_none_is_used(run: Run, surroundings: Path) -> None:

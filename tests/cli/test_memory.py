@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ldm import Build, build_memory, records, registry
-from ldm.errors import LdmError
 from ldm.memory import extend, generations, inspect
 from ldm.run import building
 from ldm.types import Outcome, Trajectory
@@ -78,12 +77,6 @@ class TestBuilding:
         assert "2 invalid records skipped; 10 read." in outcome.err
         assert json.loads(outcome.out)["environments"][0]["new_trajectories"] == 10
 
-    def test_strict_stops_at_the_first(self, run: Run, place: Path) -> None:
-        path = place / "data" / "toy" / "train.jsonl"
-        path.write_text(path.read_text() + "nonsense\n")
-        run("build-memory", "data", "--strict").refused("train.jsonl:13")
-        assert not (place / ".ldm").exists()
-
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
@@ -103,14 +96,6 @@ class TestBuilding:
         run("build-memory", *arguments).refused(message)
         assert sorted(place.rglob("*")) == before
 
-    def test_without_data_the_shipped_episodes_are_taken(self, run: Run) -> None:
-        outcome = run("build-memory", "--env", "alfworld", "--json").done()
-        assert "using the bundled expert episodes in " in outcome.err
-        (report,) = json.loads(outcome.out)["environments"]
-        assert report["env"] == "alfworld"
-        with pytest.raises(LdmError, match="No trajectories"):
-            build_memory([], "other")
-
     def test_a_copy_without_shipped_episodes_says_so(
         self, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -128,22 +113,6 @@ class TestImporting:
         (trajectory,) = records.read(place / "out.jsonl", Trajectory)
         assert [step.action for step in trajectory.steps] == ["go to fridge 1", "open fridge 1"]
         assert trajectory.task.goal == "put some egg on fridge."
-
-    def test_our_own_records_pass_through_unchanged(self, run: Run, place: Path) -> None:
-        assert (
-            "12 trajectories → out.jsonl.gz" in run("import", "data", "--out", "out.jsonl.gz").out
-        )
-        assert records.read(place / "out.jsonl.gz", Trajectory) == expert_trajectories()
-
-    def test_bad_lines_are_named_and_lose_no_other(self, run: Run, place: Path) -> None:
-        lines = [json.dumps(CONVERSATION), "nonsense", "[1]", '{"game": 3}']
-        (place / "talk.jsonl").write_text("\n".join(lines) + "\n")
-        outcome = run("import", "talk.jsonl", "--out", "out.jsonl").done()
-        for number in (2, 3, 4):
-            assert f"talk.jsonl:{number}" in outcome.err
-        assert len(records.read(place / "out.jsonl", Trajectory)) == 1
-        run("import", "talk.jsonl", "--out", "strict.jsonl", "--strict").refused()
-        assert not (place / "strict.jsonl").exists()
 
     @pytest.mark.parametrize("text", ["", "nonsense\n", '{"word": "apple"}\n'])
     def test_without_any_trajectory_nothing_is_written(
@@ -236,13 +205,6 @@ class TestLooking:
         assert inspect(".ldm/memory", "toy").generation == newest
         assert run("memory", "verify").code == 0
 
-    def test_with_several_environments_one_has_to_be_named(self, run: Run, place: Path) -> None:
-        other = [replace(t, task=replace(t.task, env="other")) for t in expert_trajectories()]
-        records.write(place / "data" / "other.jsonl", other)
-        run("build-memory", "data")
-        run("memory", "show", "--generation", "0").refused("2 environments: other, toy", "--env")
-        assert run("memory", "show", "--generation", "0", "--env", "toy").code == 0
-
 
 class TestEvaluatingWhatAMemoryHolds:
     @pytest.mark.slow
@@ -283,15 +245,6 @@ class TestEvaluatingWhatAMemoryHolds:
             "eval", "--limit", "1", "--workers", "1", "--trust", "--agent", "random"
         ).done()
         assert "random on ToyEnv" in trusting.err or "ToyEnv" in trusting.out
-
-    def test_an_error_says_so_where_none_is_known(self, run: Run, place: Path) -> None:
-        other = [replace(t, task=replace(t.task, env="other")) for t in expert_trajectories()]
-        records.write(place / "data" / "other.jsonl", other)
-        run("build-memory", "data")
-        run("eval", "--agent", "random").refused(
-            "None of the memory's environments can be loaded: other, toy."
-        )
-        assert not (place / "runs").exists()
 
 
 class TestOutcomes:

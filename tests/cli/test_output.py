@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from queue import SimpleQueue
 
 import pytest
@@ -44,11 +43,6 @@ def test_columns_that_do_not_fit_follow_beneath_with_the_first_again(
     assert narrow.count("Side by side") == 1
 
 
-def test_a_table_without_rows_has_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    output.print_table("Nothing", ("a", "b"), [])
-    assert capsys.readouterr().out.split()[:3] == ["Nothing", "a", "b"]
-
-
 def test_a_column_may_be_kept_whole(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,10 +67,3 @@ class TestProgressWithoutATerminal:
             report("embed", 256, 1000)
             printed = [lines.get(timeout=30) for _ in range(3)]
         assert any(line.startswith("embed: 256 of 1000 (") for line in printed)
-
-    def test_is_left_out_where_it_is_not_wanted(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(output, "say", pytest.fail)
-        monkeypatch.setattr(output, "BETWEEN", 0.001)
-        with output.stages(quiet=True) as report:
-            report("embed", 1, 2)
-            time.sleep(0.05)

@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from ldm import records
 from ldm.envs import download, formats
-from ldm.memory import generations
-from ldm.types import Trajectory
 from tests.cli.conftest import Run
 
 MODULE = '''
@@ -222,17 +219,6 @@ def test_its_data_are_checked_and_downloaded(
     got = run("data", name, "--to", tmp_path / "few")
     assert (got.code, "crates: 2" in got.out) == (0, True)
     assert f"export DEPOT_DATA={tmp_path / 'few'}" in got.out
-
-
-@pytest.mark.slow
-def test_its_records_become_a_memory_in_batches_of_its_size(run: Run, tmp_path: Path) -> None:
-    slips = [json.dumps({"slip": f"crate {number}"}) for number in range(5)]
-    (tmp_path / "slips.jsonl").write_text("\n".join(slips))
-    run("import", "slips.jsonl", "--out", "crates.jsonl").done()
-    assert len(records.read(tmp_path / "crates.jsonl", Trajectory)) == 5
-    done = run("build-memory", "crates.jsonl", "--json")
-    assert json.loads(done.out)["environments"][0]["batches"] == 3
-    assert generations(".ldm/memory", "depot")[0].settings["batch_size"] == "2"
 
 
 def test_reports_say_what_the_agent_tells(run: Run, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -150,18 +149,6 @@ class TestPublishedRows:
         assert "Human" not in before
         assert "Chance" not in before
 
-    def test_where_they_come_from_and_what_was_overridden_is_said(self, run: Run) -> None:
-        outcome = run(*SHED, "--limit", "2", "--agent.trials", "3")
-        assert (
-            "Overridden settings: limit 2 (preset: 4); agent.trials 3 (preset: 2, default).\n"
-            in outcome.err
-        )
-        assert "Published rows are those of Sheds, arXiv 0000.00000, Table 1 (m, 12 tasks)." in (
-            outcome.out
-        )
-        assert "no longer the published one: limit 2 (preset: 4); agent.trials 3" in outcome.out
-        assert "Human: of ten people" in outcome.out
-
     def test_json_has_them_in_the_one_object(self, run: Run) -> None:
         published = json.loads(run(*SHED, "--json").out)["preset"]
         assert (published["name"], published["table"], published["tasks"]) == (
@@ -181,14 +168,6 @@ class TestPublishedRows:
         }
         assert expert["beside"] == f"{ADEPT} trials=default"
         assert human["beside"] is None
-
-    def test_second_hand_figures_are_called_so(self, run: Run, place: Path) -> None:
-        (place / "shed.toml").write_text(TOY.replace("tasks = 12", "second_hand = true"))
-        assert (
-            "second-hand: the paper's text was not there to check them"
-            in run(*SHED, "--agent", "random").out
-        )
-        assert "(second-hand)" in run("presets", "shed.toml", "--trust").out
 
 
 class TestWhatIsMissing:
@@ -267,15 +246,6 @@ class TestListing:
             assert words in out
         both = json.loads(run("presets", "autoplan-table3", "--json").out)["presets"]
         assert [one["env"] for one in both] == ["alfworld", "hotpotqa"]
-
-    def test_a_file_that_names_modules_is_shown_only_where_it_is_trusted(
-        self, run: Run, place: Path
-    ) -> None:
-        (place / "shed.toml").write_text(TOY.replace("tests.toy:ToyEnv", "sheds:Shed"))
-        (place / "sheds.py").write_text("from tests.toy import ToyEnv as Shed\n")
-        run("presets", "shed.toml").refused("would run its code")
-        assert "sheds" not in sys.modules
-        assert run("presets", "shed.toml", "--trust").code == 0
 
 
 @pytest.mark.usefixtures("server")

@@ -76,27 +76,11 @@ class TestRefining:
         assert report["replayed"] == 0
 
     @pytest.mark.slow
-    def test_the_same_seed_gives_the_same_memory(self, run: Run, place: Path) -> None:
-        exported = []
-        for _ in range(2):
-            run(*REFINE, "--limit", "4", "--seed", "3")
-            run("memory", "export", "out.jsonl")
-            exported.append((place / "out.jsonl").read_bytes())
-            run("memory", "rollback", "0", "--yes")
-        assert exported[0] == exported[1]
-
-    @pytest.mark.slow
     def test_a_dry_run_adds_nothing_until_it_is_resumed(self, run: Run, place: Path) -> None:
         assert "Nothing was added" in run(*REFINE, "--limit", "8", "--dry-run").out
         assert "refined" not in run("memory", "show").out
         assert "Generation 1" in run("refine", "--resume", the_run(place)).out
         assert "refined" in run("memory", "show").out
-
-    @pytest.mark.slow
-    def test_resumed_when_it_was_finished_it_changes_nothing(self, run: Run, place: Path) -> None:
-        first = run(*REFINE, "--limit", "8").out
-        assert run("refine", "--resume", f"runs/{the_run(place).name}").out == first
-        assert len(json.loads(run("memory", "show", "--json").out)["generations"]) == 2
 
 
 class TestTheGate:
@@ -137,20 +121,6 @@ class TestNothingToAdd:
     def test_makes_no_generation_and_says_so(self, run: Run) -> None:
         run(*REFINE, *self.HOPELESS).done("Nothing to add: the memory stays at generation 0")
         assert len(json.loads(run("memory", "show", "--json").out)["generations"]) == 1
-
-    def test_ends_the_rounds(self, run: Run, place: Path) -> None:
-        assert run(*REFINE, *self.HOPELESS, "--rounds", "2").code == 0
-        assert len(list((place / "runs").glob("refine-*"))) == 1
-        run(*EVAL, "--generation", "0,newest", "--limit", "2", "--json").done()
-        assert len(list((place / "runs").glob("ToyEnv-*"))) == 1
-
-
-class TestNotices:
-    def test_that_no_model_is_configured_is_said_once(self, run: Run) -> None:
-        outcome = run(*REFINE, "--limit", "2", "--gate", "off", "--rounds", "2")
-        assert outcome.err.count("No LLM configured") == 1
-        outcome = run(*EVAL, "--agent", "ldm", "--generation", "0,newest", "--limit", "1")
-        assert outcome.err.count("No LLM configured") == 1
 
 
 class TestStopping:
@@ -303,12 +273,3 @@ class TestLookingAtIt:
         (other,) = report["compared"]
         assert other["agent"] == "ldm generation 0"
         assert other["difference"]["tasks"] == 4
-
-    def test_a_comparison_is_resumed_as_one(self, run: Run, place: Path) -> None:
-        run(*EVAL, "--generation", "0,newest", "--limit", "4")
-        newest = next(
-            path.parent
-            for path in (place / "runs").glob("*/run.json")
-            if json.loads(path.read_text())["arguments"].get("companion")
-        )
-        assert "McNemar" in run("eval", "--resume", newest).out

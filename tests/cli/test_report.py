@@ -40,18 +40,6 @@ class TestShow:
         assert "(expert, score 1.00)" in outcome.out
         assert first.steps[0].recalls[0][0] not in outcome.out
 
-    def test_long_texts_are_cut_unless_asked_for(self, run: Run, recorded: Recorded) -> None:
-        first = trials(recorded.earlier)[0]
-        short = run("runs", "show", recorded.earlier, first.task.id).out
-        full = run("runs", "show", recorded.earlier, first.task.id, "--full").out
-        recalls = len(first.steps[0].recalls)
-        assert len(short) <= len(full)
-        assert full.count(" | ") >= recalls
-
-    def test_calls_of_a_model_are_counted(self, run: Run, recorded: Recorded) -> None:
-        task = trials(recorded.divided)[0].task.id
-        assert "a model was asked: 1 call" in run("runs", "show", recorded.divided, task).out
-
     @pytest.mark.parametrize(
         ("task", "complaint"),
         [("none of them", "No task matches"), ("test/", "6 tasks match"), ("", "")],

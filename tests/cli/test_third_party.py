@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ldm import records
-from ldm.types import Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
@@ -75,56 +71,11 @@ def place(target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path
 
 
-def test_they_are_listed_with_their_options(run: Run) -> None:
-    env = json.loads(run("envs", "--json").out)["post_office"]
-    assert env["options"] == {"data": None, "start": "hall"}
-    agent = json.loads(run("agents", "--json").out)["postman"]
-    assert agent["options"] == {"budget": 12, "backwards": False}
-
-
-def test_doctor_looks_at_the_data(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def check() -> dict[str, Any]:
-        checks = json.loads(run("doctor", "--json").out)["checks"]
-        (entry,) = (check for check in checks if check["name"] == "POST_OFFICE_DATA")
-        return dict(entry)
-
-    missing = check()
-    assert (missing["status"], missing["remedy"][:10]) == ("missing", "Write one:")
-    monkeypatch.setenv("POST_OFFICE_DATA", str(place))
-    present = check()
-    assert (present["status"], present["detail"]) == ("ok", f"{place}: 1 file, 0.0 MB")
-
-
 def test_its_data_are_checked(run: Run, place: Path) -> None:
     run("data", "post_office", place).done("  letters: attic 2, cellar 1\n0 problems\n")
     (place / "letters.jsonl").write_text(LETTERS + '{"person": "Mr Nobody"}\n')
     assert "letters.jsonl:4" in run("data", "post_office", place).refused().out
     assert "nothing to download" in run("data", "post_office", "--to", place).err
-
-
-def test_a_memory_is_formed_refined_and_evaluated(run: Run, episodes: Path) -> None:
-    built = run("build-memory", episodes, "--json")
-    (report,) = json.loads(built.out)["environments"]
-    assert (report["env"], report["new_trajectories"]) == ("post_office", 6)
-    assert report["batches"] == 2  # of 4, which the environment's metadata say
-    assert (
-        "bundled split demo_explore"
-        in run("refine", "--env", "post_office", "--limit", "2", "--workers", "1").done().err
-    )
-    done = run("eval", "--env", "post_office", "--workers", "1", "--json")
-    assert "bundled split demo_test" in done.err
-    report = json.loads(done.out)
-    assert (report["episodes"], report["errors"]) == (8, 0)
-
-
-def test_an_agent_is_evaluated_with_its_options_and_measures(
-    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    postman = ("eval", "--env", "post_office", "--agent", "postman", "--workers", "1")
-    run(*postman).done("rooms entered")
-    monkeypatch.setenv("POST_OFFICE_DATA", str(place))
-    report = json.loads(run(*postman, "--agent.backwards", "true", "--json").out)
-    assert (report["episodes"], report["rooms_entered"]) == (1, 5.0)
 
 
 def test_its_own_tests_hold_with_the_contracts_of_ldm(
@@ -141,8 +92,3 @@ def test_its_own_tests_hold_with_the_contracts_of_ldm(
     )
     assert done.returncode == 0, done.stdout
     assert "22 passed" in done.stdout
-
-
-def test_its_episodes_are_valid_records(episodes: Path, run: Run) -> None:
-    assert run("validate", episodes).code == 0
-    assert len(records.read(episodes, Trajectory)) == 6

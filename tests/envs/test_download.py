@@ -121,21 +121,10 @@ def test_a_file_that_changed_on_the_server_is_fetched_anew(server: Server, tmp_p
     assert file.read_bytes() == CONTENT[::-1]
 
 
-def test_a_server_that_cannot_resume_sends_all_again(server: Server, tmp_path: Path) -> None:
-    server.cut, server.times, server.resumes, server.tag = 100_000, 1, False, ""
-    assert fetch(server.url, tmp_path / "games.zip") == SHA256
-
-
 @pytest.mark.parametrize("more", [b"", b"more"])
 def test_a_part_that_is_whole_is_taken(server: Server, tmp_path: Path, more: bytes) -> None:
     (tmp_path / "games.zip.part").write_bytes(CONTENT + more)
     assert fetch(server.url, tmp_path / "games.zip") == SHA256
-
-
-def test_a_file_that_is_there_is_only_checked(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "games.zip").write_bytes(CONTENT)
-    assert fetch(server.url, tmp_path / "games.zip", sha256=SHA256) == SHA256
-    assert server.ranges == []
 
 
 def test_another_checksum_is_refused_and_nothing_is_left(server: Server, tmp_path: Path) -> None:
@@ -150,11 +139,6 @@ def test_what_the_server_refuses_is_said(server: Server, tmp_path: Path) -> None
         fetch(server.url, tmp_path / "games.zip")
     with pytest.raises(LdmError, match="http"):
         fetch("file:///etc/passwd", tmp_path / "games.zip")
-
-
-def test_no_server_is_an_interruption(tmp_path: Path) -> None:
-    with pytest.raises(LdmError, match="stopped after 0 bytes"):
-        fetch("http://127.0.0.1:9/games.zip", tmp_path / "games.zip")
 
 
 def test_a_place_that_cannot_be_written_is_said(server: Server, tmp_path: Path) -> None:

@@ -64,21 +64,6 @@ def test_they_stand_side_by_side_with_what_each_took(run: Run, server: FakeServe
     assert "The corrected p-values allow for the 3 comparisons (Holm's method)." in table
 
 
-def test_json_holds_what_each_took_and_the_difference(run: Run, server: FakeServer) -> None:
-    report = json.loads(run("eval", *TOY, "--agent", "react,reflexion", "--json").out)
-    (other,) = report["compared"]
-    assert (report["agent"], other["agent"]) == ("react", "reflexion")
-    assert (report["success_rate"], other["success_rate"]) == (0.0, 1.0)
-    assert other["difference"]["only_second"] == 4
-    assert other["calls"] > 1
-    assert other["tokens"] > other["calls"]
-    assert report["differences"] == [
-        {"first": "react", "second": "reflexion", "difference": other["difference"]}
-    ]
-    assert "control" not in report
-    assert report["trials"] == 1.0
-
-
 def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: FakeServer) -> None:
     agents = ",".join(LOOP_AGENTS)
     assert run("eval", *TOY, "--agent", agents, "--agent.trials", "2").code == 0
@@ -93,32 +78,6 @@ def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: Fa
         assert 0 < len(calls) <= sum(result.usage.calls for result in results)
     assert set(played) == set(LOOP_AGENTS)
     assert len({tuple(tasks) for tasks in played.values()}) == 1
-
-
-@pytest.mark.slow
-def test_a_recorded_run_replays_without_a_server(run: Run, server: FakeServer) -> None:
-    for agent in LOOP_AGENTS:
-        first = json.loads(run("eval", *TOY, "--agent", agent, "--json").out)
-        call_count = len(server.bodies)
-        replayed = ("--agent", agent, "--replay", first["run"], "--json")
-        again = run("eval", *TOY[:4], *TOY[6:], *replayed).done()
-        second = json.loads(again.out)
-        assert len(server.bodies) == call_count
-        for file in (EPISODES, TRAJECTORIES):
-            assert _timeless(Path(first["run"]) / file) == _timeless(Path(second["run"]) / file)
-
-
-def test_resuming_the_first_resumes_all(run: Run, server: FakeServer) -> None:
-    options = ("--agent", "react,reflexion", "--agent.trials", "2")
-    first = json.loads(run("eval", *TOY, *options, "--json").out)
-    assert len(server.bodies) > 0
-    other = first["compared"][0]
-    (Path(other["run"]) / EPISODES).unlink()
-    call_count = len(server.bodies)
-    again = run("eval", "--resume", first["run"], "--json").done()
-    compared = json.loads(again.out)["compared"][0]
-    assert timeless(compared) == timeless(other)
-    assert len(server.bodies) == call_count  # nothing is paid twice
 
 
 def test_what_does_not_fit_is_refused_and_leaves_nothing(run: Run, server: FakeServer) -> None:
@@ -162,11 +121,3 @@ def timeless(report: dict[str, Any]) -> dict[str, Any]:
     """Return a JSON report without the seconds that it took."""
     kinds = {kind: {**figures, "seconds": 0} for kind, figures in report["by_kind"].items()}
     return {**report, "seconds": 0, "by_kind": kinds}
-
-
-def _timeless(path: Path) -> list[dict[str, Any]]:
-    """The records of a file without their times."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for line in lines:
-        line.pop("seconds", None)
-    return lines

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import Run
-from tests.integration.test_several_agents_cli import TOY, runs, server
+from tests.integration.test_several_agents_cli import TOY, server
 from tests.llm.conftest import serve
 from tests.llm.server import FakeServer
 
@@ -19,13 +19,6 @@ SHED = ("--env", "tests.toy:ToyEnv", "--agent", "random", "--workers", "1")
 def labels(out: str) -> list[str]:
     first = json.loads(out)
     return [first["agent"], *(one["agent"] for one in first["compared"])]
-
-
-def test_an_option_of_the_environment_is_swept(run: Run, server: FakeServer) -> None:
-    outcome = run("eval", *SHED, "--sweep", "env.shelves=2,6", "--json")
-    assert labels(outcome.out) == ["random env.shelves=2", "random env.shelves=6"]
-    protocols = [json.loads((one / "run.json").read_text())["protocol"] for one in runs()]
-    assert sorted(protocol["shelves"] for protocol in protocols) == [2, 6]
 
 
 def test_models_are_swept_and_each_run_knows_its_own(run: Run, server: FakeServer) -> None:

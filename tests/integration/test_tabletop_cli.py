@@ -40,12 +40,3 @@ def test_the_memory_solves_new_scenes_that_a_random_one_does_not(run: Run, place
     report = json.loads(done.out)
     (control,) = report["compared"]
     assert report["success_rate"] > control["success_rate"]
-
-
-def test_scenes_of_the_memory_are_not_evaluated(run: Run, place: Path) -> None:
-    remember(run, place, 5)
-    scenes = ("--split", "train", "--tasks", "train/assembling_kits/0,train/assembling_kits/1")
-    refused = run("eval", "--env", "tabletop", *scenes, "--agent", "ldm", "--workers", "1")
-    assert refused.code == 1
-    assert "assembling_kits:0\n" in refused.err  # and not assembling_kits:1
-    assert not (place / "runs").exists()

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from ldm import records
-from ldm.errors import LdmError
 from ldm.llm import Message
 from ldm.llm.calls import Call, Request
 from ldm.report import details, write_report
 from ldm.report.page import SCRIPTS, STYLES, Chunks, text_of
-from ldm.run.reading import read_run, tuples_of
+from ldm.run.reading import read_run
 from ldm.runs import Manifest, create
 from ldm.types import EpisodeResult, Trajectory, Usage
 from tests.report.conftest import Recorded
@@ -201,22 +200,6 @@ class TestRuns:
         steps = [step for one in entry for trial in one["trials"] for step in trial["steps"]]
         assert all("votes" not in step for step in steps)
         assert any("recalls" in step for step in steps)
-
-    def test_a_memory_that_is_gone_leaves_ids(self, tmp_path: Path) -> None:
-        run = read_run(hostile_run(tmp_path), tmp_path)
-        tuples = tuples_of(run, run.episodes())
-        assert tuples
-        assert set(tuples.values()) == {None}
-
-    def test_what_cannot_be_reported_is_said(self, recorded: Recorded, tmp_path: Path) -> None:
-        for runs, complaint in (
-            ([], "No run is named"),
-            ([recorded.control, recorded.control], "named twice"),
-            ([tmp_path / "none"], "is not a run"),
-        ):
-            with pytest.raises(LdmError, match=complaint):
-                write_report(runs, tmp_path / "r.html")
-        assert not (tmp_path / "r.html").exists()
 
 
 def _fields(record: Any) -> dict[str, Any]:

@@ -126,14 +126,6 @@ class TestWorking:
         assert values(result) == SQUARES
         assert sorted(squares) == list(range(12))
 
-    def test_each_process_builds_its_worker_once(self, run: Run, tmp_path: Path) -> None:
-        log = tmp_path / "built"
-        result = squared(run, Squarer(str(log)), workers=2)
-        built = log.read_text().split()
-        assert len(built) == len(set(built)) <= 2
-        assert {str(square.made_by) for square in result} <= set(built)
-        assert str(os.getpid()) not in built
-
     def test_processes_that_outlive_a_map_go_where_the_next_one_is(
         self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -258,9 +250,3 @@ class TestResuming:
         assert values(squared(run, Squarer(), workers=1)) == SQUARES
         assert part.read_bytes() == torn
         assert sorted(run.recorded(Square)) == list(range(12))
-
-    def test_a_line_recorded_twice_counts_once(self, run: Run) -> None:
-        squared(run, Squarer(), workers=1)
-        (part,) = run.parts.glob("*.jsonl")
-        (run.parts / "orphan.jsonl").write_text(part.read_text())
-        assert len(squared(run, Squarer(), workers=1)) == 12

@@ -58,21 +58,3 @@ def test_plans_of_a_grid_are_evaluated_and_a_resumed_one_returns_the_same(
     assert [one.plan for one in again.plans] == [one.plan for one in made.plans]
     assert again.scores is not None
     assert again.scores.as_json() == made.scores.as_json()
-
-
-def test_what_attempts_are_shown_is_shown_in_the_evaluation(
-    place: Path, server: FakeServer, runtime: Runtime
-) -> None:
-    """The rules of the world with card=full alone; the possible actions nowhere."""
-    ldm.optimize_plans(
-        SPEC,
-        ldm.PlanGrid(sweep="card=bare,full"),
-        evaluation=ldm.PlanEvaluation("test", limit=1, curve=True),
-        runtime=runtime,
-    )
-    requests = {
-        (bool(body.get("temperature")), "Fruit lies on shelves." in str(body["messages"]))
-        for body in server.bodies
-        if len(body["messages"]) > 1
-    }
-    assert requests == {(True, True), (True, False), (False, True), (False, False)}

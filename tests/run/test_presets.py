@@ -241,11 +241,6 @@ class TestWhatItComesTo:
         assert result.specs[1].env.options == {"shelves": 4}
         assert result.overridden == ()
 
-    def test_a_sweep_stands_for_no_row(self, toy: Path, trusting: Runtime) -> None:
-        result = planned(toy, trusting, Grid(sweep="trials=1,5"))
-        assert [names for names in result.counterparts if names] == [("Chance",)]
-        assert "sweep trials=1,5" in result.overridden
-
     def test_the_environment_cannot_be_another(self, toy: Path, trusting: Runtime) -> None:
         with pytest.raises(LdmError, match=r"is of tests\.toy:ToyEnv, not of alfworld"):
             planned(toy, trusting, env="alfworld")

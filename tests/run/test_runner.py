@@ -137,22 +137,6 @@ def test_the_summary_is_derived_and_comes_back(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_part_files_that_a_kill_left_after_the_merge_are_cleared_away(tmp_path: Path) -> None:
-    evaluation = begun(tmp_path)
-    evaluation.play()
-    run = evaluation.members[0].run
-    run.parts.mkdir()
-    (run.parts / "left.jsonl").write_text("torn")
-    resumed(run).play()
-    assert not run.parts.exists()
-
-
-def test_two_processes_cannot_play_the_same_run(tmp_path: Path) -> None:
-    evaluation = begun(tmp_path)
-    with evaluation.members[0].run.lock(), pytest.raises(LdmError, match="is locked by process"):
-        evaluation.play()
-
-
 def test_the_protocol_says_what_makes_scores_comparable() -> None:
     record = protocol(ToyEnv(ToyOptions(dialect="old")), "test", TASKS[:2])
     assert record["dialect"] == "old"

@@ -96,29 +96,6 @@ def test_the_server_is_the_runtime_s(
 
 
 class TestCallbacks:
-    def test_of_a_memory_that_is_built(self, place: Path, built: Path) -> None:
-        recorder = Recorder()
-        (place / "notes.jsonl").write_text('{"words": 3}\n')
-        sources = [built / "data", place / "notes.jsonl"]
-        ldm.build_memory(sources, runtime=recorder.runtime())
-        assert recorder.messages == [
-            f"{place / 'notes.jsonl'}: no trajectories; skipped",
-            "No LLM configured; the offline reasoner forms the memory.",
-        ]
-        finished = {stage: (done, total) for stage, done, total in recorder.stages}
-        assert finished
-        assert all(done == total for done, total in finished.values())
-
-    def test_of_a_refinement(self, remembering: Path) -> None:
-        recorder = Recorder()
-        ldm.refine(replace(REFINEMENT, limit=2), runtime=recorder.runtime())
-        assert recorder.messages == ["No LLM configured; using the offline reasoner."]
-        ((label, total, notes),) = recorder.bars
-        assert (label, total) == ("refine ToyEnv", 2)
-        assert len(notes) == 2
-        assert notes[-1].startswith("improved ")
-        assert recorder.stages
-
     def test_of_evaluations(self, remembering: Path) -> None:
         recorder = Recorder()
         reports = ldm.evaluate_all(
@@ -131,12 +108,6 @@ class TestCallbacks:
             assert notes[-1] == f"success {rate:.1f} %"
         assert only_run("ToyEnv-test-ldm-", Path("elsewhere"))
         assert not Path("runs").exists()
-
-    def test_of_data_that_nobody_has_named(self, place: Path) -> None:
-        recorder = Recorder()
-        spec = ldm.Evaluate("alfworld", agent="random", limit=1)
-        ldm.evaluate(spec, runtime=recorder.runtime())
-        assert "using the bundled split demo_test" in recorder.messages[0]
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ import pytest
 
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.feedback import KINDS, reason
-from ldm.envs.alfworld.games import Game, Skipped, own_games, read_game, scan_split
+from ldm.envs.alfworld.games import Game, own_games, read_game
 from ldm.envs.alfworld.texts import NOTHING, translate
 from ldm.envs.alfworld.world import World
-from ldm.records import Problem
 from ldm.testing import EnvironmentContract
 
 ON_ONE = ("go to", "open", "close", "use", "examine")
@@ -116,16 +115,6 @@ def test_another_reason_remains_unsaid(kitchen: Scene, commands: str) -> None:
     assert kitchen.why(command) is None
 
 
-def test_an_official_toaster_does_not_heat(shared_data: Path) -> None:
-    scene = Scene(official(shared_data, "pick_heat_then_place_in_recep-Apple-None-DiningTable-26"))
-    reason = scene.why("heat apple 1 with toaster 1")
-    assert reason == ("invalid appliance", "The toaster 1 is not made for heating.")
-    assert scene.kind("heat apple 1 with toaster") == "missing index"
-    scene.do("go to toaster 1")
-    assert scene.kind("heat apple 1 with toaster 1") == "invalid appliance"
-    assert scene.kind("put apple 1 in/on toaster 1") == "not in inventory"
-
-
 def official(shared_data: Path, name: str) -> Game:
     root = shared_data / "alfworld" / "json_2.1.1"
     (file,) = sorted((root / "valid_seen").glob(f"{name}/*/game.tw-pddl"))[:1]
@@ -138,15 +127,6 @@ def test_what_is_said_is_true_in_our_own_games() -> None:
     kinds = Counter[str]()
     for game in own_games("demo_test")[::6]:
         kinds.update(true_reasons(game, steps=25))
-    assert set(kinds) == set(KINDS)
-
-
-def test_what_is_said_is_true_in_official_games(shared_data: Path) -> None:
-    root = shared_data / "alfworld" / "json_2.1.1"
-    kinds = Counter[str]()
-    for game in list(scan_split(root, "valid_seen"))[::20]:
-        assert not isinstance(game, Skipped | Problem)
-        kinds.update(true_reasons(game, steps=12))
     assert set(kinds) == set(KINDS)
 
 
@@ -275,6 +255,3 @@ class TestInTheEnvironment:
         answer = fine.step(f"put mug 1 in/on {place}").observation
         assert answer == fine.step(f"move mug 1 to {place}").observation
         assert "You are not at" in answer
-
-    def test_it_is_part_of_the_protocol(self) -> None:
-        assert self.env(feedback="fine").protocol()["feedback"] == "fine"

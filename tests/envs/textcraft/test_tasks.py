@@ -75,12 +75,6 @@ def test_stored_tasks_for_testing_are_those_not_in_training(env: TextCraft, book
     env.reset(tasks[0])
 
 
-def test_a_stored_split_without_a_list_names_the_remedy() -> None:
-    with pytest.raises(LdmError, match="none is set") as caught:
-        TextCraft().tasks("stored")
-    assert "--env.tasks" in caught.value.remedy
-
-
 @pytest.mark.parametrize(
     ("change", "where"),
     [({"goal": "craft a castle."}, ":1:goal:"), ({"goal": "make stick."}, ":1:goal:"),
@@ -95,15 +89,6 @@ def test_a_fault_is_named(tmp_path: Path, book: Book, change: dict[str, Any], wh
     with pytest.raises(LdmError) as caught:
         stored_games("stored", path, book)
     assert f"{path}{where}" in str(caught.value)
-
-
-def test_a_line_that_is_no_object_is_named(tmp_path: Path, book: Book) -> None:
-    path = write_list(tmp_path / "tasks.jsonl", GOOD, [1])
-    with pytest.raises(LdmError, match=r"tasks\.jsonl:2: not a JSON object"):
-        stored_games("stored", path, book)
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(LdmError, match=r"tasks\.jsonl:1: not JSON"):
-        stored_games("stored", path, book)
 
 
 def test_an_id_that_comes_twice_and_an_empty_list_are_refused(tmp_path: Path, book: Book) -> None:

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ldm.envs.webshop.catalogue import Files, Product, read_products, stream_array
+from ldm.envs.webshop.catalogue import Files, Product, stream_array
 from ldm.errors import LdmError
 from ldm.records import Problem
 from tests.envs.webshop.conftest import edge_files, lines
@@ -78,11 +77,6 @@ def test_what_is_no_product_at_all_is_reported_too(tmp_path: Path) -> None:
     assert [(problem.line, problem.field) for problem in problems] == [(2, ""), (3, "asin")]
 
 
-def test_only_the_first_so_many_are_read(small: Path) -> None:
-    files = Files.find(small, human=False)
-    assert len(list(read_products(files, limit=7))) == 7
-
-
 def test_human_instructions_without_attributes_give_no_goal(tmp_path: Path) -> None:
     human = [
         {"instruction": "a", "instruction_attributes": [], "instruction_options": []},
@@ -93,12 +87,6 @@ def test_human_instructions_without_attributes_give_no_goal(tmp_path: Path) -> N
     (first, second), _ = read(folder, human=True)
     assert [(i.text, i.options) for i in first.instructions] == [("b", ("red",))]
     assert second.instructions == ()
-
-
-def test_gzipped_files_are_read(small: Path, tmp_path: Path) -> None:
-    for path in small.glob("*.json"):
-        (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-    assert read(tmp_path) == read(small)
 
 
 def test_an_array_is_streamed_over_chunks(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldm.envs.webshop import WebShop, WebShopOptions, environment, titles
+from ldm.envs.webshop import WebShop, WebShopOptions, titles
 from ldm.envs.webshop.environment import OFFICIAL_SPLITS
 from ldm.envs.webshop.pages import BOUGHT
 from ldm.envs.webshop.render import INVALID
@@ -85,12 +85,6 @@ def test_the_official_modes_repeat_the_page_on_an_invalid_action(small: Path) ->
         env = WebShop(WebShopOptions(data=str(small), observation=mode))
         opening = env.reset(env.tasks("test")[0])
         assert env.step("click[Buy Now]") == replace(opening, valid=False)
-
-
-def test_admissible_actions_can_be_left_out(small: Path, small_world: World) -> None:
-    env = WebShop(WebShopOptions(data=str(small), admissible=False), world=small_world)
-    assert env.reset(env.tasks("test")[0]).admissible is None
-    assert env.step("search[lamp]").admissible is None
 
 
 def test_values_that_no_action_can_name_are_not_listed(tmp_path: Path) -> None:
@@ -200,13 +194,3 @@ def test_bad_options_and_tasks_are_refused(env: WebShop) -> None:
     for name in ("test/999999", "test/x", "test"):
         with pytest.raises(LdmError, match="no task"):
             env.reset(replace(task, id=name))
-
-
-def test_our_own_splits_are_in_the_package(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "OWN_DATA", small)
-    env = WebShop()
-    tasks = env.tasks("demo_test")
-    assert [task.id for task in tasks[:2]] == ["demo_test/0", "demo_test/1"]
-    sources = {task.source for task in tasks}
-    assert sources.isdisjoint(task.source for task in env.tasks("demo_train"))
-    assert "own" in env.protocol()["data"]

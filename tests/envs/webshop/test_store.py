@@ -13,7 +13,7 @@ import pytest
 from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.errors import LdmError
-from tests.envs.webshop.shop import annotation, raw, small_shop, write_shop
+from tests.envs.webshop.shop import small_shop
 
 _MAKE = """
 import json, sys
@@ -41,13 +41,6 @@ def test_a_kept_catalogue_is_the_same_as_one_in_memory(small: Path, tmp_path: Pa
         assert other.with_query("lamps") == fresh.with_query("lamps")
 
 
-def test_it_is_made_once(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_shop(small, tmp_path)
-    monkeypatch.setattr("ldm.envs.webshop.store.compile_products", None)
-    assert len(open_shop(small, tmp_path)) == 30
-    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
-
-
 def test_other_files_or_settings_are_another_catalogue(small: Path, tmp_path: Path) -> None:
     digests = {
         open_shop(small, tmp_path).digest,
@@ -56,13 +49,6 @@ def test_other_files_or_settings_are_another_catalogue(small: Path, tmp_path: Pa
         open_shop(small_shop(tmp_path / "larger", 31), tmp_path / "cache").digest,
     }
     assert len(digests) == 4
-
-
-def test_files_that_only_differ_in_blanks_are_the_same_data(small: Path, tmp_path: Path) -> None:
-    for path in small.glob("*.json"):
-        text = json.dumps(json.loads(path.read_text()), indent=2)
-        (tmp_path / path.name).write_text(text)
-    assert open_shop(tmp_path).digest == open_shop(small).digest
 
 
 def test_another_process_with_another_hash_seed_makes_the_same(small: Path, tmp_path: Path) -> None:
@@ -87,11 +73,6 @@ def test_failing_is_clean(small: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.undo()
     assert not list(tmp_path.glob("*/meta.json")) + list(tmp_path.glob(".*"))
     assert len(open_shop(small, tmp_path)) == 30
-
-
-def test_an_empty_catalogue_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LdmError, match="no product"):
-        open_shop(write_shop(tmp_path, [], {}))
 
 
 def test_a_cache_that_cannot_be_written_is_named(small: Path, tmp_path: Path) -> None:
@@ -119,10 +100,3 @@ def test_products_are_found_by_asin(small: Path) -> None:
     assert catalogue.position("B000000007") == 7
     assert catalogue.position("B999999999") is None
     assert catalogue.position("A") is None
-
-
-def test_a_catalogue_tells_whether_it_brings_all_nouns(tmp_path: Path) -> None:
-    with_nouns = write_shop(tmp_path / "a", [raw(0)], {"B000000000": annotation(0)})
-    without = write_shop(tmp_path / "b", [raw(0), raw(1, title_nouns=None)], {})
-    assert open_shop(with_nouns).carries_nouns
-    assert not open_shop(without).carries_nouns

@@ -101,15 +101,6 @@ def test_training_leaves_out_what_shares_an_article_with_a_test_question(tmp_pat
     assert "ldm data hotpotqa" in refused.value.remedy
 
 
-def test_a_split_without_its_file_says_which_is_missing(tmp_path: Path) -> None:
-    official_folder(tmp_path)
-    (tmp_path / "hotpot_train_v1.1.json").unlink()
-    env = HotpotQA(HotpotQAOptions(data=str(tmp_path)))
-    with pytest.raises(LdmError, match="train_hard needs a file") as refused:
-        env.tasks("train_hard")
-    assert "hotpot_train" in refused.value.remedy
-
-
 def test_a_larger_collection_is_another_protocol(tmp_path: Path) -> None:
     protocols = []
     for number in range(2):
