@@ -129,7 +129,7 @@ def selected(
         of = f" of {only}" if only else ""
         where = f" in {', '.join(map(str, paths))}" if paths else ""
         raise LdmError(
-            f"No trajectories found{of}{where}.",
+            f"No trajectories{of} found{where}.",
             "`ldm import` converts other formats; `ldm validate --schema trajectory` shows ours.",
         )
     if options.per_kind:

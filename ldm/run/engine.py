@@ -287,7 +287,8 @@ class Member(Generic[S]):
     @property
     def models(self) -> ModelOptions:
         """The models that may be called, and their limits."""
-        return self.spec.typed("models")
+        options: ModelOptions = self.spec.typed("models")
+        return options
 
     @property
     def untouched(self) -> bool:
