@@ -8,7 +8,6 @@ Exit status 1 if any observation or end differs, or any game does not start.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -19,9 +18,9 @@ from joblib import Parallel, delayed
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from ldm.envs import formats
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
-from ldm.interchange.alfworld_conversations import parse
 from ldm.types import Task, Trajectory
 from tools.alfworld.replay import replay_official_games, world
 
@@ -29,11 +28,10 @@ from tools.alfworld.replay import replay_official_games, world
 def episodes(file: Path) -> list[Trajectory]:
     """Return the episodes of a file; exit if one is invalid."""
     trajectories = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        parsed = parse(json.loads(line), str(file), number)
-        if not isinstance(parsed, Trajectory):
-            sys.exit(str(parsed))
-        trajectories.append(parsed)
+    for one in formats.read(file, "alfworld-conversations"):
+        if not isinstance(one, Trajectory):
+            sys.exit(str(one))
+        trajectories.append(one)
     return trajectories
 
 

@@ -1,14 +1,20 @@
-"""Parse a line as a JSON object, and take typed fields from it; errors name the field."""
+"""Read the lines of others' recordings as dataclasses; problems name the field."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, TypeVar
 
-from ldm.text import Problem, parse_json
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
-#: The largest number in a recording: an integer of a thousand digits is no float.
-MOST = 1e300
+from ldm import records
+from ldm.records import Problem
+from ldm.text import read_lines
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class FieldError(Exception):
@@ -19,36 +25,33 @@ class FieldError(Exception):
         self.field = field
 
 
-def line_object(text: str | bytes, file: str, number: int) -> Mapping[str, Any] | Problem:
-    """Return the JSON object in line `number` of `file`, or the problem with the line."""
-    value = parse_json(text, file, number)
-    if isinstance(value, dict | Problem):
-        return value
-    return Problem(file, number, "", "not a JSON object")
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "is empty")
+    return text
 
 
-def text_in(line: Mapping[str, Any], name: str, path: str = "") -> str:
-    """Return the text in field `name`; raise FieldError if it is missing, blank or not a text.
-
-    path: the field's path in the error; "" for `name`.
-    """
-    value = line.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise FieldError(path or name, "missing, empty or not a text")
-    return value
+#: A text with more than white space.
+Text = Annotated[str, AfterValidator(_not_blank)]
 
 
-def reward_in(line: Mapping[str, Any]) -> float:
-    """Return the reward in [0, 1] of a recording; raise FieldError if there is none."""
-    reward = number_in(line, "reward")
-    if not 0 <= reward <= 1:
-        raise FieldError("reward", f"not between 0 and 1: {reward}")
-    return reward
+def located(read: Callable[[], R], file: str, number: int) -> R | Problem:
+    """Return the result of `read`, or the problem with the field that it raises."""
+    try:
+        return read()
+    except FieldError as error:
+        return Problem(file, number, error.field, str(error))
 
 
-def number_in(line: Mapping[str, Any], name: str) -> float:
-    """Return the finite number in field `name`; raise FieldError if there is none."""
-    value = line.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MOST:
-        raise FieldError(name, "missing or not a number")
-    return float(value)
+def parsed(
+    text: str | bytes, line_type: type[A], make: Callable[[A], R], file: str, number: int
+) -> R | Problem:
+    """Return what `make` returns for a line, read as a dataclass, or the problem with the line."""
+    line = records.parse(text, line_type, file, number)
+    return line if isinstance(line, Problem) else located(lambda: make(line), file, number)
+
+
+def read_as(path: Path, line_type: type[A], make: Callable[[A], R]) -> Iterator[R | Problem]:
+    """Yield `parsed` for each line of a file."""
+    for number, text in read_lines(path):
+        yield parsed(text, line_type, make, str(path), number)

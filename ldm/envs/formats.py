@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ldm import records, registry
-from ldm.envs.fields import line_object
 from ldm.envs.metadata import metadata
 from ldm.errors import LdmError, RecordError
 from ldm.records import Problem
@@ -139,7 +138,9 @@ def read(path: Path, name: str, assumed: Assumed = NOTHING) -> Iterator[Trajecto
         yield from reader.read(path, assumed)
         return
     for number, text in read_lines(path):
-        line = line_object(text, str(path), number)
+        line = parse_json(text, str(path), number)
+        if not isinstance(line, dict | Problem):
+            line = Problem(str(path), number, "", "not a JSON object")
         yield line if isinstance(line, Problem) else reader.parse(line, str(path), number)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ldm import records
-from ldm.envs.fields import FieldError
+from ldm.envs.fields import FieldError, parsed
 from ldm.envs.formats import NOTHING, Assumed
 from ldm.interchange import foreign
 from ldm.interchange.documents import (
@@ -28,7 +28,6 @@ from ldm.interchange.documents import (
     Part,
     each,
     is_bare,
-    located,
     parts_of,
     result_text,
     text_of,
@@ -105,15 +104,14 @@ def parse(
     """Return the trajectory in a line, or the problem with it."""
     if text.lstrip()[:1] in ("[", b"["):
         text = (b'{"messages": %s}' if isinstance(text, bytes) else '{"messages": %s}') % text
-    line = records.parse(text, Line, file, number)
-    if isinstance(line, Problem):
-        return line
-    if (ours := line.ldm) is not None:
-        return located(lambda: _edited(ours, line.messages), file, number)
+    return parsed(text, Line, lambda line: _trajectory(line, assumed), file, number)
+
+
+def _trajectory(line: Line, assumed: Assumed) -> Trajectory:
+    if line.ldm is not None:
+        return _edited(line.ldm, line.messages)
     stated = foreign.stated(assumed, line)
-    return located(
-        lambda: foreign.trajectory(_turns(line.messages), stated, "messages"), file, number
-    )
+    return foreign.trajectory(_turns(line.messages), stated, "messages")
 
 
 def write(path: Path, trajectories: Sequence[Trajectory]) -> None:

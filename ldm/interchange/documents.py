@@ -18,14 +18,6 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-def located(read: Callable[[], R], file: str, number: int) -> R | Problem:
-    """Return the result of `read`, or the problem with the field that it raises."""
-    try:
-        return read()
-    except FieldError as error:
-        return Problem(file, number, error.field, str(error))
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of a message: a text, a thought, a call of a tool or its result."""

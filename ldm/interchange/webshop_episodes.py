@@ -6,18 +6,20 @@ Pages are in brackets, as the published ReAct runner printed them (Yao et al., a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
 
-from ldm.envs.fields import FieldError, reward_in, text_in
-from ldm.envs.formats import LINES
+from pydantic import Field
+
+from ldm.envs.fields import FieldError, Text, read_as
+from ldm.envs.formats import LINES, Assumed
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.render import INVALID
-from ldm.interchange.documents import located
 from ldm.interchange.webshop_sessions import ENV, SPLIT
 from ldm.records import Problem
-from ldm.types import Step, Task, Trajectory, stable_hash
+from ldm.types import Score, Step, Task, Trajectory, stable_hash
 
 SUFFIXES = LINES
 SIGN = '"instruction", "steps" and "reward"'
@@ -35,23 +37,35 @@ def detect(value: Any) -> bool:
     return isinstance(value, dict) and signs <= value.keys() and "opening" not in value
 
 
-def parse(line: Mapping[str, Any], file: str, number: int) -> Trajectory | Problem:
-    """Return the trajectory in a line, or the problem with the line.
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    action: Text
+    observation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A line of a file. episode: its name, if it has one."""
+
+    instruction: Text
+    steps: Annotated[tuple[Exchange, ...], Field(min_length=1)]
+    reward: Score
+    episode: Any = None
+
+
+def read(path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:
+    """Yield the trajectory in each line, or the problem with the line.
 
     Thoughts become think steps. The episode ends with the purchase; its answer is left out, as it
     reveals the reward. The requested product is not recorded; `source` is the last one opened,
     which for a full reward is the requested one or an equivalent.
     """
-    return located(lambda: _trajectory(line), file, number)
+    return read_as(path, Episode, _trajectory)
 
 
-def _trajectory(line: Mapping[str, Any]) -> Trajectory:
-    goal = text_in(line, "instruction").strip()
-    reward = reward_in(line)
-    entries = line.get("steps")
-    if not isinstance(entries, list) or not entries:
-        raise FieldError("steps", "missing, empty or not a list")
-    exchanges = [_exchange(step, number) for number, step in enumerate(entries)]
+def _trajectory(line: Episode) -> Trajectory:
+    goal, reward = line.instruction.strip(), line.reward
+    exchanges = [(one.action.strip(), one.observation.strip("\n")) for one in line.steps]
     opening = exchanges.pop(0)[1] if exchanges[0][0] == "reset" else ""
     steps: list[Step] = []
     for action, observation in exchanges:
@@ -71,7 +85,9 @@ def _trajectory(line: Mapping[str, Any]) -> Trajectory:
     if not any(step.reward for step in steps):  # no purchase with a reward is recorded
         last = max(i for i, step in enumerate(steps) if step.action)
         steps[last] = replace(steps[last], reward=reward)
-    name = line.get("episode", stable_hash(goal, [(s.action, s.observation) for s in steps]))
+    name = line.episode
+    if name is None:
+        name = stable_hash(goal, [(s.action, s.observation) for s in steps])
     return Trajectory(
         Task(f"agent/{name}", ENV, SPLIT, goal, kind=KIND, source=_product(steps)),
         opening,
@@ -80,17 +96,6 @@ def _trajectory(line: Mapping[str, Any]) -> Trajectory:
         success=reward >= 1.0,
         origin="agent",
     )
-
-
-def _exchange(step: object, number: int) -> tuple[str, str]:
-    path = f"steps.{number}"
-    if not isinstance(step, Mapping):
-        raise FieldError(path, "not an object with action and observation")
-    observation = step.get("observation")
-    if not isinstance(observation, str):
-        raise FieldError(f"{path}.observation", "missing or not a text")
-    action = text_in(step, "action", f"{path}.action").strip()
-    return action, observation.strip("\n")
 
 
 def _product(steps: list[Step]) -> str:

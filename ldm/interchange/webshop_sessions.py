@@ -8,14 +8,17 @@ products; otherwise the observation is "".
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
 
-from ldm.envs.fields import FieldError, line_object, reward_in, text_in
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from ldm import records
+from ldm.envs.fields import FieldError, Text, parsed
 from ldm.envs.formats import LINES, Assumed
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.catalogue import Files, Product
@@ -24,7 +27,7 @@ from ldm.envs.webshop.render import bracket
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.records import Problem
 from ldm.text import read_lines
-from ldm.types import Step, Task, Trajectory
+from ldm.types import Score, Step, Task, Trajectory
 
 SUFFIXES = LINES
 SIGN = '"page", "url" and "goal"'
@@ -37,9 +40,78 @@ LAYOUT = Layout()
 #: Larger page numbers are considered invalid, as people do not go that far.
 LAST_PAGE = 1_000
 
-_PAGES: tuple[Page, ...] = ("index", "search_results", "item_page", "item_sub_page", "done")
+#: Page → the fields of its content.
+_NEEDED: dict[Page, tuple[str, ...]] = {
+    "index": (),
+    "search_results": ("keywords", "page", "search_result_asins"),
+    "item_page": ("keywords", "page", "asin", "options"),
+    "item_sub_page": ("keywords", "page", "asin", "options"),
+    "done": ("asin", "options"),
+}
 #: Position of the sub-page's name in the path of its URL.
 _SUB_AT = 5
+
+
+def _literal(value: Any) -> Any:
+    """Return a Python value whose printed form a log holds, or the value."""
+    try:
+        return ast.literal_eval(value) if isinstance(value, str) else value
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
+
+
+PRINTED = BeforeValidator(_literal)
+
+
+def _words(value: Any) -> Any:
+    """Return a query, which may be a list of words, or the printed form of one."""
+    words = _literal(value)
+    if isinstance(words, list) and all(isinstance(word, str) for word in words):
+        value = " ".join(words)
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    instruction_text: Text
+    asin: Any = None
+
+
+def _url(text: str) -> str:
+    urlsplit(text)  # raises ValueError
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    url: Annotated[str, AfterValidator(_url)]
+
+    @property
+    def path(self) -> list[str]:
+        """The parts of the URL's path; the first is the page's name, except on the start page."""
+        return [unquote(part) for part in urlsplit(self.url).path.strip("/").split("/")]
+
+    @property
+    def session(self) -> str:
+        parts = self.path
+        return parts[1] if parts[0] in _NEEDED and len(parts) > 1 else parts[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    keywords: Annotated[str | None, BeforeValidator(_words)] = None
+    page: Annotated[Annotated[int, Field(ge=1, le=LAST_PAGE)] | None, PRINTED] = None
+    search_result_asins: Annotated[list[str] | None, PRINTED] = None
+    asin: Text | None = None
+    options: Annotated[dict[str, str] | None, PRINTED] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line(Located):
+    page: Page
+    goal: Goal
+    content: Content | None = None
+    reward: Score | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +121,8 @@ class Event:
     listed: the products on a result page. reward: that of the purchase, on the page after it.
     """
 
-    line: int
     session: str
-    goal: Mapping[str, Any]
+    goal: Goal
     view: Session
     listed: tuple[str, ...] = ()
     reward: float | None = None
@@ -61,7 +132,7 @@ def detect(value: Any) -> bool:
     """Return whether a JSON value looks like such an event."""
     if not (isinstance(value, dict) and {"page", "url", "goal"} <= value.keys()):
         return False
-    return value["page"] in _PAGES
+    return value["page"] in tuple(_NEEDED)  # it may be a list
 
 
 def read(path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:
@@ -71,23 +142,18 @@ def read(path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:
     from the product files in `assumed.data`.
     """
     catalogue = _catalogue(assumed.data) if assumed.data else None
-    file = str(path)
     sessions: dict[str, list[Event]] = {}
     bad: set[str] = set()
     present = ""
     for number, text in read_lines(path):
-        entry = line_object(text, file, number)
-        if not isinstance(entry, Problem):
-            try:
-                event = _event(entry, number)
-                present = event.session
-                sessions.setdefault(present, []).append(event)
-                continue
-            except FieldError as error:
-                entry = Problem(file, number, error.field, str(error))
-                present = _session_of(url) if (url := _url(text)) else present
-        bad.add(present)
-        yield entry
+        located = records.parse(text, Located, str(path), number)
+        present = present if isinstance(located, Problem) else located.session
+        event = parsed(text, Line, _event, str(path), number)
+        if isinstance(event, Event):
+            sessions.setdefault(event.session, []).append(event)
+        else:
+            bad.add(present)
+            yield event
     for name, events in sessions.items():
         # An invalid first line belongs to the session that follows it.
         if name not in bad and not ("" in bad and name == next(iter(sessions))):
@@ -100,106 +166,35 @@ def _catalogue(data: str) -> Catalogue:
     return open_catalogue(Files.find(Path(data), human=False), Settings())
 
 
-def _url(text: bytes) -> str:
-    line = line_object(text, "", 0)
-    url = line.get("url") if isinstance(line, Mapping) else None
-    return url if isinstance(url, str) else ""
-
-
-def _event(line: Mapping[str, Any], number: int) -> Event:
-    page = text_in(line, "page")
-    if page not in _PAGES:
-        raise FieldError("page", f"not one of {', '.join(_PAGES)}: {page!r}")
-    goal = line.get("goal")
-    if not isinstance(goal, Mapping):
-        raise FieldError("goal", "missing or not an object")
-    instruction = text_in(goal, "instruction_text", "goal.instruction_text")
-    url = text_in(line, "url")
-    session = _session_of(url)
-    if not session:
-        raise FieldError("url", f"has no session: {url!r}")
-    view = Session(0, instruction, page)
-    if page == "index":
-        return Event(number, session, goal, view)
-    content = line.get("content")
-    if not isinstance(content, Mapping):
-        raise FieldError("content", "missing or not an object")
-    if page == "search_results":
-        asins = tuple(_texts(content, "search_result_asins"))
-        view = replace(view, query=_query(content), at=_page_number(content))
-        return Event(number, session, goal, view, asins)
-    view = replace(view, asin=text_in(content, "asin", "content.asin"), options=_options(content))
-    if page == "done":
-        return Event(number, session, goal, view, reward=reward_in(line))
-    view = replace(view, query=_query(content), at=_page_number(content))
-    if page == "item_sub_page":
-        parts = _parts(url)
-        if len(parts) <= _SUB_AT or not parts[_SUB_AT]:
-            raise FieldError("url", f"has no sub-page: {url!r}")
-        view = replace(view, sub=parts[_SUB_AT].capitalize())
-    return Event(number, session, goal, view)
-
-
-def _parts(url: str) -> list[str]:
-    """Return the parts of a URL's path; the first is the page's name, except on the start page."""
-    return [unquote(part) for part in urlsplit(url).path.strip("/").split("/")]
-
-
-def _session_of(url: str) -> str:
-    parts = _parts(url)
-    return parts[1] if parts[0] in _PAGES and len(parts) > 1 else parts[0]
-
-
-def _texts(content: Mapping[str, Any], name: str) -> list[str]:
-    """Return the list of texts in a field, which may be the printed form of a Python list."""
-    value = content.get(name)
-    if isinstance(value, str):
-        value = _literal(value)
-    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-        raise FieldError(f"content.{name}", "missing or not a list of texts")
-    return value
-
-
-def _query(content: Mapping[str, Any]) -> str:
-    value = content.get("keywords")
-    if isinstance(value, str) and not isinstance(_literal(value), list):
-        return " ".join(value.split())
-    return " ".join(" ".join(_texts(content, "keywords")).split())
-
-
-def _page_number(content: Mapping[str, Any]) -> int:
-    value = content.get("page")
-    try:
-        number = int(value) if isinstance(value, str) else value
-    except ValueError:
-        number = None
-    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= LAST_PAGE:
-        raise FieldError("content.page", f"not a page number: {value!r:.40}")
-    return number
-
-
-def _options(content: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    value = content.get("options")
-    if isinstance(value, str):
-        value = _literal(value)
-    if not isinstance(value, Mapping) or not all(
-        isinstance(part, str) for pair in value.items() for part in pair
-    ):
-        raise FieldError("content.options", "missing or not an object of texts")
-    return tuple(value.items())
-
-
-def _literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
+def _event(line: Line) -> Event:
+    if not line.session:
+        raise FieldError("url", f"has no session: {line.url!r}")
+    values = {name: getattr(line.content, name, None) for name in _NEEDED[line.page]}
+    if missing := [name for name, value in values.items() if value is None]:
+        raise FieldError(f"content.{missing[0]}", "missing")
+    if line.page == "done" and line.reward is None:
+        raise FieldError("reward", "missing")
+    sub = "".join(line.path[_SUB_AT : _SUB_AT + 1]) if line.page == "item_sub_page" else ""
+    if line.page == "item_sub_page" and not sub:
+        raise FieldError("url", f"has no sub-page: {line.url!r}")
+    view = Session(
+        0,
+        line.goal.instruction_text,
+        line.page,
+        query=values.get("keywords", ""),
+        at=values.get("page", 0),
+        asin=values.get("asin", ""),
+        options=tuple(values.get("options", {}).items()),
+        sub=sub.capitalize(),
+    )
+    listed = tuple(values.get("search_result_asins", ()))
+    reward = line.reward if line.page == "done" else None
+    return Event(line.session, line.goal, view, listed, reward)
 
 
 def _trajectory(name: str, events: list[Event], catalogue: Catalogue | None) -> Trajectory:
     """Return a session as a trajectory, up to its first purchase; without one its score is 0."""
-    goal = events[0].goal
-    product = goal.get("asin")
+    product = events[0].goal.asin
     task = Task(
         id=f"human/{name}",
         env=ENV,

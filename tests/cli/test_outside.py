@@ -132,7 +132,6 @@ clerk = depot_outside:Clerk
 
 [ldm.commands]
 stack = depot_outside:stack
-runs.stack = depot_outside:stack
 eval = depot_outside:stack
 broken = depot_outside:nothing
 """
@@ -174,9 +173,7 @@ def test_its_commands_are_part_of_the_command_line(run: Run) -> None:
     listed = run("--help").out
     assert "  stack " in listed
     assert "Stack crates." in listed
-    assert "Stack crates." in run("runs", "--help").out
     assert run("stack", "--count", "2").out == "crate crate \n"
-    assert run("runs", "stack").out == "crate \n"
     assert "Evaluate" in run("eval", "--help").out  # no plug-in replaces a command
     broken = run("broken")
     assert (broken.code, "cannot be imported" in broken.err) == (1, True)

@@ -65,7 +65,7 @@ def test_reading_gives_records_and_problems_in_their_order(own: Path) -> None:
 def test_a_line_that_is_no_object_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("[1]\nnonsense\n")
     problems = list(formats.read(tmp_path / "x.jsonl", "alfworld-conversations"))
-    assert str(problems[0]).rpartition("/")[2] == "x.jsonl:1: not a JSON object"
+    assert str(problems[0]).rpartition("/")[2] == "x.jsonl:1: Input should be an object"
     assert all(isinstance(p, Problem) for p in problems)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ldm.interchange.alfworld_conversations import detect, parse
+from ldm.envs import formats
+from ldm.interchange.alfworld_conversations import detect
 from ldm.records import Problem
 from ldm.types import Trajectory
 
@@ -20,7 +21,14 @@ def line(*texts: str, game: Any = GAME) -> dict[str, Any]:
     return {"game": game, "conversations": messages}
 
 
-def test_a_conversation_becomes_a_successful_trajectory() -> None:
+def read(folder: Path, conversation: Any) -> Trajectory | Problem:
+    file = folder / "x.jsonl"
+    file.write_text(json.dumps(conversation))
+    (one,) = formats.read(file, "alfworld-conversations")
+    return one
+
+
+def test_a_conversation_becomes_a_successful_trajectory(tmp_path: Path) -> None:
     conversation = line(
         f"{BANNER}Your task is to: put a hot egg in desk.",
         "go to desk 1",
@@ -29,7 +37,7 @@ def test_a_conversation_becomes_a_successful_trajectory() -> None:
         "Nothing happens.",
         "put egg 1 in/on desk 1",
     )
-    trajectory = parse(conversation, "x.jsonl", 1)
+    trajectory = read(tmp_path, conversation)
     assert isinstance(trajectory, Trajectory)
     assert trajectory.task.id == GAME
     assert (trajectory.task.split, trajectory.task.kind) == ("train", "heat")
@@ -44,9 +52,9 @@ def test_a_conversation_becomes_a_successful_trajectory() -> None:
     assert (trajectory.score, trajectory.origin) == (1.0, "expert")
 
 
-def test_an_answer_to_the_last_action_is_kept() -> None:
+def test_an_answer_to_the_last_action_is_kept(tmp_path: Path) -> None:
     conversation = line("Your task is to: x.", "look", "You see.")
-    trajectory = parse(conversation, "x.jsonl", 1)
+    trajectory = read(tmp_path, conversation)
     assert isinstance(trajectory, Trajectory)
     assert [(s.observation, s.reward) for s in trajectory.steps] == [("You see.", 1.0)]
 
@@ -59,17 +67,20 @@ OPENING = "Your task is to: x."
     [({"game": GAME, "conversations": None}, "conversations"),
      ({"game": GAME, "conversations": "hello"}, "conversations"), (line(OPENING), "conversations"),
      ({"game": GAME, "conversations": [OPENING, "look"]}, "conversations.0"),
-     ({"game": GAME, "conversations": [{"from": "gpt", "value": "x"}]}, "conversations.0.from"),
+     ({"game": GAME, "conversations": [{"from": "gpt", "value": "x"}] * 2},
+      "conversations.0.from"),
      (line(OPENING, " "), "conversations.1.value"),
      (line("A room.", "look"), "conversations.0.value"), (line(OPENING, "look", game=7), "game"),
      (line(OPENING, "look", game="train/x"), "game"),
      (line(OPENING, "look", game="train/make_soup-1/trial"), "game")],
 )  # fmt: skip
-def test_faults_are_named_by_file_line_and_field(conversation: dict[str, Any], field: str) -> None:
+def test_faults_are_named_by_file_line_and_field(
+    conversation: dict[str, Any], field: str, tmp_path: Path
+) -> None:
     assert detect(conversation)
-    problem = parse(conversation, "x.jsonl", 7)
+    problem = read(tmp_path, conversation)
     assert isinstance(problem, Problem)
-    assert (problem.file, problem.line, problem.field) == ("x.jsonl", 7, field)
+    assert (problem.file, problem.line, problem.field) == (str(tmp_path / "x.jsonl"), 1, field)
     assert problem.message
 
 
@@ -79,9 +90,8 @@ def test_a_trajectory_of_ours_is_no_conversation() -> None:
 
 def test_all_recorded_expert_episodes_parse(shared_data: Path) -> None:
     file = shared_data / "alfworld" / "expert_trajectories_train.jsonl"
-    lines = file.read_text().splitlines()
-    results = [parse(json.loads(text), str(file), n) for n, text in enumerate(lines, start=1)]
+    results = list(formats.read(file, "alfworld-conversations"))
     parsed = [one for one in results if isinstance(one, Trajectory)]
-    assert len(parsed) == len(lines) == 1200
+    assert len(parsed) == len(results) == 1200
     assert sum(len(one.steps) for one in parsed) == 19950
     assert len({one.id for one in parsed}) == 1200

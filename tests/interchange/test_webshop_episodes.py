@@ -66,15 +66,16 @@ def test_an_episode_without_a_purchase_has_no_reward(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("bad", "message"),
-    [("{torn", "1: not JSON"), ("7", "1: not a JSON object"),
-     (episode(instruction=" "), "1:instruction: missing"),
-     (episode(*BUY, reward="1"), "1:reward: missing or not a number"),
-     (episode(*BUY, reward=2), "1:reward: not between 0 and 1"),
-     (episode(*BUY, steps=[]), "1:steps: missing, empty"),
-     (episode(*BUY, steps="reset"), "1:steps: missing, empty"),
-     (episode(), "1:steps: has no action"), (episode("click"), "1:steps.1: not an object"),
-     (episode({"action": "", "observation": ""}), "1:steps.1.action: missing"),
-     (episode({"action": "click[x]"}), "1:steps.1.observation: missing"),
+    [("{torn", "1: not JSON"), ("7", "1: Input should be an object"),
+     (episode(instruction=" "), "1:instruction: is empty"),
+     (episode(*BUY, reward="1"), "1:reward: Input should be a valid number"),
+     (episode(*BUY, reward=2), "1:reward: Input should be less than or equal to 1"),
+     (episode(*BUY, steps=[]), "1:steps: Tuple should have at least 1 item"),
+     (episode(*BUY, steps="reset"), "1:steps: Input should be a valid array"),
+     (episode(), "1:steps: has no action"),
+     (episode("click"), "1:steps.1: Input should be an object"),
+     (episode({"action": "", "observation": ""}), "1:steps.1.action: is empty"),
+     (episode({"action": "click[x]"}), "1:steps.1.observation: Field required"),
      (episode(BUY[0], step("reset")), "1:steps: resets in the middle")],
 )  # fmt: skip
 def test_a_bad_line_is_named_and_the_next_is_read(tmp_path: Path, bad: Any, message: str) -> None:

@@ -136,18 +136,18 @@ def test_sessions_are_told_apart_and_may_end_without_a_purchase(tmp_path: Path) 
     ("bad", "message"),
     [
         ("{torn", "log.jsonl:2: not JSON"),
-        ("[1]", "log.jsonl:2: not a JSON object"),
-        ({**results("x", [A]), "page": "shelf"}, "log.jsonl:2:page: not one of"),
-        ({**results("x", [A]), "goal": 3}, "log.jsonl:2:goal: missing"),
-        ({**results("x", [A]), "goal": {}}, "log.jsonl:2:goal.instruction_text: missing"),
-        ({**results("x", [A]), "content": None}, "log.jsonl:2:content: missing"),
+        ("[1]", "log.jsonl:2: Input should be an object"),
+        ({**results("x", [A]), "page": "shelf"}, "log.jsonl:2:page: Input should be 'index'"),
+        ({**results("x", [A]), "goal": 3}, "log.jsonl:2:goal: Input should be an object"),
+        ({**results("x", [A]), "goal": {}}, "log.jsonl:2:goal.instruction_text: Field required"),
+        ({**results("x", [A]), "content": None}, "log.jsonl:2:content.keywords: missing"),
         ({**results("x", [A]), "url": "http://host/"}, "log.jsonl:2:url: has no session"),
-        (results("x", [A], page=0), "log.jsonl:2:content.page: not a page number"),
-        (results("x", [A], page=10**9), "log.jsonl:2:content.page: not a page number"),
-        (results("x", [7]), "log.jsonl:2:content.search_result_asins: missing"),  # type: ignore[list-item]
+        (results("x", [A], page=0), "log.jsonl:2:content.page: Input should be greater"),
+        (results("x", [A], page=10**9), "log.jsonl:2:content.page: Input should be less"),
+        (results("x", [7]), "log.jsonl:2:content.search_result_asins.0: Input"),  # type: ignore[list-item]
         (purchase(A, reward=None), "log.jsonl:2:reward: missing"),
-        (purchase(A, reward=1.5), "log.jsonl:2:reward: not between 0 and 1"),
-        (purchase(A, reward=float("nan")), "log.jsonl:2: not JSON"),
+        (purchase(A, reward=1.5), "log.jsonl:2:reward: Input should be less than or equal to 1"),
+        (purchase(A, reward=float("nan")), "log.jsonl:2:reward: Input should be a finite number"),
     ],
 )
 def test_a_bad_line_is_named_and_loses_one_session(tmp_path: Path, bad: Any, message: str) -> None:

@@ -10,13 +10,11 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ldm.envs.fields import FieldError, line_object, text_in
+from ldm.envs.fields import FieldError, Text, read_as
 from ldm.envs.textcraft.recipes import Book, Recipe, name_of, words
 from ldm.errors import LdmError
 from ldm.records import Problem
-from ldm.text import read_lines
 from ldm.types import Task, stable_hash, stable_seed
 
 ENV = "textcraft"
@@ -43,6 +41,15 @@ class Game:
     @property
     def opening(self) -> str:
         return f"{self.listing}\n\nGoal: {self.task.goal}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A line of a published list."""
+
+    id: Text
+    goal: Text
+    commands: Text
 
 
 def own_games(split: str, book: Book) -> list[Game]:
@@ -123,34 +130,29 @@ def _listing(item: str, book: Book) -> str:
 
 
 def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
-    """Yield the games of a published list in order, and a problem for each invalid line.
+    """Return the games of a published list in order, and a problem for each invalid line.
 
     Raise LdmError if the file cannot be read.
     """
     task_ids: set[str] = set()
     known_recipes = {str(recipe): recipe for recipe in book.all_recipes()}
-    for number, text in read_lines(path):
-        line = line_object(text, str(path), number)
-        if isinstance(line, Problem):
-            yield line
-            continue
-        try:
-            game = _stored(line, book, known_recipes)
-            if game.task.id in task_ids:
-                raise FieldError("id", f"{line['id']!r} occurs twice")
-        except FieldError as error:
-            yield Problem(str(path), number, error.field, str(error))
-            continue
-        task_ids.add(game.task.id)
-        yield game
+
+    def game_of(line: Stored) -> Game:
+        game = _stored(line, book, known_recipes)
+        if line.id in task_ids:
+            raise FieldError("id", f"{line.id!r} occurs twice")
+        task_ids.add(line.id)
+        return game
+
+    return read_as(path, Stored, game_of)
 
 
-def _stored(line: Mapping[str, Any], book: Book, known_recipes: Mapping[str, Recipe]) -> Game:
+def _stored(line: Stored, book: Book, known_recipes: Mapping[str, Recipe]) -> Game:
     """Return the game in a line. Raise FieldError if a field is invalid.
 
     known_recipes: the recipes by their text.
     """
-    name, goal, listing = (text_in(line, field) for field in ("id", "goal", "commands"))
+    name, goal, listing = line.id, line.goal, line.commands
     item = name_of(goal.removeprefix("craft ").removesuffix("."))
     if not goal.startswith("craft ") or item not in book.recipes:
         raise FieldError("goal", f"{goal!r} names no item that a recipe makes")

@@ -14,8 +14,9 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
+from ldm import records
 from ldm.envs.cache import Compiled, open_compiled
-from ldm.envs.fields import FieldError, line_object
+from ldm.envs.fields import Text
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import check_file, lines_of
@@ -201,13 +202,15 @@ def _read_abstracts(path: Path) -> Iterator[Article | Problem]:
         ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Abstract:
+    """A line of the published abstracts."""
+
+    title: Text
+    text: list[str]
+
+
 def _abstracts_in(content: IO[bytes], name: str) -> Iterator[Article | Problem]:
     for number, text in lines_of(content):
-        line = line_object(text, name, number)
-        if isinstance(line, Problem):
-            yield line
-            continue
-        try:
-            yield article(line.get("title"), line.get("text"), "title")
-        except FieldError as error:
-            yield Problem(name, number, error.field, str(error))
+        one = records.parse(text, Abstract, name, number)
+        yield one if isinstance(one, Problem) else article(one.title, one.text, "title")

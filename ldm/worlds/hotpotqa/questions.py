@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.fields import FieldError, text_in
+from ldm.envs.fields import FieldError
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import read_json
@@ -188,10 +188,11 @@ def _react_500(questions: Sequence[Question]) -> list[Question]:
 
 
 def _parsed(entry: Mapping[str, Any]) -> tuple[Question, tuple[Article, ...]]:
-    name = text_in(entry, "_id" if "_id" in entry else "id")
-    text, answer, kind, level = (
-        text_in(entry, field) for field in ("question", "answer", "type", "level")
-    )
+    names = ("_id" if "_id" in entry else "id", "question", "answer", "type", "level")
+    for field in names:
+        if not isinstance(entry.get(field), str) or not entry[field].strip():
+            raise FieldError(field, "missing, empty or not a text")
+    name, text, answer, kind, level = (entry[field] for field in names)
     if kind not in KINDS:
         raise FieldError("type", f"{kind!r} is not one of {', '.join(KINDS)}")
     titles = set()

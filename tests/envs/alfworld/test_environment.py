@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ldm import records
+from ldm.envs import formats
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.games import FILE, KINDS, own_games
 from ldm.errors import LdmError
-from ldm.interchange.alfworld_conversations import parse
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 from tools.alfworld.official_engine import as_data
@@ -219,8 +219,7 @@ def test_playing_imports_no_simulator() -> None:
 
 def test_an_imported_opening_equals_that_of_the_game(shared_data: Path) -> None:
     file = shared_data / "alfworld" / "replay_episodes.jsonl"
-    with file.open() as lines:
-        trajectory = parse(json.loads(next(lines)), str(file), 1)
+    trajectory = next(formats.read(file, "alfworld-conversations"))
     assert isinstance(trajectory, Trajectory)
     env = ALFWorld(ALFWorldOptions(data=str(shared_data / "alfworld")))
     assert env.reset(trajectory.task).observation == trajectory.opening

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ldm import records
+from ldm.envs import formats
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.data import check
-from ldm.interchange.alfworld_conversations import parse
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 from tools.alfworld.replay import replay, replay_official_games
@@ -20,10 +19,9 @@ from tools.alfworld.replay import replay, replay_official_games
 @pytest.fixture(scope="module")
 def recorded(shared_data: Path) -> list[Trajectory]:
     file = shared_data / "alfworld" / "replay_episodes.jsonl"
-    lines = enumerate(file.read_text().splitlines(), start=1)
-    parsed = [parse(json.loads(line), str(file), number) for number, line in lines]
-    episodes = [one for one in parsed if isinstance(one, Trajectory)]
-    assert len(episodes) == len(parsed) == 180
+    entries = formats.read(file, "alfworld-conversations")
+    episodes = [one for one in entries if isinstance(one, Trajectory)]
+    assert len(episodes) == 180
     return episodes
 
 
