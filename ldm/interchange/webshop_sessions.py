@@ -169,7 +169,8 @@ def _catalogue(data: str) -> Catalogue:
 def _event(line: Line) -> Event:
     if not line.session:
         raise FieldError("url", f"has no session: {line.url!r}")
-    values = {name: getattr(line.content, name, None) for name in _NEEDED[line.page]}
+    needed = _NEEDED[line.page]
+    values: dict[str, Any] = {name: getattr(line.content, name, None) for name in needed}
     if missing := [name for name, value in values.items() if value is None]:
         raise FieldError(f"content.{missing[0]}", "missing")
     if line.page == "done" and line.reward is None:
