@@ -53,7 +53,7 @@ def ask(
 
     named = dict(one.partition(":")[::2] for one in field or ())
     if wrong := set(named.values()) - TYPES.keys():
-        raise typer.BadParameter(f"{wrong.pop()!r} is none of {', '.join(TYPES)}.")
+        raise typer.BadParameter(f"{wrong.pop()!r} is not one of {', '.join(TYPES)}.")
     fields: dict[str, Any] = {name: TYPES[kind] for name, kind in named.items()}
     form = create_model("Reply", **fields) if fields else None
     options = ModelOptions(llm=llm, timeout=timeout, max_calls=max_calls)

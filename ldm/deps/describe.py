@@ -22,7 +22,7 @@ _COUNTED = re.compile(r"(\d+) ([a-z][\w ]*)", re.IGNORECASE)
 class Progress:
     """The progress of a pursued goal according to an answer.
 
-    reached: whether it is done. left: the number still to get if it goes on, else 0.
+    reached: whether it is done. left: the number still to get if it is continued, else 0.
     """
 
     reached: bool

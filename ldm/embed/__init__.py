@@ -72,7 +72,7 @@ def load_embedder(name: str | None = None) -> Embedder:
 def recorded_embedder(name: str | None) -> Embedder:
     """Return the embedder that a memory's record names; None is the default.
 
-    Raises LdmError if there is none of that name, or if it would run code that the user of this
+    Raises LdmError if the name is unknown, or if the embedder would run code that the user of this
     process has not named.
     """
     if name and is_class(name):
@@ -82,7 +82,7 @@ def recorded_embedder(name: str | None) -> Embedder:
     except LdmError as error:
         if name in (None, DEFAULT) or str(name).partition(":")[0] in SERVICES:
             raise
-        raise LdmError(f"The memory's embedder, {name!r}, is none that ldm knows.", OWN) from error
+        raise LdmError(f"ldm does not know the memory's embedder, {name!r}.", OWN) from error
 
 
 def chosen_embedder(given: Embedder | str | None, recorded: str | None = None) -> Embedder:

@@ -1,10 +1,10 @@
 """Select the parts of a text to embed: all of a short one, the telling ones of a long one.
 
-At most LIMIT tokens of a text are embedded, whatever its length: of its distinct sentences and
-lines those of the beginning, those of the end, and an even selection of those between. A model
-sees them in pieces of its window, whose vectors are averaged. The parts that it cannot see, such as
-the rest of a long text and characters outside its vocabulary, add a hash to the vector, so that
-different texts have different vectors.
+At most LIMIT tokens of a text are embedded. Of a longer text's distinct sentences and lines these
+are the ones at its beginning, at its end, and an even selection between. A model sees them in
+pieces of its window, whose vectors are averaged. The parts that it cannot see, such as the rest of
+a long text and characters outside its vocabulary, add a hash to the vector, so that different texts
+have different vectors.
 """
 
 from __future__ import annotations

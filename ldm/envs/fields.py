@@ -46,7 +46,7 @@ def located(read: Callable[[], R], file: str, number: int) -> R | Problem:
 def parsed(
     text: str | bytes, line_type: type[A], make: Callable[[A], R], file: str, number: int
 ) -> R | Problem:
-    """Return what `make` returns for a line, read as a dataclass, or the problem with the line."""
+    """Return `make` of a line that was read as a dataclass, or the problem with the line."""
     line = records.parse(text, line_type, file, number)
     return line if isinstance(line, Problem) else located(lambda: make(line), file, number)
 

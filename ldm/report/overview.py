@@ -151,8 +151,8 @@ def _remarks(content: Content, report: Report | None) -> list[str]:
     remarks = []
     if not content.run.run.is_finished:
         remarks.append(
-            "This run is not finished: what is shown is what it has. "
-            f"{content.run.run.resume_command} goes on with it."
+            "This run is unfinished: only its recorded part is shown. "
+            f"{content.run.run.resume_command} resumes it."
         )
     if report is not None:
         from ldm.run.results import lines

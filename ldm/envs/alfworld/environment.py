@@ -40,7 +40,7 @@ class ALFWorldOptions:
     data: Annotated[str | None, "Folder with json_2.1.1"] = None
     dialect: Annotated[Literal["game", "put", "move"], "Verb for putting things down"] = "game"
     admissible: Annotated[bool, "List the admissible actions"] = True
-    feedback: Annotated[Literal["plain", "fine"], "Whether a refused action is told the reason"] = (
+    feedback: Annotated[Literal["plain", "fine"], "Whether the answer to a refused action gives the reason"] = (
         "plain"
     )
 
