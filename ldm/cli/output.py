@@ -27,9 +27,9 @@ FILE_WIDTH = 160
 LEAST = 16
 #: Characters that a table adds around its columns, and between two of them.
 BETWEEN_EDGES, BETWEEN_COLUMNS = 2, 3
-#: Seconds between two lines of progress if the output is no terminal.
-BETWEEN = 10.0
-
+#: Seconds of silence on standard error after which progress is printed if that is no terminal, and
+#: between two checks of the time.
+SILENCE, LOOK = 10.0, 1.0
 
 #: Shows the progress of a stage: its name, how much of how much is done, and perhaps a short note.
 OnProgress = Callable[..., None]
@@ -42,7 +42,9 @@ def safe(text: str) -> str:
 
 def say(line: str, *, error: bool = True) -> None:
     """Print a line; to standard error unless `error` is False."""
+    global _said_at  # noqa: PLW0603 - like the stream, one for the process
     print(safe(line), file=sys.stderr if error else sys.stdout, flush=True)
+    _said_at = time.monotonic()
 
 
 def show(line: str) -> None:
@@ -161,14 +163,12 @@ def stages(*, quiet: bool = False) -> Iterator[OnProgress]:
         return
     if not on_terminal():
         state, started = "working", time.monotonic()
-        heart = Heartbeat(lambda now: f"{state} ({now - started:.0f} s)", say, BETWEEN)
 
         def report(stage: str, done: int, total: int, note: str = "") -> None:
             nonlocal state
             state = f"{stage}: {done} of {total}" if total else stage
-            heart.beat(time.monotonic())
 
-        with heart.beating():
+        with _heartbeat(lambda: f"{state} ({time.monotonic() - started:.0f} s)"):
             yield report
         return
     from rich import progress as bar
@@ -189,49 +189,25 @@ def stages(*, quiet: bool = False) -> Iterator[OnProgress]:
         yield show
 
 
-#: Seconds of silence after which a line reports that work continues.
-SILENCE = 10.0
-#: Seconds between two checks of the time.
-LOOK = 1.0
+@contextmanager
+def _heartbeat(line: Callable[[], str]) -> Iterator[None]:
+    """Print a line whenever nothing was printed for a while."""
+    ended = threading.Event()
+
+    def work() -> None:
+        since = time.monotonic()
+        while not ended.wait(LOOK):
+            if time.monotonic() - max(since, _said_at) >= SILENCE:
+                say(line())
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
-class Heartbeat:
-    """Report progress repeatedly, if nothing else was printed for a while."""
-
-    def __init__(
-        self, line: Callable[[float], str], say: Callable[[str], None], silence: float = SILENCE
-    ) -> None:
-        """Take the source of the message ("" for none), the printer, and the delay."""
-        self._line, self._say, self._silence = line, say, silence
-        self._lock = threading.Lock()
-        self._last = time.monotonic()
-        self._ended = threading.Event()
-
-    def say(self, line: str) -> None:
-        """Print a line, which restarts the delay."""
-        with self._lock:
-            self._last = time.monotonic()
-            self._say(line)
-
-    def beat(self, now: float) -> None:
-        """Report progress if nothing was printed during the delay."""
-        with self._lock:
-            if now - self._last >= self._silence and (line := self._line(now)):
-                self._last = now
-                self._say(line)
-
-    @contextmanager
-    def beating(self) -> Iterator[None]:
-        """Check the time until the work ends."""
-
-        def work() -> None:
-            while not self._ended.wait(LOOK):
-                self.beat(time.monotonic())
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            thread.join()
+#: When this process printed last.
+_said_at = 0.0

@@ -61,7 +61,7 @@ class TestProgressWithoutATerminal:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lines: SimpleQueue[str] = SimpleQueue()
-        monkeypatch.setattr(output, "BETWEEN", 0.01)
+        monkeypatch.setattr(output, "SILENCE", 0.01)
         monkeypatch.setattr(output, "say", lines.put)
         with output.stages() as report:
             report("embed", 256, 1000)

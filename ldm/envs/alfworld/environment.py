@@ -40,9 +40,9 @@ class ALFWorldOptions:
     data: Annotated[str | None, "Folder with json_2.1.1"] = None
     dialect: Annotated[Literal["game", "put", "move"], "Verb for putting things down"] = "game"
     admissible: Annotated[bool, "List the admissible actions"] = True
-    feedback: Annotated[Literal["plain", "fine"], "Whether the answer to a refused action gives the reason"] = (
-        "plain"
-    )
+    feedback: Annotated[
+        Literal["plain", "fine"], "Whether the answer to a refused action gives the reason"
+    ] = "plain"
 
 
 class ALFWorld(ListedEnvironment[tuple[str, str]]):
