@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ldm.agents.autoplan.plans import PlanFile, read
+from tests.agents.cook import reply as reply  # noqa: PLC0414 - the server says it
 from tests.cli.conftest import Run
 from tests.llm.server import FakeServer
 

@@ -10,6 +10,7 @@ import pytest
 
 from ldm.agents.autoplan.plans import read
 from tests.agents.reader import PLAN, known
+from tests.agents.reader import reply as reply  # noqa: PLC0414 - the server says it
 from tests.cli.conftest import Run
 from tests.llm.server import FakeServer
 

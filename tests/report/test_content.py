@@ -183,7 +183,7 @@ class TestRuns:
         records.write(fresh.parts / "0.jsonl", played)
         (entry,) = chunks(write_report([fresh.directory], tmp_path / "r.html"))["overview"]["runs"]
         assert (entry["finished"], len(entry["entries"])) == (False, 2)
-        assert "is not finished" in entry["remarks"][0]
+        assert "is unfinished" in entry["remarks"][0]
 
     def test_a_run_of_before_votes_and_calls_were_recorded_is_shown(
         self, recorded: Recorded, tmp_path: Path
