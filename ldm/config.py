@@ -348,9 +348,9 @@ class Build(Spec):
     ] = None
     rebuild: Annotated[bool, Option("Delete the memory first.", MEMORY)] = False
     formation: Annotated[
-        Literal["trajectory", "paper"],
-        Option("Model calls for histories: one for 8 steps, or two a step.", MODEL),
-    ] = "trajectory"
+        Literal["offline", "paper"],
+        Option("Histories: extracted, or by two model calls a step as published.", MODEL),
+    ] = "offline"
     models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
 
     def __post_init__(self) -> None:

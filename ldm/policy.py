@@ -49,8 +49,8 @@ class PolicyOptions:
     prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
     thought: Annotated[Thought, "Let the model think briefly before each decision"] = "none"
     histories: Annotated[
-        Histories, "Write notes with the decision, or by two calls before it as published"
-    ] = "combined"
+        Histories, "Ask for no histories, or by two calls before each decision as published"
+    ] = "offline"
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[
         float, "Least confidence for memory to decide; 0: by its left-out steps"

@@ -62,20 +62,10 @@ class Notes:
 
     assessment: the sub-goals, each complete or not (the paper's Evaluation).
     summary: searched, found and done so far (Eq. 6).
-    sub_goals: in the order in which they are completed. A model's assessment and summary are
-        composed of these fields.
-    findings: the news of each step, "" for nothing.
-    held: the things held, chosen or made.
-    checks: for each sub-goal, the observation that shows it done; empty if the model did not state
-        it.
     """
 
     assessment: str = ""
     summary: str = ""
-    sub_goals: tuple[str, ...] = ()
-    findings: tuple[str, ...] = ()
-    held: str = ""
-    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ WORDS = 80
 ACTION = 160
 #: Lengths of actions go in steps of this size, so that requests stay alike from state to state.
 ACTION_STEP = 80
+#: The beginnings of the parts of a model's assessment.
+COMPLETE, TO_DO = "complete", "to do"
 #: Maximum actions that a reply plans to follow its own.
 PLANNED = 2
-#: Maximum sub-goals of a task: a small model may write any number of them.
-MOST_SUB_GOALS = 6
 
 
 def _bounded(length: int) -> Any:
@@ -37,50 +37,17 @@ Paragraph = Annotated[str, Field(max_length=320), _bounded(320)]
 
 
 @dataclass(frozen=True)
-class SubGoalForm:
-    """A part of a task, and the observation that shows it done."""
-
-    part: Words
-    check: Words
-
-
-def _with_check(value: Any) -> Any:
-    """Convert a sub-goal that a model gave as a text into one without a check."""
-    return {"part": value, "check": ""} if isinstance(value, str) else value
-
-
-SubGoal = Annotated[SubGoalForm, BeforeValidator(_with_check)]
-SubGoals = Annotated[
-    tuple[SubGoal, ...], Field(max_length=MOST_SUB_GOALS), _bounded(MOST_SUB_GOALS)
-]
-
-
-@dataclass(frozen=True)
-class SubGoalsForm:
-    """The parts of a task, in the order of completion."""
-
-    sub_goals: SubGoals
-
-
-@dataclass(frozen=True)
-class StepForm:
-    """The status after a step. complete: the number of sub-goals, taken in order.
-
-    The action comes first: having copied it, a small model stays at the right step.
-    """
-
-    action: Words
-    found: Words
-    held: Words
-    complete: int
-
-
-@dataclass(frozen=True)
 class AssessmentForm:
     """The sub-goals that are complete, and those that are not."""
 
     complete: Words
     incomplete: Words
+
+    @property
+    def text(self) -> str:
+        """Both in one text, as histories hold it."""
+        parts = ((COMPLETE, self.complete.strip()), (TO_DO, self.incomplete.strip()))
+        return "; ".join(f"{name}: {text}" for name, text in parts if text)
 
 
 @dataclass(frozen=True)
@@ -164,13 +131,6 @@ def _form(
     plan: list[Any] = [("then", then, ())] if extras.plan else []
     bases = (ThoughtForm,) if extras.thought else ()
     return make_dataclass(name, [*fields, *plan], bases=bases, frozen=True)
-
-
-@cache
-def steps_form(first: int, last: int) -> type[Any]:
-    """Return a form with one `StepForm` for each of the steps `first` to `last`."""
-    fields = [(f"after_step_{number}", StepForm) for number in range(first, last + 1)]
-    return make_dataclass(f"NotesAfter{first}To{last}", fields, frozen=True)
 
 
 @cache

@@ -30,10 +30,8 @@ from ldm.reason.forms import (
     possible_action_form,
     proposals_form,
 )
-from ldm.reason.history import HistoryWriter
 from ldm.reason.indexing import TypeIndexer
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.progress import assessment_text
 from ldm.reason.prompting import PromptedOptions
 from ldm.reason.relevance import Relevance
 from ldm.reason.replies import (
@@ -86,7 +84,7 @@ class PromptedReasoner:
         self._card = card
         self._fallback = fallback
         self._prompter = Prompter(llm)
-        self.name = f"{llm.name}, {self._options.formation}"
+        self.name = f"{llm.name}, {self._options.histories}"
         #: Whether the model decides every step, not only if memory is unsure.
         self._always = self._options.consulting.when == "always"
         recalls = self._options.recalls
@@ -94,7 +92,6 @@ class PromptedReasoner:
         self.recalls = pool if self._always else fallback.recalls
         self.concurrency = self._options.concurrency
         self._budget = Budget(llm, self._options.prompt_tokens)
-        self._writer = HistoryWriter(self._prompter, card, fallback, self._budget)
         index = partial(TypeIndexer, self._prompter, embedder, self._budget, self.concurrency)
         self._goals, self._observations = index("goals"), index("observations")
 
@@ -116,30 +113,21 @@ class PromptedReasoner:
     # Formation
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """Implement `Reasoner.annotate`.
-
-        A model that is only asked when memory is unsure forms no practice, neither histories nor
-        types: the vote reads no histories, and both would take more time than all decisions.
-        """
-        if not steps:
-            return ()
-        if not self._always:
+        """Implement `Reasoner.annotate`: only the paper's way asks a model for histories."""
+        if not self._always or self._options.histories != "paper":
             return self._fallback.annotate(goal, steps)
-        if "paper" not in (self._options.formation, self._options.histories):
-            return self._writer.annotate(goal, steps)
         return tuple(self._history(goal, steps[:n], text) for n, (text, _) in enumerate(steps))
 
     def _history(self, goal: str, past: Past, observation: str) -> Notes:
         """Return h_τ as in the paper: an assessment and, of a non-empty past, a summary."""
         if not past:
-            return Notes(assessment_text("", goal))
+            return Notes(AssessmentForm("", goal).text)
         return Notes(self.assess(goal, past, observation), self.summarize(goal, past, observation))
 
     def assess(self, goal: str, past: Past, observation: str) -> str:
         """Return the sub-goals of `goal`, each marked complete or not (App. A, Evaluation)."""
         form = self._ask_about_past("assess", AssessmentForm, goal, past, observation)
-        assessment = "" if form is None else assessment_text(form.complete, form.incomplete)
-        return assessment or self._fallback.assess(goal, past, observation)
+        return (form and form.text) or self._fallback.assess(goal, past, observation)
 
     def summarize(self, goal: str, past: Past, observation: str) -> str:
         """Return a summary of the past: searched, found, held, done (Eq. 6)."""

@@ -7,9 +7,8 @@ from typing import Literal
 
 from ldm.reason.consulting import Consulting
 
-Formation = Literal["trajectory", "paper"]
 Thought = Literal["none", "short"]
-Histories = Literal["combined", "paper"]
+Histories = Literal["offline", "paper"]
 
 #: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
 PROMPT_RECALLS = 5
@@ -21,28 +20,22 @@ LEAST_TOKENS = 1_000
 class PromptedOptions:
     """Options of questions to a model.
 
-    formation: "paper" asks for an assessment and a summary at every step; "trajectory" for all
-        steps of a trajectory at once, after its sub-goals (long ones in overlapping pieces).
-    notes: whether decisions also assess and summarise. A model that is only asked when memory is
-        unsure never does: it sees too few steps to keep notes, and sub-goals would cost as much as
-        a decision.
-    recalls: the number of recalled tuples in a prompt. In "combined" histories more are recalled,
+    notes: whether prompts show histories, if a model writes them.
+    recalls: the number of recalled tuples in a prompt. Unless as in the paper, more are recalled,
         and those that met the same need are shown.
     concurrency: the maximum number of simultaneous calls.
     prompt_tokens: the maximum of a prompt, 0 for as many as the model's context allows; a half and
         a quarter of them are tried if the context turns out to be shorter.
     thought: whether the model thinks in a sentence or two before it decides.
-    histories: "paper" asks for an assessment and a summary before each decision (Eq. 6), says no
-        more than the paper's prompts, and forms the tuples of a refinement likewise; "combined" has
-        notes written with the decision.
+    histories: "paper" asks for an assessment and a summary before each decision (Eq. 6) and of each
+        recorded step, and says no more than the paper's prompts; "offline" asks for neither.
     consulting: when decisions ask the model.
     """
 
-    formation: Formation = "trajectory"
     notes: bool = True
     recalls: int = PROMPT_RECALLS
     concurrency: int = 1
     prompt_tokens: int = 0
     thought: Thought = "none"
-    histories: Histories = "combined"
+    histories: Histories = "offline"
     consulting: Consulting = Consulting()  # noqa: RUF009 - frozen

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldm.prompts import shortened
-from ldm.reason import Notes, Process, State
+from ldm.reason import Process, State
 from ldm.reason.budget import OVERHEAD
 from ldm.reason.excerpts import Passage, excerpt, fitted, level
-from ldm.reason.progress import in_words
-from ldm.types import Card, Past, Recall, StateActionTuple
+from ldm.reason.forms import COMPLETE, TO_DO
+from ldm.types import Card, History, Past, Recall, StateActionTuple
 
 #: Characters of an action that are shown, and of the goal of an example.
 ACTION_LENGTH = 300
@@ -28,14 +28,6 @@ ALIKE = 2
 REPEATED = 40
 #: The maximum share of the budget for the opening, the present observation and the actions each.
 PART = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class SubGoalView:
-    """A sub-goal, with its check; "" if unknown."""
-
-    text: str
-    check: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +48,6 @@ class ExampleView:
     observation: str
     action: str
     outcome: str
-
-
-def sub_goal_views(notes: Notes) -> list[SubGoalView]:
-    """Return the sub-goals with their checks."""
-    count = len(notes.sub_goals)
-    checks = (*notes.checks, *[""] * count)[:count]
-    return [SubGoalView(*one) for one in zip(notes.sub_goals, checks, strict=True)]
 
 
 def course_views(course: Past, observation: str, room: int, goal: str) -> list[StepView]:
@@ -109,6 +94,15 @@ def distinct(recalls: Sequence[Recall], count: int) -> list[Recall]:
         counts[recall.tuple.action] += 1
         ranks.append((counts[recall.tuple.action] > ALIKE, place))
     return [recalls[place] for place in sorted(place for _, place in sorted(ranks)[:count])]
+
+
+def in_words(history: History) -> str:
+    """Return a history as text for a model, or "" if no model wrote it.
+
+    The offline reasoner's assessment consists of words of the goal, which tell a model nothing.
+    """
+    written = history.assessment.startswith((f"{COMPLETE}: ", f"{TO_DO}: "))
+    return history.text if written else ""
 
 
 def example_views(recalls: Sequence[Recall], room: int, *, notes: bool) -> list[ExampleView]:

@@ -267,7 +267,7 @@ def _reasoners(
         where = runtime.connection().display_url
         runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
     reasoners: list[PromptedReasoner] = []
-    prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
+    prompted = PromptedOptions(histories=options.formation, concurrency=models.in_flight)
     with serving(models, runtime.connection, record, runtime.message) as served:
 
         def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
@@ -327,7 +327,7 @@ def estimate(
     sample = [new[i] for i in even(kinds, min(SAMPLE, len(new)))]
     embedder = open_embedder(options.embedder, runtime.embeddings)
     record = calls_folder(memory, runtime)
-    prompted = PromptedOptions(options.formation, concurrency=models.in_flight)
+    prompted = PromptedOptions(histories=options.formation, concurrency=models.in_flight)
     usages = []
     with (
         serving(models, runtime.connection, record, runtime.message) as served,

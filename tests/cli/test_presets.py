@@ -258,10 +258,10 @@ def test_a_memory_is_built_and_refined_as_the_paper_did(
     run("build-memory", "data", "--preset", "ldm2", "--env", "alfworld").done()
     batches = Memory.open(".ldm/memory", "alfworld", embedder=BagOfWords()).batches
     assert {batch.reasoner for batch in batches} == {"fake, paper"}
-    own = ("--formation", "trajectory", "--memory", ".ldm/own")
+    own = ("--formation", "offline", "--memory", ".ldm/own")
     assert run("build-memory", "data", "--preset", "ldm2", "--env", "alfworld", *own).code == 0
     batches = Memory.open(".ldm/own", "alfworld", embedder=BagOfWords()).batches
-    assert {batch.reasoner for batch in batches} == {"fake, trajectory"}
+    assert {batch.reasoner for batch in batches} == {"fake, offline"}
     small_tree = ("--split", "demo_train", "--limit", "1", "--depth", "2", "--dry-run", "--json")
     run("refine", "--preset", "ldm2", "--env", "alfworld", *small_tree).done()
     made = json.loads(next(Path("runs").glob("refine-*/run.json")).read_text())

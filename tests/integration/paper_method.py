@@ -53,7 +53,7 @@ class Method:
         formation, model = self.preset.content.build["formation"], Scripted(self.reply)
 
         def forming(_: Any) -> PromptedReasoner:
-            return self._reasoner(model, PromptedOptions(formation=formation))
+            return self._reasoner(model, PromptedOptions(histories=formation))
 
         build(place, people, EMBEDDER, forming, options=FormationOptions(batch_size=batch_size))
         return Memory.open(place, self.world.card.name, embedder=EMBEDDER), model

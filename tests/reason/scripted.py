@@ -74,31 +74,6 @@ def in_turn(*replies: Reply) -> Callable[[str], Reply]:
     return lambda _: left.pop(0)
 
 
-def steps_wanted(question: str) -> list[int]:
-    """The steps that a prompt for notes asks for."""
-    return [int(number) for number in re.findall(r"after step (\d+)", question.rsplit("\n", 1)[-1])]
-
-
-def step_notes(question: str, **fields: Any) -> dict[str, Any]:
-    """Notes on the steps that a prompt asks for, each with its action; empty where it asks none.
-
-    fields: what they say else, {n} for the number of the step and {before} for the one before it.
-    """
-    acted = dict(re.findall(r"Step (\d+): (.*)", question))
-
-    def filled(value: Any, number: int) -> Any:
-        return value.format(n=number, before=number - 1) if isinstance(value, str) else value
-
-    blank = {"found": "", "held": "", "complete": 0}
-    return {
-        f"after_step_{n}": {
-            "action": acted[str(n)],
-            **{name: filled(value, n) for name, value in {**blank, **fields}.items()},
-        }
-        for n in steps_wanted(question)
-    }
-
-
 def items_in(question: str) -> list[str]:
     """The numbered items of a prompt for types."""
     match = re.search(r"<items>\n(.*?)\n</items>", question, re.DOTALL)

@@ -28,7 +28,7 @@ from ldm.reason.prompted import PromptedReasoner
 from ldm.types import Card, Past, Trajectory
 from tests.conftest import Golden
 from tests.embedder import BagOfWords
-from tests.reason.scripted import Reply, Scripted, items_in, step_notes
+from tests.reason.scripted import Reply, Scripted, items_in
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "states"
 TRAJECTORIES = Path(__file__).parents[2] / "data" / "trajectories"
@@ -44,22 +44,12 @@ STATES = ("first", "middle", "last")
 UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0}
 PAPER: dict[str, Any] = {"histories": "paper", "history": "summary", "k": 5}
 EMBEDDER = BagOfWords()
-#: Sub-goals that fit any of the tasks.
-SUB_GOALS = (
-    ("find what is asked for", "it is named in what is seen"),
-    ("get it ready", "it is as the task asks"),
-    ("finish", "the task says that it is done"),
-)
 
 
 def reply(question: str) -> Reply:
     """A model that notes something at every step, and does nothing."""
-    if "Name its" in question:
-        return {"sub_goals": [{"part": part, "check": check} for part, check in SUB_GOALS]}
-    if notes := step_notes(question, held="what the record shows", complete=1):
-        return notes
     if "Which sub-goals" in question:
-        return {"complete": SUB_GOALS[0][0], "incomplete": SUB_GOALS[1][0]}
+        return {"complete": "find what is asked for", "incomplete": "get it ready"}
     if "Summarise the course" in question:
         return {"summary": "The record was read so far, and what is asked for was found."}
     if "<items>" in question:
@@ -98,7 +88,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     episode = max(episodes[:30], key=lambda one: (len(one.steps), one.id))
     folder = str(tmp_path_factory.mktemp(name))
     others = [one for one in episodes[30:60] if one.success]
-    build(folder, others, EMBEDDER, lambda _: asking(card), options=FormationOptions())
+    build(folder, others, EMBEDDER, lambda _: asking(card, **PAPER), options=FormationOptions())
     env_class = load_env(name)
     env = env_class(env_class.Options())
     (task,) = (task for task in env.tasks(episode.task.split) if task.id == episode.task.id)
@@ -154,8 +144,6 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
     }
     seen_before = sorted({text for text, _ in place.states[0][0]} | {p[1] for p in place.states})
     ways: dict[str, Callable[[PromptedReasoner], object]] = {
-        "split": lambda r: r.annotate(goal, (("", ""),)),
-        "recount": lambda r: r.annotate(goal, (*past, (observation, ""), ("", ""))),
         "assess": lambda r: r.assess(goal, past, observation),
         "summarize": lambda r: r.summarize(goal, past, observation),
         "compare": lambda r: r.compare(process, other),
@@ -166,7 +154,7 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
         reasoner = asking(place.card)
         ask(reasoner)
         if model(reasoner).prompts:
-            prompts[name] = list(model(reasoner).prompts[1 if name == "recount" else 0])
+            prompts[name] = list(model(reasoner).prompts[0])
     return prompts
 
 
