@@ -155,7 +155,7 @@ class Skilled:
         )
 
     def _action(self, question: str) -> str:
-        now = re.findall(r"<now>\n(.*)", question)[-1]
+        now = re.findall(r"<(?:now|start)>\n(.*)", question)[-1]
         done = [
             (action, now if answer == "what you see now" else answer)
             for action, answer in re.findall(

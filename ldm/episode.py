@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
@@ -239,6 +240,12 @@ class Episode:
     def now(self) -> TimeStep:
         """The current observation, without the reward unless the agent may see it."""
         return self._visible(self._now)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The actions that were refused since the last one that was not."""
+        acted = [one for one in reversed(self._steps or ()) if one.action]
+        return tuple(one.action for one in takewhile(lambda one: not one.valid, acted))
 
     @property
     def past(self) -> Past:

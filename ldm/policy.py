@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from ldm.memory import Memory
 from ldm.reason import Answer, Reasoner, State, shortened
 from ldm.reason.consulting import Consult, Consulting
-from ldm.reason.prompting import LEAST_TOKENS, PROMPT_RECALLS, Histories, PromptedOptions, Thought
+from ldm.reason.prompting import LEAST_TOKENS, Histories, PromptedOptions, Thought
 from ldm.reason.relevance import Relevance
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
 
@@ -37,7 +37,9 @@ Control = Literal["", "random", "none"]
 class PolicyOptions:
     """The options of a decision (LDM² §3.1; Table 5 for `k`, Fig. 3 for `batches`)."""
 
-    k: Annotated[int, "Tuples recalled; 0: 60 offline, 20 for a prompt that shows 5"] = 0
+    k: Annotated[
+        int, "Tuples recalled, all shown to a model; 0: 60, of which it is shown 1 or 2"
+    ] = 0
     history: Annotated[
         HistoryMode, "Part of h_τ shown (Eq. 6): steps and summary, one of them, or nothing"
     ] = "full"
@@ -79,7 +81,7 @@ class PolicyOptions:
         """Return the options of the prompts for such decisions."""
         return PromptedOptions(
             notes=self.history in {"full", "summary"},
-            recalls=self.k or PROMPT_RECALLS,
+            recalls=self.k,
             concurrency=concurrency,
             prompt_tokens=self.prompt_tokens,
             thought=self.thought,
@@ -93,7 +95,7 @@ class Observed:
     """The situation that a decision is about.
 
     plan: of the decision before, see `State.plan`. key: seeds random recalls. steps_left: the
-    steps left in the trial, or None if there is no limit. refused: whether the last action was.
+    steps left in the trial, or None if there is no limit. refused: see `State`.
     localize: see `Environment.localize`. kind: of the task, "" if it is not known.
     """
 
@@ -105,7 +107,7 @@ class Observed:
     key: str = ""
     localize: Callable[[str], str] = str
     steps_left: int | None = None
-    refused: bool = False
+    refused: tuple[str, ...] = ()
     kind: str = ""
 
 

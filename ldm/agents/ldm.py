@@ -109,6 +109,6 @@ def _observed(episode: Episode, plan: tuple[str, ...]) -> Observed:
         key=episode.task_id,
         localize=episode.localize,
         steps_left=episode.steps_left,
-        refused=not now.valid,
+        refused=episode.refused,
         kind=episode.kind,
     )

@@ -10,6 +10,7 @@ from typing import TypeVar
 from ldm.agents.demonstrations import Division
 from ldm.agents.replies import ACT, COMPLETED, FAILED, SEEN, THINK
 from ldm.prompts import shortened
+from ldm.reason.excerpts import without_goal
 from ldm.types import Step, Trajectory
 
 E = TypeVar("E")
@@ -68,13 +69,6 @@ def division_texts(divisions: Sequence[Division], *, detailed: bool, width: int)
         return one.task, [*tried, one.detailed if detailed else one.plan]
 
     return _by_place(divisions, lambda one: without_goal(one.seen, one.task), plan, width)
-
-
-def without_goal(opening: str, goal: str) -> str:
-    """Return the opening without the lines that tell the goal, and without empty ones."""
-    task = goal.casefold().rstrip(". ")
-    lines = [line for line in opening.splitlines() if task not in line.casefold()]
-    return "\n".join(line for line in lines if line.strip())
 
 
 def localized(trajectory: Trajectory, localize: Callable[[str], str]) -> Trajectory:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ldm.agents.loop import View, ask
-from ldm.agents.transcript import without_goal
 from ldm.deps.controllers import Controller
 from ldm.deps.describe import amount, answer_line, description, held
 from ldm.deps.options import DepsOptions
@@ -25,6 +24,7 @@ from ldm.deps.styles import Example, text_of
 from ldm.episode import Episode
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened
+from ldm.reason.excerpts import without_goal
 
 #: Characters of a plan and of an explanation that later prompts show.
 LONGEST_PLAN, LONGEST_EXPLANATION = 3000, 500

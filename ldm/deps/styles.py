@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ldm.agents import demonstrations
 from ldm.agents.decomposition.logic import parse_plan
-from ldm.agents.transcript import without_goal
 from ldm.deps.options import Form, Style
 from ldm.deps.parser import Parser
 from ldm.deps.plans import Goal, Plan, listing
 from ldm.deps.vocabulary import Vocabulary
 from ldm.errors import LdmError
+from ldm.reason.excerpts import without_goal
 from ldm.text import read_json
 
 #: Suffix of the companion of a demonstration file that holds their rounds: task id → rounds.

@@ -57,8 +57,9 @@ class CallOptions(TypedDict, total=False):
 class Completion:
     """A model's reply, with its usage, which is the same whether it was paid now or recorded.
 
-    value: with a schema, the validated reply, an instance of it, or None if `malformed`.
-    malformed: neither the reply nor the repaired one fits the schema; `text` is the last reply.
+    value: with a schema, the validated reply, an instance of it, or None if neither the reply nor
+        the repaired one fits it; `text` is the last reply.
+    malformed: the reply did not fit the schema, and was asked for once more.
     cut: the reply ended at its bound, so that its last line may be incomplete.
     keys: the recorded calls behind the completion, in order; () if nothing is recorded.
     """

@@ -452,4 +452,4 @@ class Model:
         self._client.judge(call, usable=value is not None)
         if value is None:
             return Completion(call.text, usage, None, True, call.cut, tuple(keys))
-        return Completion(form.write(value), usage, value, keys=tuple(keys))
+        return Completion(form.write(value), usage, value, len(keys) > 1, keys=tuple(keys))

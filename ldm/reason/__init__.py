@@ -78,7 +78,7 @@ class State:
         recipes); "" at the first step, and if the past is hidden.
     course: the past with all observations in full, if they are shown: histories cut them.
     steps_left: the number of steps left, or None if there is no limit.
-    refused: whether the last action was refused.
+    refused: the actions that were refused since the last one that was not: they would be again.
     plan: the actions that a model named to follow the step before.
     kind: of the task, as the memory tells it from the goal.
     rules: what the memory teaches about tasks of this kind, in words, the most telling first.
@@ -92,7 +92,7 @@ class State:
     opening: str = ""
     course: Past = ()
     steps_left: int | None = None
-    refused: bool = False
+    refused: tuple[str, ...] = ()
     plan: tuple[str, ...] = ()
     kind: str = ""
     rules: tuple[str, ...] = ()

@@ -111,7 +111,8 @@ class Candidates:
         once = sum(count == 1 for count in slot.values())
         if once < OPEN * slot.total():  # of what fills it, this share was never there before
             return known
-        new = [name for name in there if shape(name) not in self._kinds]
+        amounts = all(kind[0] == "#" for kind in slot)  # what was never without an amount needs one
+        new = [x for x in there if shape(x) not in self._kinds and amounts <= (shape(x)[0] == "#")]
         return [*known, *new[: max(2, FILLERS - len(known))]]
 
     def _entities(self, text: str) -> tuple[Words, ...]:

@@ -28,7 +28,7 @@ MAJORITY = 0.5
 REASONS: Mapping[str, str] = {
     "refused": "after a refusal",
     "loop": "about to repeat itself",
-    "unsure": "the recalls did not agree",
+    "unsure": "memory was unsure",
     "final": "before an irreversible action",
     "planned": "as it planned before",
 }
@@ -36,7 +36,7 @@ REASONS: Mapping[str, str] = {
 WHY: Mapping[str, str] = {
     "refused": "your last action was refused",
     "loop": "the records would do the same again here",
-    "unsure": "the records do not agree here",
+    "unsure": "the records do not tell what to do here",
     "final": "the next step cannot be undone",
 }
 #: Names of counts: decisions by memory, and those by a model, followed by the reason.

@@ -96,6 +96,13 @@ def excerpt(text: str, room: int, action: str = "", goal: str = "") -> str:
     return _joined(pieces, _chosen(pieces, room, action, goal))
 
 
+def without_goal(opening: str, goal: str) -> str:
+    """Return the opening without the lines that tell the goal, and without empty ones."""
+    task = goal.casefold().rstrip(". ")
+    lines = [line for line in opening.splitlines() if task not in line.casefold()]
+    return "\n".join(line for line in lines if line.strip())
+
+
 def referents(action: str) -> frozenset[str]:
     """Return the names that an action refers to, in lower case: a label, numbered things, or words.
 

@@ -197,7 +197,7 @@ class OfflineReasoner:
             if self._memory is None:
                 self._relevance = learn([lesson_of(one.tuple) for one in recalls], calibrated=False)
                 self._read = None, None
-            ranking = self._relevance.rank(self._situation(state), state.admissible)
+            ranking = self._relevance.rank(self._situation(state), state.admissible, state.refused)
             self._latest = state, recalls, ranking
         return ranking
 
@@ -236,5 +236,5 @@ def _shares(ranked: Sequence[tuple[str, float]]) -> tuple[Proposal, ...]:
 
 def _least_done(state: State) -> str:
     """Return the admissible action done least often, the first of equals, or "" without any."""
-    done = state.history.actions
-    return min(state.admissible or [""], key=done.count)
+    done, possible = state.history.actions, state.admissible or ("",)
+    return min([x for x in possible if x not in state.refused] or possible, key=done.count)

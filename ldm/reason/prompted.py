@@ -32,7 +32,7 @@ from ldm.reason.forms import (
 )
 from ldm.reason.indexing import TypeIndexer
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.prompting import PromptedOptions
+from ldm.reason.prompting import PROMPT_RECALLS, PromptedOptions
 from ldm.reason.relevance import Relevance
 from ldm.reason.replies import (
     Prompter,
@@ -41,11 +41,19 @@ from ldm.reason.replies import (
     match_action,
     salvage_field,
 )
-from ldm.reason.views import ProcessView, decision_view, distinct, own_words, past_view
+from ldm.reason.views import (
+    ProcessView,
+    decision_view,
+    distinct,
+    example_with_goal_once,
+    own_words,
+    past_view,
+    with_goal_once,
+)
 from ldm.types import Card, Past, Proposal, Recall
 
-#: Tuples recalled for each example: the examples are those that met the same need.
-POOL = 4
+#: Examples shown where no candidates of the vote are.
+EXAMPLES = 2
 #: Maximum tokens of replies: notes should be short, and a model that repeats itself must stop.
 NOTES_TOKENS = 200
 THOUGHT_TOKENS = 120
@@ -87,9 +95,8 @@ class PromptedReasoner:
         self.name = f"{llm.name}, {self._options.histories}"
         #: Whether the model decides every step, not only if memory is unsure.
         self._always = self._options.consulting.when == "always"
-        recalls = self._options.recalls
-        pool = recalls if self._options.histories == "paper" else POOL * recalls
-        self.recalls = pool if self._always else fallback.recalls
+        paper = self._options.histories == "paper"
+        self.recalls = PROMPT_RECALLS if paper else fallback.recalls
         self.concurrency = self._options.concurrency
         self._budget = Budget(llm, self._options.prompt_tokens)
         index = partial(TypeIndexer, self._prompter, embedder, self._budget, self.concurrency)
@@ -186,58 +193,60 @@ class PromptedReasoner:
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Implement `Reasoner.act`; the vote decides if memory is to decide and is sure."""
         if self._always:
-            return replace(self._consult(state, recalls, "always"), reason="always")
+            return self._consult(state, recalls, "always")
         vote = self._fallback.act(state, recalls)
         left_out = self._fallback.left_out
         why = self._options.consulting.reason(self._card, state, vote.proposals[0], left_out)
-        self._prompter.counts.add(f"{BY_MODEL}{why}" if why else BY_MEMORY)
-        if not why:
-            return vote
         if why == "planned":
-            answer = self._acting(state.plan[0], state, recalls, state.plan[1:])
+            answer = self._acting(state.plan[0], state, recalls, why, state.plan[1:])
         else:
-            answer = self._consult(state, recalls, why)
-        return replace(answer, reason=why)
+            answer = self._consult(state, recalls, why) if why else vote
+        by_model = answer.reason and f"{BY_MODEL}{answer.reason}"
+        self._prompter.counts.add(by_model or BY_MEMORY)
+        return answer
 
     def _consult(self, state: State, recalls: Sequence[Recall], why: Reason) -> Answer:
-        """Return the model's decision.
-
-        If the model repeats its last action, which is not listed, it is asked again, to choose a
-        possible one, or with a warning if none is known: a small model goes to its present place
-        until the steps run out.
+        """Return the model's decision, or the vote's if no reply names a possible action.
 
         A model that is only asked when memory is unsure is shown the candidates of the vote, and
-        may name another possible action. A small model that wrote its action freely named an
-        impossible one at every third question, and did worse than the vote. If the action that it
-        names instead is impossible, it is asked once more; then the vote decides.
+        may name another possible action: a small model that wrote its action freely named an
+        impossible one at every third question, and did worse than the vote.
+
+        It is asked a second time if it names an impossible action beside candidates. So it is if it
+        repeats its last action, which is not listed, to choose a possible one, or with a warning if
+        none is known: a small model goes to its present place until the steps run out.
         """
-        if candidates := self._candidates(state, recalls):
-            form = self._decide(state, recalls, 1, candidates, why=why).value
-            if action := self._chosen_candidate(form, candidates, state):
-                return self._acting(action, state, recalls, self._planned(form))
-            self._prompter.counts.add("asked again")
-            form = self._decide(state, recalls, 1, candidates, named=form.action).value
-            action = self._chosen_candidate(form, candidates, state) or candidates[0].action
-            return self._acting(action, state, recalls, self._planned(form))
-        completion = self._decide(state, recalls, 1, (), why=why)
-        action = self._action(completion, state, recalls)
-        if self._repeats(action, state):
-            self._prompter.counts.add("asked again")
-            completion = self._decide(state, recalls, 1, (), named=action)
-            action = self._action(completion, state, recalls)
-        return self._acting(action, state, recalls, self._planned(completion.value))
+        candidates = self._candidates(state, recalls)
+        named = ""
+        for ask_again in (True, False):
+            completion = self._decide(state, recalls, 1, candidates, why=why, named=named)
+            action, usable = self._read(completion, candidates, state)
+            if not usable and not action:
+                break
+            if usable and not (ask_again and self._repeats(action, state)):
+                return self._acting(action, state, recalls, why, self._planned(completion.value))
+            if ask_again:
+                self._prompter.counts.add("asked again")
+            named = action
+        self._prompter.counts.add("left to memory")
+        return self._fallback.act(state, recalls)
 
     def _planned(self, form: Any) -> tuple[str, ...]:
         """Return the actions that a reply plans to follow its own."""
         return tuple(action for text in getattr(form, "then", ()) if (action := text.strip()))
 
     def _acting(
-        self, action: str, state: State, recalls: Sequence[Recall], plan: tuple[str, ...]
+        self,
+        action: str,
+        state: State,
+        recalls: Sequence[Recall],
+        why: Reason,
+        plan: tuple[str, ...],
     ) -> Answer:
         """Return the model's action beside the vote of the recalls."""
         followed = self._fallback.followed(state, recalls, action)
         votes = self._fallback.votes(state, recalls)
-        return Answer((Proposal(action, 1.0),), followed, votes=votes, plan=plan)
+        return Answer((Proposal(action, 1.0),), followed, why, votes, plan)
 
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """Implement `Reasoner.propose`; merge equal actions and scale confidences to sum to 1."""
@@ -252,7 +261,8 @@ class PromptedReasoner:
             weight = min(MAX_CONFIDENCE, max(0.0, confidence))
             weights[action] = weights.get(action, 0.0) + weight
         if not weights:
-            weights = {self._salvaged(completion, state, recalls): 1.0}
+            action, _ = self._read(completion, (), state)
+            weights = {action or self._fallback.act(state, recalls).action: 1.0}
         ranked = sorted(weights.items(), key=lambda item: -item[1])[:z]
         total = sum(weight for _, weight in ranked)
         proposals = tuple(
@@ -292,19 +302,17 @@ class PromptedReasoner:
         """
         options, card = self._options, self._card
         paper, thinking = options.histories == "paper", options.thought == "short"
-        examples = self._examples(state, recalls)
+        examples = self._examples(state, recalls, 1 if candidates else EXAMPLES)
         form, length = self._form(state, z, len(candidates), named)
         planning = PLANNED if z == 1 and not self._always else 0
         tokens = (z + planning) * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
-
-        if paper:
-            state = replace(state, steps_left=None)
+        state = replace(state, steps_left=None) if paper else with_goal_once(state)
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
-            view = decision_view(card, state, examples, room, notes=options.notes and self._always)
+            view = decision_view(card, state, examples, room, notes=paper and options.notes)
             return self._prompter.ask(
-                "act",
+                "act_paper" if paper else "act",
                 form,
                 tokens,
                 card=card,
@@ -313,6 +321,7 @@ class PromptedReasoner:
                 why=WHY.get(why, ""),
                 z=z,
                 candidates=candidates,
+                listed=bool(state.admissible),
                 imitating=paper,
                 own_words=own_words(card, view["admissible"]),
                 named=named,
@@ -321,8 +330,8 @@ class PromptedReasoner:
 
         return fit_context(ask)
 
-    def _examples(self, state: State, recalls: Sequence[Recall]) -> Sequence[Recall]:
-        """Return the recalls shown in the prompt, first those that met the same need.
+    def _examples(self, state: State, recalls: Sequence[Recall], count: int) -> Sequence[Recall]:
+        """Return the recalls shown in the prompt, `count` of those that met the same need first.
 
         Human habits, and recorded steps without an observation, are shown only if nothing else was
         recalled.
@@ -331,13 +340,16 @@ class PromptedReasoner:
         if state.observation.strip():
             recalls = [one for one in recalls if one.tuple.observation.strip()] or recalls
         if options.histories == "paper":
-            return recalls[: options.recalls]
+            return recalls[: options.recalls or PROMPT_RECALLS]
         recalls = [one for one in recalls if not one.tuple.action.startswith(habits)] or recalls
-        return distinct(self._fallback.by_need(state, recalls), options.recalls)
+        recalls = distinct(self._fallback.by_need(state, recalls), options.recalls or count)
+        return [example_with_goal_once(one) for one in recalls]
 
     def _repeats(self, action: str, state: State) -> bool:
-        """Return whether an action was the last one and is not known to be useful again."""
+        """Return whether an action was refused here, or is not known to be useful again at once."""
         past = state.history.past
+        if action in state.refused:
+            return True
         if not past or action != past[-1][1] or action in (state.admissible or ()):
             return False
         return bool(state.admissible) or not self._card.is_repeatable(action)
@@ -363,34 +375,27 @@ class PromptedReasoner:
         candidates = self._fallback.weigh(state, recalls, CANDIDATES_SHOWN)
         return tuple(one for one in candidates if one.share >= FAINT * candidates[0].share)
 
-    def _chosen_candidate(self, form: Any, candidates: Sequence[Agreement], state: State) -> str:
-        """Return the model's choice, or the first candidate if its reply is unusable.
+    def _read(
+        self, completion: Completion, candidates: Sequence[Agreement], state: State
+    ) -> tuple[str, bool]:
+        """Return the action that a reply means, "" if it names none, and whether it can be taken.
 
-        With the choice 0 it names an action of its own; "" if that is impossible.
+        Without candidates any action can: the environment may know more than it lists.
         """
-        if form is not None and form.choice == 0:
-            action, match = match_action(form.action, state.admissible, self._card.free)
-            match = match if action else "none"
-            self._prompter.counts.add(f"matched {match}")
-            return "" if match == "none" else action
-        self._prompter.counts.add("matched none" if form is None else "matched choice")
-        return candidates[0 if form is None else form.choice - 1].action
-
-    def _action(self, completion: Completion, state: State, recalls: Sequence[Recall]) -> str:
-        """Return the action of a reply."""
-        form = completion.value
-        if form is None or not form.action:
-            return self._salvaged(completion, state, recalls)
-        return self._match(form.action, state)
-
-    def _salvaged(self, completion: Completion, state: State, recalls: Sequence[Recall]) -> str:
-        """Return the action in the text of an unusable reply, or the fallback's without one."""
-        # The action in a reply that was cut off may be a part of one.
-        text = "" if completion.cut else salvage_field(completion.text, "action")
-        if text:
-            return self._match(text, state)
-        self._prompter.counts.add("matched none")
-        return self._fallback.act(state, recalls).action
+        form, counts = completion.value, self._prompter.counts
+        if candidates and form is not None and form.choice:
+            counts.add("matched choice")
+            return candidates[form.choice - 1].action, True
+        if candidates or (form is not None and getattr(form, "action", "")):
+            text = "" if form is None else form.action
+        else:
+            # The action in a reply that was cut off may be a part of one.
+            text = "" if completion.cut else salvage_field(completion.text, "action")
+        action, match = match_action(text, state.admissible, self._card.free)
+        match = match if action else "none"
+        counts.add(f"matched {match}")
+        possible = match != "none" and action not in state.refused
+        return action, bool(action) and (possible or not candidates)
 
     def _match(self, answer: str, state: State) -> str:
         """Return the action that an answer means, and count how it was matched."""

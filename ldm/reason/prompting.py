@@ -21,8 +21,8 @@ class PromptedOptions:
     """Options of questions to a model.
 
     notes: whether prompts show histories, if a model writes them.
-    recalls: the number of recalled tuples in a prompt. Unless as in the paper, more are recalled,
-        and those that met the same need are shown.
+    recalls: the number of recalled tuples in a prompt, first those that met the same need; 0 for
+        PROMPT_RECALLS in the paper's prompts and a few in ours.
     concurrency: the maximum number of simultaneous calls.
     prompt_tokens: the maximum of a prompt, 0 for as many as the model's context allows; a half and
         a quarter of them are tried if the context turns out to be shorter.
@@ -33,7 +33,7 @@ class PromptedOptions:
     """
 
     notes: bool = True
-    recalls: int = PROMPT_RECALLS
+    recalls: int = 0
     concurrency: int = 1
     prompt_tokens: int = 0
     thought: Thought = "none"

@@ -10,7 +10,7 @@ again, which recordings of experts cannot teach, as they never loop.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -482,16 +482,20 @@ class Relevance:
         )
         return np.round(values, 6)
 
-    def rank(self, now: Situation, admissible: Sequence[str] | None) -> Ranking:
+    def rank(
+        self, now: Situation, admissible: Sequence[str] | None, refused: Collection[str] = ()
+    ) -> Ranking:
         """Rank the candidates of a state.
 
         admissible: the possible actions; None for known frames with things of the present texts.
+        refused: what was refused in this state, and is no candidate beside others.
         """
         if admissible is None:
             listed: Sequence[str] = self.candidates.of(now)
         else:
             listed = self.candidates.completed(now, admissible)
         texts = tuple(dict.fromkeys(listed))
+        texts = tuple(one for one in texts if one not in refused) or texts
         if not texts or not self.actions:
             return Ranking(texts)
         values = self.logits(now, texts)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ldm.prompts import shortened
 from ldm.reason import Process, State
 from ldm.reason.budget import OVERHEAD
-from ldm.reason.excerpts import Passage, excerpt, fitted, level
+from ldm.reason.excerpts import Passage, excerpt, fitted, level, without_goal
 from ldm.reason.forms import COMPLETE, TO_DO
 from ldm.types import Card, History, Past, Recall, StateActionTuple
 
@@ -152,6 +152,30 @@ def _outcome_text(source: StateActionTuple) -> str:
     return f"this was tried and earned {outcome.score:.2g} of 1"
 
 
+def with_goal_once(state: State) -> State:
+    """Return a state for a prompt that tells the goal: its texts do not tell it again.
+
+    The first observation stands in the same place at every step.
+    """
+
+    def bare(text: str) -> str:
+        return without_goal(text, state.goal) or text
+
+    return replace(
+        state,
+        opening=bare(state.opening or ("" if state.steps else state.observation)),
+        observation=bare(state.observation),
+        course=tuple((bare(text), action) for text, action in state.course),
+    )
+
+
+def example_with_goal_once(recall: Recall) -> Recall:
+    """Return a recall for a prompt that tells its goal."""
+    source = recall.tuple
+    bare = without_goal(source.observation, source.goal) or source.observation
+    return replace(recall, tuple=replace(source, observation=bare))
+
+
 def decision_view(
     card: Card, state: State, recalls: Sequence[Recall], room: int, *, notes: bool
 ) -> dict[str, Any]:
@@ -234,7 +258,6 @@ def past_view(past: Past, observation: str, room: int, goal: str) -> dict[str, A
 
 
 def own_words(card: Card, offered: Sequence[str]) -> str:
-    """Return the hint on the form of offered actions with a free argument, "" without any."""
+    """Return the offered actions with a free argument, in words."""
     forms = {f"{verb}[{argument}]" for verb, argument in card.free.items()}
-    free = [action for action in offered if action in forms]
-    return f", but in {' and '.join(free)} words of your own" if free else ""
+    return " and ".join(action for action in offered if action in forms)

@@ -33,9 +33,8 @@ REPLIES = {
     "loose": "understood although not in the requested form",
     "dropped": "further actions in the same reply were dropped",
     TYPES_BY_FALLBACK: "named no usable types: made offline instead",
-    "misplaced": "notes spoke of another step and were left out",
-    "unseen": "notes named what only later steps show: left out",
-    "asked again": "named the last action, not possible now: asked again",
+    "asked again": "named the last action or an impossible one: asked again",
+    "left to memory": "named no possible action: left to memory",
 }
 #: Maximum number of named tuples among those recalled only after refinement.
 NAMED = 5

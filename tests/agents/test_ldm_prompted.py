@@ -60,7 +60,7 @@ def follow(question: str) -> Reply:
     """Takes the first candidate of the vote; of several attempts the second."""
     if "Which attempt" in question:
         return {"item_1": 2}
-    suggested = "What records of people suggest" in question
+    suggested = "<suggestions>" in question
     return {"choice": 1, "action": ""} if suggested else {"action": "wait"}
 
 
@@ -206,8 +206,13 @@ class Unlisted(ToyEnv):
 
 def test_after_a_refusal_the_model_is_asked(memory: Memory) -> None:
     env = Unlisted()
-    reply: Reply = {"choice": 0, "action": "dance"}
-    player, _ = agent(memory, lambda _: reply, consult="unsure", certainty=0.99, budget=6)
+    player, model = agent(
+        memory,
+        lambda _: {"choice": 0, "action": f"dance {len(model.prompts)} times"},
+        consult="unsure",
+        certainty=0.99,
+        budget=6,
+    )
     reasons: list[str] = []
     for task in env.tasks("test")[:8]:
         result, (trial,) = run_episode(env, player, task)
@@ -260,7 +265,7 @@ def test_history_says_what_the_model_sees(
     run_episode(env, player, env.tasks("test")[0])
     first, question = (model.prompts[number][-1].content for number in (0, -1))
     assert ("<start>" in question) == (history == "full")
-    assert "<start>" not in first  # it is what is seen now
+    assert "<start>" in first  # what is seen now stands where it will at each step
     assert ("<notes-so-far>" in question) == notes
     assert ("<done>" in question) == actions
 

@@ -58,7 +58,7 @@ class TestReasons:
 
     @pytest.mark.parametrize(("when", "why"), [("always", "always"), ("never", "")])
     def test_always_and_never_look_at_nothing(self, when: str, why: str) -> None:
-        refused = replace(STATE, refused=True)
+        refused = replace(STATE, refused=("wait",))
         assert reason(refused, Proposal("seal letter 1", 0.0), when=when) == why
 
     @pytest.mark.parametrize(("sure", "why"), [(0.44, "unsure"), (0.46, ""), (0.0, "unsure")])
@@ -79,7 +79,7 @@ class TestReasons:
         assert reason(left_out=right, vote=replace(SURE, confidence=0.0)) == "unsure"
 
     def test_a_refusal(self) -> None:
-        assert reason(replace(STATE, refused=True)) == "refused"
+        assert reason(replace(STATE, refused=("wait",))) == "refused"
 
     def test_a_loop(self) -> None:
         been = replace(STATE, course=((SEEN, "take letter 1"), ("You are there.", "go to desk 1")))
@@ -98,7 +98,7 @@ class TestReasons:
     def test_a_plan_ends_where_it_is_refused_or_impossible(self) -> None:
         planned = replace(STATE, plan=("go to drawer 2",))
         unsure = replace(SURE, confidence=0.4)
-        assert reason(replace(planned, refused=True), unsure) == "refused"
+        assert reason(replace(planned, refused=("wait",)), unsure) == "refused"
         assert reason(replace(planned, plan=("fly away",)), unsure) == "unsure"
         assert reason(replace(planned, admissible=None, plan=("fly away",)), unsure) == "planned"
 
@@ -151,7 +151,7 @@ class TestDecisions:
         self,
     ) -> None:
         consulting, model = reasoner(CHOICE)
-        consulting.act(replace(STATE, refused=True), (*ALIKE * 2, recall(9, "go to drawer 2")))
+        consulting.act(replace(STATE, refused=("wait",)), (*ALIKE * 2, recall(9, "go to drawer 2")))
         suggestions = model.prompts[-1][-1].content.partition("<suggestions>")[2]
         assert "1. take letter 1" in suggestions
         assert "2. " not in suggestions.partition("</suggestions>")[0]
@@ -160,8 +160,8 @@ class TestDecisions:
 
     def test_say_in_the_question_why_it_is_asked(self) -> None:
         consulting, model = reasoner(CHOICE)
-        consulting.act(replace(STATE, refused=True), ALIKE)
-        assert "Now: your last action was refused." in model.prompts[-1][-1].content
+        consulting.act(replace(STATE, refused=("wait",)), ALIKE)
+        assert "Now: your last action was refused.\n" in model.prompts[-1][-1].content
 
     def test_of_the_model_may_plan_further_ones_that_cost_no_call(self) -> None:
         consulting, model = reasoner({**CHOICE, "then": ["take letter 1", " "]})
@@ -186,7 +186,7 @@ class TestDecisions:
     def test_suggest_equal_things_on_one_line(self) -> None:
         consulting, model = reasoner(CHOICE)
         drawers = tuple(f"go to drawer {n}" for n in range(2, 5))
-        state = replace(STATE, admissible=("take letter 1", *drawers), refused=True)
+        state = replace(STATE, admissible=("take letter 1", *drawers), refused=("wait",))
         consulting.act(state, [recall(n, "go to drawer 9") for n in range(4)])
         assert "1. go to drawer 2, 3, 4 (" in model.prompts[-1][-1].content
 
@@ -200,4 +200,4 @@ class TestDecisions:
         consulting, model = reasoner(CHOICE)
         assert consulting.recalls == FALLBACK.recalls
         consulting.act(STATE, DIVIDED * 3)
-        assert model.prompts[-1][-1].content.count("Example ") == 5
+        assert model.prompts[-1][-1].content.count("Example ") == 1

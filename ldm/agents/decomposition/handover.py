@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ldm.agents.loop import Hint, Work
-from ldm.agents.transcript import without_goal
 from ldm.episode import Episode
+from ldm.reason.excerpts import without_goal
 from ldm.types import Card, Handover, Step
 
 #: Actions that ask without changing anything are no result of a sub-task.
