@@ -172,7 +172,11 @@ class Skilled:
     def _plausible(self, question: str) -> list[str]:
         """Return the actions that the question lists."""
         _, _, listed_part = question.partition("<possible-actions>\n")
-        return listed_part.partition("\n</possible")[0].split("; ")
+        listed = []
+        for line in listed_part.partition("\n</possible")[0].split("; "):
+            first, *numbers = line.split(", ")  # "go to shelf 1, 2"
+            listed += [first, *(f"{first.rpartition(' ')[0]} {number}" for number in numbers)]
+        return listed
 
     def _next(self, done: Sequence[tuple[str, str]], listed: Sequence[str]) -> str:
         """Return the plan's next action from where the game stands; done: with what came of it."""

@@ -15,6 +15,7 @@ from ldm.reason import Answer, Reasoner, State, shortened
 from ldm.reason.consulting import Consult, Consulting
 from ldm.reason.prompting import LEAST_TOKENS, Histories, PromptedOptions, Thought
 from ldm.reason.relevance import Relevance
+from ldm.reason.vocabulary import Lesson
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
 
 #: A single recall cannot agree with others.
@@ -27,8 +28,6 @@ RECALLED = 1_000
 #: Kinds of the notes of a trial: the votes of its recalls, and why a model was asked.
 VOTES, CONSULTED = "votes", "consulted"
 
-#: Rules of the memory that a model is shown.
-RULES = 3
 HistoryMode = Literal["full", "summary", "actions", "none"]
 Control = Literal["", "random", "none"]
 
@@ -238,15 +237,19 @@ class Policy:
             refused=now.refused,
             plan=now.plan,
             kind=(kind := self._memory.kind_of(now.goal, now.kind)),
-            rules=self._rules(kind) if noted else (),
+            rules=self._rules(now, kind) if noted else (),
         )
 
-    def _rules(self, kind: str) -> tuple[str, ...]:
-        """Return the memory's rules for a model; none in the paper's prompts or for a control."""
+    def _rules(self, now: Observed, kind: str) -> tuple[str, ...]:
+        """Return the rules that bear on a state, for a model.
+
+        There are none in the paper's prompts or for a control.
+        """
         options = self._options
         if options.control or options.histories == "paper" or not self._reasoner.reads_notes:
             return ()
-        return tuple(self._memory.rules(kind).lines(RULES))
+        lesson = Lesson("", now.goal, kind, now.past, now.observation, "")
+        return tuple(self._memory.rules(kind).bearing(lesson))
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         state = self._state(now, noted=self._reasoner.reads_notes)

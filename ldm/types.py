@@ -530,7 +530,7 @@ class Card:
         """
         forms = dict.fromkeys(self._offered(action) for action in admissible)
         if list(forms) == sorted(forms):
-            return tuple(sorted(forms, key=_by_number))
+            return tuple(sorted(forms, key=by_number))
         return tuple(forms)
 
     def listed(self, action: str, admissible: Sequence[str] | None) -> str:
@@ -558,7 +558,7 @@ class Card:
         return replace(self, rules=self.outline, actions=forms, skills=(), judged=())
 
 
-def _by_number(text: str) -> list[tuple[int, str]]:
+def by_number(text: str) -> list[tuple[int, str]]:
     """Return a sort key that puts "shelf 2" before "shelf 10"."""
     parts = re.split(r"(\d+)", text)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

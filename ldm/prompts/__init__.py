@@ -103,6 +103,20 @@ def shortened(text: object, length: int) -> str:
     return f"{whole[:head]} […] {whole[len(whole) - (length - head) :]}"
 
 
+def grouped(actions: Iterable[str]) -> list[str]:
+    """Return actions, those that differ in the number at their end as one: "go to shelf 1, 2"."""
+    texts: list[str] = []
+    last = ""
+    for action in actions:
+        before, _, number = action.rpartition(" ")
+        if texts and number.isdigit() and before == last:
+            texts[-1] += f", {number}"
+        else:
+            texts.append(action)
+        last = before if number.isdigit() else ""
+    return texts
+
+
 def bullets(items: Iterable[object]) -> str:
     """Return the texts as lines, each after a dash."""
     return "\n".join(f"- {item}" for item in items)
@@ -125,5 +139,5 @@ def _environment() -> Environment:
         autoescape=False,  # noqa: S701 - prompts are no HTML; `data` fences what comes from outside
     )
     environment.filters.update(data=fenced, plain=plain, shortened=shortened, bullets=bullets)
-    environment.filters.update(one_line=one_line, unlabelled=unlabelled)
+    environment.filters.update(one_line=one_line, unlabelled=unlabelled, grouped=grouped)
     return environment

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ldm.types import History, Past, Proposal, Recall
+from ldm.types import History, Past, Proposal, Recall, by_number
 
 if TYPE_CHECKING:
     from ldm.reason.relevance import Relevance
@@ -81,7 +81,7 @@ class State:
     refused: the actions that were refused since the last one that was not: they would be again.
     plan: the actions that a model named to follow the step before.
     kind: of the task, as the memory tells it from the goal.
-    rules: what the memory teaches about tasks of this kind, in words, the most telling first.
+    rules: what the memory teaches about such states, in words, the most telling first.
     """
 
     goal: str
@@ -153,9 +153,14 @@ class Agreement:
     alike: tuple[str, ...] = ()
 
     @property
+    def each(self) -> float:
+        """The share of one of its actions."""
+        return self.share / (1 + len(self.alike))
+
+    @property
     def text(self) -> str:
         """All its actions in a line: "go to shelf 1, shelf 2"."""
-        names = [one.split(" ") for one in (self.action, *self.alike)]
+        names = [one.split(" ") for one in (self.action, *sorted(self.alike, key=by_number))]
         same = len([*takewhile(lambda words: len({*words}) == 1, zip(*names, strict=False))])
         return ", ".join((self.action, *(" ".join(one[same:]) for one in names[1:])))
 

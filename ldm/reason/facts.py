@@ -14,6 +14,7 @@ from ldm.reason.features import Situation
 from ldm.reason.frames import read_command
 from ldm.reason.reading import (
     FUNCTION_WORDS,
+    Words,
     leaves,
     lines,
     mentioned,
@@ -29,7 +30,7 @@ from ldm.reason.vocabulary import Lesson, Vocabulary
 KIND, DEED, VALUE, GOAL, SIGHT, NOT, TIME = range(7)
 #: Beginnings of facts, and what stands between alternatives.
 SAYS, AFTER, JUST, LATELY, OR = "the goal says ", "after ", "just after ", "in the latest ", " or "
-SAID = "said of "
+SAID, NOT_DONE = "said of ", "not done: "
 #: A thing that a description of an action does not name.
 ANY = "…"
 #: Episodes that must show a fact.
@@ -111,9 +112,14 @@ class FactReader:
             others = [
                 x.replace(" = ", " != ", 1) for p in here for x in several[p] if x not in facts
             ]
-            others += [f"not done: {x.removeprefix(AFTER)}" for x in done if x not in facts]
+            others += [f"{NOT_DONE}{x.removeprefix(AFTER)}" for x in done if x not in facts]
             facts.update(dict.fromkeys(others, NOT))
         return rows, [list(actions) for _, actions in read]
+
+    def facts(self, one: Lesson) -> tuple[dict[str, int], Sequence[Words]]:
+        """Return the facts of a step, and the things of its goal in the order of their numbers."""
+        now = Situation(self._vocabulary, one.goal, one.kind, one.past, one.observation)
+        return self._step(one)[0], now.roles[:THINGS]
 
     def _step(self, one: Lesson) -> tuple[dict[str, int], tuple[str, ...]]:
         now = Situation(self._vocabulary, one.goal, one.kind, one.past, one.observation)

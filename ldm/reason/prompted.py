@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from ldm.embed import Embedder
@@ -302,7 +303,7 @@ class PromptedReasoner:
         """
         options, card = self._options, self._card
         paper, thinking = options.histories == "paper", options.thought == "short"
-        examples = self._examples(state, recalls, 1 if candidates else EXAMPLES)
+        examples = self._examples(state, recalls, candidates)
         form, length = self._form(state, z, len(candidates), named)
         planning = PLANNED if z == 1 and not self._always else 0
         tokens = (z + planning) * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
@@ -330,11 +331,13 @@ class PromptedReasoner:
 
         return fit_context(ask)
 
-    def _examples(self, state: State, recalls: Sequence[Recall], count: int) -> Sequence[Recall]:
-        """Return the recalls shown in the prompt, `count` of those that met the same need first.
+    def _examples(
+        self, state: State, recalls: Sequence[Recall], candidates: Sequence[Agreement]
+    ) -> Sequence[Recall]:
+        """Return the recalls shown in the prompt, the first one for a candidate of the vote.
 
-        Human habits, and recorded steps without an observation, are shown only if nothing else was
-        recalled.
+        Without candidates, those come first that met the same need. Human habits, and recorded
+        steps without an observation, are shown only if nothing else was recalled.
         """
         options, habits = self._options, self._card.habits
         if state.observation.strip():
@@ -342,7 +345,12 @@ class PromptedReasoner:
         if options.histories == "paper":
             return recalls[: options.recalls or PROMPT_RECALLS]
         recalls = [one for one in recalls if not one.tuple.action.startswith(habits)] or recalls
-        recalls = distinct(self._fallback.by_need(state, recalls), options.recalls or count)
+        if candidates:
+            followed = (self._fallback.followed(state, recalls, x.action) for x in candidates)
+            recalls = [recalls[place] for place in dict.fromkeys(chain.from_iterable(followed))]
+        else:
+            recalls = self._fallback.by_need(state, recalls)
+        recalls = distinct(recalls, options.recalls or (1 if candidates else EXAMPLES))
         return [example_with_goal_once(one) for one in recalls]
 
     def _repeats(self, action: str, state: State) -> bool:

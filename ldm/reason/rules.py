@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -91,13 +91,14 @@ class Rules:
 
     contradictions: conditions for which the memory has no single answer, in words. habits: what was
     done in each kind of task, in the usual order. explained: the share of the steps of episodes
-    that worked which the rules explain.
+    that worked which the rules explain. reader: of facts.
     """
 
     rules: tuple[Rule, ...] = ()
     contradictions: tuple[str, ...] = ()
     habits: tuple[Habit, ...] = ()
     explained: float = 0.0
+    reader: about.FactReader | None = field(default=None, compare=False, repr=False)
 
     def of_kind(self, kind: str | None) -> Rules:
         """Return those of a kind of task; all for None."""
@@ -105,6 +106,19 @@ class Rules:
             return self
         rules = tuple(one for one in self.rules if kind in one.kinds)
         return replace(self, rules=rules, habits=tuple(x for x in self.habits if x.kind == kind))
+
+    def bearing(self, now: Lesson) -> list[str]:
+        """Return in words, with the names of its things, the rules whose conditions a state meets.
+
+        now: the state, with any action.
+        """
+        if self.reader is None:
+            return []
+        facts, roles = self.reader.facts(now)
+        texts = [x.text for x in self.rules if all(_holds(fact, facts) for fact in x.facts)]
+        for number, name in reversed([*enumerate(roles, 1)]):
+            texts = [one.replace(f"thing {number}", " ".join(name)) for one in texts]
+        return texts
 
     def lines(self, limit: int | None = None) -> list[str]:
         """Return the first rules in words, and what the words mean that need it."""
@@ -141,6 +155,18 @@ def _parted(fact: str) -> tuple[str, str]:
     marks = (about.SAYS, "in sight: ", about.JUST, "kind ")
     head = next((mark for mark in marks if fact.startswith(mark)), "")
     return head, fact.removeprefix(head)
+
+
+def _holds(fact: str, facts: Collection[str]) -> bool:
+    """Return whether a rule's fact holds beside those read of a state, which is of the latest."""
+    if fact.startswith(about.LATELY):
+        return True
+    if fact.startswith(about.NOT_DONE):
+        return about.AFTER + fact.removeprefix(about.NOT_DONE) not in facts
+    if " != " in fact:
+        return fact.replace(" != ", " = ", 1) not in facts
+    head, rest = _parted(fact)
+    return any(head + one in facts for one in (rest.split(about.OR) if head else [rest]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -268,11 +294,13 @@ def _gain(yes: Array, both: Array, base: float) -> Array:
     return np.where(share > base, gain, -np.inf)
 
 
-def _table(lessons: Sequence[Lesson], times: Mapping[str, float]) -> _Table:
+def _table(
+    lessons: Sequence[Lesson], times: Mapping[str, float], reader: about.FactReader
+) -> _Table:
     """Read recorded steps; facts that always hold together are one."""
     from scipy.sparse import csr_matrix
 
-    rows, actions = about.FactReader(vocabulary_of(lessons), lessons, times).read_all(lessons)
+    rows, actions = reader.read_all(lessons)
     sort = {name: one for facts in rows for name, one in facts.items()}
     names = sorted(
         about.recurring(rows, lessons), key=lambda x: (sort[x], x.startswith(about.SAID), len(x), x)
@@ -308,7 +336,8 @@ def learn_rules(lessons: Sequence[Lesson], times: Mapping[str, float] | None = N
     lessons = _sampled(sorted(lessons, key=lambda one: one.episode))
     if not any(one.weight > 0 for one in lessons):
         return Rules()
-    table = _table(lessons, times or {})
+    reader = about.FactReader(vocabulary_of(lessons), lessons, times or {})
+    table = _table(lessons, times or {}, reader)
     chosen, *_ = _chosen(table)
     if joined := {
         x for one in chosen for x in one.facts if x.startswith(about.SAYS) and about.OR in x
@@ -320,7 +349,7 @@ def learn_rules(lessons: Sequence[Lesson], times: Mapping[str, float] | None = N
     against += [f"lately: {one.text}" for one in rules if any(about.LATELY in x for x in one.facts)]
     share = float(explained[table.worked].mean())
     against = [*dict.fromkeys(against)][:CONTRADICTIONS]
-    return Rules(rules, tuple(against), tuple(_habits(table)), share)
+    return Rules(rules, tuple(against), tuple(_habits(table)), share, reader)
 
 
 def _habits(table: _Table) -> Iterator[Habit]:

@@ -22,6 +22,8 @@ ACTION_LENGTH = 300
 EXAMPLE_GOAL = 400
 #: Minimum characters of an example's observation; with less room there are fewer examples.
 LEAST_EXAMPLE = 160
+#: Characters of the rules that are shown.
+RULES_LENGTH = 240
 #: Maximum examples of the same action, as long as there are others.
 ALIKE = 2
 #: Minimum characters of a repeated observation that is replaced by a reference.
@@ -191,7 +193,8 @@ def decision_view(
     summary = "" if course else state.history.summary
     so_far = shortened(in_words(state.history) or summary, part)
     system = len(card.rules) + sum(map(len, card.actions)) + OVERHEAD
-    rules, _ = _within(state.rules, part // 2)
+    useful = [one for one in state.rules if not one.rpartition("→ ")[2].startswith(card.habits)]
+    rules, _ = _within(useful, min(part // 2, RULES_LENGTH))
     fixed = [goal, opening, observation, so_far, *offered, *rules]
     left = room - system - sum(map(len, fixed)) - 2 * len(offered)
     past = sum(len(text) + len(action) + 10 for text, action in course)

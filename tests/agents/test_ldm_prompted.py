@@ -266,7 +266,7 @@ def test_history_says_what_the_model_sees(
     first, question = (model.prompts[number][-1].content for number in (0, -1))
     assert ("<start>" in question) == (history == "full")
     assert "<start>" in first  # what is seen now stands where it will at each step
-    assert ("<notes-so-far>" in question) == notes
+    assert ("<so-far>" in question) == notes
     assert ("<done>" in question) == actions
 
 
