@@ -36,9 +36,7 @@ Control = Literal["", "random", "none"]
 class PolicyOptions:
     """The options of a decision (LDM² §3.1; Table 5 for `k`, Fig. 3 for `batches`)."""
 
-    k: Annotated[
-        int, "Tuples recalled, all shown to a model; 0: 60, of which it is shown 1 or 2"
-    ] = 0
+    k: Annotated[int, "Tuples recalled; 0: 60, or 5 as published"] = 0
     history: Annotated[
         HistoryMode, "Part of h_τ shown (Eq. 6): steps and summary, one of them, or nothing"
     ] = "full"
@@ -169,9 +167,12 @@ class Policy:
         """The reasoner that assigns states to types, or None for the nearest centroid."""
         return self._reasoner if self._options.index == "llm" else None
 
-    def batches(self, goal: str) -> tuple[str, ...]:
-        """Return the ids of the batch memories that decisions about `goal` may search."""
-        return self._memory.batches_for(goal, self._options.batches)
+    def batches(self, goal: str, kind: str = "") -> tuple[str, ...]:
+        """Return the ids of the batch memories that decisions about `goal` may search.
+
+        kind: of the task, "" if it is not known.
+        """
+        return self._memory.batches_for(goal, self._options.batches, kind)
 
     def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
         """Decide on the next action, from the memories in `batches` (Eq. 2)."""
@@ -252,8 +253,16 @@ class Policy:
         return tuple(self._memory.rules(kind).bearing(lesson))
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
-        state = self._state(now, noted=self._reasoner.reads_notes)
-        return state, self.recall(now, batches)
+        noted, ours = self._reasoner.reads_notes, self._options.histories != "paper"
+        state, recalls = self._state(now, noted=noted), self.recall(now, batches)
+        if (
+            noted
+            and ours
+            and (near := next((x.tuple for x in recalls if not x.tuple.fell_short), None))
+        ):
+            actions = map(now.localize, self._memory.actions_of(near.trajectory_id))
+            state = replace(state, example=near.goal, demonstration=tuple(actions))
+        return state, recalls
 
     def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
         """Return the most similar tuples, or the control's, in the words of the current task."""

@@ -56,7 +56,7 @@ class LdmAgent(Agent):
     def solve(self, episode: Episode) -> None:
         reasoner = self._resources.reasoning(episode, self.options.prompted())
         policy = Policy(self._memory, reasoner, self.options, self._resources.seed)
-        batches = policy.batches(episode.goal)
+        batches = policy.batches(episode.goal, episode.kind)
         alone = self.options.decision == "per-batch"
         processes: list[Process] = []
         try:

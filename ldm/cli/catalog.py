@@ -20,8 +20,8 @@ ONLY = "Only this one: a name or module:Class."
 def agents(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson = False) -> None:
     """List the agents: where each comes from, what it needs, and its options.
 
-    Each option is listed with its default and its meaning. Published values are those of a paper
-    for an environment, where they replace None.
+    Each option is listed with its default, also where a run has a model, and its meaning. Published
+    values are those of a paper for an environment, where they replace None.
 
     \b
     Examples:
@@ -39,6 +39,7 @@ def agents(name: Annotated[str, typer.Argument(help=ONLY)] = "", as_json: AsJson
             "paper": agent.paper,
             "needs": list(agent.needs),
             "sees_reward": agent.sees_reward,
+            "with_a_model": dict(agent.with_model({})),
             **_published(agent, cards),
         }
 

@@ -294,7 +294,7 @@ class Player(ExplorationWorker):
             policy = self.policy(self._folds[task.leak_key])
             with closing(Positions(self.setup.env, task)) as positions:
                 end = start = positions.start()
-                batches = policy.batches(task.goal)
+                batches = policy.batches(task.goal, task.kind)
                 for _, position in self.setup.greedy(positions, start, task, policy, batches):
                     end = position
                 return Played(index, task.id, end.earned, len(end.past))

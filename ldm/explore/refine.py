@@ -194,7 +194,7 @@ class Explorer(ExplorationWorker):
 
     def explore(self, task: Task) -> tuple[Tree, ...]:
         """Return the trees of a goal. Raise the errors of the environment and the reasoner."""
-        batches = self.setup.policy.batches(task.goal)
+        batches = self.setup.policy.batches(task.goal, task.kind)
         if self.setup.options.decision == "pooled":
             return (self._tree(task, batches),)
         return tuple(self._tree(task, (batch,)) for batch in batches)

@@ -235,12 +235,12 @@ class Memory:
         """
         return stated if stated in self._kinds.names else self._kinds(goal)
 
-    def batches_for(self, goal: str, limit: int = 0) -> tuple[str, ...]:
+    def batches_for(self, goal: str, limit: int = 0, kind: str = "") -> tuple[str, ...]:
         """Return the ids of the batch memories for the goal's kind, mixed ones included.
 
-        limit: the maximum number of them; 0 for all.
+        limit: the maximum number of them; 0 for all. kind: see `kind_of`.
         """
-        batches = self._retriever.batches_of(self.kind_of(goal))
+        batches = self._retriever.batches_of(self.kind_of(goal, kind))
         return batches[:limit] if limit else batches
 
     def retrieve(
@@ -274,6 +274,12 @@ class Memory:
         query = self._query(goal, observation, classifier)
         searched = self.batches_for(goal) if batches is None else batches
         return self._retriever.search(query, searched, k, self._hidden)
+
+    def actions_of(self, trajectory: str) -> tuple[str, ...]:
+        """Return the actions of a remembered trajectory, by its id, in their order."""
+        own = self.rows.columns.having("trajectory_id", trajectory.__eq__) & self.visible
+        steps = {self.rows[i].tuple.step: self.rows[i].tuple.action for i in np.flatnonzero(own)}
+        return tuple(action for _, action in sorted(steps.items()))
 
     @cached_property
     def visible(self) -> NDArray[np.bool_]:

@@ -82,6 +82,7 @@ class State:
     plan: the actions that a model named to follow the step before.
     kind: of the task, as the memory tells it from the goal.
     rules: what the memory teaches about such states, in words, the most telling first.
+    example, demonstration: a recorded task like this one, and what was done for it, to its end.
     """
 
     goal: str
@@ -96,6 +97,8 @@ class State:
     plan: tuple[str, ...] = ()
     kind: str = ""
     rules: tuple[str, ...] = ()
+    example: str = ""
+    demonstration: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

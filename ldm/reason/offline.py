@@ -133,18 +133,6 @@ class OfflineReasoner:
             and (recall.tuple.action == action or self._pattern_of(recall.tuple) == mine)
         )
 
-    def by_need(self, state: State, recalls: Sequence[Recall]) -> list[Recall]:
-        """Return the recalls, those first whose action is the most probable one here.
-
-        The probability is that of the most probable candidate with the same pattern.
-        """
-        now, best = self._situation(state), dict[Pattern, float]()
-        for action, share in self._ranking(state, recalls).ranked():
-            pattern = now.pattern(action)
-            best[pattern] = max(share, best.get(pattern, 0.0))
-        worth = [round(best.get(self._pattern_of(recall.tuple), 0.0), 9) for recall in recalls]
-        return [recalls[i] for i in sorted(range(len(recalls)), key=lambda at: -worth[at])]
-
     def propose(self, state: State, recalls: Sequence[Recall], z: int) -> Answer:
         """Return the `z` most probable alternatives, with their shares of the probability."""
         first = self._ranking(state, recalls).alternatives()[:z] or [(_least_done(state), 0.0)]

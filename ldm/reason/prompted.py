@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from ldm.embed import Embedder
@@ -42,19 +41,9 @@ from ldm.reason.replies import (
     match_action,
     salvage_field,
 )
-from ldm.reason.views import (
-    ProcessView,
-    decision_view,
-    distinct,
-    example_with_goal_once,
-    own_words,
-    past_view,
-    with_goal_once,
-)
+from ldm.reason.views import ProcessView, decision_view, own_words, past_view, with_goal_once
 from ldm.types import Card, Past, Proposal, Recall
 
-#: Examples shown where no candidates of the vote are.
-EXAMPLES = 2
 #: Maximum tokens of replies: notes should be short, and a model that repeats itself must stop.
 NOTES_TOKENS = 200
 THOUGHT_TOKENS = 120
@@ -98,6 +87,7 @@ class PromptedReasoner:
         self._always = self._options.consulting.when == "always"
         paper = self._options.histories == "paper"
         self.recalls = PROMPT_RECALLS if paper else fallback.recalls
+        self._recalls = self._options.recalls or PROMPT_RECALLS
         self.concurrency = self._options.concurrency
         self._budget = Budget(llm, self._options.prompt_tokens)
         index = partial(TypeIndexer, self._prompter, embedder, self._budget, self.concurrency)
@@ -303,15 +293,20 @@ class PromptedReasoner:
         """
         options, card = self._options, self._card
         paper, thinking = options.histories == "paper", options.thought == "short"
-        examples = self._examples(state, recalls, candidates)
         form, length = self._form(state, z, len(candidates), named)
         planning = PLANNED if z == 1 and not self._always else 0
         tokens = (z + planning) * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
-        state = replace(state, steps_left=None) if paper else with_goal_once(state)
+        shown: Sequence[Recall] = ()
+        if paper:
+            seeing = [one for one in recalls if one.tuple.observation.strip()]
+            shown = ((state.observation.strip() and seeing) or recalls)[: self._recalls]
+            state = replace(state, steps_left=None)
+        else:
+            state = with_goal_once(state)
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
-            view = decision_view(card, state, examples, room, notes=paper and options.notes)
+            view = decision_view(card, state, shown, room, notes=paper and options.notes)
             return self._prompter.ask(
                 "act_paper" if paper else "act",
                 form,
@@ -330,28 +325,6 @@ class PromptedReasoner:
             )
 
         return fit_context(ask)
-
-    def _examples(
-        self, state: State, recalls: Sequence[Recall], candidates: Sequence[Agreement]
-    ) -> Sequence[Recall]:
-        """Return the recalls shown in the prompt, the first one for a candidate of the vote.
-
-        Without candidates, those come first that met the same need. Human habits, and recorded
-        steps without an observation, are shown only if nothing else was recalled.
-        """
-        options, habits = self._options, self._card.habits
-        if state.observation.strip():
-            recalls = [one for one in recalls if one.tuple.observation.strip()] or recalls
-        if options.histories == "paper":
-            return recalls[: options.recalls or PROMPT_RECALLS]
-        recalls = [one for one in recalls if not one.tuple.action.startswith(habits)] or recalls
-        if candidates:
-            followed = (self._fallback.followed(state, recalls, x.action) for x in candidates)
-            recalls = [recalls[place] for place in dict.fromkeys(chain.from_iterable(followed))]
-        else:
-            recalls = self._fallback.by_need(state, recalls)
-        recalls = distinct(recalls, options.recalls or (1 if candidates else EXAMPLES))
-        return [example_with_goal_once(one) for one in recalls]
 
     def _repeats(self, action: str, state: State) -> bool:
         """Return whether an action was refused here, or is not known to be useful again at once."""

@@ -5,7 +5,6 @@ Constant parts come first in the prompt, so that a server reads them once.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,10 +21,8 @@ ACTION_LENGTH = 300
 EXAMPLE_GOAL = 400
 #: Minimum characters of an example's observation; with less room there are fewer examples.
 LEAST_EXAMPLE = 160
-#: Characters of the rules that are shown.
-RULES_LENGTH = 240
-#: Maximum examples of the same action, as long as there are others.
-ALIKE = 2
+#: Characters of a recorded course of actions, and of the rules, that are shown.
+DEMONSTRATION, RULES_LENGTH = 800, 240
 #: Minimum characters of a repeated observation that is replaced by a reference.
 REPEATED = 40
 #: The maximum share of the budget for the opening, the present observation and the actions each.
@@ -86,16 +83,6 @@ def _named(observations: Sequence[str], number: int) -> str:
     if first == number or len(text) < REPEATED:
         return text
     return f"the same as after step {first}" if first else "the same as at the start"
-
-
-def distinct(recalls: Sequence[Recall], count: int) -> list[Recall]:
-    """Return `count` recalls, the nearest first: at most ALIKE of an action if others exist."""
-    counts: Counter[str] = Counter()
-    ranks = []
-    for place, recall in enumerate(recalls):
-        counts[recall.tuple.action] += 1
-        ranks.append((counts[recall.tuple.action] > ALIKE, place))
-    return [recalls[place] for place in sorted(place for _, place in sorted(ranks)[:count])]
 
 
 def in_words(history: History) -> str:
@@ -171,13 +158,6 @@ def with_goal_once(state: State) -> State:
     )
 
 
-def example_with_goal_once(recall: Recall) -> Recall:
-    """Return a recall for a prompt that tells its goal."""
-    source = recall.tuple
-    bare = without_goal(source.observation, source.goal) or source.observation
-    return replace(recall, tuple=replace(source, observation=bare))
-
-
 def decision_view(
     card: Card, state: State, recalls: Sequence[Recall], room: int, *, notes: bool
 ) -> dict[str, Any]:
@@ -196,6 +176,7 @@ def decision_view(
     useful = [one for one in state.rules if not one.rpartition("→ ")[2].startswith(card.habits)]
     rules, _ = _within(useful, min(part // 2, RULES_LENGTH))
     fixed = [goal, opening, observation, so_far, *offered, *rules]
+    fixed += [state.example, *state.demonstration]
     left = room - system - sum(map(len, fixed)) - 2 * len(offered)
     past = sum(len(text) + len(action) + 10 for text, action in course)
     examples = sum(len(r.tuple.observation) + len(r.tuple.goal) + 200 for r in recalls)
@@ -212,6 +193,8 @@ def decision_view(
         "recalls": example_views(recalls, left - taken, notes=notes),
         "admissible": offered,
         "omitted": omitted,
+        "example": state.example,
+        "demonstration": shortened("; ".join(state.demonstration), DEMONSTRATION),
         "steps_left": state.steps_left,
     }
 

@@ -368,34 +368,3 @@ class TestOutcomes:
         warning = with_outcome(self.TO_BOX, Outcome(0.0, -1.0))
         state = replace(self.STATE, admissible=("go to box 1", "look"))
         assert UNTAUGHT.act(state, (warning,)).action == "look"
-
-
-class TestRecallsByNeed:
-    """Examples are those whose need was the present one, not only whose sight was similar."""
-
-    SEEN = "You see a box 1, a box 2 and a table 1."
-    EMPTY = recalled(KNIFE, AT_1, SEEN, "go to box 2", 0.9)
-    FULL = recalled(KNIFE, HELD, SEEN, "go to table 1", 0.8)
-
-    def test_come_first_where_the_same_had_been_done(self) -> None:
-        holding = State(SPOON, History(past=SPOON_HELD), self.SEEN)
-        looking = State(SPOON, History(past=AT_1), self.SEEN)
-        recalls = (self.EMPTY, self.FULL)
-        assert REASONER.by_need(holding, recalls) == [self.FULL, self.EMPTY]
-        assert REASONER.by_need(looking, recalls) == [self.EMPTY, self.FULL]
-
-    def test_come_first_on_pages_where_as_much_was_chosen(self) -> None:
-        page = "[back]\n[a1]\nA blue shirt $5\n[blue]\n[red]\n[buy]"
-        goal = "a shirt, blue"
-        bought = recalled(goal, ((page, "click[blue]"),), page, "click[buy]", 0.8)
-        choosing = recalled(goal, (), page, "click[blue]", 0.9)
-        chosen = State(goal, History(past=((page, "click[blue]"),)), page)
-        assert UNTAUGHT.by_need(chosen, (choosing, bought)) == [bought, choosing]
-        assert UNTAUGHT.by_need(State(goal, History(), page), (choosing, bought))[0] == choosing
-
-    def test_lose_none(self) -> None:
-        unseen = recalled(KNIFE, (), "Nothing to press.", "click[blue]", 0.9)
-        labelled = recalled(KNIFE, (), "[blue]\n[red]", "click[red]", 0.7)
-        state = State(KNIFE, History(), "[blue]\n[red]", ("click[red]", "click[blue]"))
-        assert len(UNTAUGHT.by_need(state, (unseen, labelled))) == 2
-        assert UNTAUGHT.by_need(state, (unseen,)) == [unseen]
