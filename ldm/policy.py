@@ -253,16 +253,21 @@ class Policy:
         return tuple(self._memory.rules(kind).bearing(lesson))
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
-        noted, ours = self._reasoner.reads_notes, self._options.histories != "paper"
+        noted = self._reasoner.reads_notes
         state, recalls = self._state(now, noted=noted), self.recall(now, batches)
-        if (
-            noted
-            and ours
-            and (near := next((x.tuple for x in recalls if not x.tuple.fell_short), None))
-        ):
-            actions = map(now.localize, self._memory.actions_of(near.trajectory_id))
-            state = replace(state, example=near.goal, demonstration=tuple(actions))
+        if noted and self._options.histories != "paper":
+            state = self._demonstrated(state, recalls, now.localize)
         return state, recalls
+
+    def _demonstrated(
+        self, state: State, recalls: Sequence[Recall], localize: Callable[[str], str]
+    ) -> State:
+        """Return a state with the course of the nearest recall that did not fall short."""
+        near = next((one.tuple for one in recalls if not one.tuple.fell_short), None)
+        if near is None:
+            return state
+        actions = map(localize, self._memory.actions_of(near.trajectory_id))
+        return replace(state, example=near.goal, demonstration=tuple(actions))
 
     def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
         """Return the most similar tuples, or the control's, in the words of the current task."""

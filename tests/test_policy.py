@@ -13,6 +13,7 @@ from ldm.memory import Memory, build
 from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reason import Answer, State
 from ldm.reason.offline import OfflineReasoner
+from ldm.reason.relevance import Relevance
 from ldm.types import History, Past, Recall, StateActionTuple
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Contrary
@@ -172,6 +173,39 @@ class TestWhatIsDoneOnce:
             decision = Policy(memory, reasoner, PolicyOptions()).decide(now(), batches)
             assert reasoner.noted == times
             assert decision.action == policy(memory).decide(now(), batches).action
+
+
+class Watching(OfflineReasoner):
+    """Reads what a model would, and remembers the states."""
+
+    reads_notes = True
+
+    def __init__(self) -> None:
+        super().__init__(BagOfWords())
+        self.states: list[State] = []
+
+    def taught(self, relevance: Relevance) -> Watching:
+        return self
+
+    def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
+        self.states.append(state)
+        return super().act(state, recalls)
+
+
+def test_a_model_sees_how_one_recorded_task_was_done_to_its_end(memory: Memory) -> None:
+    def seen(memory: Memory, **options: Any) -> State:
+        watching = Watching()
+        Policy(memory, watching, PolicyOptions(**options)).decide(now(localize=str.upper), batches)
+        return watching.states[-1]
+
+    batches = memory.batches_for(GOAL)
+    near = policy(memory).recall(now(), batches)[0].tuple
+    (recorded,) = (one for one in expert_trajectories() if one.id == near.trajectory_id)
+    actions = tuple(step.action.upper() for step in recorded.steps)
+    assert (seen(memory).example, seen(memory).demonstration) == (near.goal, actions)
+    assert seen(memory.without([], [near.trajectory_id])).demonstration != actions
+    assert seen(memory, control="none").demonstration == ()
+    assert seen(memory, histories="paper").demonstration == ()
 
 
 class Costly(OfflineReasoner):
