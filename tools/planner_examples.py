@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ldm.agents.demonstrations import Division
-from ldm.agents.transcript import without_goal
 from ldm.envs import load_env
 from ldm.episode import Environment
+from ldm.reason.excerpts import without_goal
 
 _HOUSEHOLD = (
     "You are in the middle of a room. Looking quickly around you, you see a bed 1, a cabinet 3, a "

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ldm.agents.replies import ACT, THINK
-from ldm.agents.transcript import without_goal
 from ldm.episode import Environment
+from ldm.reason.excerpts import without_goal
 from ldm.types import Step, Task, TimeStep, Trajectory
 
 

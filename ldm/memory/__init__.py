@@ -278,8 +278,8 @@ class Memory:
     def actions_of(self, trajectory: str) -> tuple[str, ...]:
         """Return the actions of a remembered trajectory, by its id, in their order."""
         own = self.rows.columns.having("trajectory_id", trajectory.__eq__) & self.visible
-        steps = {self.rows[i].tuple.step: self.rows[i].tuple.action for i in np.flatnonzero(own)}
-        return tuple(action for _, action in sorted(steps.items()))
+        tuples = [self.rows[row].tuple for row in np.flatnonzero(own).tolist()]
+        return tuple(dict(sorted((one.step, one.action) for one in tuples)).values())
 
     @cached_property
     def visible(self) -> NDArray[np.bool_]:

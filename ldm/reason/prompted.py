@@ -367,11 +367,9 @@ class PromptedReasoner:
         if candidates and form is not None and form.choice:
             counts.add("matched choice")
             return candidates[form.choice - 1].action, True
-        if candidates or (form is not None and getattr(form, "action", "")):
-            text = "" if form is None else form.action
-        else:
-            # The action in a reply that was cut off may be a part of one.
-            text = "" if completion.cut else salvage_field(completion.text, "action")
+        text: str = getattr(form, "action", "")
+        if not (text or candidates or completion.cut):  # what was cut may be a part of an action
+            text = salvage_field(completion.text, "action")
         action, match = match_action(text, state.admissible, self._card.free)
         match = match if action else "none"
         counts.add(f"matched {match}")
