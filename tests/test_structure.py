@@ -20,7 +20,7 @@ VAGUE = frozenset({"found", "told", "said", "kept", "shown", "wanted", "asked", 
 STORED = {
     *("agents/autoplan/plans.py:said", "agents/autoplan/plans.py:kept"),
     *("agents/decomposition/tree.py:said", "agents/demonstrations/__init__.py:seen"),
-    *("reason/forms.py:found", "reason/views.py:seen"),
+    "reason/views.py:seen",
 }
 
 

@@ -296,17 +296,17 @@ class PromptedReasoner:
         form, length = self._form(state, z, len(candidates), named)
         planning = PLANNED if z == 1 and not self._always else 0
         tokens = (z + planning) * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
-        shown: Sequence[Recall] = ()
+        examples: Sequence[Recall] = ()
         if paper:
             seeing = [one for one in recalls if one.tuple.observation.strip()]
-            shown = ((state.observation.strip() and seeing) or recalls)[: self._recalls]
+            examples = ((state.observation.strip() and seeing) or recalls)[: self._recalls]
             state = replace(state, steps_left=None)
         else:
             state = with_goal_once(state)
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
-            view = decision_view(card, state, shown, room, notes=paper and options.notes)
+            view = decision_view(card, state, examples, room, notes=paper and options.notes)
             return self._prompter.ask(
                 "act_paper" if paper else "act",
                 form,
