@@ -54,7 +54,7 @@ class Variations:
         bool, Option("Play a small sample, print what all will cost, and stop.", LIMITS)
     ] = False
     output: Annotated[
-        Path | None, Option("Also write a row per episode to this .csv.", RUNNING)
+        Path | None, Option("Also write a row per episode to this .csv or .parquet.", RUNNING)
     ] = None
 
     def numbers(self) -> list[int | None]:
@@ -156,7 +156,8 @@ def compare(
     runs: options.RunsAt = DEFAULT_RUNS,
     trust: options.Trust = False,
     output_file: Annotated[
-        Path | None, typer.Option("--output", help="Also write a row per episode to this .csv.")
+        Path | None,
+        typer.Option("--output", help="Also write a row per episode to this .csv or .parquet."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -167,7 +168,7 @@ def compare(
     \b
     Examples:
       ldm compare runs/RUN runs/OTHER
-      ldm compare runs/RUN runs/OTHER --output results.csv
+      ldm compare runs/RUN runs/OTHER --output results.parquet
     """
     from ldm.run.evaluate import compare as compared
     from ldm.run.results import as_json as as_object

@@ -320,10 +320,10 @@ def describe_replies(counts: Mapping[str, int]) -> str:
 
 def score_interval(report: Report) -> statistics.Interval | None:
     """Return the 95 % interval of the mean score, or None if scores are only successes."""
-    tasks = statistics.by_task(report.results).values()
-    if all(one.score == one.success for one in tasks):
+    counted = statistics.by_task(statistics.frame(report.results))
+    if (counted["score"] == counted["success"]).all():
         return None
-    return statistics.bootstrap([one.score for one in tasks])
+    return statistics.bootstrap(counted["score"].to_numpy())
 
 
 def as_json_group(reports: Sequence[Report]) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from statistics import fmean
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,12 +18,15 @@ from ldm.errors import LdmError
 from ldm.reporting import Measure, Reporting
 from ldm.types import EpisodeResult
 
+if TYPE_CHECKING:
+    import polars as pl
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A figure of an episode.
 
-    name: of the figure of one episode, in CSV. of: its value; None if there is none.
+    name: of the figure of one episode, in CSV and Parquet. of: its value; None if there is none.
     total: how episodes are aggregated: their mean, or their sum. over: "finished" leaves out
     episodes that ended in an error. summary: the name of that in summaries and JSON, "" for `name`.
     table: its heading in the table of a run, "" to leave it out. side: its heading beside other
@@ -207,6 +209,37 @@ def wilson(successes: int, count: int) -> Interval:
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
+def frame(results: Sequence[EpisodeResult], columns: Sequence[Column] = ()) -> pl.DataFrame:
+    """Return one row per episode, in order, with the figures of the columns by `_name`."""
+    import polars as pl
+
+    schema = {
+        "task": pl.String,
+        "kind": pl.String,
+        "failed": pl.Boolean,
+        "success": pl.Float64,
+        "score": pl.Float64,
+        **{_name(column): pl.Float64 for column in columns},
+    }
+    data = [
+        (
+            result.task.id,
+            result.task.kind,
+            result.end == "error",
+            float(result.success and result.end != "error"),
+            0.0 if result.end == "error" else result.score,
+            *(column.of(result) for column in columns),
+        )
+        for result in results
+    ]
+    return pl.DataFrame(data, schema=schema, orient="row")
+
+
+def _name(column: Column) -> str:
+    """Return a name in `frame` that cannot clash with its own columns."""
+    return f"figure {column.name}"
+
+
 def summarize(
     results: Sequence[EpisodeResult], *, seed: int = 0, reporting: Reporting | None = None
 ) -> Summary:
@@ -215,11 +248,10 @@ def summarize(
     reporting: that of the agent's class; by default that of the registered agent of this name.
     """
     columns = with_measures((reporting or reporting_on(results)).measures)
-    kinds: dict[str, list[EpisodeResult]] = {}
-    for result in results:
-        kinds.setdefault(result.task.kind, []).append(result)
+    table = frame(results, columns)
+    kinds = {str(key[0]): part for key, part in table.group_by("kind", maintain_order=True)}
     return Summary(
-        overall=_group(results, columns, seed),
+        overall=_group(table, columns, seed),
         by_kind={kind: _group(kinds[kind], columns, seed) for kind in sorted(kinds)},
     )
 
@@ -229,13 +261,13 @@ def difference(first: Sequence[EpisodeResult], second: Sequence[EpisodeResult]) 
 
     Raises LdmError if no task was played by both.
     """
-    one, other = by_task(first), by_task(second)
-    tasks = [task for task in one if task in other]
-    if not tasks:
+    sides = [by_task(frame(results)) for results in (first, second)]
+    pairs = sides[0].join(sides[1], on="task", how="inner", maintain_order="left")
+    if pairs.is_empty():
         raise LdmError("No task was played in both runs.", "Compare runs on the same tasks.")
-    gains = np.array([one[task].success - other[task].success for task in tasks])
+    gains = (pairs["success"] - pairs["success_right"]).to_numpy()
     first_only, second_only = int((gains > 0).sum()), int((gains < 0).sum())
-    counts = {side[task].episodes for side in (one, other) for task in tasks}
+    counts = {int(n) for name in ("repeats", "repeats_right") for n in pairs[name].unique()}
     repeated = counts != {1}
     return Difference(
         mean=float(gains.mean()),
@@ -250,28 +282,15 @@ def difference(first: Sequence[EpisodeResult], second: Sequence[EpisodeResult]) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """The episodes of one task: their mean success and score, and their number."""
+def by_task(table: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per task of `frame`, in order: mean success and score, number of episodes.
 
-    success: float
-    score: float
-    episodes: int
+    A task that was played once keeps its values.
+    """
+    import polars as pl
 
-
-def by_task(results: Iterable[EpisodeResult]) -> dict[str, Played]:
-    """Return task id → its episodes, in order. Errors count as failures, with the score 0."""
-    tasks: dict[str, list[EpisodeResult]] = {}
-    for result in results:
-        tasks.setdefault(result.task.id, []).append(result)
-    return {
-        task: Played(
-            fmean(one.solved for one in own),
-            fmean(0.0 if one.end == "error" else one.score for one in own),
-            len(own),
-        )
-        for task, own in tasks.items()
-    }
+    means = pl.col("success", "score").mean()
+    return table.group_by("task", maintain_order=True).agg(means, pl.len().alias("repeats"))
 
 
 def sign_flips(gains: Sequence[float] | np.ndarray, denominator: int = 1) -> float:
@@ -314,28 +333,25 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _group(results: Sequence[EpisodeResult], columns: Sequence[Column], seed: int) -> Aggregate:
-    finished = [result for result in results if result.end != "error"]
-    tasks = list(by_task(results).values())
+def _group(table: pl.DataFrame, columns: Sequence[Column], seed: int) -> Aggregate:
+    finished = table.filter(~table["failed"])
+    tasks = by_task(table)
+    overall: Mapping[str, Any] = tasks.mean().row(0, named=True)
+    interval = None if tasks.is_empty() else rate_interval(tasks["success"].to_numpy(), seed=seed)
     totals: dict[str, float | None] = {}
     for column in columns:
-        counted = finished if column.over == "finished" else results
-        values = [value for one in counted if (value := column.of(one)) is not None]
+        values = (finished if column.over == "finished" else table)[_name(column)].drop_nulls()
         if column.total == "sum":
-            totals[column.key] = round(float(sum(values)), 3)
+            totals[column.key] = round(float(values.sum()), 3)
         else:
-            totals[column.key] = _mean(values)
+            totals[column.key] = None if values.is_empty() else float(values.mean())  # type: ignore[arg-type]
     own = [column.key for column in columns[len(COLUMNS) :]]
     return Aggregate(
-        episodes=len(results),
-        success_rate=_mean([one.success for one in tasks]),
-        interval=rate_interval([one.success for one in tasks], seed=seed) if tasks else None,
-        mean_score=_mean([one.score for one in tasks]),
-        finished_rate=_mean([float(one.solved) for one in finished]),
+        episodes=len(table),
+        success_rate=overall["success"],
+        interval=interval,
+        mean_score=overall["score"],
+        finished_rate=None if finished.is_empty() else float(finished["success"].mean()),  # type: ignore[arg-type]
         figures={key: value for key, value in totals.items() if key not in own},
         measures={key: value for key in own if (value := totals[key]) is not None},
     )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return fmean(values) if values else None

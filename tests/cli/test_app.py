@@ -18,7 +18,7 @@ from ldm.cli import app as module
 from ldm.errors import Interrupted, LdmError
 from tests.cli.conftest import Run
 
-HEAVY = {"torch", "sentence_transformers", "chromadb", "sklearn", "spacy", "textworld"}
+HEAVY = {"torch", "sentence_transformers", "chromadb", "sklearn", "spacy", "textworld", "polars"}
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:

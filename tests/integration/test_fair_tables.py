@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tests.cli.conftest import Run
@@ -67,14 +67,15 @@ class TestRepeats:
         assert len(report["repeats"]["runs"]) == 2
 
 
-def test_results_are_written_as_a_table(run: Run, server: FakeServer) -> None:
-    report = json.loads(run("eval", *TOY, *PAIR, "--output", "results.csv", "--json").out)
-    with Path("results.csv").open(newline="") as file:
-        table = list(csv.DictReader(file))
+@pytest.mark.parametrize("name", ["results.parquet", "results.csv"])
+def test_results_are_written_as_a_table(name: str, run: Run, server: FakeServer) -> None:
+    report = json.loads(run("eval", *TOY, *PAIR, "--output", name, "--json").out)
+    table = pl.read_parquet(name) if name.endswith("parquet") else pl.read_csv(name)
     assert len(table) == 8
-    solved = [row["success"] == "true" for row in table if row["agent"] == "random"]
-    assert sum(solved) / len(solved) == report["success_rate"]
-    assert {row["models"] for row in table if row["agent"] == "react"} == {"fake"}
-    again = run("compare", *runs(), "--trust", "--output", "again.csv").done()
-    assert "8 episodes → again.csv" in again.err
-    run("compare", *runs(), "--trust", "--output", "again.xls").refused("is not a .csv file")
+    rates = dict(table.group_by("agent").agg(pl.col("success").mean()).iter_rows())
+    assert rates["random"] == report["success_rate"]
+    assert table.filter(agent="react")["models"].unique().to_list() == ["fake"]
+    assert (
+        f"8 episodes → again-{name}"
+        in run("compare", *runs(), "--trust", "--output", f"again-{name}").done().err
+    )

@@ -339,13 +339,13 @@ class TestReadingAlone:
         assert verify(copy, "toy") == []
         assert sorted((p, p.stat().st_mtime_ns) for p in Path(copy).rglob("*")) == before
 
-    def test_recalling_loads_neither_chroma_nor_scikit_learn(self, toy: Path) -> None:
+    def test_recalling_loads_neither_chroma_nor_scikit_learn_nor_polars(self, toy: Path) -> None:
         code = (
             "import sys\nfrom ldm.memory import Memory, environments\n"
             "from tests.embedder import BagOfWords\n"
             "memory = Memory.open(sys.argv[1], 'toy', embedder=BagOfWords())\n"
             "print(environments(sys.argv[1]), len(memory.retrieve('put the fig', 'A shelf.')))\n"
-            "assert not {'chromadb', 'sklearn'} & sys.modules.keys()"
+            "assert not {'chromadb', 'sklearn', 'polars'} & sys.modules.keys()"
         )
         done = subprocess.run(
             [sys.executable, "-c", code, str(toy)], capture_output=True, text=True, check=True
