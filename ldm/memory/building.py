@@ -9,13 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ldm.embed import Embedder
 from ldm.errors import LdmError
 from ldm.memory import places
-from ldm.memory.columns import ColumnsBuilder
-from ldm.memory.contents import Contents
+from ldm.memory.contents import Contents, empty
 from ldm.memory.formation import (
     BatchPlan,
     FormationOptions,
@@ -24,7 +23,7 @@ from ldm.memory.formation import (
     plan_batches,
     texts_of,
 )
-from ldm.memory.index import BatchIndex, Generation
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.rows import Rows
 from ldm.parallel import iterate_concurrently
@@ -151,44 +150,35 @@ class _Builder:
         """Form all batches of new trajectories; return the contents with them."""
         base = self.base
         number = base.generation.number + 1 if base else 0
-        before = (base.rows.columns, base.vectors) if base else None
-        present = base.batches if base else ()
-        plans = plan_batches(new, self.options, [batch.id for batch in present])
+        plans = plan_batches(new, self.options, [b.id for b in base.batches] if base else ())
         with self.timed("embed"):
             self.embedder.prepare(texts_of(new), self.on_progress)
-        added = ColumnsBuilder(env, self.embedder.dimension, before)
-        batches = [*present, *self._form(plans, number, len(new), added)]
-        columns, vectors = added.collected()
-        rows = Rows(columns)
+        formed = [*self._form(plans, number, len(new))]
+        rows = [row for batch in formed for row in batch.rows]
         generation = Generation(
             number=number,
             origin="formed",
             env=env,
             embedder=self.embedder.name,
             dimension=self.embedder.dimension,
-            tuples=len(rows),
+            tuples=0,
             digest="",
             settings={
                 "batch_size": str(self.options.batch_size),
                 "batching": self.options.batching,
                 "seed": str(self.options.seed),
                 "reasoner": self.reasoner.name,
-                **self._selection(rows, number, left_out),
+                **self._selection(rows, left_out),
             },
             hidden=base.generation.hidden if base else (),
             env_class=self.env_class or (base.generation.env_class if base else ""),
         )
-        ordered = tuple(sorted(batches, key=lambda batch: batch.id))
-        digest = columns.digest(generation, ordered)
-        return Contents(replace(generation, digest=digest), ordered, rows, vectors)
+        vectors = (one for batch in formed for one in self.embedder.embed_rows(batch.rows))
+        indices = [batch.index for batch in formed]
+        return (base or empty(generation)).extended(rows, vectors, indices).made(generation)
 
-    def _form(
-        self, plans: Sequence[BatchPlan], number: int, count: int, added: ColumnsBuilder
-    ) -> Iterator[BatchIndex]:
-        """Yield the indices of the batches, formed concurrently if the reasoner can.
-
-        count: of trajectories. added: receives the tuples.
-        """
+    def _form(self, plans: Sequence[BatchPlan], number: int, count: int) -> Iterator[FormedBatch]:
+        """Yield the batches, formed concurrently if the reasoner can. count: of trajectories."""
         done, lock = 0, threading.Lock()
 
         def advance() -> None:
@@ -204,12 +194,11 @@ class _Builder:
             for _ in plans:
                 with self.timed("form"):
                     batch = next(batches)
-                added.add_rows(batch.rows, self.embedder.embed_rows(batch.rows))
-                yield batch.index
+                yield batch
 
-    def _selection(self, rows: Rows, number: int, left_out: int) -> dict[str, str]:
+    def _selection(self, rows: Sequence[IndexedTuple], left_out: int) -> dict[str, str]:
         """Return the options that excluded trajectories or made them warnings."""
-        warned = any(row.tuple.is_warning for row in rows.after(number - 1))
+        warned = any(row.tuple.is_warning for row in rows)
         if not (left_out or warned):
             return {}
         settings: dict[str, str] = {"failures": self.options.failures}

@@ -57,16 +57,14 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
         known = before.rows.columns.ids
         new = tuple({row.tuple.id: row for row in rows if row.tuple.id not in known}.values())
         vectors = KnownVectors(embedder).embed_rows(new, on_progress)
-        contents = before.extended(new, vectors, batches)
         generation = replace(
             base,
             origin="refined",
-            tuples=len(contents.rows),
             settings=dict(settings),
             tasks=tuple(sorted(tasks)),
             env_class=env_class,
         )
-        return _commit(location, replace(contents, generation=generation), base)
+        return _commit(location, before.extended(new, vectors, batches), generation, base)
 
 
 def hide(
@@ -107,7 +105,7 @@ def hide(
                 f"The memory of {base.env} at {location} would be left without any tuple.",
                 "Keep some.",
             )
-        return _commit(location, replace(contents, generation=changed), base)
+        return _commit(location, contents, changed, base)
 
 
 def show(location: str, env: str, tuples: Collection[str]) -> Generation:
@@ -120,7 +118,7 @@ def show(location: str, env: str, tuples: Collection[str]) -> Generation:
         base = contents.generation
         hidden = tuple(name for name in base.hidden if name not in tuples)
         changed = replace(base, origin="added", settings={}, tasks=(), hidden=hidden)
-        return _commit(location, replace(contents, generation=changed), base)
+        return _commit(location, contents, changed, base)
 
 
 def _contents_of(location: str, base: Generation) -> Contents:
@@ -130,19 +128,15 @@ def _contents_of(location: str, base: Generation) -> Contents:
     return places.load(location, base.env, base.number)
 
 
-def _commit(location: str, contents: Contents, base: Generation) -> Generation:
-    """Make `contents` the generation after `base` unless it is there already."""
-    digest = contents.rows.columns.digest(contents.generation, contents.batches)
-    generation = replace(contents.generation, number=base.number + 1, digest=digest)
+def _commit(location: str, contents: Contents, stated: Generation, base: Generation) -> Generation:
+    """Write a generation that is `stated` but for its number after `base`, unless it is there."""
+    made = contents.made(replace(stated, number=base.number + 1))
     present = places.generations(location, base.env)
-    if generation in present:
-        return generation
-    if present[-1] != base:
-        raise _changed(location, base)
-    # What was learnt is of the former contents.
-    made = replace(contents, generation=generation, kinds=None, relevance=None)
-    places.commit(location, made, present)
-    return generation
+    if made.generation not in present:
+        if present[-1] != base:
+            raise _changed(location, base)
+        places.commit(location, made, present)
+    return made.generation
 
 
 def _changed(location: str, base: Generation) -> MemoryStoreError:
@@ -168,17 +162,14 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
     places.refuse_server(location, "keeps only the newest generation of a tuple")
     with record.writing(location):
         folder = record.folder_of(location, env)
-        known = record.manifest(folder)
+        known = record.read(folder)
         if known is None:
             raise record.missing(location, env)
-        pointer, listed = known
-        record.chosen_of(listed.generations, env, number)  # raises where there is none
-        present = record.visible_of(pointer, listed)
-        record.load(location, env)  # raises where it is damaged
-        record.point(folder, replace(pointer, generation=number))
-        contents = record.load(location, env)
-        places.publish(location, contents)
-        return present
+        listed, whole = known
+        chosen = record.chosen_of(listed.generations, env, number)
+        record.show(folder, number)
+        places.publish(location, whole.at(chosen))
+        return listed.visible
 
 
 @dataclass(frozen=True, slots=True)

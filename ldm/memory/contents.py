@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,9 +64,9 @@ class Contents:
 
     def extended(
         self,
-        rows: Sequence[IndexedTuple],
-        vectors: NDArray[np.floating],
-        batches: Sequence[BatchIndex] = (),
+        rows: Iterable[IndexedTuple],
+        vectors: Iterable[NDArray[np.floating]],
+        batches: Iterable[BatchIndex] = (),
     ) -> Contents:
         """Return the contents with more tuples, skipping those that they hold already.
 
@@ -78,6 +78,13 @@ class Contents:
         columns, of_rows = builder.collected()
         together = tuple(sorted([*self.batches, *batches], key=lambda batch: batch.id))
         return Contents(self.generation, together, Rows(columns), of_rows)
+
+    def made(self, generation: Generation) -> Contents:
+        """Return the contents as those of a generation, with its size and digest."""
+        columns = self.rows.columns
+        digest = columns.digest(generation, self.batches)
+        stated = replace(generation, tuples=len(columns), digest=digest)
+        return replace(self, generation=stated, kinds=None, relevance=None)
 
     def rebuilt(self) -> Contents:
         """Return equal contents that refer to no other file, text or vector than they use."""

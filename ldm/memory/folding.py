@@ -74,11 +74,11 @@ def fold(
     """
     with record.writing(location, PATIENCE if everything else 0.0):
         folder = record.folder_of(location, env)
-        known = record.manifest(folder)
-        present = record.visible_of(*known) if known else ()
-        base = record.load(location, env) if present else None
+        listed = record.manifest(folder)
+        present = listed.visible if listed else ()
+        base = record.load(location, env) if listed else None
         log = EpisodeLog(folder)
-        events, end = log.read(Place(*known[1].log) if known else Place())
+        events, end = log.read(Place(*listed.log) if listed else Place())
         episodes = Episodes()
         finished = episodes.take(event for _, event in events)
         held = {name for batch in base.batches for name in batch.trajectories} if base else set()

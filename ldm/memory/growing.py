@@ -581,7 +581,7 @@ class GrowingMemory:
             return self._view
 
     def _pointer(self) -> tuple[int, ...]:
-        return record.status(self._folder / record.POINTER)
+        return record.status(self._folder / record.FILE)
 
     def _read(
         self, before: _View | None, vectors: Mapping[str, NDArray[np.float32]] | None = None
@@ -603,17 +603,17 @@ class GrowingMemory:
 
     def _read_generation(self, before: _View | None, pointer: tuple[int, ...]) -> _View:
         """Read the newest generation, and the log from there on."""
-        known = record.manifest(self._folder) if pointer else None
+        listed = record.manifest(self._folder)
         base = before.base if before else None
-        if known is None:
+        if listed is None:
             base = None
-        elif base is None or base.record != record.visible_of(*known)[-1]:
+        elif base is None or base.record != listed.visible[-1]:
             base = Memory(record.load(self.location, self.env), self._embedder)
         batches = base.batches if base else ()
         names = {name for batch in batches for name in batch.trajectories}
         number = base.generation + 1 if base else 0
         status = self._log.status()
-        start = Place(*known[1].log) if known else Place()
+        start = Place(*listed.log) if listed else Place()
         events, place = self._log.read(start)
         pending = Pending(self.env, self._embedder, self._reasoner, number)
         view = _View(base, pending, names, Episodes(), place, pointer, status)

@@ -1,13 +1,12 @@
 """Packs: a memory of one environment as one file, so that importing embeds nothing.
 
-A pack is a zip archive of the environment's folder as in `ldm.memory.record`: the pointer, one
-generation, and the logs of episodes and feedback if there are any. Memories with equal generations
-and logs give equal bytes. Members are checked before anything is written to a memory.
+A pack is a zip archive of an environment's folder as in `ldm.memory.record`: the file of tuples,
+and the logs of episodes and feedback if there are any. Memories with equal generations and logs
+give equal bytes. Members are checked before anything is written to a memory.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 import zipfile
@@ -26,12 +25,9 @@ from ldm.memory.verifying import problems_of
 from ldm.text import check_file
 
 SUFFIX = ".ldmpack"
-#: What a pack may hold, as names within it.
-_MEMBERS = (record.MANIFEST, record.KINDS, record.RELEVANCE, *record.ARRAYS)
-_FILES = "|".join(map(re.escape, _MEMBERS))
-MEMBER = re.compile(
-    rf"current\.json|episodes\.log|feedback\.log|gen-\d{{6}}-[0-9a-f]{{8}}/({_FILES})"
-)
+#: What a pack may hold.
+LOGS = (EPISODES, FEEDBACK)
+MEMBERS = (record.FILE, *LOGS)
 #: Maximum bytes of a member, and of all: a million tuples take some gigabytes.
 MAX_BYTES = 1 << 35
 #: Texts compress by a factor of about 20, a bomb by 1,000.
@@ -54,23 +50,18 @@ def export_pack(location: str, env: str, path: Path, generation: int | None = No
     logs = _logs(location, env) if whole else []
     if not present and not logs:
         places.load(location, env, generation)  # raises the error that fits
-    count = 0
+    count, files = 0, logs
     with tempfile.TemporaryDirectory() as scratch:
-        folder = record.folder_of(scratch, env)
         if present:
             contents = places.load(location, env, generation).rebuilt()
-            count = len(contents.rows)
+            count, newest = len(contents.rows), contents.generation.number
+            log = _log_place(record.folder_of(location, env)) if logs else None
             with record.writing(scratch):
-                number = contents.generation.number
-                known = [one for one in present if one.number <= number]
-                log = _log_place(record.folder_of(location, env)) if logs else None
-                record.commit(scratch, contents, known, log)
+                record.commit(scratch, contents, present[: newest + 1], log)
+            files = [record.folder_of(scratch, env) / record.FILE, *logs]
         with records.replaced(path) as part, zipfile.ZipFile(part, "w") as pack:
-            files = sorted(p for p in folder.rglob("*") if p.is_file()) if present else []
             for file in files:
-                _write(pack, str(file.relative_to(folder)), file)
-            for file in logs:
-                _write(pack, file.name, file)
+                _write(pack, file)
     return count
 
 
@@ -91,10 +82,8 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
                 raise MemoryStoreError(
                     f"{location} has a memory of {env} already.", "Name another with --memory."
                 )
-            logs = [folder / name for name in (EPISODES, FEEDBACK) if (folder / name).exists()]
-            if logs:
+            for file in [folder / name for name in LOGS if (folder / name).exists()]:
                 places.refuse_server(location, "keeps no log of episodes")
-            for file in logs:
                 target = record.folder_of(location, env)
                 target.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target / file.name)
@@ -127,21 +116,19 @@ def read_pack(path: Path, folder: Path) -> tuple[Contents | None, tuple[Generati
 
 def _checked(folder: Path) -> tuple[Contents | None, tuple[Generation, ...]]:
     """Return what an unpacked pack holds; raise ValueError or LdmError if it is not sound."""
-    for name in (EPISODES, FEEDBACK):
+    for name in LOGS:
         EpisodeLog(folder, name=name).read()
-    known = record.manifest(folder)
+    known = record.read(folder)
     if known is None:
         if not (folder / EPISODES).exists():
             raise ValueError("it holds neither a generation nor a log")
         return None, ()
-    pointer, listed = known
-    if pointer.generation != listed.generations[-1].number:
-        raise ValueError("its pointer names an earlier generation")
-    contents = record.read(folder / pointer.folder, listed)
+    listed, contents = known
+    if listed.visible != listed.generations:
+        raise ValueError("it shows an earlier generation")
     if problems := problems_of(contents, listed.generations):
         raise ValueError(problems[0])
-    # Mapped files are gone with the folder.
-    return contents.rebuilt(), listed.generations
+    return contents, listed.generations
 
 
 def _env_of(folder: Path) -> str:
@@ -157,17 +144,17 @@ def _logs(location: str, env: str) -> list[Path]:
     if is_server(location):
         return []
     folder = record.folder_of(location, env)
-    logs = [folder / name for name in (EPISODES, FEEDBACK)]
+    logs = [folder / name for name in LOGS]
     return [file for file in logs if file.is_file() and not file.is_symlink()]
 
 
 def _log_place(folder: Path) -> tuple[str, int]:
     known = record.manifest(folder)
-    return known[1].log if known else ("", 0)
+    return known.log if known else ("", 0)
 
 
-def _write(pack: zipfile.ZipFile, name: str, file: Path) -> None:
-    info = zipfile.ZipInfo(name, TIME)
+def _write(pack: zipfile.ZipFile, file: Path) -> None:
+    info = zipfile.ZipInfo(file.name, TIME)
     info.compress_type = zipfile.ZIP_DEFLATED
     with file.open("rb") as source, pack.open(info, "w", force_zip64=True) as target:
         shutil.copyfileobj(source, target, CHUNK)
@@ -177,16 +164,12 @@ def _unpack(pack: zipfile.ZipFile, folder: Path) -> None:
     """Unpack the members that a pack may have; raise ValueError for anything else."""
     infos = pack.infolist()
     names = [info.filename for info in infos]
-    if len(names) != len({*names}) or not all(MEMBER.fullmatch(name) for name in names):
+    if len(names) != len({*names}) or not {*names} <= {*MEMBERS}:
         raise ValueError("it holds other files than a memory's")
-    if len({name.partition("/")[0] for name in names if "/" in name}) > 1:
-        raise ValueError("it holds more than one generation")
     for info in infos:
         if info.file_size > min(MAX_BYTES, MAX_RATIO * max(info.compress_size, 1_000)):
             raise ValueError(f"{info.filename} is compressed more than {MAX_RATIO} times")
-        target = folder / info.filename
-        target.parent.mkdir(exist_ok=True)
-        with pack.open(info) as source, target.open("xb") as file:
+        with pack.open(info) as source, (folder / info.filename).open("xb") as file:
             _copy(source, file, info.file_size)
 
 

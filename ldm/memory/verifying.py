@@ -68,7 +68,6 @@ def verify(
             EpisodeLog(folder, name=name).read()
         except MemoryStoreError as error:
             problems.append(f"log: {error.message}")
-    problems += [f"left over: {path.name}" for path in record.leftovers(folder)]
     problems += [f"Chroma: {one}" for one in chroma.differences(contents, chroma.beside(location))]
     return problems
 
@@ -121,12 +120,8 @@ def _cell_problems(contents: Contents) -> Iterator[str]:
     for batch in contents.batches:
         cells = {(g, o) for _, g, o in batch.cells()}
         filled = contents.rows.sizes(batch.id).keys()
-        for words, wrong in (
-            ("has tuples in cells that it does not have", filled - cells),
-            ("has empty cells", cells - filled),
-        ):
-            if wrong:
-                yield f"batch {batch.id} {words}: {sorted(wrong)}"
+        if wrong := filled - cells:
+            yield f"batch {batch.id} has tuples in cells that it does not have: {sorted(wrong)}"
 
 
 def _text_problems(contents: Contents, embedder: Embedder, limit: int, seed: int) -> Iterator[str]:
