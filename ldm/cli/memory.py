@@ -151,7 +151,6 @@ def _print_generations(memory: str, listed: list[tuple[Generation, dict[str, int
 def _types(contents: Contents) -> list[dict[str, Any]]:
     """Return the goal types of every batch, with a typical goal and the observation types."""
     from ldm.memory import type_sizes
-    from ldm.memory.typical import typical_goals
 
     return [
         {
@@ -159,12 +158,10 @@ def _types(contents: Contents) -> list[dict[str, Any]]:
             "goal_type": goal_type,
             "typical_goal": typical,
             "tuples": size,
-            "observation_types": dict(below),
+            "observation_types": below,
         }
         for batch in contents.batches
-        for typical, (goal_type, size, below) in zip(
-            typical_goals(batch, contents.rows), type_sizes(batch, contents.rows), strict=True
-        )
+        for goal_type, typical, size, below in type_sizes(batch, contents.rows)
     ]
 
 
@@ -432,9 +429,8 @@ def verify(
             output.say_all(f"{name}: {problem}" for problem in listed or ("sound",))
     if failed:
         output.say(
-            "`ldm memory publish` makes Chroma's tuples again, and files that are left over can be "
-            "deleted. To repair anything else, take a copy or a pack, or build the memory again "
-            "with `ldm build-memory DATA --rebuild`."
+            "`ldm memory publish` makes Chroma's tuples again. To repair anything else, take a "
+            "copy or a pack, or build the memory again with `ldm build-memory DATA --rebuild`."
         )
         raise typer.Exit(1)
 
@@ -520,8 +516,9 @@ def forget(
       ldm memory forget --sources sessions.jsonl --purge
       ldm memory forget --origin agent --env alfworld
     """
-    from ldm.memory import Selection, generations, hide, inspect
+    from ldm.memory import generations, hide, inspect
     from ldm.memory.addresses import is_server
+    from ldm.memory.filters import Filter
 
     if not (trajectories or tasks or sources or origin):
         raise LdmError(
@@ -533,16 +530,24 @@ def forget(
     columns, recalled = contents.rows.columns, contents.recallable()
     known = columns.distinct("trajectory_id").values()
     from_files, named = _sources(listed_names(sources), known)
-    ids_given = (*listed_names(trajectories), *from_files)
-    selection = Selection(ids_given, listed_ids(tasks), named, origin)
-    ids = list(selection.of(columns))
+    where = {
+        "episode": (*listed_names(trajectories), *from_files),
+        "task": listed_ids(tasks),
+        "source": named,
+        "origin": listed_names(origin),
+    }
+    given = {field: values for field, values in where.items() if values}
+    ids = list[str]()
+    if accepted := Filter.of(given):
+        accepted.check(columns)
+        ids = sorted(columns.take(accepted.mask(columns)).ids)
     if purge:
         _erase(memory, name, ids, quiet=as_json)
         newest = generations(memory, name)[-1]
         done = f"{counted(len(ids), 'tuple')} erased: generation {newest.number} recalls "
         done += f"{newest.recallable}."
     elif ids := [one for one in ids if one in recalled]:
-        settings = selection.described()
+        settings = {field: " ".join(values) for field, values in given.items()}
         newest = hide(memory, contents.generation, ids, settings=settings, origin="forgotten")
         done = f"{counted(len(ids), 'tuple')} forgotten: generation {newest.number} recalls "
         done += f"{newest.recallable}."

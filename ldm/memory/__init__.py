@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -27,8 +26,8 @@ from ldm.errors import MemoryStoreError
 from ldm.memory import places
 from ldm.memory.addresses import is_server
 from ldm.memory.building import BuildResult, build
-from ldm.memory.changes import Selection, extend, hide, rollback
-from ldm.memory.contents import Contents, kinds_of
+from ldm.memory.changes import extend, hide, rollback
+from ldm.memory.contents import Contents
 from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_batches, tuples_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
@@ -66,7 +65,6 @@ class Memory:
         self._contents = contents
         self._embedder = embedder
         self.record.check_embedder(embedder.name)
-        self._hidden: Any = ~contents.visible
 
     @overload
     @classmethod
@@ -163,16 +161,16 @@ class Memory:
 
     @cached_property
     def _retriever(self) -> Retriever:
-        return Retriever(self.batches, self.rows, self._contents.vectors)
+        return Retriever(self.batches, self.rows)
 
     @cached_property
     def relevance(self) -> Relevance:
         """What its tuples teach: which action a state calls for."""
-        return self._contents.relevance or relevance_of(self.rows, self.visible)
+        return self._contents.learnt()
 
     @cached_property
     def _rules(self) -> Rules:
-        return rules_of([self.rows[i].tuple for i in np.flatnonzero(self.visible).tolist()])
+        return rules_of(self._contents.recalled())
 
     def rules(self, kind: str | None = None) -> Rules:
         """Return in words what its tuples teach; the first call takes seconds, or a minute.
@@ -187,8 +185,7 @@ class Memory:
 
     @cached_property
     def _kinds(self) -> KindClassifier:
-        kinds = self._contents.kinds
-        return KindClassifier(kinds or kinds_of(self.rows.columns, self.visible))
+        return KindClassifier(self._contents.trained())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -205,16 +202,16 @@ class Memory:
         tuples, trajectories: ids; unknown ones are ignored. learnt: whether to learn anew without
             them, which takes time, or to decide by what all of them taught.
         """
-        view = copy(self)
+        named = self.rows.columns.named(tuples, trajectories) & self.visible
+        if not named.any():
+            return self
+        hidden = {*self.record.hidden, *self.rows.columns.take(named).ids}
+        record = replace(self.record, hidden=tuple(sorted(hidden)))
+        # What was learnt from them is not known there.
+        taught = None if learnt else self.relevance
+        contents = replace(self._contents, generation=record, kinds=None, relevance=taught)
+        view = Memory(contents, self._embedder)
         view.__dict__["_retriever"] = self._retriever  # shared, because the rows are the same
-        view._hidden = self._hidden | self.rows.columns.named(tuples, trajectories)
-        if (view._hidden & self.visible).any():  # what was learnt from them is not known there
-            taught = None if learnt else self.relevance
-            view._contents = replace(self._contents, kinds=None, relevance=taught)
-            view.__dict__.pop("relevance", None)
-            view.__dict__.pop("_kinds", None)
-        for name in ("visible", "exact", "_rules"):
-            view.__dict__.pop(name, None)
         return view
 
     def with_rows(self, rows: Sequence[IndexedTuple], batches: Sequence[BatchIndex] = ()) -> Memory:
@@ -284,8 +281,12 @@ class Memory:
     @cached_property
     def visible(self) -> NDArray[np.bool_]:
         """A mask of the rows that are not hidden."""
-        visible: NDArray[np.bool_] = ~self._hidden
-        return visible
+        return self._contents.visible
+
+    @cached_property
+    def _hidden(self) -> Any:
+        """What tells the retriever which rows not to recall."""
+        return ~self.visible
 
     @cached_property
     def familiar(self) -> float:
@@ -293,16 +294,16 @@ class Memory:
 
         It is somewhat less than the similarity of two of its own states, of different goals.
         """
-        columns, vectors = self.rows.columns, self._contents.vectors
-        visible, goals = np.flatnonzero(self.visible), columns["goal"]
+        columns, visible = self.rows.columns, np.flatnonzero(self.visible)
+        goals, vectors = columns["goal"], columns.vectors
+        to_goals, to_observations = columns["goal_vector"], columns["observation_vector"]
         if len(np.unique(goals[visible])) < FAMILIAR_FROM:
             return -1.0
         similar = []
         for i in visible[:: -(-len(visible) // FAMILIAR_STEPS)].tolist():
-            to_goal = vectors.distinct @ vectors.distinct[vectors.goals[i]]
-            to_observation = vectors.distinct @ vectors.distinct[vectors.observations[i]]
             others = visible[goals[visible] != goals[i]]
-            pairs = to_goal[vectors.goals[others]] + to_observation[vectors.observations[others]]
+            pairs = (vectors @ vectors[to_goals[i]])[to_goals[others]]
+            pairs += (vectors @ vectors[to_observations[i]])[to_observations[others]]
             similar.append(float(np.median(pairs)) / 2)
         return 0.9 * float(np.median(similar))
 
@@ -381,7 +382,6 @@ __all__ = [
     "IndexedTuple",
     "Memory",
     "OnProgress",
-    "Selection",
     "build",
     "environments",
     "extend",

@@ -7,14 +7,11 @@ tuples of a refinement (LDM² §3.3, Memory Enhancement), or hides tuples.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places, record
-from ldm.memory.columns import Columns
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.known_vectors import KnownVectors, OnProgress
@@ -170,47 +167,3 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
         record.show(folder, number)
         places.publish(location, whole.at(chosen))
         return listed.visible
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """A selection of tuples, which match all given criteria.
-
-    trajectories, tasks: ids. sources: values of `Task.leak_key`, such as a game or a product.
-    origin: of the tuples ("human", "agent", …).
-    """
-
-    trajectories: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    origin: str = ""
-
-    def of(self, columns: Columns) -> tuple[str, ...]:
-        """Return the ids of the tuples; raise MemoryStoreError for an unknown name."""
-        chosen = np.ones(len(columns), np.bool_)
-        named = (
-            ("trajectory_id", "trajectory", self.trajectories),
-            ("task_id", "task", self.tasks),
-            ("source", "source", self.sources),
-            ("origin", "origin", (self.origin,) if self.origin else ()),
-        )
-        for column, noun, names in named:
-            known = frozenset(columns.distinct(column).values()) if names else frozenset()
-            if unknown := [name for name in names if name not in known]:
-                raise MemoryStoreError(
-                    f"The memory of {columns.env} holds no tuple of the {noun} {unknown[0]!r}.",
-                    "`ldm memory search --json` shows them with each tuple.",
-                )
-            if names:
-                chosen &= columns.having(column, names.__contains__)
-        return tuple(sorted(columns.take(chosen).ids))
-
-    def described(self) -> dict[str, str]:
-        """Return the given criteria, for `Generation.settings`."""
-        given = {
-            "trajectories": " ".join(self.trajectories),
-            "tasks": " ".join(self.tasks),
-            "sources": " ".join(self.sources),
-            "origin": self.origin,
-        }
-        return {name: text for name, text in given.items() if text}

@@ -16,13 +16,12 @@ A generation exists once its record does, which is written last.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import shutil
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -38,7 +37,7 @@ from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
 from ldm.memory.addresses import is_server, let_in
-from ldm.memory.columns import TEXTS, Columns, id_of, labels_of, outcome_of
+from ldm.memory.columns import Columns, fields_of, id_of
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.known_vectors import OnProgress
@@ -79,8 +78,6 @@ NAMED = {
     **{name: name for name in ("goal", "action", "kind", "batch", "source", "origin")},
     **{"task_id": "task", "trajectory_id": "trajectory"},
 }
-#: Columns of pairs of texts, as JSON, which tuples have where they were recorded.
-OPTIONAL = {"scope": "scope", "tags": "tag"}
 #: Characters of one part of what the tuples teach.
 PART = 1_000_000
 #: The vector of rows that need none; Chroma demands one.
@@ -98,13 +95,6 @@ class Row(NamedTuple):
     vector: NDArray[np.float32]
     document: str
     metadata: dict[str, Any]
-
-    def signed(self) -> Row:
-        """Return the row with a hash of all that does not change in it."""
-        stable = {k: v for k, v in self.metadata.items() if k not in (*EVIDENCE, "digest")}
-        text = json.dumps([self.id, self.document, stable], sort_keys=True)
-        whole = hashlib.sha256(text.encode("utf-8", "replace") + self.vector.tobytes())
-        return self._replace(metadata={**self.metadata, "digest": whole.hexdigest()[:16]})
 
 
 # --- The client, and the meaning of its errors
@@ -324,20 +314,6 @@ class Store:
         present = (one for _, one in self.records("generation", Generation))
         return tuple(sorted(present, key=lambda one: one.number))
 
-    def metadata_by_id(self, part: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the ids and metadata of all rows."""
-        for page in self.pages(part, "metadatas"):
-            yield from zip(page["ids"], page["metadatas"], strict=True)
-
-    def metadata_of(
-        self, part: str, ids: Sequence[str]
-    ) -> Iterator[Iterable[tuple[str, dict[str, Any]]]]:
-        """Yield in chunks the ids and metadata of those rows that exist."""
-        collection = self.collection(part)
-        for chunk in chunks_of(ids):
-            page = collection.get(ids=list(chunk), include=["metadatas"])
-            yield zip(page["ids"], page["metadatas"], strict=True)
-
     def pages(self, part: str, *what: str) -> Iterator[Any]:
         """Yield all rows in pages."""
         if (collection := self.collection(part)) is not None:
@@ -381,10 +357,8 @@ class TupleRows:
         self._contents = contents
         self._columns = columns = contents.rows.columns
         self._indices = {batch.id: batch for batch in contents.batches}
-        self._texts = {name: columns.distinct(name) for name in TEXTS}
         self.hidden = columns.named(contents.generation.hidden)
         self._before = _steps_before(columns, self.hidden)
-        self._last = _last_steps(columns, self.hidden)
         self._same = np.unique(columns.same_texts(), return_inverse=True)[1]
         won = columns.with_outcome(
             lambda one: one is not None and not (one.fell_short or one.is_warning)
@@ -397,11 +371,20 @@ class TupleRows:
             for mask in (np.ones(len(columns), np.bool_), won, lost)
         ]
 
-    def touched(self) -> NDArray[np.bool_]:
-        """Return a mask of the newest generation's tuples and their equals, whose counts change."""
-        new = self._columns["generation"] == self._contents.generation.number
-        touched: NDArray[np.bool_] = np.isin(self._same, self._same[new])
-        return touched
+    def changed(self, before: Generation) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return masks of what the generation after `before` changes, and of what it moves.
+
+        Rows change that are new, become hidden or seen, or whose trajectory or texts such a row
+        shares: their counts and links do. Those that were hidden or seen before move.
+        """
+        columns = self._columns
+        new = columns["generation"] > before.number
+        moved = ~new & (columns.named(before.hidden) != self.hidden)
+        changed = new | moved
+        trajectories = columns["trajectory_id"]
+        related = np.isin(self._same, self._same[changed])
+        related |= np.isin(trajectories, trajectories[changed])
+        return changed | related, moved
 
     def ids(self, numbers: NDArray[np.int64]) -> list[str]:
         """Return the ids of tuples."""
@@ -409,63 +392,44 @@ class TupleRows:
 
     def part(self, numbers: NDArray[np.int64]) -> list[Row]:
         """Return the rows of these tuples."""
-        vectors = self._contents.vectors[numbers]
-        return [
-            Row(
-                id_of(int(self._columns["id"][i])), vector, self._document(i), self._metadata(i)
-            ).signed()
-            for i, vector in zip(numbers.tolist(), vectors, strict=True)
-        ]
+        vectors = self._columns.vectors_of(numbers)
+        return [self._row(*one) for one in zip(numbers.tolist(), vectors, strict=True)]
 
-    def _text(self, name: str, i: int) -> str:
-        return self._texts[name][int(self._columns[name][i])]
-
-    def _document(self, i: int) -> str:
-        return _document(*(self._text(name, i) for name in ("goal", "observation", "action")))
-
-    def _metadata(self, i: int) -> dict[str, Any]:
-        columns, text = self._columns, self._text
-        batch = text("batch", i)
-        g, o = int(columns["goal_type"][i]), int(columns["observation_type"][i])
-        goal_type = self._indices[batch].goal_types[g]
-        texts = [text(name, i) for name in ("goal", "observation", "action")]
-        outcome = outcome_of(text("outcome", i))
+    def _row(self, i: int, vector: NDArray[np.float32]) -> Row:
+        indexed = self._contents.rows[i]
+        one, (batch, g, o) = indexed.tuple, indexed.cell
+        goal_type, texts = self._indices[batch].goal_types[g], fields_of(indexed)
+        key = one.goal, one.observation, one.action
         metadata: dict[str, Any] = {
-            **{name: text(column, i) for column, name in NAMED.items()},
+            **{name: texts[column] for column, name in NAMED.items()},
             **{"goal_type": goal_type.name, "goal_type_id": f"{batch}/{g}"},
             "observation_type": goal_type.observation_types[o],
             "observation_type_id": f"{batch}/{g}/{o}",
-            **{name: int(columns[name][i]) for name in ("step", "generation")},
+            **{"step": one.step, "generation": one.generation, "same": stable_hash(*key)},
             **{
                 name: counts[self._same[i]]
                 for name, counts in zip(EVIDENCE, self._evidence, strict=True)
             },
-            "same": stable_hash(*texts),
         }
-        if outcome is not None:
-            metadata["score"] = outcome.score
-            metadata["success"] = not (outcome.fell_short or outcome.is_warning)
-            metadata["warning"] = outcome.is_warning
-        if self._last[i]:
-            metadata["is_last"] = True
-        if when := float(columns["time"][i]):
-            metadata["time"] = round(when, 3)  # Chroma may change the last bit of more digits
-        for column, prefix in OPTIONAL.items():
-            metadata |= {f"{prefix}_{name}": v for name, v in labels_of(text(column, i))}
-        metadata["ldm"] = json.dumps(self._rest(i), ensure_ascii=False)
-        return metadata
-
-    def _rest(self, i: int) -> dict[str, Any]:
-        """Return what nobody filters by: texts, the past, and the whole columns of the lead."""
-        columns = self._columns
+        if one.outcome is not None:
+            metadata["score"] = one.outcome.score
+            metadata["success"] = not (one.outcome.fell_short or one.is_warning)
+            metadata["warning"] = one.is_warning
+        if one.time:
+            metadata["time"] = round(one.time, 3)  # Chroma may change the last bit of more digits
+        for prefix, labels in (("scope", one.scope), ("tag", one.tags)):
+            metadata |= {f"{prefix}_{name}": value for name, value in labels}
+        # What nobody filters by.
         rest: dict[str, Any] = {
-            name: self._text(name, i) for name in TEXTS if name not in (*NAMED, "observation")
+            name: text for name, text in texts.items() if name not in (*NAMED, "observation")
         }
         if (before := self._before[i]) >= 0:
-            rest["before"] = id_of(int(columns["id"][before]))
-        elif past := self._contents.rows.past(int(columns["past"][i])):
-            rest["past"] = past
-        return {name: value for name, value in rest.items() if value}
+            rest["before"] = id_of(int(self._columns["id"][before]))
+        else:
+            rest["past"] = one.history.past
+        rest = {name: value for name, value in rest.items() if value}
+        metadata["ldm"] = json.dumps(rest, ensure_ascii=False)
+        return Row(one.id, vector, _document(*key), metadata)
 
 
 def _document(goal: str, observation: str, action: str) -> str:
@@ -505,21 +469,11 @@ def _steps_before(columns: Columns, hidden: NDArray[np.bool_]) -> list[int]:
     return before
 
 
-def _last_steps(columns: Columns, hidden: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask of the last step of each trajectory without a hidden tuple."""
-    trajectories = columns["trajectory_id"]
-    order = np.lexsort((np.arange(len(columns)), -columns["step"], trajectories))
-    last = np.zeros(len(columns), np.bool_)
-    last[order[np.unique(trajectories[order], return_index=True)[1]]] = True
-    complete: NDArray[np.bool_] = last & ~np.isin(trajectories, trajectories[hidden])
-    return complete
-
-
 def type_rows(contents: Contents) -> list[Row]:
     """Return the rows of the types of a memory's batches."""
     columns = contents.rows.columns
     rows = []
-    retriever = Retriever(contents.batches, contents.rows, contents.vectors)
+    retriever = Retriever(contents.batches, contents.rows)
     generations = columns["generation"]
     for name, span in columns.batch_spans().items():
         batch, index = retriever.batches[name], retriever.batches[name].index
@@ -544,9 +498,7 @@ def type_rows(contents: Contents) -> list[Row]:
                 }
                 document = "\n".join([one.name, *one.examples])
                 key = f"{name}/{g}{suffix}"
-                rows.append(
-                    Row(key, np.asarray(one.centroid, np.float32), document, metadata).signed()
-                )
+                rows.append(Row(key, np.asarray(one.centroid, np.float32), document, metadata))
     return rows
 
 
@@ -555,7 +507,7 @@ def record_row(key: str, record: object, kind: str, number: int) -> Row:
     # Not a document, because Chroma indexes all trigrams of those.
     content: dict[str, Any] = {"record": kind, "content": records.dumps(record)}
     content["number"] = number
-    return Row(key, NO_VECTOR, kind, content).signed()
+    return Row(key, NO_VECTOR, kind, content)
 
 
 def relevance_rows(contents: Contents) -> list[Row]:
@@ -590,10 +542,9 @@ def publish(
 ) -> None:
     """Make a Chroma directory or server show a generation of a memory; its record is elsewhere.
 
-    Only rows that are new or differ are written. A directory that lacks something to remove, such
-    as purged tuples, which Chroma would leave in its files, or that is damaged, is written afresh
-    beside and renamed. A call repeated after an interruption goes on. The caller sees to it that
-    nobody else publishes to the target.
+    Where the generation before is shown, only rows that are new or change are written. Otherwise a
+    directory is written afresh beside and renamed, because Chroma leaves what is removed, such as
+    purged tuples, in its files. The caller sees to it that nobody else publishes to the target.
 
     contents: all tuples, hidden ones included, of the generation.
     target: a directory, or the http(s) address of a Chroma server.
@@ -616,13 +567,14 @@ def publish(
     with chroma_errors(target):
         for directory in (place, fresh, old):
             _refuse_foreign(directory)
-        if not anew and _published_into(place, contents, generations, on_progress):
+        if not anew and _published_on(place, contents, generations, on_progress):
             return
         everything = [(contents, generations)] + [(one, (one.generation,)) for one in others()]
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
         for one, recorded in everything:
-            if not _published_into(fresh, one, recorded, on_progress, create=True):
-                shutil.rmtree(fresh)
-                _published_into(fresh, one, recorded, on_progress, create=True)
+            with Store(str(fresh), one.generation.env) as store:
+                _write(store, one, recorded, on_progress)
         shutil.rmtree(old, ignore_errors=True)
         if place.exists():
             place.rename(old)
@@ -630,33 +582,20 @@ def publish(
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _published_into(
-    place: Path,
-    contents: Contents,
-    generations: Sequence[Generation],
-    on_progress: OnProgress,
-    *,
-    create: bool = False,
+def _published_on(
+    place: Path, contents: Contents, generations: Sequence[Generation], on_progress: OnProgress
 ) -> bool:
-    """Publish into a directory; return whether it is sound and held nothing to remove."""
-    if not (place / DATABASE).exists():
-        if not create:
-            return False
-        if place.exists():
-            shutil.rmtree(place)
-        place.mkdir(parents=True)
-    elif _damage(place):
+    """Publish into a directory if it is sound and holds nothing to remove; return whether."""
+    if not (place / DATABASE).exists() or _damage(place):
         return False
     try:
         with chroma_errors(str(place)), Store(str(place), contents.generation.env) as store:
-            present = contents.rows.columns.ids
-            for part in ("tuples", "hidden") if not _follows(store, generations) else ():
-                for page in store.pages(part):
-                    if not present.issuperset(page["ids"]):
-                        return False
+            known = store.generations()
+            if known not in ((), tuple(generations[:-1]), tuple(generations)):
+                return False
             _write(store, contents, generations, on_progress)
     except MemoryStoreError as error:
-        if create or _meaning(error.__cause__ or error, "")[0].startswith("cannot be written"):
+        if _meaning(error.__cause__ or error, "")[0].startswith("cannot be written"):
             raise
         return False
     return True
@@ -724,93 +663,48 @@ def _write(
     store: Store, contents: Contents, generations: Sequence[Generation], on_progress: OnProgress
 ) -> None:
     """Make the collections of an environment show the contents, the generations last."""
-    rows, newest = TupleRows(contents), contents.generation
-    if store.generations() == tuple(generations):
+    rows, newest, known = TupleRows(contents), contents.generation, store.generations()
+    if known == tuple(generations):
         return
-    touched = rows.touched() if _follows(store, generations) else None
-    log = store.created("records", newest)
-    known = dict(store.metadata_by_id("records"))
-    named = {row.id: row for row in map(generation_row, generations)}
-    delete_rows(
-        log, [name for name in known if name.startswith("generation:") and name not in named]
-    )
-    stale, done = dict[str, list[str]](), 0
-    for part, mask in (("tuples", ~rows.hidden), ("hidden", rows.hidden)):
-        numbers = np.flatnonzero(mask if touched is None else mask & touched)
-        if not len(numbers) and (touched is not None or store.collection(part) is None):
-            continue
-        collection = store.created(part, newest)
-        if touched is None:
-            held = store.metadata_by_id(part)
-        else:
-            held = chain.from_iterable(store.metadata_of(part, rows.ids(numbers)))
-        states = {name: state_of(metadata) for name, metadata in held}
-        for chunk in chunks_of(numbers):
-            put_rows(collection, rows.part(chunk), states)
-            done += len(chunk)
-            on_progress("publish", done, len(contents.rows))
-        present_ids = set(rows.ids(numbers))
-        stale[part] = [name for name in states if name not in present_ids]
-    types = store.created("types", newest)
-    _replace(types, type_rows(contents), dict(store.metadata_by_id("types")))
+    changed, moved = np.ones(len(contents.rows), np.bool_), np.zeros(len(contents.rows), np.bool_)
+    if known and known == tuple(generations[:-1]):
+        changed, moved = rows.changed(known[-1])
+    else:
+        known = ()
+        drop_collections(store)
+    done = 0
+    for part, other, mask in (
+        ("tuples", "hidden", ~rows.hidden),
+        ("hidden", "tuples", rows.hidden),
+    ):
+        for numbers in chunks_of(np.flatnonzero(mask & changed)):
+            put_rows(store.created(part, newest), rows.part(numbers))
+            if len(gone := numbers[moved[numbers]]):
+                store.created(other, newest).delete(ids=rows.ids(gone))
+            done += len(numbers)
+            on_progress("publish", done, int(changed.sum()))
+    for chunk in chunks_of(type_rows(contents)):
+        put_rows(store.created("types", newest), chunk)
     facts = [
         record_row(f"batch:{batch.id}", batch, "batch", batch.generation)
         for batch in contents.batches
     ]
-    for one in generations:
-        name = f"kinds:{one.number:06d}"
-        if one == newest or known.pop(name, None) is None:
-            at = contents if one == newest else contents.at(one)
-            facts.append(record_row(name, at.trained(), "kinds", one.number))
+    for one in generations[len(known) :]:
+        weights = (contents if one == newest else contents.at(one)).trained()
+        facts.append(record_row(f"kinds:{one.number:06d}", weights, "kinds", one.number))
+    log = store.created("records", newest)
     if is_server(store.location):  # whose readers have no other files
+        log.delete(where={"record": "relevance"})
         facts += relevance_rows(contents)
-    others = {name: one for name, one in known.items() if not name.startswith("generation:")}
-    _replace(log, facts, others)
-    for part, names in stale.items():
-        delete_rows(store.created(part, newest), names)
-    put_rows(log, [*named.values()], {name: state_of(one) for name, one in known.items()})
+    for chunk in chunks_of(facts):
+        put_rows(log, chunk)
+    put_rows(log, [*map(generation_row, generations)])
 
 
-def _follows(store: Store, generations: Sequence[Generation]) -> bool:
-    """Return whether the last generation only adds tuples to what is published."""
-    *before, newest = generations
-    present = store.generations()
-    return bool(before) and present == tuple(before) and before[-1].hidden == newest.hidden
-
-
-def state_of(metadata: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what tells whether a row has to be written again."""
-    return tuple(metadata.get(name) for name in ("digest", *EVIDENCE))
-
-
-def put_rows(collection: Any, rows: Sequence[Row], known: Mapping[str, tuple[Any, ...]]) -> None:
-    """Write the rows that are not known to be there as they are."""
-    if new := [row for row in rows if row.id not in known]:
-        ids, vectors, documents, metadatas = zip(*new, strict=True)
-        collection.add(list(ids), np.stack(vectors), list(metadatas), list(documents))
-    if changed := [r for r in rows if r.id in known and known[r.id] != state_of(r.metadata)]:
-        ids, vectors, documents, metadatas = zip(*changed, strict=True)
-        before = collection.get(ids=list(ids), include=["metadatas"])
-        old = dict(zip(before["ids"], before["metadatas"], strict=True))
-        # Chroma keeps the keys that an update does not name.
-        whole = [{**dict.fromkeys(old.get(row.id, ())), **row.metadata} for row in changed]
-        collection.update(list(ids), np.stack(vectors), whole, list(documents))
-
-
-def _replace(
-    collection: Any, rows: Sequence[Row], present: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Write rows and remove all others that are present."""
-    known = {name: state_of(metadata) for name, metadata in present.items()}
-    for chunk in chunks_of(rows):
-        put_rows(collection, chunk, known)
-    delete_rows(collection, sorted(known.keys() - {row.id for row in rows}))
-
-
-def delete_rows(collection: Any, ids: Sequence[str]) -> None:
-    """Remove rows."""
-    for chunk in chunks_of(ids):
-        collection.delete(ids=chunk)
+def put_rows(collection: Any, rows: Sequence[Row]) -> None:
+    """Write rows, replacing those that are there."""
+    ids, vectors, documents, metadatas = zip(*rows, strict=True)
+    collection.upsert(list(ids), np.stack(vectors), list(metadatas), list(documents))
 
 
 def chunks_of(rows: Any) -> Iterator[Any]:
@@ -847,15 +741,11 @@ def differences(contents: Contents, target: str) -> list[str]:
 
 def _row_differences(part: str, rows: Iterator[Row], store: Store) -> list[str]:
     """Return the numbers of missing, extra and changed rows of a collection."""
-    held = {
-        row.id: (row.signed().metadata["digest"], state_of(row.metadata), row.vector.tobytes())
-        for row in store.rows(part)
-    }
+    held = {row.id: (row.document, row.metadata, row.vector.tobytes()) for row in store.rows(part)}
     listed: dict[str, list[str]] = {"missing": [], "changed": []}
     for row in rows:
         there = held.pop(row.id, None)
-        whole = row.metadata["digest"], state_of(row.metadata), row.vector.tobytes()
-        if there != whole:
+        if there != (row.document, row.metadata, row.vector.tobytes()):
             listed["changed" if there else "missing"].append(row.id)
     listed["extra"] = sorted(held)
     return [

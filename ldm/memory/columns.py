@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -22,16 +22,14 @@ from ldm import records
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.types import History, Labels, Outcome, Past, StateActionTuple, stable_hash
 
-#: Columns that tuples have where they were recorded, and that a digest covers only then.
-OPTIONAL = ("scope", "tags", "possible")
-#: Columns that hold numbers of texts: those of a history, of a tuple, and its batch. outcome and
-#: the optional ones: as JSON, "" if empty.
+#: Columns that hold numbers of texts: those of a history, of a tuple, its batch, and what is no
+#: text but kept as JSON, "" if empty.
 NOTES = ("assessment", "summary")
 PLAIN = (
     *("goal", "observation", "action", "kind", "split", "task_id", "source", "trajectory_id"),
     "origin",
 )
-TEXTS = (*PLAIN[:3], *NOTES, *PLAIN[3:], "batch", "outcome", *OPTIONAL)
+TEXTS = (*PLAIN[:3], *NOTES, *PLAIN[3:], "batch", "outcome", "scope", "tags", "possible")
 #: The other columns. past: a node of the pasts, or NO_PAST. id: `StateActionTuple.id`.
 NUMBERS: Mapping[str, type[np.generic]] = {
     "past": np.int32,
@@ -44,9 +42,11 @@ NUMBERS: Mapping[str, type[np.generic]] = {
     "time": np.float64,
     "id": np.uint64,
 }
+#: The type of each column.
+KINDS: Mapping[str, type[np.generic]] = {**dict.fromkeys(TEXTS, np.uint32), **NUMBERS}
 NO_PAST = -1
 #: The columns that a digest covers, beside ids and pasts.
-DIGESTED = (*TEXTS[: -len(OPTIONAL)], "step", "generation", "goal_type", "observation_type")
+DIGESTED = (*TEXTS, "step", "generation", "goal_type", "observation_type", "time")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,12 +57,22 @@ class Columns:
     values: n numbers for each name in TEXTS (uint32, numbers of texts) and NUMBERS.
     pasts: (p, 3) int32: the node before (a smaller number) or NO_PAST, and the texts of observation
         and action.
+    vectors: (m, dimension) float32, the distinct ones, each of unit length.
     """
 
     env: str
     texts: Sequence[str]
     values: Mapping[str, NDArray[Any]]
     pasts: NDArray[np.int32]
+    vectors: NDArray[np.float32]
+
+    @classmethod
+    def empty(cls, env: str, dimension: int) -> Columns:
+        """Return columns of no tuple."""
+        values = {name: np.empty(0, kind) for name, kind in KINDS.items()}
+        return cls(
+            env, (), values, np.empty((0, 3), np.int32), np.empty((0, dimension), np.float32)
+        )
 
     def __len__(self) -> int:
         return len(self.values["id"])
@@ -77,8 +87,12 @@ class Columns:
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Columns:
         """Return the tuples selected by row numbers or by a mask."""
-        values = {name: column[rows] for name, column in self.values.items()}
-        return Columns(self.env, self.texts, values, self.pasts)
+        return replace(self, values={name: one[rows] for name, one in self.values.items()})
+
+    def vectors_of(self, rows: Any) -> NDArray[np.float32]:
+        """Return (…, 2 · dimension), goal and observation of tuples by number, slice or mask."""
+        parts = (self.vectors[self[f"{name}_vector"][rows]] for name in ("goal", "observation"))
+        return np.concatenate([*parts], axis=-1)
 
     def distinct(self, name: str) -> dict[int, str]:
         """Return the distinct texts of a column by their numbers."""
@@ -115,26 +129,18 @@ class Columns:
 
         It covers everything that decisions and gates use: all fields of the tuples, the batches
         with the names of their types, and the embedder, tasks and hidden tuples of generation `of`.
-        Time and the optional columns are covered if any tuple has one. Vectors are not.
+        Vectors are not covered.
         """
-        texts, pasts = list(self.texts), self._past_hashes()
+        texts, pasts = list(self.texts), [*self._past_hashes(), ""]
         fields = [
             [texts[i] for i in self[name].tolist()] if name in TEXTS else self[name].tolist()
             for name in DIGESTED
         ]
-        tuples: list[tuple[object, ...]] = [
-            (id_of(number), "" if past == NO_PAST else pasts[past], *values)
-            for number, past, *values in zip(
-                self["id"].tolist(), self["past"].tolist(), *fields, strict=True
-            )
-        ]
-        optional = [[texts[i] for i in self[name].tolist()] for name in OPTIONAL]
-        if self["time"].any() or any(any(column) for column in optional):
-            more = zip(self["time"].tolist(), *optional, strict=True)
-            tuples = [(*one, *rest) for one, rest in zip(tuples, more, strict=True)]
+        ends = [pasts[node] for node in self["past"].tolist()]
+        tuples = sorted(zip(self["id"].tolist(), ends, *fields, strict=True))
         indices = sorted(records.dumps(batch) for batch in batches)
         stated = [of.embedder, sorted(of.tasks), sorted(of.hidden)] if of else []
-        return stable_hash(sorted(tuples), indices, stated, length=32)
+        return stable_hash(tuples, indices, stated, length=32)
 
     def _past_hashes(self) -> list[str]:
         """Return for each node the hash of the whole past that ends there."""
@@ -192,46 +198,6 @@ def number_of(name: str) -> int | None:
     except ValueError:
         return None
     return number if id_of(number) == name else None
-
-
-class Vectors:
-    """The vectors of n tuples, (n, 2 · dimension) float32, assembled from distinct ones on access.
-
-    It is indexed like an array: by a number, a slice, numbers or a mask.
-    """
-
-    def __init__(
-        self,
-        distinct: NDArray[np.float32],
-        goals: NDArray[np.uint32],
-        observations: NDArray[np.uint32],
-    ) -> None:
-        """Take (m, dimension) distinct vectors, and the numbers of each tuple's two vectors."""
-        self.distinct = distinct
-        self.goals = goals
-        self.observations = observations
-
-    @classmethod
-    def of(cls, distinct: NDArray[np.float32], columns: Columns) -> Vectors:
-        """Return the vectors that the tuples of `columns` refer to."""
-        return cls(distinct, columns["goal_vector"], columns["observation_vector"])
-
-    def numbered(self, numbers: Any) -> NDArray[np.float32]:
-        """Return distinct vectors by their numbers, (…, dimension)."""
-        vectors: NDArray[np.float32] = self.distinct[numbers]
-        return vectors
-
-    @property
-    def dimension(self) -> int:
-        """The embedder's dimension."""
-        return int(self.distinct.shape[1])
-
-    def __len__(self) -> int:
-        return len(self.goals)
-
-    def __getitem__(self, rows: Any) -> NDArray[np.float32]:
-        parts = self.numbered(self.goals[rows]), self.numbered(self.observations[rows])
-        return np.concatenate(parts, axis=-1)
 
 
 def _labels_text(labels: Labels) -> str:
@@ -302,57 +268,18 @@ def row_of(
     return IndexedTuple(source, texts["batch"], *cell)
 
 
-class Interned:
-    """Texts, and pasts as nodes (node before, observation, action), each once, by number."""
-
-    def __init__(self, texts: Iterable[str] = (), nodes: Iterable[Sequence[int]] = ()) -> None:
-        self.texts = {text: i for i, text in enumerate(texts)}
-        self.nodes = {tuple(node): i for i, node in enumerate(nodes)}
-        self._longest: tuple[Past, list[int]] = ((), [])
-
-    def text(self, text: str) -> int:
-        """Return the number of a text."""
-        return self.texts.setdefault(text, len(self.texts))
-
-    def node(self, parent: int, observation: str, action: str) -> int:
-        """Return the number of the node for a pair that follows node `parent`."""
-        node = parent, self.text(observation), self.text(action)
-        return self.nodes.setdefault(node, len(self.nodes))
-
-    def end_of(self, whole: Past) -> int:
-        """Return the number of the node at which a past ends.
-
-        It caches the nodes of the last long past, of which the next ones are mostly prefixes:
-        walking each past again would take quadratic time in the length of an episode.
-        """
-        known, nodes = self._longest
-        if whole != known[: len(whole)]:
-            nodes = nodes if known == whole[: len(known)] else []
-            for pair in whole[len(nodes) :]:
-                nodes.append(self.node(nodes[-1] if nodes else NO_PAST, *pair))
-            self._longest = whole, nodes
-        return nodes[len(whole) - 1] if whole else NO_PAST
-
-
 class ColumnsBuilder:
     """Collects tuples and their vectors; of several tuples with one id it keeps the first."""
 
-    def __init__(
-        self, env: str, dimension: int, base: tuple[Columns, Vectors] | None = None
-    ) -> None:
-        """Start with the tuples and vectors of `base`, or with none."""
-        self._env = env
-        self._dimension = dimension
+    def __init__(self, base: Columns) -> None:
+        """Start with the tuples of `base`."""
         self._base = base
-        self.known = Interned(base[0].texts, base[0].pasts.tolist()) if base else Interned()
-        self._first_vector = len(base[1].distinct) if base else 0
+        self._texts = {text: i for i, text in enumerate(base.texts)}
+        self._nodes = {tuple(node): i for i, node in enumerate(base.pasts.tolist())}
+        self._ids = set[int](base["id"].tolist())
         self._vectors: dict[bytes, int] = {}
-        self._values: dict[str, list[Any]] = {name: [] for name in (*TEXTS, *NUMBERS)}
-        self._ids: set[int] = set(base[0]["id"].tolist()) if base else set()
-
-    def _vector(self, vector: NDArray[np.float32]) -> int:
-        number = self._first_vector + len(self._vectors)
-        return self._vectors.setdefault(vector.tobytes(), number)
+        self._values: dict[str, list[Any]] = {name: [] for name in KINDS}
+        self._longest: tuple[Past, list[int]] = ((), [])
 
     def add_rows(
         self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]
@@ -365,8 +292,8 @@ class ColumnsBuilder:
             self._ids.add(number)
             goal, observation = np.split(vector.astype(np.float32, copy=False), 2)
             values = {
-                **{column: self.known.text(text) for column, text in fields_of(row).items()},
-                "past": self.known.end_of(row.tuple.history.past),
+                **{column: self._text(text) for column, text in fields_of(row).items()},
+                "past": self._end_of(row.tuple.history.past),
                 "goal_vector": self._vector(goal),
                 "observation_vector": self._vector(observation),
                 "step": row.tuple.step,
@@ -379,21 +306,37 @@ class ColumnsBuilder:
             for column, value in values.items():
                 self._values[column].append(value)
 
-    def collected(self) -> tuple[Columns, Vectors]:
+    def collected(self) -> Columns:
         """Return all tuples, those of the base included, in order."""
-        values: dict[str, NDArray[Any]] = {
-            name: np.array(self._values[name], np.uint32) for name in TEXTS
-        }
-        for name, kind in NUMBERS.items():
-            values[name] = np.array(self._values[name], kind)
-        distinct = np.frombuffer(b"".join(self._vectors), np.float32).reshape(-1, self._dimension)
-        if self._base:
-            before, vectors = self._base
-            if not self._values["id"]:
-                return before, vectors
-            values = {n: np.concatenate([before[n], column]) for n, column in values.items()}
-            distinct = np.concatenate([vectors.distinct, distinct])
-        pasts = np.array(list(self.known.nodes), np.int32).reshape(-1, 3)
-        columns = Columns(self._env, tuple(self.known.texts), values, pasts)
-        columns = columns.take(columns.order())
-        return columns, Vectors.of(distinct, columns)
+        base, vectors = self._base, np.frombuffer(b"".join(self._vectors), np.float32)
+        columns = Columns(
+            base.env,
+            tuple(self._texts),
+            {n: np.concatenate([base[n], np.array(self._values[n], KINDS[n])]) for n in KINDS},
+            np.array([*self._nodes], np.int32).reshape(-1, 3),
+            np.concatenate([base.vectors, vectors.reshape(-1, base.vectors.shape[1])]),
+        )
+        return columns.take(columns.order()) if self._values["id"] else base
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    def _vector(self, vector: NDArray[np.float32]) -> int:
+        number = len(self._base.vectors) + len(self._vectors)
+        return self._vectors.setdefault(vector.tobytes(), number)
+
+    def _end_of(self, whole: Past) -> int:
+        """Return the number of the node at which a past ends.
+
+        It caches the nodes of the last long past, of which the next ones are mostly prefixes:
+        walking each past again would take quadratic time in the length of an episode.
+        """
+        known, nodes = self._longest
+        if whole != known[: len(whole)]:
+            nodes = nodes if known == whole[: len(known)] else []
+            for observation, action in whole[len(nodes) :]:
+                parent = nodes[-1] if nodes else NO_PAST
+                node = parent, self._text(observation), self._text(action)
+                nodes.append(self._nodes.setdefault(node, len(self._nodes)))
+            self._longest = whole, nodes
+        return nodes[len(whole) - 1] if whole else NO_PAST

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory.columns import Columns, ColumnsBuilder, Vectors
+from ldm.memory.columns import Columns, ColumnsBuilder
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindWeights, trained
 from ldm.memory.lessons import relevance_of
@@ -24,8 +24,6 @@ class Contents:
     batches: sorted by id.
     rows: the n tuples, hidden ones included, sorted by cell, trajectory, step and id, so that equal
         memories are equal values.
-    vectors: (n, 2 · dimension) float32; row i is [goal; observation] of rows[i], each half of unit
-        length.
     kinds: the kind classifier, trained on the tuples that are not hidden; None if not trained yet.
     relevance: what the tuples that are not hidden teach; None if not learnt yet.
     """
@@ -33,7 +31,6 @@ class Contents:
     generation: Generation
     batches: tuple[BatchIndex, ...]
     rows: Rows
-    vectors: Vectors
     kinds: KindWeights | None = None
     relevance: Relevance | None = None
 
@@ -58,6 +55,15 @@ class Contents:
         """Return what the tuples teach, learnt if it is not yet."""
         return self.relevance or relevance_of(self.rows, self.visible)
 
+    def vectors_of_texts(self) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of the distinct goals and observations."""
+        columns = self.rows.columns
+        return {
+            columns.texts[int(columns[name][i])]: columns.vectors[columns[f"{name}_vector"][i]]
+            for name in ("goal", "observation")
+            for i in np.unique(columns[name], return_index=True)[1].tolist()
+        }
+
     def sources(self) -> frozenset[str]:
         """Return the sources that evaluated tasks must not share (`Task.leak_key`)."""
         return frozenset(self.rows.columns.distinct("source").values())
@@ -72,12 +78,10 @@ class Contents:
 
         vectors: (n, 2 · dimension), of the n `rows`. batches: new ones.
         """
-        before = self.rows.columns, self.vectors
-        builder = ColumnsBuilder(before[0].env, self.vectors.dimension, before)
+        builder = ColumnsBuilder(self.rows.columns)
         builder.add_rows(rows, vectors)
-        columns, of_rows = builder.collected()
         together = tuple(sorted([*self.batches, *batches], key=lambda batch: batch.id))
-        return Contents(self.generation, together, Rows(columns), of_rows)
+        return Contents(self.generation, together, Rows(builder.collected()))
 
     def made(self, generation: Generation) -> Contents:
         """Return the contents as those of a generation, with its size and digest."""
@@ -86,22 +90,26 @@ class Contents:
         stated = replace(generation, tuples=len(columns), digest=digest)
         return replace(self, generation=stated, kinds=None, relevance=None)
 
-    def rebuilt(self) -> Contents:
-        """Return equal contents that refer to no other file, text or vector than they use."""
-        builder = ColumnsBuilder(self.generation.env, self.vectors.dimension)
-        builder.add_rows(self.rows, (self.vectors[i] for i in range(len(self.rows))))
-        columns, vectors = builder.collected()
-        return replace(self, rows=Rows(columns), vectors=vectors)
+    def rebuilt(
+        self, change: Callable[[IndexedTuple], IndexedTuple | None] = lambda row: row
+    ) -> Contents:
+        """Return contents that refer to no other file, text or vector than they use.
+
+        change: returns a tuple as it should be, or None for one that should not be there.
+        """
+        before = self.rows.columns
+        changed = ((change(row), i) for i, row in enumerate(self.rows))
+        left = [(row, i) for row, i in changed if row is not None]
+        builder = ColumnsBuilder(Columns.empty(before.env, before.vectors.shape[1]))
+        builder.add_rows((row for row, _ in left), (before.vectors_of(i) for _, i in left))
+        return replace(self, rows=Rows(builder.collected()))
 
     def at(self, generation: Generation) -> Contents:
         """Return the contents as of an earlier generation."""
         columns = self.rows.columns
         earlier = columns["generation"] <= generation.number
-        if not earlier.all():
-            columns = columns.take(earlier)
-        of_rows = Vectors.of(self.vectors.distinct, columns)
         batches = tuple(b for b in self.batches if b.generation <= generation.number)
-        return Contents(generation, batches, Rows(columns), of_rows)
+        return Contents(generation, batches, Rows(columns.take(earlier)))
 
 
 def kinds_of(columns: Columns, visible: NDArray[np.bool_]) -> KindWeights:
@@ -112,5 +120,4 @@ def kinds_of(columns: Columns, visible: NDArray[np.bool_]) -> KindWeights:
 
 def empty(generation: Generation) -> Contents:
     """Return contents without tuples."""
-    columns, vectors = ColumnsBuilder(generation.env, generation.dimension).collected()
-    return Contents(generation, (), Rows(columns), vectors)
+    return Contents(generation, (), Rows(Columns.empty(generation.env, generation.dimension)))

@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import weakref
@@ -28,13 +29,14 @@ from numpy.typing import NDArray
 
 import ldm
 from ldm.embed import Embedder, chosen_embedder
+from ldm.embed.disk import VectorFile
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import Memory, changes, record
+from ldm.memory import Memory, changes, folding, record
 from ldm.memory.columns import Columns
 from ldm.memory.evidence import MARGIN, Trial, weighed
 from ldm.memory.exact import Texts, texts_of
 from ldm.memory.filters import Filter, Outcomes, Where
-from ldm.memory.folding import enough
+from ldm.memory.folding import Known, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation
 from ldm.memory.lessons import rules_of
@@ -50,7 +52,6 @@ from ldm.memory.log import (
     Place,
     Rate,
     StepTaken,
-    key_of,
     present,
     task_id,
 )
@@ -75,6 +76,8 @@ LEAST_LEFT = 0.1
 FORMS = 3
 #: Seconds without an answer after which `fold` and `close` give up waiting for the other process.
 PATIENCE = 3_600.0
+#: Seconds for which `fold` lets that process wait for another one that writes.
+FOLDING = 60.0
 
 _numbers = count()
 _open = weakref.WeakSet["GrowingMemory"]()
@@ -128,6 +131,7 @@ class GrowingMemory:
         self._folder = record.folder_of(self.location, env)
         self._log = EpisodeLog(self._folder, embedder.name)
         self._feedback = EpisodeLog(self._folder, embedder.name, FEEDBACK)
+        self._vectors = VectorFile(self._folder, embedder)
         self._rated: dict[str, list[Trial]] = {}
         self._rated_until: tuple[tuple[int, ...], Place] = ((), Place())
         self._rules: tuple[tuple[int, ...], Rules] | None = None
@@ -331,11 +335,11 @@ class GrowingMemory:
         if k < 1:
             raise ValueError(f"k must be 1 or more (got {k})")
         texts = [plain_text("goal", goal), plain_text("observation", observation)]
-        to_goal, to_observation = self._embedder.embed([self._condensed(one) for one in texts])
+        vectors = self._embed(texts)
         view = self._current()
         self._read_feedback()
         accepted = Filter.of(where, kind, outcomes)
-        query = Query(texts[0], texts[1], to_goal, to_observation)
+        query = Query(texts[0], texts[1], vectors[texts[0]], vectors[texts[1]])
         nearest = [one for part in view.parts for one in part.exact.nearest(query, k, accepted)]
         first = max(nearest, key=lambda one: one.similarity, default=None)
         least = view.base.familiar if view.base is not None and min_similarity is None else -1.0
@@ -519,7 +523,7 @@ class GrowingMemory:
         """
         self.close()
         if self._current().pending.trajectories:
-            self._start_folding("--everything")
+            self._start_folding(patience=FOLDING)
             self.close()
         newest = self._current().base
         return newest.record if newest else None
@@ -542,26 +546,27 @@ class GrowingMemory:
                 return
             # What is learnt must not depend on how fast batches were formed meanwhile.
             if left >= LEAST_LEFT * len(self._current().known):
-                self._start_folding("--rest")
+                self._start_folding()
             self._fold_when_full()
 
     # What `Recording` needs.
 
     def _append(self, events: Sequence[Event], texts: Sequence[str] = ()) -> None:
-        """Append events to the log, with vectors of the texts that they complete."""
-        vectors = dict(zip(texts, self._embed(texts), strict=True)) if texts else None
+        """Append events to the log. texts: those that they complete, which are embedded before."""
+        vectors = self._embed(texts)
         with self._lock:
             self._check_place()
-            self._log.append(events, vectors)
+            self._log.append(events)
+            if vectors:
+                self._vectors.write(vectors)
             self._view = self._read(self._view, vectors)
         if texts:
             self._fold_when_full()
 
-    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._embedder.embed([self._condensed(text) for text in texts])
-
-    def _condensed(self, text: str) -> str:
-        return self._condense(text) if self._condense else text
+    def _embed(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of texts, or of what `condense` makes of them."""
+        condensed = [self._condense(text) for text in texts] if self._condense else texts
+        return dict(zip(texts, self._embedder.embed(condensed), strict=True)) if texts else {}
 
     def _check_place(self) -> None:
         """Raise MemoryStoreError if the memory was moved away meanwhile."""
@@ -590,62 +595,46 @@ class GrowingMemory:
 
         vectors: of texts of the latest episode.
         """
-        pointer = self._pointer()
-        if before is None or pointer != before.pointer:
-            return self._read_generation(before, pointer)
-        status = self._log.status()
-        events, place = self._log.read(before.place)
-        if place.log != before.place.log or any(isinstance(one, Correct) for _, one in events):
-            return self._read_generation(before, pointer)
-        self._take(before, [event for _, event in events], vectors)
-        before.place, before.log = place, status
-        return before
-
-    def _read_generation(self, before: _View | None, pointer: tuple[int, ...]) -> _View:
-        """Read the newest generation, and the log from there on."""
+        pointer, status = self._pointer(), self._log.status()
+        if before is not None and pointer == before.pointer:
+            events, place = self._log.read(before.place)
+            corrected = any(isinstance(one, Correct) for _, one in events)
+            if place.log == before.place.log and not corrected:
+                self._take(before, events, vectors or {})
+                before.place, before.log = place, status
+                return before
         listed = record.manifest(self._folder)
         base = before.base if before else None
         if listed is None:
             base = None
         elif base is None or base.record != listed.visible[-1]:
             base = Memory(record.load(self.location, self.env), self._embedder)
-        batches = base.batches if base else ()
-        names = {name for batch in batches for name in batch.trajectories}
+        known = {name for batch in base.batches for name in batch.trajectories} if base else set()
         number = base.generation + 1 if base else 0
-        status = self._log.status()
-        start = Place(*listed.log) if listed else Place()
-        events, place = self._log.read(start)
+        events, place = self._log.read(Place(*listed.log) if listed else Place())
         pending = Pending(self.env, self._embedder, self._reasoner, number)
-        view = _View(base, pending, names, Episodes(), place, pointer, status)
-        self._take(view, [event for _, event in events])
+        view = _View(base, pending, known, Episodes(), place, pointer, status)
+        self._take(view, events, vectors or {})
         return view
 
     def _take(
         self,
         view: _View,
-        events: Sequence[Event],
-        vectors: Mapping[str, NDArray[np.float32]] | None = None,
+        events: Sequence[tuple[int, Event]],
+        vectors: Mapping[str, NDArray[np.float32]],
     ) -> None:
-        """Add what events tell to a view."""
-        finished = view.episodes.take(events)
+        """Add what events tell to a view. vectors: of some of their texts."""
+        finished = view.episodes.take(event for _, event in events)
         new = {name: one for name, one in finished.items() if one.id not in view.known}
-        known = dict(vectors or {})
-        if missing := [text for text in texts_of_trajectories(new.values()) if text not in known]:
-            known |= self._vectors_of(missing)
-        if new:
-            view.pending.add(new, known)
-            view.known.update(one.id for one in new.values())
-
-    def _vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors of texts, stored ones or new ones."""
-        stored = self._log.vectors(self._embedder.dimension) if len(texts) > 1 else {}
-        known = {text: stored[key_of(text)] for text in texts if key_of(text) in stored}
-        if new := [text for text in texts if text not in known]:
-            computed = dict(zip(new, self._embed(new), strict=True))
-            if os.access(self._folder, os.W_OK):
-                self._log.add_vectors(computed)
-            known |= computed
-        return known
+        if not new:
+            return
+        texts = [one for one in texts_of_trajectories(new.values()) if one not in vectors]
+        stored = self._vectors.read(texts) if texts else {}
+        computed = self._embed([text for text in texts if text not in stored])
+        if computed:
+            self._vectors.write(computed)
+        view.pending.add(new, {**vectors, **stored, **computed})
+        view.known.update(one.id for one in new.values())
 
     def _rate(self, tuples: Iterable[str], reward: float) -> None:
         """Append feedback on tuples."""
@@ -721,37 +710,45 @@ class GrowingMemory:
                 return
             done, self._folding = self._folding, None
             waiting = len(self._view.pending.trajectories)
-            if waiting >= enough(self.batch_size, len(self._view.known) - waiting):
-                self._start_folding()
+            least = enough(self.batch_size, len(self._view.known) - waiting)
+            if waiting >= least:
+                self._start_folding(least)
         if done is not None:
             _, output = done.communicate()
             _check_folded(done.returncode, output)
 
-    def _start_folding(self, *flags: str) -> None:
+    def _order(self, least: int, patience: float) -> tuple[Order, Known]:
+        """Return the order to form the pending episodes, and the vectors of their texts."""
+        pending = self._view.pending
+        names = (*pending.trajectories,)
+        known = Known(self._embedder.name, self._embedder.dimension)
+        for one in pending.memories:
+            known.vectors |= one.contents.vectors_of_texts()
+        return Order(self.location, self.env, names, self.batch_size, least, patience), known
+
+    def _start_folding(self, least: int = 1, patience: float = 0.0) -> None:
         """Start the process that forms a batch; -P keeps the working directory out of its path.
 
-        flags: see `ldm.memory.folding`.
+        least, patience: see `ldm.memory.folding.Order`.
         """
-        options = ["--dimension", str(self._embedder.dimension)]
-        options += ["--batch-size", str(self.batch_size), *flags]
-        command = [sys.executable, "-P", "-m", "ldm.memory.folding", self.location, self.env]
         package = str(Path(ldm.__file__).parent.parent)
         path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-        self._folding = subprocess.Popen(  # noqa: S603 - our own module
-            [*command, *options],
-            env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # Ctrl-C in the agent's terminal loses no batch
-        )
+        with tempfile.TemporaryFile() as file:
+            folding.write(file, *self._order(least, patience))
+            file.seek(0)
+            self._folding = subprocess.Popen(
+                [sys.executable, "-P", "-m", "ldm.memory.folding"],
+                env={**os.environ, "PYTHONPATH": path},
+                stdin=file,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # Ctrl-C in the agent's terminal loses no batch
+            )
 
     def _after_fork(self) -> None:
         """Let a forked process use the memory: other threads' locks and processes are not its."""
         self._lock = threading.RLock()
-        self._log.after_fork()
-        self._feedback.after_fork()
         self._folding = None
 
 

@@ -26,7 +26,7 @@ class KnownVectors:
         self.name = embedder.name
         self.dimension = embedder.dimension
         self._embedder = embedder
-        self._vectors = dict(vectors or {})
+        self.vectors = dict(vectors or {})
 
     def prepare(self, texts: Sequence[str], on_progress: OnProgress) -> None:
         """Embed `texts`, in chunks."""
@@ -36,12 +36,12 @@ class KnownVectors:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return (n, dimension) unit vectors, computing those of unknown texts."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        new = [text for text in dict.fromkeys(texts) if text not in self.vectors]
         if new:
-            self._vectors.update(zip(new, self._embedder.embed(new), strict=True))
+            self.vectors.update(zip(new, self._embedder.embed(new), strict=True))
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        return np.stack([self._vectors[text] for text in texts])
+        return np.stack([self.vectors[text] for text in texts])
 
     def embed_rows(
         self, rows: Sequence[IndexedTuple], on_progress: OnProgress = lambda *_: None

@@ -23,7 +23,7 @@ def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
     if is_server(location):
         return server().generations_at(location)  # type: ignore[no-any-return]
     names = record.environments(location)
-    by_env = {env: record.visible(record.folder_of(location, env)) for env in names}
+    by_env = {env: record.generations(location, env) for env in names}
     return {env: present for env, present in by_env.items() if present}
 
 

@@ -11,15 +11,15 @@ import shutil
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from ldm.embed.disk import remove as remove_vectors
 from ldm.errors import MemoryStoreError
 from ldm.memory import chroma, places, record
-from ldm.memory.columns import Columns, ColumnsBuilder
+from ldm.memory.columns import Columns
 from ldm.memory.contents import Contents
 from ldm.memory.formation import WARNING
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.memory.known_vectors import OnProgress
 from ldm.memory.log import EPISODES, FEEDBACK, Add, EpisodeLog, Event, Rate, task_id
-from ldm.memory.rows import Rows
 from ldm.types import Outcome
 
 
@@ -65,6 +65,7 @@ def purge(
         trajectories = {row.tuple.trajectory_id for row in rows}
         tasks = {row.tuple.task_id for row in rows}
         tasks |= {task_id(name) for name in episodes}
+        remove_vectors(folder)
         # The logs first: an identity changes, and the generation is the mark of completion.
         for name in (EPISODES, FEEDBACK):
             EpisodeLog(folder, name=name).keep(
@@ -114,14 +115,9 @@ def _changed(
 
     change: returns a tuple of the same cell, or None for one that was never there.
     """
-    before = contents.rows.columns
-    rows = [change(row) for row in contents.rows]
-    left = [(row, i) for i, row in enumerate(rows) if row is not None]
-    builder = ColumnsBuilder(before.env, contents.vectors.dimension)
-    builder.add_rows((row for row, _ in left), (contents.vectors[i] for _, i in left))
-    columns, vectors = builder.collected()
-    batches = _batches_of(contents, columns)
-    whole = Contents(contents.generation, batches, Rows(columns), vectors)
+    left = contents.rebuilt(change)
+    before, columns = contents.rows.columns, left.rows.columns
+    whole = replace(left, batches=_batches_of(contents, columns))
     gone = before.ids - columns.ids
     tasks = _tasks(before) - _tasks(columns)
     made, hidden = list[Generation](), frozenset[str]()

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.files import remove, unfollowed
-from ldm.memory.columns import NUMBERS, TEXTS, Columns, Vectors
+from ldm.memory.columns import KINDS, TEXTS, Columns
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
@@ -55,8 +55,7 @@ ENVIRONMENTS, FILE = "environments", "memory.bin"
 RELEVANCE, STORED_FROM = "relevance", 100
 #: The arrays of a file, with their types and shapes; a column has one number a tuple.
 ARRAYS: Mapping[str, Any] = {
-    **dict.fromkeys(TEXTS, np.uint32),
-    **NUMBERS,
+    **KINDS,
     **{"texts": np.uint8, "ends": np.int64, "pasts": np.int32, "vectors": np.float32},
 }
 #: Where arrays begin: at multiples of so many bytes.
@@ -185,12 +184,7 @@ def environments(location: str) -> tuple[str, ...]:
 def generations(location: str, env: str) -> tuple[Generation, ...]:
     """Return the generations of an environment that readers see, oldest first, or ()."""
     check_memory(location)
-    return visible(folder_of(location, env))
-
-
-def visible(folder: Path) -> tuple[Generation, ...]:
-    """Return the generations of an environment's folder that readers see, oldest first."""
-    listed = manifest(folder)
+    listed = manifest(folder_of(location, env))
     return listed.visible if listed else ()
 
 
@@ -298,7 +292,7 @@ def _contents(listed: Manifest, whole: NDArray[np.uint8]) -> Contents:
     def raw(name: str) -> NDArray[np.uint8]:
         start, size, checksum = listed.arrays[name]
         content = whole[start : start + size]
-        if start % ALIGNED or zlib.crc32(content) != checksum:
+        if start % ALIGNED or zlib.crc32(content.data) != checksum:
             raise ValueError(f"the checksum of its {name} is wrong")
         return content
 
@@ -309,25 +303,24 @@ def _contents(listed: Manifest, whole: NDArray[np.uint8]) -> Contents:
     distinct = arrays.pop("vectors").reshape(-1, newest.dimension)
     if any(len(column) != newest.tuples for column in arrays.values()):
         raise ValueError("its columns do not fit each other")
-    columns = Columns(newest.env, texts, arrays, pasts)
-    _check_numbers(columns, texts, distinct)
-    vectors = Vectors.of(distinct, columns)
-    taught = unpacked(raw(RELEVANCE).tobytes()) if RELEVANCE in listed.arrays else None
-    return Contents(newest, listed.batches, Rows(columns), vectors, listed.kinds, taught)
-
-
-def _check_numbers(columns: Columns, texts: MappedTexts, distinct: NDArray[np.float32]) -> None:
-    """Raise ValueError if a number refers to something that does not exist."""
+    columns = Columns(newest.env, texts, arrays, pasts, distinct)
     texts.check()
-    pasts, before = columns.pasts, columns.pasts[:, 0]
-    limits = dict.fromkeys(TEXTS, len(texts)) | {"past": len(pasts)}
-    limits |= {"goal_vector": len(distinct), "observation_vector": len(distinct)}
+    _check_numbers(columns)
+    taught = unpacked(raw(RELEVANCE).tobytes()) if RELEVANCE in listed.arrays else None
+    return Contents(newest, listed.batches, Rows(columns), listed.kinds, taught)
+
+
+def _check_numbers(columns: Columns) -> None:
+    """Raise ValueError if a number refers to something that does not exist."""
+    pasts, before, texts = columns.pasts, columns.pasts[:, 0], len(columns.texts)
+    limits = dict.fromkeys(TEXTS, texts) | {"past": len(pasts)}
+    limits |= dict.fromkeys(("goal_vector", "observation_vector"), len(columns.vectors))
     outside = any(
         len(columns) and not -1 <= int(columns[name].min()) <= int(columns[name].max()) < most
         for name, most in limits.items()
     )
     outside |= bool(((before < -1) | (before >= np.arange(len(pasts)))).any())
-    outside |= bool(((pasts[:, 1:] < 0) | (pasts[:, 1:] >= len(texts))).any())
+    outside |= bool(((pasts[:, 1:] < 0) | (pasts[:, 1:] >= texts)).any())
     if outside:
         raise ValueError("a tuple refers to a text, past or vector that does not exist")
 
@@ -518,7 +511,7 @@ def _arrays_of(contents: Contents) -> dict[str, NDArray[Any]]:
         "texts": np.frombuffer(b"".join(texts), np.uint8),
         "ends": np.cumsum([len(one) for one in texts], dtype=np.int64),
         "pasts": columns.pasts,
-        "vectors": contents.vectors.distinct,
+        "vectors": columns.vectors,
     }
     arrays = {name: np.asarray(arrays[name], kind) for name, kind in ARRAYS.items()}
     if len(columns) >= STORED_FROM:

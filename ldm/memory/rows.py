@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import overload
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -17,7 +16,7 @@ KEPT_ROWS = 20_000
 KEPT_TEXTS = 20_000
 
 
-class Rows(Sequence[IndexedTuple]):
+class Rows:
     """The tuples of `Columns` in their cells, made on access and then cached.
 
     A cached tuple is always the same object, so that callers may identify it by its id().
@@ -32,15 +31,10 @@ class Rows(Sequence[IndexedTuple]):
     def __len__(self) -> int:
         return len(self.columns)
 
-    @overload
-    def __getitem__(self, at: int) -> IndexedTuple: ...
+    def __iter__(self) -> Iterator[IndexedTuple]:
+        return map(self.__getitem__, range(len(self)))
 
-    @overload
-    def __getitem__(self, at: slice) -> tuple[IndexedTuple, ...]: ...
-
-    def __getitem__(self, at: int | slice) -> IndexedTuple | tuple[IndexedTuple, ...]:
-        if isinstance(at, slice):
-            return tuple(self[i] for i in range(*at.indices(len(self))))
+    def __getitem__(self, at: int) -> IndexedTuple:
         number = at if at >= 0 else at + len(self)
         if not 0 <= number < len(self):
             raise IndexError(at)
@@ -107,18 +101,23 @@ class Rows(Sequence[IndexedTuple]):
         return row_of(columns.env, texts, numbers, self.past(int(numbers["past"])))
 
 
-def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, int, list[tuple[str, int]]]]:
-    """Return (goal type, tuples, [(observation type, tuples), …]) for each goal type of a batch.
+def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, str, int, dict[str, int]]]:
+    """Return (name, most frequent goal, tuples, tuples by observation type) of each goal type.
 
     rows: of the memory.
     """
-    counts = rows.sizes(batch.id)
+    counts, columns = rows.sizes(batch.id), rows.columns
+    goals = columns.take(columns.having("batch", batch.id.__eq__))
     sizes = []
     for g, goal_type in enumerate(batch.goal_types):
-        below = [
-            (name, counts.get((g, o), 0)) for o, name in enumerate(goal_type.observation_types)
-        ]
-        sizes.append((goal_type.name, sum(count for _, count in below), below))
+        below = Counter[str]()
+        for o, name in enumerate(goal_type.observation_types):
+            below[name] += counts.get((g, o), 0)
+        members = Counter(goals["goal"][goals["goal_type"] == g].tolist())
+        texts = {columns.texts[number]: count for number, count in members.items()}
+        typical = min(texts, key=lambda text: (-texts[text], text), default="")
+        if members:  # purging may have emptied it
+            sizes.append((goal_type.name, typical, below.total(), dict(+below)))
     return sizes
 
 

@@ -104,7 +104,7 @@ def _value_problems(contents: Contents) -> Iterator[str]:
 
 
 def _vector_problems(contents: Contents) -> Iterator[str]:
-    distinct = contents.vectors.distinct
+    distinct = contents.rows.columns.vectors
     for start in range(0, len(distinct), ROWS):
         with np.errstate(all="ignore"):
             lengths = np.linalg.norm(distinct[start : start + ROWS], axis=1)
@@ -126,18 +126,9 @@ def _cell_problems(contents: Contents) -> Iterator[str]:
 
 def _text_problems(contents: Contents, embedder: Embedder, limit: int, seed: int) -> Iterator[str]:
     contents.generation.check_embedder(embedder.name)
-    columns, vectors = contents.rows.columns, contents.vectors
-    pairs = {
-        int(columns[name][i]): int(numbers[i])
-        for name, numbers in (("goal", vectors.goals), ("observation", vectors.observations))
-        for i in np.unique(columns[name], return_index=True)[1].tolist()
-    }
-    drawn = sorted(random.Random(seed).sample(sorted(pairs), min(limit, len(pairs))))
-    for text in drawn:
-        [vector] = embedder.embed([columns.texts[text]])
-        cosine = float(np.vecdot(vectors.distinct[pairs[text]], vector))
+    known = contents.vectors_of_texts()
+    for text in random.Random(seed).sample(sorted(known), min(limit, len(known))):
+        [vector] = embedder.embed([text])
+        cosine = float(np.vecdot(known[text], vector))
         if not cosine >= SAME:
-            yield (
-                f"the vector of {columns.texts[text][:60]!r} is not the embedder's"
-                f" (cosine {cosine:.3f})"
-            )
+            yield f"the vector of {text[:60]!r} is not the embedder's (cosine {cosine:.3f})"

@@ -39,7 +39,7 @@ from ldm.memory.chroma import (
     publish,
     rows_of,
 )
-from ldm.memory.columns import Columns, ColumnsBuilder, Vectors, row_of
+from ldm.memory.columns import Columns, ColumnsBuilder, row_of
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier, KindWeights
@@ -182,14 +182,14 @@ def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
         for row in store.rows(part)
         if snapshot.shows(row.metadata)
     ]
-    columns, vectors = _collected(held, record)
+    columns = _collected(held, record)
     if len(columns) != record.tuples or columns.digest(record, batches) != record.digest:
         raise MemoryStoreError(
             f"The memory of {store.env} at {store.location} is damaged: it does not hold the tuples"
             " and batches that were written.",
             "Publish it again from its record, or build it again with --rebuild.",
         )
-    return Contents(record, batches, Rows(columns), vectors, _kinds(store, snapshot))
+    return Contents(record, batches, Rows(columns), _kinds(store, snapshot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +229,10 @@ class _Held:
         return replace(self.source, history=replace(self.source.history, past=past))
 
 
-def _collected(held: Iterable[_Held], record: Generation) -> tuple[Columns, Vectors]:
-    """Return whole trajectories that were read as columns and vectors."""
+def _collected(held: Iterable[_Held], record: Generation) -> Columns:
+    """Return whole trajectories that were read as columns."""
     links = {one.id: one for one in held}
-    builder = ColumnsBuilder(record.env, record.dimension)
+    builder = ColumnsBuilder(Columns.empty(record.env, record.dimension))
     for one in sorted(links.values(), key=lambda one: (one.source.trajectory_id, one.source.step)):
         row = replace(one.row, tuple=one.with_past(_past(one, links)))
         builder.add_rows([row], [one.vector])

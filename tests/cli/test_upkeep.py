@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ class TestForget:
         assert {*json.loads(reply.out)["forgotten"]} == gone
         assert recalled(place) == before - gone
         newest = generations(place, "toy")[-1]
-        assert (newest.origin, newest.settings) == ("forgotten", {"trajectories": one})
+        assert (newest.origin, newest.settings) == ("forgotten", {"episode": one})
         assert (
             "nothing was changed"
             in run("memory", "forget", "--memory", place, "--trajectories", one).out
@@ -113,10 +114,11 @@ class TestVerify:
         known = record.manifest(record.folder_of(place, "toy"))
         assert known is not None
         contents = inspect(place, "toy")
-        contents.vectors.distinct = np.roll(contents.vectors.distinct, 1, axis=0)
+        columns = contents.rows.columns
+        rolled = replace(columns, vectors=np.roll(columns.vectors, 1, axis=0))
+        contents = replace(contents, rows=type(contents.rows)(rolled))
         with record.writing(place):
-            (Path(place) / "environments" / "toy" / "current.json").unlink()
-            record.commit(place, contents, known[1].generations)
+            record.commit(place, contents, known.generations)
         reply = run("memory", "verify", "--memory", place, "--json").refused()
         problems = json.loads(reply.out)["problems"]["toy"]
         assert any("is not the embedder's" in problem for problem in problems)
