@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ldm import records
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.types import History, Labels, Outcome, Past, StateActionTuple, stable_hash
+from ldm.types import History, Labels, Outcome, Past, StateActionTuple, encodable, stable_hash
 
 #: Columns that hold numbers of texts: those of a history, of a tuple, its batch, and what is no
 #: text but kept as JSON, "" if empty.
@@ -163,7 +163,7 @@ class Columns:
 
     def with_outcome(self, chosen: Callable[[Outcome | None], bool]) -> NDArray[np.bool_]:
         """Return a mask of the tuples whose outcome satisfies `chosen`."""
-        return self.having("outcome", lambda text: chosen(outcome_of(text)))
+        return self.having("outcome", lambda text: chosen(value_of("outcome", text)))
 
     def batch_spans(self) -> dict[str, slice]:
         """Return the span of rows of each batch; the tuples must be in order."""
@@ -200,43 +200,28 @@ def number_of(name: str) -> int | None:
     return number if id_of(number) == name else None
 
 
-def _labels_text(labels: Labels) -> str:
-    return json.dumps(dict(labels), ensure_ascii=False, separators=(",", ":")) if labels else ""
-
-
-@lru_cache(maxsize=10_000)
-def labels_of(text: str) -> Labels:
-    """Return the scope or tags that a stored text stands for."""
-    return tuple(sorted(json.loads(text).items())) if text else ()
-
-
-def _possible_text(possible: tuple[str, ...] | None) -> str:
-    return "" if possible is None else json.dumps(possible, ensure_ascii=False)
-
-
-@lru_cache(maxsize=10_000)
-def _possible_of(text: str) -> tuple[str, ...] | None:
-    return tuple(json.loads(text)) if text else None
-
-
-@lru_cache(maxsize=10_000)
-def _outcome_text(outcome: Outcome | None) -> str:
-    return "" if outcome is None else records.dumps(outcome)
-
-
-@lru_cache(maxsize=10_000)
-def outcome_of(text: str) -> Outcome | None:
-    """Return the outcome that a stored text stands for, or None if none was recorded."""
-    return records.loads(text, Outcome) if text else None
-
-
-#: How fields of a tuple that are no texts become texts, and texts these fields.
-CODES: Mapping[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
-    "outcome": (_outcome_text, outcome_of),
-    "scope": (_labels_text, labels_of),
-    "tags": (_labels_text, labels_of),
-    "possible": (_possible_text, _possible_of),
+#: Columns that hold other values as JSON: their types, and the values that "" stands for.
+CODED: Mapping[str, tuple[Any, Any]] = {
+    "outcome": (Outcome, None),
+    "scope": (Labels, ()),
+    "tags": (Labels, ()),
+    "possible": (tuple[str, ...], None),
 }
+
+
+@lru_cache(maxsize=10_000)
+def _coded(name: str, value: Any) -> str:
+    """Return the text of a value in a column of CODED."""
+    _, empty = CODED[name]
+    coded = json.dumps(value, default=asdict, ensure_ascii=False)
+    return "" if value == empty else encodable(coded)
+
+
+@lru_cache(maxsize=10_000)
+def value_of(name: str, text: str) -> Any:
+    """Return the value that a text in a column of CODED stands for."""
+    kind, empty = CODED[name]
+    return records.loads(text, kind) if text else empty
 
 
 def fields_of(row: IndexedTuple) -> dict[str, str]:
@@ -244,7 +229,7 @@ def fields_of(row: IndexedTuple) -> dict[str, str]:
     return {
         **{name: getattr(row.tuple, name) for name in PLAIN},
         **{name: getattr(row.tuple.history, name) for name in NOTES},
-        **{name: write(getattr(row.tuple, name)) for name, (write, _) in CODES.items()},
+        **{name: _coded(name, getattr(row.tuple, name)) for name in CODED},
         "batch": row.batch,
     }
 
@@ -254,7 +239,7 @@ def row_of(
 ) -> IndexedTuple:
     """Return the tuple that texts and numbers of its columns stand for; absent texts are empty."""
     fields = {name: texts.get(name, "") for name in PLAIN}
-    decoded = {name: read(texts.get(name, "")) for name, (_, read) in CODES.items()}
+    decoded = {name: value_of(name, texts.get(name, "")) for name in CODED}
     source = StateActionTuple(
         history=History(**{name: texts.get(name, "") for name in NOTES}, past=past),
         env=env,

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory.columns import id_of, outcome_of
+from ldm.memory.columns import id_of, value_of
 from ldm.memory.evidence import Trial, success_of
 from ldm.memory.filters import Filter
 from ldm.memory.retrieval import Query, Retriever
@@ -69,7 +69,8 @@ class Exact:
     @cached_property
     def _success(self) -> NDArray[np.float64]:
         """The success of each tuple's episode, NaN if unknown."""
-        known = {i: success_of(outcome_of(t)) for i, t in self._columns.distinct("outcome").items()}
+        outcomes = self._columns.distinct("outcome").items()
+        known = {number: success_of(value_of("outcome", text)) for number, text in outcomes}
         values = np.full(max(known, default=0) + 1, np.nan)
         for number, earned in known.items():
             values[number] = np.nan if earned is None else earned

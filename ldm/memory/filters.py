@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import MemoryStoreError
-from ldm.memory.columns import Columns, labels_of
+from ldm.memory.columns import Columns, value_of
 from ldm.memory.log import Begin, task_id
 from ldm.types import Labels, Outcome, Trajectory
 
@@ -115,4 +115,4 @@ def _episodes(columns: Columns) -> Iterator[tuple[int, _Values]]:
     names = ("scope", "tags", "source", "origin", "task_id", "trajectory_id")
     for number, row in zip(numbers.tolist(), rows.tolist(), strict=True):
         scope, tags, *others = (columns.texts[int(columns[name][row])] for name in names)
-        yield number, _values(labels_of(scope), labels_of(tags), *others)
+        yield number, _values(value_of("scope", scope), value_of("tags", tags), *others)

@@ -41,7 +41,6 @@ from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation
 from ldm.memory.lessons import rules_of
 from ldm.memory.log import (
-    FEEDBACK,
     MAX_TEXT,
     Add,
     Begin,
@@ -88,13 +87,15 @@ class _View:
     """What is searched: the newest generation and the pending episodes.
 
     known: ids of the trajectories of both. episodes: those in the log after the generation.
-    place: how far the log was read. pointer, log: the states of the files that this was read from.
+    rated: the rewards of tuples. place: how far the log was read. pointer, log: the states of the
+        files that this was read from.
     """
 
     base: Memory | None
     pending: Pending
     known: set[str]
     episodes: Episodes
+    rated: dict[str, list[Trial]]
     place: Place
     pointer: tuple[int, ...]
     log: tuple[int, ...]
@@ -130,10 +131,7 @@ class GrowingMemory:
         self._reasoner = OfflineReasoner(embedder)
         self._folder = record.folder_of(self.location, env)
         self._log = EpisodeLog(self._folder, embedder.name)
-        self._feedback = EpisodeLog(self._folder, embedder.name, FEEDBACK)
         self._vectors = VectorFile(self._folder, embedder)
-        self._rated: dict[str, list[Trial]] = {}
-        self._rated_until: tuple[tuple[int, ...], Place] = ((), Place())
         self._rules: tuple[tuple[int, ...], Rules] | None = None
         self._lock = threading.RLock()
         self._folding: subprocess.Popen[str] | None = None
@@ -337,7 +335,6 @@ class GrowingMemory:
         texts = [plain_text("goal", goal), plain_text("observation", observation)]
         vectors = self._embed(texts)
         view = self._current()
-        self._read_feedback()
         accepted = Filter.of(where, kind, outcomes)
         query = Query(texts[0], texts[1], vectors[texts[0]], vectors[texts[1]])
         nearest = [one for part in view.parts for one in part.exact.nearest(query, k, accepted)]
@@ -611,9 +608,9 @@ class GrowingMemory:
             base = Memory(record.load(self.location, self.env), self._embedder)
         known = {name for batch in base.batches for name in batch.trajectories} if base else set()
         number = base.generation + 1 if base else 0
-        events, place = self._log.read(Place(*listed.log) if listed else Place())
+        events, place = self._log.read(Place(*listed.log) if listed else Place(), rated=True)
         pending = Pending(self.env, self._embedder, self._reasoner, number)
-        view = _View(base, pending, known, Episodes(), place, pointer, status)
+        view = _View(base, pending, known, Episodes(), {}, place, pointer, status)
         self._take(view, events, vectors or {})
         return view
 
@@ -624,6 +621,11 @@ class GrowingMemory:
         vectors: Mapping[str, NDArray[np.float32]],
     ) -> None:
         """Add what events tell to a view. vectors: of some of their texts."""
+        for at, event in events:
+            if isinstance(event, Rate):
+                for name in event.tuples:
+                    trial = Trial(event.time, at, (1 + event.reward) / 2)
+                    view.rated.setdefault(name, []).append(trial)
         finished = view.episodes.take(event for _, event in events)
         new = {name: one for name, one in finished.items() if one.id not in view.known}
         if not new:
@@ -638,25 +640,7 @@ class GrowingMemory:
 
     def _rate(self, tuples: Iterable[str], reward: float) -> None:
         """Append feedback on tuples."""
-        with self._lock:
-            self._check_place()
-            self._feedback.append([Rate(tuple(dict.fromkeys(tuples)), float(reward), present())])
-
-    def _read_feedback(self) -> None:
-        """Read the feedback that was given since the last call."""
-        status = self._feedback.status()
-        if status == self._rated_until[0]:
-            return
-        with self._lock:
-            events, place = self._feedback.read(self._rated_until[1])
-            if place.log != self._rated_until[1].log:
-                self._rated = {}
-            for at, event in events:
-                if isinstance(event, Rate):
-                    trial = Trial(event.time, at, (1 + event.reward) / 2)
-                    for name in event.tuples:
-                        self._rated.setdefault(name, []).append(trial)
-            self._rated_until = status, place
+        self._append([Rate(tuple(dict.fromkeys(tuples)), float(reward), present())])
 
     def _weighed(
         self, view: _View, chosen: Sequence[Recall], query: Query, accepted: Filter | None
@@ -675,18 +659,13 @@ class GrowingMemory:
                     for matches in part.trials_of(action, query, least, accepted)
                 ]
             evidence = weighed(
-                self._with_feedback(own),
-                self._with_feedback(latest[action]),
+                _with_feedback(own, view.rated),
+                _with_feedback(latest[action], view.rated),
                 now=now,
                 half_life=self.half_life,
             )
             recalls.append(replace(one, evidence=evidence))
         return recalls
-
-    def _with_feedback(self, matches: Sequence[tuple[str, Trial]]) -> list[Trial]:
-        """Return trials, and the feedback on their tuples."""
-        rated = [trial for name, _ in matches for trial in self._rated.get(name, ())]
-        return [trial for _, trial in matches] + rated
 
     def _ids_of(self, name: str) -> list[str]:
         """Return the ids of the tuples of a recall, an episode or an added trajectory."""
@@ -765,6 +744,14 @@ def _of_episode(memory: Memory, name: str) -> frozenset[str]:
     """Return the ids of the tuples, hidden ones included, of an episode or added trajectory."""
     accepted, columns = Filter.of({"episode": name}, None, "any"), memory.rows.columns
     return columns.take(accepted.mask(columns)).ids if accepted else frozenset()
+
+
+def _with_feedback(
+    matches: Sequence[tuple[str, Trial]], rated: Mapping[str, Sequence[Trial]]
+) -> list[Trial]:
+    """Return trials, and the feedback on their tuples."""
+    feedback = [trial for name, _ in matches for trial in rated.get(name, ())]
+    return [trial for _, trial in matches] + feedback
 
 
 def _check_folded(status: int, output: str) -> None:

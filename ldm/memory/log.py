@@ -28,9 +28,11 @@ from ldm.memory.record import held, released, status, store_errors, written
 from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Labels, Origin, Possible, Reward, Score, Step, Task, Time, Trajectory
 
-EPISODES, FEEDBACK = "episodes.log", "feedback.log"
+EPISODES = "episodes.log"
 #: The longest text of an event in characters: every line of such texts can be read again.
 MAX_TEXT = 4 * 2**20
+#: The beginning of a line with a reward.
+RATE = b"Rate\t"
 #: Bytes that the first line may have.
 FIRST_LINE = 1_000
 #: The split of recorded tasks.
@@ -137,12 +139,12 @@ class Place:
 class EpisodeLog:
     """The log of one environment, appended to by any thread of any process."""
 
-    def __init__(self, folder: Path, embedder: str = "", name: str = EPISODES) -> None:
+    def __init__(self, folder: Path, embedder: str = "") -> None:
         """Take the environment's folder; appending creates it.
 
-        embedder: the name that a new log records. name: of the file.
+        embedder: the name that a new log records.
         """
-        self.path = folder / name
+        self.path = folder / EPISODES
         self._embedder = embedder
         self._lock = ForkLock()
 
@@ -150,32 +152,36 @@ class EpisodeLog:
         """Return what changes with the file, without reading it; () if there is none."""
         return status(self.path)
 
-    def read(self, since: Place = Place()) -> tuple[list[tuple[int, Event]], Place]:
+    def read(
+        self, since: Place = Place(), *, rated: bool = False
+    ) -> tuple[list[tuple[int, Event]], Place]:
         """Return (byte, event) after a place, and the new place.
 
         If the log is not that of `since`, it is read from its beginning: compare the places.
+        rated: whether rewards that were given before the place are among the events.
 
         Raises MemoryStoreError if a line other than a torn last one is damaged.
         """
         with self._reading() as file:
-            first, end = self._first(file), file.tell()
+            first, first_line = self._first(file), file.tell()
             if first is None:
                 return [], Place()
+            end = first_line
             if since.log == first.id and since.end > end:
                 file.seek(since.end - 1)
                 if file.read(1) == b"\n":  # not so in an older copy of the log
                     end = since.end
-            events = []
-            file.seek(end)
+            events, at = [], file.seek(first_line if rated else end)
             while (line := file.readline(MAX_LENGTH + 1)).endswith(b"\n"):
-                event = self._parsed(line, end)
-                if isinstance(event, Log):
-                    raise self._damaged(end, "it is the first line of a log")
-                events.append((end, event))
-                end += len(line)
+                if at >= end or line.startswith(RATE):
+                    event = self._parsed(line, at)
+                    if isinstance(event, Log):
+                        raise self._damaged(at, "it is the first line of a log")
+                    events.append((at, event))
+                at += len(line)
             if len(line) > MAX_LENGTH:
-                raise self._damaged(end, "it is too long")
-        return events, Place(first.id, end)
+                raise self._damaged(at, "it is too long")
+        return events, Place(first.id, at)
 
     def append(self, events: Sequence[Event]) -> None:
         """Append events, all or none of which are on the disk when this returns or fails.

@@ -1,8 +1,8 @@
 """Packs: a memory of one environment as one file, so that importing embeds nothing.
 
 A pack is a zip archive of an environment's folder as in `ldm.memory.record`: the file of tuples,
-and the logs of episodes and feedback if there are any. Memories with equal generations and logs
-give equal bytes. Members are checked before anything is written to a memory.
+and the log of episodes if there is one. Memories with equal generations and logs give equal bytes.
+Members are checked before anything is written to a memory.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ldm.memory import places, record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
-from ldm.memory.log import EPISODES, FEEDBACK, EpisodeLog
+from ldm.memory.log import EPISODES, Add, Begin, EpisodeLog
 from ldm.memory.verifying import problems_of
 from ldm.text import check_file
+from ldm.types import Task, Trajectory
 
 SUFFIX = ".ldmpack"
 #: What a pack may hold.
-LOGS = (EPISODES, FEEDBACK)
-MEMBERS = (record.FILE, *LOGS)
+MEMBERS = (record.FILE, EPISODES)
 #: Maximum bytes of a member, and of all: a million tuples take some gigabytes.
 MAX_BYTES = 1 << 35
 #: Texts compress by a factor of about 20, a bomb by 1,000.
@@ -40,14 +40,14 @@ CHUNK = 1 << 20
 def export_pack(location: str, env: str, path: Path, generation: int | None = None) -> int:
     """Write the memory of `env` up to `generation` (None: the newest) to a pack.
 
-    The logs of a growing memory go with the newest generation, and alone if there is none yet.
+    The log of a growing memory goes with the newest generation, and alone if there is none yet.
 
     Returns the number of tuples.
     Raises MemoryStoreError if there is no such memory or generation.
     """
     present = places.generations(location, env)
     whole = generation is None or not present or generation == present[-1].number
-    logs = _logs(location, env) if whole else []
+    logs = _log_of(location, env) if whole else []
     if not present and not logs:
         places.load(location, env, generation)  # raises the error that fits
     count, files = 0, logs
@@ -78,15 +78,15 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
         env = contents.generation.env if contents else _env_of(folder)
         record.folder_of(location, env)  # raises for a name that no folder can have
         with places.writing(location):
-            if places.known_generations(location).get(env) or _logs(location, env):
+            if places.known_generations(location).get(env) or _log_of(location, env):
                 raise MemoryStoreError(
                     f"{location} has a memory of {env} already.", "Name another with --memory."
                 )
-            for file in [folder / name for name in LOGS if (folder / name).exists()]:
+            if (folder / EPISODES).exists():
                 places.refuse_server(location, "keeps no log of episodes")
                 target = record.folder_of(location, env)
                 target.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, target / file.name)
+                shutil.copyfile(folder / EPISODES, target / EPISODES)
             if contents is None:
                 return env, 0
             places.commit(location, contents, generations[:-1], log=_log_place(folder))
@@ -116,8 +116,7 @@ def read_pack(path: Path, folder: Path) -> tuple[Contents | None, tuple[Generati
 
 def _checked(folder: Path) -> tuple[Contents | None, tuple[Generation, ...]]:
     """Return what an unpacked pack holds; raise ValueError or LdmError if it is not sound."""
-    for name in LOGS:
-        EpisodeLog(folder, name=name).read()
+    EpisodeLog(folder).read()
     known = record.read(folder)
     if known is None:
         if not (folder / EPISODES).exists():
@@ -133,19 +132,18 @@ def _checked(folder: Path) -> tuple[Contents | None, tuple[Generation, ...]]:
 
 def _env_of(folder: Path) -> str:
     for _, event in EpisodeLog(folder).read()[0]:
-        if env := getattr(event, "env", "") or getattr(
-            getattr(getattr(event, "trajectory", None), "task", None), "env", ""
-        ):
-            return str(env)
+        match event:
+            case Begin(env=env) | Add(trajectory=Trajectory(task=Task(env=env))):
+                return env
     raise MemoryStoreError("The pack holds no episode.", "Export it again.")
 
 
-def _logs(location: str, env: str) -> list[Path]:
+def _log_of(location: str, env: str) -> list[Path]:
+    """Return the log of episodes of an environment, if there is one."""
     if is_server(location):
         return []
-    folder = record.folder_of(location, env)
-    logs = [folder / name for name in LOGS]
-    return [file for file in logs if file.is_file() and not file.is_symlink()]
+    log = record.folder_of(location, env) / EPISODES
+    return [log] if log.is_file() and not log.is_symlink() else []
 
 
 def _log_place(folder: Path) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from ldm.memory.contents import Contents
 from ldm.memory.formation import WARNING
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.memory.known_vectors import OnProgress
-from ldm.memory.log import EPISODES, FEEDBACK, Add, EpisodeLog, Event, Rate, task_id
+from ldm.memory.log import Add, EpisodeLog, Event, Rate, task_id
 from ldm.types import Outcome
 
 
@@ -66,11 +66,8 @@ def purge(
         tasks = {row.tuple.task_id for row in rows}
         tasks |= {task_id(name) for name in episodes}
         remove_vectors(folder)
-        # The logs first: an identity changes, and the generation is the mark of completion.
-        for name in (EPISODES, FEEDBACK):
-            EpisodeLog(folder, name=name).keep(
-                lambda event: not _is_of(event, trajectories, tasks, purged)
-            )
+        # The log first: its identity changes, and the generation is the mark of completion.
+        EpisodeLog(folder).keep(lambda event: not _is_of(event, trajectories, tasks, purged))
         if changed and len(changed[0].rows):
             record.commit(location, *changed, ("", 0))
         else:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, outcome_of, row_of
+from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, row_of, value_of
 from ldm.memory.index import BatchIndex, IndexedTuple
 from ldm.types import Outcome, Past
 
@@ -133,7 +133,8 @@ def outcome_counts(rows: Rows, generation: int | None = None) -> dict[str, int]:
     if generation is not None:
         columns = columns.take(columns["generation"] <= generation)
     counted = {
-        name: _earned(outcome_of(text)) for name, text in columns.pairs("trajectory_id", "outcome")
+        name: _earned(value_of("outcome", text))
+        for name, text in columns.pairs("trajectory_id", "outcome")
     }
     earned = Counter(counted.values())
     names = ("full", "partial", "failed", "warning", "unknown")

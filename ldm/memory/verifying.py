@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import get_args
 
 import numpy as np
 
-from ldm import records
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, places, record
 from ldm.memory.addresses import is_server
+from ldm.memory.columns import CODED, value_of
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
 from ldm.memory.log import EpisodeLog
-from ldm.types import Origin, Outcome
+from ldm.types import Origin
 
 #: The minimum cosine of a new vector to the stored one; embedders differ in the last bits.
 SAME = 0.999
@@ -27,14 +26,8 @@ UNIT = 1e-3
 ROWS = 10_000
 #: Texts embedded again.
 TEXTS_TRIED = 200
-#: The latest time, and what the texts of a column are.
+#: The latest time.
 LATEST = 1e12
-CONTENTS: Mapping[str, Any] = {
-    "origin": Origin,
-    "outcome": Outcome,
-    "scope": dict[str, str],
-    "tags": dict[str, str],
-}
 
 
 def verify(
@@ -63,11 +56,10 @@ def verify(
     if is_server(location):
         return problems
     folder = record.folder_of(location, env)
-    for name in ("episodes.log", "feedback.log"):
-        try:
-            EpisodeLog(folder, name=name).read()
-        except MemoryStoreError as error:
-            problems.append(f"log: {error.message}")
+    try:
+        EpisodeLog(folder).read()
+    except MemoryStoreError as error:
+        problems.append(f"log: {error.message}")
     problems += [f"Chroma: {one}" for one in chroma.differences(contents, chroma.beside(location))]
     return problems
 
@@ -95,10 +87,12 @@ def _value_problems(contents: Contents) -> Iterator[str]:
     for name, most in {"step": np.inf, "generation": newest, "time": LATEST}.items():
         if not ((columns[name] >= 0) & (columns[name] <= most)).all():
             yield f"a tuple has a {name} that none can have"
-    for name, kind in CONTENTS.items():
-        for text in filter(None, columns.distinct(name).values()):
+    if other := {*columns.distinct("origin").values()} - {*get_args(Origin)}:
+        yield f"a tuple has an origin that none can have: {min(other)!r}"
+    for name in CODED:
+        for text in columns.distinct(name).values():
             try:
-                records.loads(text if name != "origin" else json.dumps(text), kind)
+                value_of(name, text)
             except LdmError as error:
                 yield f"a tuple has an {name} that none can have: {error.message}"
 

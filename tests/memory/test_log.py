@@ -55,7 +55,7 @@ def test_a_damaged_line_is_named(place: Path, at: int, line: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a link", "a pipe", "a folder", "a loop"])
-@pytest.mark.parametrize("name", ["episodes.log", "feedback.log", FILES])
+@pytest.mark.parametrize("name", ["episodes.log", FILES])
 def test_nothing_is_written_through_a_link_or_waits_for_a_pipe(
     place: Path, tmp_path: Path, name: str, kind: str
 ) -> None:

@@ -164,7 +164,7 @@ def in_text(column: str, text: str) -> Change:
      (lambda _: {}, "neither"), (lambda p: {**p, record.FILE: b""}, "damaged"),
      (lambda p: {**p, record.FILE: bytes(10**7)}, "compressed more than"),
      (lambda p: {**p, "episodes.log": b"no log\n"}, "damaged"),
-     (lambda p: {**p, "feedback.log": b"\xff" * 2000}, "damaged"),
+     (lambda p: {**p, "episodes.log": b"\xff" * 2000}, "damaged"),
      (lambda p: {**p, "vectors.bin": b""}, "other files"),
      *((within(change), reason) for change, reason in [
      (lambda p: {n: c for n, c in p.items() if n != "ends"}, "other arrays"),
