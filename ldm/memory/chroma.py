@@ -37,12 +37,12 @@ from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
 from ldm.memory.addresses import is_server, let_in
-from ldm.memory.columns import Columns, fields_of, id_of
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.known_vectors import OnProgress
 from ldm.memory.lessons import packed
 from ldm.memory.retrieval import Retriever
+from ldm.memory.rows import Rows, fields_of, id_of
 from ldm.reason import PAST_OBSERVATION
 from ldm.text import guard, is_trusted, redacted
 from ldm.types import stable_hash
@@ -57,12 +57,6 @@ GRAPH = {"max_neighbors": 24, "ef_construction": 128, "ef_search": 256}
 #: Chroma refuses writes of more than 5,461 rows; smaller ones keep the progress bar moving.
 WRITE_ROWS = 2_000
 READ_ROWS = 5_000
-#: Rows that a query asks for at first, among all and among those that fit; rows read at a time.
-AROUND, ASKED, READ = 256, 64, 16
-#: Difference of a similarity to the one that Chroma's distance, a rounded sum, stands for.
-MARGIN = 1e-5
-#: Rows, and trajectories with the links of their steps, that are cached.
-KEPT_ROWS, KEPT_TRAJECTORIES = 5_000, 1_000
 #: Attempts of a request to a server, and the seconds before the second one.
 REQUESTS, PAUSE = 4, 0.1
 #: Timeouts in seconds of the first request to a server, and of any other one.
@@ -354,21 +348,16 @@ class TupleRows:
     """The rows of a memory's tuples."""
 
     def __init__(self, contents: Contents) -> None:
-        self._contents = contents
-        self._columns = columns = contents.rows.columns
+        self._rows = rows = contents.rows
         self._indices = {batch.id: batch for batch in contents.batches}
-        self.hidden = columns.named(contents.generation.hidden)
-        self._before = _steps_before(columns, self.hidden)
-        self._same = np.unique(columns.same_texts(), return_inverse=True)[1]
-        won = columns.with_outcome(
-            lambda one: one is not None and not (one.fell_short or one.is_warning)
-        )
-        lost = columns.with_outcome(
-            lambda one: one is not None and (one.is_warning or one.score <= 0)
-        )
+        self.hidden = rows.named(contents.generation.hidden)
+        self._before = _steps_before(rows, self.hidden)
+        self._same = np.unique(rows.same_texts(), return_inverse=True)[1]
+        won = rows.with_outcome(lambda x: x is not None and not (x.fell_short or x.is_warning))
+        lost = rows.with_outcome(lambda x: x is not None and (x.is_warning or x.score <= 0))
         self._evidence = [
             np.bincount(self._same, mask & ~self.hidden).astype(int).tolist()
-            for mask in (np.ones(len(columns), np.bool_), won, lost)
+            for mask in (np.ones(len(rows), np.bool_), won, lost)
         ]
 
     def changed(self, before: Generation) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -377,26 +366,25 @@ class TupleRows:
         Rows change that are new, become hidden or seen, or whose trajectory or texts such a row
         shares: their counts and links do. Those that were hidden or seen before move.
         """
-        columns = self._columns
-        new = columns["generation"] > before.number
-        moved = ~new & (columns.named(before.hidden) != self.hidden)
+        new = self._rows.columns["generation"] > before.number
+        moved = ~new & (self._rows.named(before.hidden) != self.hidden)
         changed = new | moved
-        trajectories = columns["trajectory_id"]
+        trajectories = self._rows.columns["trajectory_id"]
         related = np.isin(self._same, self._same[changed])
         related |= np.isin(trajectories, trajectories[changed])
         return changed | related, moved
 
     def ids(self, numbers: NDArray[np.int64]) -> list[str]:
         """Return the ids of tuples."""
-        return [id_of(number) for number in self._columns["id"][numbers].tolist()]
+        return [id_of(number) for number in self._rows.columns["id"][numbers].tolist()]
 
     def part(self, numbers: NDArray[np.int64]) -> list[Row]:
         """Return the rows of these tuples."""
-        vectors = self._columns.vectors_of(numbers)
+        vectors = self._rows.vectors_of(numbers)
         return [self._row(*one) for one in zip(numbers.tolist(), vectors, strict=True)]
 
     def _row(self, i: int, vector: NDArray[np.float32]) -> Row:
-        indexed = self._contents.rows[i]
+        indexed = self._rows[i]
         one, (batch, g, o) = indexed.tuple, indexed.cell
         goal_type, texts = self._indices[batch].goal_types[g], fields_of(indexed)
         key = one.goal, one.observation, one.action
@@ -424,7 +412,7 @@ class TupleRows:
             name: text for name, text in texts.items() if name not in (*NAMED, "observation")
         }
         if (before := self._before[i]) >= 0:
-            rest["before"] = id_of(int(self._columns["id"][before]))
+            rest["before"] = id_of(int(self._rows.columns["id"][before]))
         else:
             rest["past"] = one.history.past
         rest = {name: value for name, value in rest.items() if value}
@@ -444,12 +432,12 @@ def observation_in(document: str, goal: str, action: str) -> str:
     return observation
 
 
-def _steps_before(columns: Columns, hidden: NDArray[np.bool_]) -> list[int]:
+def _steps_before(rows: Rows, hidden: NDArray[np.bool_]) -> list[int]:
     """Return for each tuple the one of the step before, whose past and pair are its past, or -1.
 
     So a row need not repeat the steps that other rows of its trajectory hold.
     """
-    texts = columns.distinct("observation")
+    columns, texts = rows.columns, rows.distinct("observation")
     cut = {i: text[:PAST_OBSERVATION] for i, text in texts.items()}
     names = ("trajectory_id", "past", "observation", "action")
     ends: dict[tuple[int, int, str, int], int] = {}
@@ -464,41 +452,30 @@ def _steps_before(columns: Columns, hidden: NDArray[np.bool_]) -> list[int]:
         if past < 0:
             before.append(-1)
             continue
-        parent, observation, action = columns.pasts[past].tolist()
-        before.append(ends.get((trajectory, parent, columns.texts[observation], action), -1))
+        parent, observation, action = rows.pasts[past].tolist()
+        before.append(ends.get((trajectory, parent, rows.texts[observation], action), -1))
     return before
 
 
 def type_rows(contents: Contents) -> list[Row]:
     """Return the rows of the types of a memory's batches."""
-    columns = contents.rows.columns
-    rows = []
-    retriever = Retriever(contents.batches, contents.rows)
-    generations = columns["generation"]
-    for name, span in columns.batch_spans().items():
-        batch, index = retriever.batches[name], retriever.batches[name].index
-        counts = contents.rows.sizes(name)
-        goals = sorted({g for g, _ in counts})
-        in_goal, in_cell = columns["goal_type"][span], columns["observation_type"][span]
-        for g, view, below in zip(goals, batch.goal_types, batch.observation_types, strict=True):
-            numbers = sorted(o for one, o in counts if one == g)
-            cells = [("", view, in_goal == g)]
-            cells += [
-                (f"/{o}", v, (in_goal == g) & (in_cell == o))
-                for o, v in zip(numbers, below, strict=True)
-            ]
-            for suffix, one, members in cells:
-                metadata = {
-                    **{"type": f"{name}/{g}{suffix}", "name": one.name, "batch": name},
-                    **{"level": "observation" if suffix else "goal", "kind": index.kind},
-                    **{"parent": f"{name}/{g}" if suffix else name},
-                    **{"examples": json.dumps(one.examples), "tuples": int(members.sum())},
-                    "generation": int(generations[span][members].min()),
-                    **{"goal_number": g, "number": int(suffix[1:] or -1)},
-                }
-                document = "\n".join([one.name, *one.examples])
-                key = f"{name}/{g}{suffix}"
-                rows.append(Row(key, np.asarray(one.centroid, np.float32), document, metadata))
+    rows, spans = [], contents.rows.batch_spans()
+    for name, types in Retriever(contents.batches, contents.rows).batches.items():
+        columns = contents.rows.take(spans[name]).columns
+        for (g, o), one in types.views.items():
+            members = columns["goal_type"] == g
+            if o >= 0:
+                members &= columns["observation_type"] == o
+            key = f"{name}/{g}/{o}" if o >= 0 else f"{name}/{g}"
+            metadata = {
+                **{"type": key, "name": one.name, "batch": name, "kind": types.index.kind},
+                **{"level": "observation" if o >= 0 else "goal", "tuples": int(members.sum())},
+                **{"parent": f"{name}/{g}" if o >= 0 else name},
+                **{"examples": json.dumps(one.examples), "goal_number": g, "number": o},
+                "generation": int(columns["generation"][members].min()),
+            }
+            document = "\n".join([one.name, *one.examples])
+            rows.append(Row(key, np.asarray(one.centroid, np.float32), document, metadata))
     return rows
 
 
@@ -775,8 +752,8 @@ def publish_beside(
     """
 
     def others() -> Iterator[Contents]:
-        for env in record.environments(location):
-            if env != contents.generation.env and record.generations(location, env):
+        for env in record.known_generations(location):
+            if env != contents.generation.env:
                 yield record.load(location, env)
 
     publish(contents, beside(location), on_progress, generations=present, others=others)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import MemoryStoreError
-from ldm.memory.columns import Columns, value_of
 from ldm.memory.log import Begin, task_id
+from ldm.memory.rows import Rows, value_of
 from ldm.types import Labels, Outcome, Trajectory
 
 Outcomes = Literal["any", "success", "failure"]
@@ -64,27 +64,27 @@ class Filter:
         task = task_id(one.episode)
         return self._met(_values(one.scope, one.tags, one.source, one.origin, task, ""))
 
-    def mask(self, columns: Columns) -> NDArray[np.bool_]:
+    def mask(self, rows: Rows) -> NDArray[np.bool_]:
         """Return a mask of the accepted tuples."""
-        accepted = columns.with_outcome(self._earned)
+        accepted = rows.with_outcome(self._earned)
         if self.kind is not None:
-            accepted &= columns.having("kind", self.kind.__eq__)
+            accepted &= rows.having("kind", self.kind.__eq__)
         if self.where:
-            met = [number for number, values in _episodes(columns) if self._met(values)]
-            accepted &= np.isin(columns["trajectory_id"], met)
+            met = [number for number, values in _episodes(rows) if self._met(values)]
+            accepted &= np.isin(rows.columns["trajectory_id"], met)
         return accepted
 
-    def check(self, columns: Columns) -> None:
+    def check(self, rows: Rows) -> None:
         """Raise MemoryStoreError for a value that no tuple has."""
         known: dict[str, set[str]] = {}
-        for _, values in _episodes(columns):
+        for _, values in _episodes(rows):
             for name, some in values.items():
                 known.setdefault(name, set()).update(some)
         for name, accepted in self.where:
             for value in accepted:
                 if value not in known.get(name, ()):
                     raise MemoryStoreError(
-                        f"The memory of {columns.env} holds no tuple of the {name} {value!r}.",
+                        f"The memory of {rows.env} holds no tuple of the {name} {value!r}.",
                         "`ldm memory search --json` shows them with each tuple.",
                     )
 
@@ -109,10 +109,10 @@ def _values(
     return values
 
 
-def _episodes(columns: Columns) -> Iterator[tuple[int, _Values]]:
+def _episodes(rows: Rows) -> Iterator[tuple[int, _Values]]:
     """Yield the number of each trajectory, and what conditions are compared with."""
-    numbers, rows = np.unique(columns["trajectory_id"], return_index=True)
+    numbers, firsts = np.unique(rows.columns["trajectory_id"], return_index=True)
     names = ("scope", "tags", "source", "origin", "task_id", "trajectory_id")
-    for number, row in zip(numbers.tolist(), rows.tolist(), strict=True):
-        scope, tags, *others = (columns.texts[int(columns[name][row])] for name in names)
+    for number, row in zip(numbers.tolist(), firsts.tolist(), strict=True):
+        scope, tags, *others = (rows.texts[int(rows.columns[name][row])] for name in names)
         yield number, _values(value_of("scope", scope), value_of("tags", tags), *others)

@@ -32,7 +32,6 @@ from ldm.embed import Embedder, chosen_embedder
 from ldm.embed.disk import VectorFile
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, folding, record
-from ldm.memory.columns import Columns
 from ldm.memory.evidence import MARGIN, Trial, weighed
 from ldm.memory.exact import Texts, texts_of
 from ldm.memory.filters import Filter, Outcomes, Where
@@ -56,11 +55,10 @@ from ldm.memory.log import (
 )
 from ldm.memory.pending import Pending
 from ldm.memory.places import refuse_server
-from ldm.memory.purging import purge as purge_tuples
-from ldm.memory.purging import rewrite_outcomes
 from ldm.memory.recalls import Recalls, arranged, unlike
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
+from ldm.memory.rows import Rows
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
@@ -419,8 +417,8 @@ class GrowingMemory:
         name = first.task_id.removeprefix(task_id("")) if recorded else first.trajectory_id
         self._append([Correct(name, float(score), present())])
         base = self._current().base
-        if base is not None and (folded := base.rows.columns.ids & ids):
-            rewrite_outcomes(self.location, self.env, folded, score)
+        if base is not None and (folded := base.rows.ids & ids):
+            changes.rewrite_outcomes(self.location, self.env, folded, score)
 
     def forget(
         self, *, where: Where | None = None, episodes: Iterable[str] = (), purge: bool = False
@@ -437,20 +435,20 @@ class GrowingMemory:
         if where and (accepted := Filter.of(where, None, "any")):
             return self._forget(accepted.mask, accepted.began, purge=purge)
         named = {name for one in names for name in self._ids_of(one)}
-        return self._forget(lambda columns: columns.named(named), lambda _: False, purge=purge)
+        return self._forget(lambda rows: rows.named(named), lambda _: False, purge=purge)
 
     def expire(self, before: float) -> int:
         """Erase the episodes that ended before a time (seconds since 1970); return the tuples."""
         running = self._current().episodes.running
         return self._forget(
-            lambda columns: (columns["time"] > 0) & (columns["time"] < before),
+            lambda rows: (rows.columns["time"] > 0) & (rows.columns["time"] < before),
             lambda one: one.episode in running and one.time < before,
             purge=True,
         )
 
     def _forget(
         self,
-        chosen: Callable[[Columns], NDArray[np.bool_]],
+        chosen: Callable[[Rows], NDArray[np.bool_]],
         began: Callable[[Begin], bool],
         *,
         purge: bool,
@@ -460,14 +458,13 @@ class GrowingMemory:
         base = self._current().base
         ids = frozenset[str]()
         if base is not None:
-            columns = base.rows.columns
-            matches = chosen(columns) if purge else chosen(columns) & base.visible
-            ids = columns.take(matches).ids
+            matches = chosen(base.rows) if purge else chosen(base.rows) & base.visible
+            ids = base.rows.take(matches).ids
         if purge:
             events = [event for _, event in self._log.read()[0]]
             names = [one.episode for one in events if isinstance(one, Begin) and began(one)]
             if ids or names:
-                purge_tuples(self.location, self.env, ids, episodes=names, everything=True)
+                changes.purge(self.location, self.env, ids, episodes=names, everything=True)
         elif ids and base is not None:
             more: dict[str, Any] = {"settings": {}, "origin": "forgotten", "everything": True}
             changes.hide(self.location, base.record, ids, **more)
@@ -742,8 +739,8 @@ def _tuples(parts: Iterable[Memory], accepted: Filter | None = None) -> list[Sta
 
 def _of_episode(memory: Memory, name: str) -> frozenset[str]:
     """Return the ids of the tuples, hidden ones included, of an episode or added trajectory."""
-    accepted, columns = Filter.of({"episode": name}, None, "any"), memory.rows.columns
-    return columns.take(accepted.mask(columns)).ids if accepted else frozenset()
+    accepted = Filter.of({"episode": name})
+    return memory.rows.take(accepted.mask(memory.rows)).ids if accepted else frozenset()
 
 
 def _with_feedback(

@@ -81,7 +81,7 @@ class Generation:
     origin: "formed", "added", "refined", "pruned" or "forgotten".
     dimension: of the embedder's vectors.
     tuples: number of tuples up to and including this generation.
-    digest: of these tuples and their batches (`Columns.digest`); equal memories have equal digests.
+    digest: of these tuples and their batches (`Rows.digest`); equal memories have equal digests.
     settings: how it was made (batch size, batching, seed, reasoner, …).
     tasks: ids of the tasks that a refinement explored for it, successful or not.
     hidden: sorted ids of the tuples that it does not recall. They stay in the store, because

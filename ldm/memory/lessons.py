@@ -60,9 +60,8 @@ def relevance_of(rows: Rows, visible: NDArray[np.bool_], seed: int | None = None
 
     seed: exchange their actions first, as a control.
     """
-    columns = rows.columns
-    outcomes = [columns.texts[i] for i in columns["outcome"][visible].tolist()]
-    of = stable_hash(columns["id"][visible].tolist(), outcomes, seed, length=32)
+    outcomes = [rows.texts[i] for i in rows.columns["outcome"][visible].tolist()]
+    of = stable_hash(rows.columns["id"][visible].tolist(), outcomes, seed, length=32)
     if of not in _learnt:
         lessons = lessons_of(rows, visible)
         if len(_learnt) >= KEPT:

@@ -1,8 +1,8 @@
-"""Packs: a memory of one environment as one file, so that importing embeds nothing.
+"""A memory of one environment as one file: a pack to move it, or JSONL to read it.
 
 A pack is a zip archive of an environment's folder as in `ldm.memory.record`: the file of tuples,
 and the log of episodes if there is one. Memories with equal generations and logs give equal bytes.
-Members are checked before anything is written to a memory.
+Members are checked before anything is written to a memory, and importing embeds nothing.
 """
 
 from __future__ import annotations
@@ -11,15 +11,20 @@ import shutil
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import not_
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated
+
+from pydantic import Field
 
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import places, record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
-from ldm.memory.index import Generation
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.log import EPISODES, Add, Begin, EpisodeLog
 from ldm.memory.verifying import problems_of
 from ldm.text import check_file
@@ -178,3 +183,38 @@ def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
         if size < 0:
             raise ValueError("a member is longer than it says")
         target.write(part)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of an exported memory: a generation, the index of a batch, or a tuple in its cell.
+
+    id: of the tuple; recorded recalls name it.
+    """
+
+    generation: Generation | None = None
+    batch: BatchIndex | None = None
+    tuple: IndexedTuple | None = None
+    id: Annotated[str, Field(exclude_if=not_)] = ""
+
+
+def export(location: str, env: str, path: Path, generation: int | None = None) -> int:
+    """Write the memory of `env` up to `generation` to a file; equal memories give equal bytes.
+
+    location: a directory or the http(s) address of a Chroma server.
+    path: the JSONL file; .gz compresses it.
+    generation: the last exported one; None for the newest.
+
+    Returns the number of tuples.
+    Raises MemoryStoreError if there is no such memory or generation.
+    """
+    contents = places.load(location, env, generation)
+    present = places.generations(location, env)
+
+    def lines() -> Iterator[Line]:
+        yield from (Line(generation=g) for g in present if g.number <= contents.generation.number)
+        yield from (Line(batch=b) for b in contents.batches)
+        yield from (Line(tuple=r, id=r.tuple.id) for r in contents.rows)
+
+    records.write(path, lines())
+    return len(contents.rows)

@@ -9,7 +9,7 @@
         memory.bin                   the tuples of all generations
 
 The file holds arrays, then a manifest in JSON, and in its last bytes the length and checksum of
-that. The arrays are the columns of `Columns`, its texts in UTF-8 with the ends of each, pasts and
+that. The arrays are the columns of `Rows`, its texts in UTF-8 with the ends of each, pasts and
 distinct vectors, and what the tuples teach, which small memories learn when they are opened.
 
 Readers take no lock and need no permission to write. A new file is complete before it is renamed
@@ -40,12 +40,11 @@ from numpy.typing import NDArray
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.files import remove, unfollowed
-from ldm.memory.columns import KINDS, TEXTS, Columns
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
 from ldm.memory.lessons import packed, unpacked
-from ldm.memory.rows import Rows
+from ldm.memory.rows import KINDS, TEXTS, Rows
 from ldm.text import check_file
 from ldm.types import Count
 
@@ -153,12 +152,9 @@ def check_memory(location: str) -> None:
             "Make one with `ldm build-memory DATA`, or name another with --memory.",
         )
     if not marked:
-        older = (place / "chroma.sqlite3").is_file()
         raise MemoryStoreError(
-            f"{location} is {'of another format' if older else 'not a memory'}: it has no {MARK}.",
-            "Build it anew in another place with `ldm build-memory DATA --memory PLACE`."
-            if older
-            else "Name the directory that `ldm build-memory` wrote with --memory.",
+            f"{location} is not a memory: it has no {MARK}.",
+            "Name another with --memory, or build one anew with `ldm build-memory DATA`.",
         )
     try:
         check_file(place / MARK)
@@ -179,6 +175,12 @@ def environments(location: str) -> tuple[str, ...]:
         top = Path(location) / ENVIRONMENTS
         _refuse_link(top)
         return tuple(sorted(unquote(one.name) for one in top.glob("*") if one.is_dir()))
+
+
+def known_generations(location: str) -> dict[str, tuple[Generation, ...]]:
+    """Return the generations that readers see by environment, oldest first."""
+    known = {env: generations(location, env) for env in environments(location)}
+    return {env: present for env, present in known.items() if present}
 
 
 def generations(location: str, env: str) -> tuple[Generation, ...]:
@@ -303,20 +305,20 @@ def _contents(listed: Manifest, whole: NDArray[np.uint8]) -> Contents:
     distinct = arrays.pop("vectors").reshape(-1, newest.dimension)
     if any(len(column) != newest.tuples for column in arrays.values()):
         raise ValueError("its columns do not fit each other")
-    columns = Columns(newest.env, texts, arrays, pasts, distinct)
+    rows = Rows(newest.env, texts, arrays, pasts, distinct)
     texts.check()
-    _check_numbers(columns)
+    _check_numbers(rows)
     taught = unpacked(raw(RELEVANCE).tobytes()) if RELEVANCE in listed.arrays else None
-    return Contents(newest, listed.batches, Rows(columns), listed.kinds, taught)
+    return Contents(newest, listed.batches, rows, listed.kinds, taught)
 
 
-def _check_numbers(columns: Columns) -> None:
+def _check_numbers(rows: Rows) -> None:
     """Raise ValueError if a number refers to something that does not exist."""
-    pasts, before, texts = columns.pasts, columns.pasts[:, 0], len(columns.texts)
+    pasts, before, texts = rows.pasts, rows.pasts[:, 0], len(rows.texts)
     limits = dict.fromkeys(TEXTS, texts) | {"past": len(pasts)}
-    limits |= dict.fromkeys(("goal_vector", "observation_vector"), len(columns.vectors))
-    outside = any(
-        len(columns) and not -1 <= int(columns[name].min()) <= int(columns[name].max()) < most
+    limits |= dict.fromkeys(("goal_vector", "observation_vector"), len(rows.vectors))
+    outside = bool(len(rows)) and any(
+        not -1 <= int(rows.columns[name].min()) <= int(rows.columns[name].max()) < most
         for name, most in limits.items()
     )
     outside |= bool(((before < -1) | (before >= np.arange(len(pasts)))).any())
@@ -354,9 +356,7 @@ def writing(location: str, patience: float | None = None) -> Iterator[Path]:
 def _check_free(location: str) -> None:
     """Raise MemoryStoreError if a directory holds something other than a memory."""
     names = {path.name for path in Path(location).iterdir()}
-    if MARK not in names and (others := names - {LOCK, CALLS, f".{MARK}.new"}):
-        if "chroma.sqlite3" in others:
-            check_memory(location)
+    if MARK not in names and names - {LOCK, CALLS, f".{MARK}.new"}:
         raise MemoryStoreError(
             f"{location} holds other files and no memory.",
             "Name an empty or a new directory with --memory.",
@@ -504,17 +504,17 @@ def store_errors(location: str) -> Iterator[None]:
 
 def _arrays_of(contents: Contents) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file by their names."""
-    columns = contents.rows.columns
-    texts = [text.encode("utf-8", "surrogatepass") for text in columns.texts]
+    rows = contents.rows
+    texts = [text.encode("utf-8", "surrogatepass") for text in rows.texts]
     arrays = {
-        **columns.values,
+        **rows.columns,
         "texts": np.frombuffer(b"".join(texts), np.uint8),
         "ends": np.cumsum([len(one) for one in texts], dtype=np.int64),
-        "pasts": columns.pasts,
-        "vectors": columns.vectors,
+        "pasts": rows.pasts,
+        "vectors": rows.vectors,
     }
     arrays = {name: np.asarray(arrays[name], kind) for name, kind in ARRAYS.items()}
-    if len(columns) >= STORED_FROM:
+    if len(rows) >= STORED_FROM:
         arrays[RELEVANCE] = np.frombuffer(packed(contents.learnt()), np.uint8)
     return arrays
 

@@ -2,7 +2,7 @@
 
 Ranking is exact and in process, over one generation: equal memories and equal queries give equal
 recalls, which an approximate index does not guarantee. A similarity is computed from single vectors
-(`ldm.memory.ranking`), so it does not depend on what else is compared. Two things make it fast:
+(`score`), so it does not depend on what else is compared. Two things make it fast:
 what depends on the goal alone is cached, because agents query one goal many times; and tuples are
 compared in the order of their goals' similarity, until no other can be among the best. All scopes
 are searched in this way: each is a set of cells.
@@ -10,24 +10,26 @@ are searched in this way: each is a set of cells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, islice, product, tee
+from functools import cached_property, partial
+from itertools import accumulate, chain, groupby, islice, product, tee
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory import ranking
-from ldm.memory.columns import Columns, id_of
 from ldm.memory.index import BatchIndex
-from ldm.memory.ranking import DECIMALS
-from ldm.memory.rows import Rows
+from ldm.memory.rows import Rows, id_of
 from ldm.parallel import map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
 from ldm.types import Recall
 
+#: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
+DECIMALS = 6
+#: How far rounding may carry a cosine above 1.
+ROUNDING = 1e-5
 #: Rows compared in the first part; each further part is twice as large.
 FIRST_ROWS = 512
 #: Goals whose rankings and cells are cached.
@@ -52,61 +54,70 @@ class Query:
     classifier: Reasoner | None = None
 
 
-class _Batch:
-    """One batch memory: its cells, and the centroids of its types.
+def score(goal: Any, observation: Any) -> NDArray[np.float64]:
+    """Return the similarities of tuples to a query: the means of the two cosines."""
+    goals, observations = (np.asarray(one, np.float64) for one in (goal, observation))
+    return np.round(0.5 * goals + 0.5 * observations, DECIMALS)
 
-    Empty types are left out and the others numbered from 0: a type's first tuples may be of a later
-    generation than the one that is read.
+
+def bound(goal: float) -> float:
+    """Return the highest score of a tuple whose goal has at most this cosine."""
+    return float(score(goal, 1 + ROUNDING))
+
+
+class Types:
+    """The types of one batch memory that have tuples; the others are left out.
+
+    Purging may have emptied a type, and the first tuples of one may be of a later generation than
+    the one that is read. Those that are left are numbered from 0 here, and their cells in order.
     """
 
     def __init__(
-        self, index: BatchIndex, columns: Columns, starts: NDArray[np.int64], cells: slice
+        self,
+        index: BatchIndex,
+        cells: Iterable[tuple[int, int]],
+        view: Callable[[int, int, NDArray[np.int64]], TypeView],
+        first: int = 0,
     ) -> None:
-        """Take the numbers of its cells. starts: the first row of each cell of the memory."""
+        """Take the sorted cells (goal type, observation type) by the index's numbers.
+
+        view: returns a type by the index's numbers, -1 for no observation type, and the numbers of
+            its cells. first: the number of the first cell.
+        """
         self.index = index
-        self._columns = columns
-        self._starts = starts
-        first_rows = starts[cells]
-        self._observation_numbers = columns["observation_type"][first_rows].tolist()
-        numbers, firsts = np.unique(columns["goal_type"][first_rows], return_index=True)
-        self._goal_numbers = numbers.tolist()
-        #: The first cell of each goal type, and the one after the last.
-        self.first_cells = [*(firsts + cells.start).tolist(), cells.stop]
+        self._view = view
+        #: The numbers of the observation types of each goal type.
+        self.below = {g: [o for _, o in some] for g, some in groupby(cells, itemgetter(0))}
+        self._borders = [first, *(first + n for n in accumulate(map(len, self.below.values())))]
 
     def cells_of(self, goal_type: int) -> NDArray[np.int64]:
         """Return the cells of a goal type."""
-        return np.arange(self.first_cells[goal_type], self.first_cells[goal_type + 1])
+        return np.arange(self._borders[goal_type], self._borders[goal_type + 1])
 
     @property
     def cells(self) -> NDArray[np.int64]:
         """All of its cells."""
-        return np.arange(self.first_cells[0], self.first_cells[-1])
+        return np.arange(self._borders[0], self._borders[-1])
+
+    @cached_property
+    def views(self) -> dict[tuple[int, int], TypeView]:
+        """The types by the index's numbers, with -1 for no observation type."""
+        views = {}
+        for i, (g, numbers) in enumerate(self.below.items()):
+            cells = self.cells_of(i)
+            views[g, -1] = self._view(g, -1, cells)
+            views |= {(g, o): self._view(g, o, cells[j : j + 1]) for j, o in enumerate(numbers)}
+        return views
 
     @cached_property
     def goal_types(self) -> tuple[TypeView, ...]:
         """The goal types."""
-        return tuple(
-            self._view(self.index.goal_types[number].name, "goal", self.cells_of(g))
-            for g, number in enumerate(self._goal_numbers)
-        )
+        return tuple(self.views[g, -1] for g in self.below)
 
     @cached_property
     def observation_types(self) -> tuple[tuple[TypeView, ...], ...]:
         """The observation types of each goal type."""
-        return tuple(
-            tuple(
-                self._view(names[o], "observation", self.cells_of(g)[i : i + 1])
-                for i, o in enumerate(self._below(g))
-            )
-            for g, number in enumerate(self._goal_numbers)
-            for names in [self.index.goal_types[number].observation_types]
-        )
-
-    def _below(self, goal_type: int) -> list[int]:
-        """Return the index's numbers of the observation types of a goal type."""
-        first, last = self.cells_of(goal_type)[[0, -1]] - self.first_cells[0]
-        numbers: list[int] = self._observation_numbers[first : last + 1]
-        return numbers
+        return tuple(tuple(self.views[g, o] for o in below) for g, below in self.below.items())
 
     @cached_property
     def centroids(self) -> tuple[NDArray[np.float32], tuple[NDArray[np.float32], ...]]:
@@ -115,25 +126,11 @@ class _Batch:
         below = (np.stack([view.centroid for view in views]) for views in self.observation_types)
         return goals, tuple(below)
 
-    def _view(self, name: str, column: str, cells: NDArray[np.int64]) -> TypeView:
-        """Return the type whose members are in `cells`.
-
-        Its centroid is that of the tuples that it was formed from, as long as one is left;
-        tuples of later generations do not move it.
-        """
-        columns = self._columns
-        start, stop = self._starts[cells[0]], self._starts[cells[-1] + 1]
-        formed = columns["generation"][start:stop] == self.index.generation
-        formed |= not formed.any()
-        rows = np.flatnonzero(formed) + start
-        texts = list(dict.fromkeys(columns[column][rows].tolist()))[:EXAMPLES]
-        examples = [columns.texts[i] for i in texts]
-        return TypeView.of(name, examples, columns.vectors[columns[f"{column}_vector"][rows]])
-
     def classify(self, query: Query) -> tuple[int, int]:
         """Return the query's goal type and observation type, by the index's numbers."""
         goal_type, observation_type = self.nearest_cell(query)
-        return self._goal_numbers[goal_type], self._below(goal_type)[observation_type]
+        number, below = [*self.below.items()][goal_type]
+        return number, below[observation_type]
 
     def nearest_cell(self, query: Query) -> tuple[int, int]:
         """Return the query's goal type and observation type, by this class's numbers."""
@@ -185,25 +182,27 @@ class Retriever:
     def __init__(self, batches: Sequence[BatchIndex], rows: Rows) -> None:
         """Take n rows, sorted by cell."""
         self._rows = rows
-        self._columns = columns = rows.columns
+        columns = rows.columns
         # Numbers instead of texts, because a widened search compares thousands of rows.
         self._ids = columns["id"]
         self._trajectories = columns["trajectory_id"]
-        self._texts = columns.same_texts()
-        changes = np.zeros(len(columns), np.bool_)
+        self.texts = rows.same_texts()
+        changes = np.zeros(len(rows), np.bool_)
         changes[:1] = True
         for name in ("batch", "goal_type", "observation_type"):  # the rows are in order
             changes[1:] |= np.diff(columns[name]) != 0
         starts = np.flatnonzero(changes)
         self._cell_of = np.cumsum(changes) - 1
-        self._starts = np.append(starts, len(columns))
-        self.batches: dict[str, Any] = {}
-        spans = columns.batch_spans()
+        self._starts = np.append(starts, len(rows))
+        self.batches: dict[str, Types] = {}
+        names = ("goal_type", "observation_type")
+        cells = [*zip(*(columns[name][starts].tolist() for name in names), strict=True)]
+        spans = rows.batch_spans()
         for batch in batches:
             if span := spans.get(batch.id):  # purging may have left tuples of later ones only
                 first, stop = np.searchsorted(starts, [span.start, span.stop]).tolist()
-                made = _Batch(batch, columns, self._starts, slice(first, stop))
-                self.batches[batch.id] = made
+                view = partial(_type_view, rows, self._starts, batch)
+                self.batches[batch.id] = Types(batch, cells[first:stop], view, first)
         self._of_kinds = by_kind(batches)
         self._cells: dict[Any, _GoalCells] = {}
         self._goals: dict[Any, _Goals] = {}
@@ -258,14 +257,14 @@ class Retriever:
 
     def similarities(self, query: Query, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the similarity of each row."""
-        goals = self._columns.vectors[self._columns["goal_vector"][rows]]
+        goals = self._rows.vectors[self._rows.columns["goal_vector"][rows]]
         near = np.vecdot(goals, query.goal_vector)
-        return ranking.score(near, self._cosines(rows, query.observation_vector))
+        return score(near, self._cosines(rows, query.observation_vector))
 
     @cached_property
     def _by_goals(self) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any], NDArray[Any]]:
         """All rows sorted by their goal; each goal's vector, number of rows, and first of them."""
-        goals = self._columns["goal_vector"]
+        goals = self._rows.columns["goal_vector"]
         numbers, counts = np.unique(goals, return_counts=True)
         order = np.argsort(goals, kind="stable")
         return order, numbers, counts, np.cumsum(counts) - counts
@@ -275,7 +274,7 @@ class Retriever:
 
         def made() -> _Goals:
             _, numbers, counts, _ = self._by_goals
-            cosines = np.vecdot(self._columns.vectors[numbers], vector).astype(np.float64)
+            cosines = np.vecdot(self._rows.vectors[numbers], vector).astype(np.float64)
             ranks = np.argsort(-cosines, kind="stable")
             return _Goals(ranks, cosines[ranks], np.cumsum(counts[ranks]))
 
@@ -296,9 +295,9 @@ class Retriever:
 
     def _cosines(self, rows: NDArray[np.int64], vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the cosines of the observations of rows."""
-        columns = self._columns
-        used, places = np.unique(columns["observation_vector"][rows], return_inverse=True)
-        products: NDArray[np.float32] = np.vecdot(columns.vectors[used], vector)
+        of_rows = self._rows.columns["observation_vector"][rows]
+        used, places = np.unique(of_rows, return_inverse=True)
+        products: NDArray[np.float32] = np.vecdot(self._rows.vectors[used], vector)
         return products[places]
 
     def recall(self, row: int, similarity: float, fallback: Fallback = "") -> Recall:
@@ -361,14 +360,14 @@ class Retriever:
             if hidden is not None:
                 visible = ~hidden[rows]
                 rows, near = rows[visible], near[visible]
-            new = ranking.score(near, self._cosines(rows, query.observation_vector))
+            new = score(near, self._cosines(rows, query.observation_vector))
             waiting, similar = np.concatenate([waiting, rows]), np.concatenate([similar, new])
             if 0 < count < len(waiting):
                 best = similar >= np.partition(similar, -count)[-count]
                 waiting, similar = waiting[best], similar[best]
             ready = np.ones(len(waiting), np.bool_)
             if left:
-                ready = similar > ranking.bound(float(goals.cosines[start]))
+                ready = similar > bound(float(goals.cosines[start]))
             yield self._in_order(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
 
@@ -388,8 +387,34 @@ class Retriever:
     ) -> list[tuple[int, float, int, int]]:
         order = np.lexsort((self._ids[rows], -similar))
         rows, similar = rows[order], similar[order]
-        columns = rows, similar, self._trajectories[rows], self._texts[rows]
+        columns = rows, similar, self._trajectories[rows], self.texts[rows]
         return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _type_view(
+    rows: Rows,
+    starts: NDArray[np.int64],
+    index: BatchIndex,
+    goal_type: int,
+    observation_type: int,
+    cells: NDArray[np.int64],
+) -> TypeView:
+    """Return a type whose members are in `cells`. starts: the first row of each cell.
+
+    Its centroid is that of the tuples that it was formed from, as long as one is left; tuples of
+    later generations do not move it.
+    """
+    start, stop = starts[cells[0]], starts[cells[-1] + 1]
+    formed = rows.columns["generation"][start:stop] == index.generation
+    formed |= not formed.any()
+    members = np.flatnonzero(formed) + start
+    of = index.goal_types[goal_type]
+    name, column = of.name, "goal"
+    if observation_type >= 0:
+        name, column = of.observation_types[observation_type], "observation"
+    texts = list(dict.fromkeys(rows.columns[column][members].tolist()))[:EXAMPLES]
+    vectors = rows.vectors[rows.columns[f"{column}_vector"][members]]
+    return TypeView.of(name, [rows.texts[i] for i in texts], vectors)
 
 
 def by_kind(batches: Sequence[BatchIndex]) -> dict[str, tuple[str, ...]]:

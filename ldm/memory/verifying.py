@@ -12,10 +12,10 @@ from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, places, record
 from ldm.memory.addresses import is_server
-from ldm.memory.columns import CODED, value_of
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
 from ldm.memory.log import EpisodeLog
+from ldm.memory.rows import CODED, value_of
 from ldm.types import Origin
 
 #: The minimum cosine of a new vector to the stored one; embedders differ in the last bits.
@@ -75,7 +75,7 @@ def problems_of(contents: Contents, present: Sequence[Generation]) -> list[str]:
         problems.append("its generations are not those of one memory")
     for one in present:
         held = contents.at(one)
-        digest = held.rows.columns.digest(one, held.batches)
+        digest = held.rows.digest(one, held.batches)
         if (len(held.rows), digest) != (one.tuples, one.digest):
             problems.append(f"generation {one.number} does not match its record")
     checks = (_value_problems, _vector_problems, _cell_problems)
@@ -83,14 +83,14 @@ def problems_of(contents: Contents, present: Sequence[Generation]) -> list[str]:
 
 
 def _value_problems(contents: Contents) -> Iterator[str]:
-    columns, newest = contents.rows.columns, contents.generation.number
+    rows, newest = contents.rows, contents.generation.number
     for name, most in {"step": np.inf, "generation": newest, "time": LATEST}.items():
-        if not ((columns[name] >= 0) & (columns[name] <= most)).all():
+        if not ((rows.columns[name] >= 0) & (rows.columns[name] <= most)).all():
             yield f"a tuple has a {name} that none can have"
-    if other := {*columns.distinct("origin").values()} - {*get_args(Origin)}:
+    if other := {*rows.distinct("origin").values()} - {*get_args(Origin)}:
         yield f"a tuple has an origin that none can have: {min(other)!r}"
     for name in CODED:
-        for text in columns.distinct(name).values():
+        for text in rows.distinct(name).values():
             try:
                 value_of(name, text)
             except LdmError as error:
@@ -98,7 +98,7 @@ def _value_problems(contents: Contents) -> Iterator[str]:
 
 
 def _vector_problems(contents: Contents) -> Iterator[str]:
-    distinct = contents.rows.columns.vectors
+    distinct = contents.rows.vectors
     for start in range(0, len(distinct), ROWS):
         with np.errstate(all="ignore"):
             lengths = np.linalg.norm(distinct[start : start + ROWS], axis=1)
@@ -108,7 +108,7 @@ def _vector_problems(contents: Contents) -> Iterator[str]:
 
 def _cell_problems(contents: Contents) -> Iterator[str]:
     names = {batch.id for batch in contents.batches}
-    if {*contents.rows.columns.distinct("batch").values()} != names:
+    if {*contents.rows.distinct("batch").values()} != names:
         yield "its batches do not match its tuples"
         return
     for batch in contents.batches:

@@ -354,7 +354,7 @@ def _memory_departures(formed: Formed, one: Member[Evaluate]) -> Iterator[str]:
     from ldm.memory import inspect
 
     contents = inspect(one.spec.memory, one.tasks[0].env, 0)
-    trajectories = len(contents.rows.columns.distinct("trajectory_id"))
+    trajectories = len(contents.rows.distinct("trajectory_id"))
     if (trajectories, len(contents.batches)) != (formed.trajectories, formed.batches):
         yield (
             f"the memory was formed from {trajectories} trajectories in {len(contents.batches)} "

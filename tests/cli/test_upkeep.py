@@ -95,7 +95,7 @@ class TestForget:
             *("memory", "forget", "--memory", place, "--purge", "--json"),
             *("--sources", str(tmp_path / "session.jsonl")),
         ).done()
-        remaining = inspect(place, "toy").rows.columns.distinct("trajectory_id").values()
+        remaining = inspect(place, "toy").rows.distinct("trajectory_id").values()
         assert not {t.id for t in chosen} & {*remaining}
         left_over = content_of(place) + content_of(str(tmp_path / "cache"))
         assert not [one for one in (*gone, *gone_vectors) if one in left_over]
@@ -114,9 +114,8 @@ class TestVerify:
         known = record.manifest(record.folder_of(place, "toy"))
         assert known is not None
         contents = inspect(place, "toy")
-        columns = contents.rows.columns
-        rolled = replace(columns, vectors=np.roll(columns.vectors, 1, axis=0))
-        contents = replace(contents, rows=type(contents.rows)(rolled))
+        rolled = replace(contents.rows, vectors=np.roll(contents.rows.vectors, 1, axis=0))
+        contents = replace(contents, rows=rolled)
         with record.writing(place):
             record.commit(place, contents, known.generations)
         reply = run("memory", "verify", "--memory", place, "--json").refused()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ldm.memory import Contents, IndexedTuple
-from ldm.memory.ranking import DECIMALS
+from ldm.memory.retrieval import DECIMALS
 
 Vector = np.ndarray
 
@@ -29,7 +29,7 @@ def brute_force(
     """
     goal, observation = query
     dimension = len(goal)
-    vectors = contents.rows.columns.vectors_of(slice(None))
+    vectors = contents.rows.vectors_of(slice(None))
     rows = [
         (row, vector[:dimension], vector[dimension:])
         for row, vector in zip(contents.rows, vectors, strict=True)

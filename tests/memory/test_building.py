@@ -30,8 +30,8 @@ from ldm.memory import (
     inspect,
     record,
 )
-from ldm.memory.exchange import export
 from ldm.memory.formation import Failures, FormationOptions
+from ldm.memory.packs import export
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
@@ -77,7 +77,7 @@ class TestAFirstBuild:
     def test_stores_unit_vectors_of_goal_and_observation(self, at: Places) -> None:
         make(at())
         contents = inspect(at(), "toy")
-        vectors = contents.rows.columns.vectors_of(slice(None))
+        vectors = contents.rows.vectors_of(slice(None))
         for row, vector in zip(contents.rows, vectors, strict=True):
             expected = BagOfWords().embed([row.tuple.goal, row.tuple.observation])
             assert np.allclose(vector, expected.ravel(), atol=1e-6)

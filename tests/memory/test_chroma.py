@@ -22,7 +22,7 @@ from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Contents, Generation, Memory, chroma, inspect, places
 from ldm.memory.chroma import differences, publish
 from ldm.memory.known_vectors import KnownVectors
-from ldm.servers import ServerMemory, generations_at, read_all
+from ldm.servers import ServerMemory, known_generations, load
 from ldm.types import History, Outcome
 from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
@@ -36,9 +36,8 @@ TOKEN = "s3cret-t0ken"
 def recorded(contents: Contents, number: int, **changes: Any) -> Contents:
     """The contents as generation `number`, with its digest."""
     generation = replace(contents.generation, number=number, **changes)
-    columns = contents.rows.columns
-    generation = replace(generation, tuples=len(columns))
-    digest = columns.digest(generation, contents.batches)
+    generation = replace(generation, tuples=len(contents.rows))
+    digest = contents.rows.digest(generation, contents.batches)
     return replace(contents, generation=replace(generation, digest=digest), kinds=None)
 
 
@@ -104,13 +103,13 @@ def test_a_forked_process_does_not_hang_in_chroma(formed: Contents, tmp_path: Pa
 class TestPublished:
     def test_reads_back_whole(self, at: Places, varied: Contents, formed: Contents) -> None:
         target = published(varied, at(), formed.generation, varied.generation)
-        read = read_all(target, "toy")
+        read = load(target, "toy")
         assert read.rows == varied.rows
-        one, other = (x.rows.columns.vectors_of(slice(None)) for x in (read, varied))
+        one, other = (x.rows.vectors_of(slice(None)) for x in (read, varied))
         assert np.array_equal(one, other)
         assert (read.batches, read.kinds) == (varied.batches, varied.trained())
-        assert read_all(target, "toy", 0).rows == formed.rows
-        assert generations_at(target) == {"toy": (formed.generation, varied.generation)}
+        assert load(target, "toy", 0).rows == formed.rows
+        assert known_generations(target) == {"toy": (formed.generation, varied.generation)}
         assert differences(varied, target) == []
 
     def test_recalls_what_the_files_recall(self, at: Places, varied: Contents) -> None:
@@ -209,7 +208,7 @@ class TestPublished:
         with pytest.raises(KeyboardInterrupt):
             publish(varied, target, interrupting)
         assert not Path(target).exists()
-        assert not target.startswith("http") or generations_at(target) == {}
+        assert not target.startswith("http") or known_generations(target) == {}
         published(varied, target)
         assert differences(varied, target) == []
 
@@ -217,7 +216,7 @@ class TestPublished:
         gone = formed.rows[0].tuple
         left = formed.rows.columns["trajectory_id"] != formed.rows.columns["trajectory_id"][0]
         secret = replace(formed.rows[0], tuple=replace(gone, observation="the code is 81937"))
-        kept = recorded(replace(formed, rows=type(formed.rows)(formed.rows.columns.take(left))), 0)
+        kept = recorded(replace(formed, rows=formed.rows.take(left)), 0)
         with_secret = recorded(
             kept.extended([secret], KnownVectors(EMBEDDER).embed_rows([secret])), 0
         )
@@ -320,7 +319,7 @@ class TestAMemoryOnAServer:
             places.commit(server, varied, (formed.generation,))
             with pytest.raises(MemoryStoreError, match="has changed meanwhile"):
                 places.commit(server, varied, (formed.generation,))
-        assert read_all(server, "toy").rows == varied.rows
+        assert load(server, "toy").rows == varied.rows
         assert differences(varied, server) == []
         served, memory = ServerMemory(server, "toy", EMBEDDER), Memory(varied, EMBEDDER)
         for goal, observation in states(varied)[::5]:
@@ -340,7 +339,7 @@ class TestAMemoryOnAServer:
             with places.writing(server):
                 places.commit(server, formed, ())
             # The end of the lock that was taken over is no error.
-        assert generations_at(server) == {"toy": (formed.generation,)}
+        assert known_generations(server) == {"toy": (formed.generation,)}
 
 
 class Answering(BaseHTTPRequestHandler):

@@ -26,7 +26,7 @@ place, stop = sys.argv[1:]
 while not Path(stop).exists():
     memory = Memory.open(place, "toy", embedder=BagOfWords())
     assert len(memory) == memory.record.tuples
-    assert memory.rows.columns.digest(memory.record, memory.batches) == memory.record.digest
+    assert memory.rows.digest(memory.record, memory.batches) == memory.record.digest
     assert memory.retrieve("put the fig in the basket", "You hold the fig.")
     print(memory.record.digest, flush=True)
     time.sleep(0.05)  # what is looked at needs the processor, too

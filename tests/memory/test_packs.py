@@ -14,9 +14,8 @@ import pytest
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build, generations, hide, inspect, record, rollback
-from ldm.memory.exchange import export
 from ldm.memory.growing import GrowingMemory
-from ldm.memory.packs import export_pack, import_pack
+from ldm.memory.packs import export, export_pack, import_pack
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
@@ -215,7 +214,7 @@ def test_a_value_that_no_tuple_has_is_refused_though_the_digest_is_true_of_it(
         folder.mkdir(parents=True)
         (folder / record.FILE).write_bytes(members[record.FILE])
     contents = inspect(str(tmp_path / "false"), "toy")
-    digest = contents.rows.columns.digest(contents.generation, contents.batches)
+    digest = contents.rows.digest(contents.generation, contents.batches)
     written(within(in_generation(digest=digest))(members), pack)
     with pytest.raises(MemoryStoreError, match=r"can have|damaged|Input should|scope"):
         import_pack(str(tmp_path / "memory"), pack)

@@ -9,9 +9,9 @@ import pytest
 
 from ldm.errors import MemoryStoreError
 from ldm.memory import Memory, build, generations, hide, inspect, record
+from ldm.memory.changes import purge
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.log import EpisodeLog
-from ldm.memory.purging import purge
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
@@ -62,7 +62,7 @@ def test_texts_vectors_and_words_of_types_that_nothing_else_uses_are_gone(copy: 
 
 
 def test_a_server_and_forgetting_everything_are_refused(copy: str) -> None:
-    ids = list(inspect(copy, "toy").rows.columns.ids)
+    ids = list(inspect(copy, "toy").rows.ids)
     for location in ("http://localhost:8000", copy):
         with pytest.raises(MemoryStoreError, match=r"is a server|without any tuple"):
             purge(location, "toy", ids)
@@ -104,7 +104,7 @@ def test_it_reaches_all_generations(copy: str) -> None:
     present = generations(copy, "toy")
     assert present[-1].hidden == (second,)
     for generation in present:
-        ids = inspect(copy, "toy", generation.number).rows.columns.ids
+        ids = inspect(copy, "toy", generation.number).rows.ids
         assert first not in ids
         assert second in ids
 
@@ -115,7 +115,7 @@ def test_an_interrupted_one_is_complete_or_absent_and_completed_by_the_next(
     with GrowingMemory.open(copy, "toy", embedder=BagOfWords()) as memory:
         memory.add(replace(expert_trajectories("test")[0]))
     trajectory, ids = one_trajectory(copy)
-    before = {*inspect(copy, "toy").rows.columns.ids}
+    before = {*inspect(copy, "toy").rows.ids}
 
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
@@ -125,9 +125,9 @@ def test_an_interrupted_one_is_complete_or_absent_and_completed_by_the_next(
             patch.setattr(owner, name, stopped)
             with pytest.raises(KeyboardInterrupt):
                 purge(copy, "toy", ids)
-        assert {*inspect(copy, "toy").rows.columns.ids} == before
+        assert {*inspect(copy, "toy").rows.ids} == before
         assert EpisodeLog(record.folder_of(copy, "toy")).read()[0]
     purge(copy, "toy", ids)
-    assert {*inspect(copy, "toy").rows.columns.ids} == before - {*ids}
+    assert {*inspect(copy, "toy").rows.ids} == before - {*ids}
     assert trajectory.encode() not in content_of(copy)
     assert verify(copy, "toy") == []
