@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -194,7 +195,7 @@ def rules(
             name, learnt = growing, opened.rules(kind)
     else:
         name = chosen(memory, env)
-        learnt = rules_of(inspect(memory, name).recalled()).of_kind(kind)
+        learnt = rules_of(inspect(memory, name).recallable.tuples).of_kind(kind)
     known = {one.kind for one in learnt.habits}
     if kind is not None and not known:
         raise LdmError(
@@ -347,7 +348,9 @@ def export(
         from ldm.memory.skills import export_skills
 
         contents = inspect(memory, chosen(memory, env), generation)
-        written = export_skills(contents.recalled(), contents.generation.env, skills, replace=yes)
+        written = export_skills(
+            contents.recallable.tuples, contents.generation.env, skills, replace=yes
+        )
         output.say_all(map(str, written))
     if file is None and skills is None:
         raise LdmError("Nothing is named to write to.", "Give FILE or --skills DIR.")
@@ -462,10 +465,14 @@ def publish(
         contents = inspect(memory, name)
         with output.stages(quiet=as_json) as on_progress:
             present = of_memory(memory, name)
-            if to:
-                chroma.publish(contents, to, on_progress, generations=present)
-            else:
-                chroma.publish_beside(memory, contents, present, on_progress)
+            put = (
+                partial(chroma.publish, contents, to, on_progress, generations=present)
+                if to
+                else partial(chroma.publish_beside, memory, contents, present, on_progress)
+            )
+            put()
+            if chroma.differences(contents, to or chroma.beside(memory)):
+                put(anew=True)  # somebody changed what was published
         published[name] = contents.generation.recallable
     if as_json:
         output.print_json(published)
@@ -527,7 +534,7 @@ def forget(
         )
     name = _folded(memory, env)
     contents = inspect(memory, name)
-    rows, recalled = contents.rows, contents.recallable()
+    rows, recalled = contents.rows, contents.recallable.ids
     known = rows.distinct("trajectory_id").values()
     from_files, named = _sources(listed_names(sources), known)
     where = {

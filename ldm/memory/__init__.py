@@ -170,7 +170,7 @@ class Memory:
 
     @cached_property
     def _rules(self) -> Rules:
-        return rules_of(self._contents.recalled())
+        return rules_of(self._contents.recallable.tuples)
 
     def rules(self, kind: str | None = None) -> Rules:
         """Return in words what its tuples teach; the first call takes seconds, or a minute.
@@ -181,7 +181,7 @@ class Memory:
 
     def shuffled(self, seed: int) -> Relevance:
         """Return what its tuples teach with actions exchanged within a kind, as a control."""
-        return relevance_of(self.rows, self.visible, seed)
+        return relevance_of(self._contents.recallable, seed)
 
     @cached_property
     def _kinds(self) -> KindClassifier:

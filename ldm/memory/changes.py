@@ -218,9 +218,9 @@ def purge(
             )
         shutil.rmtree(place / record.CALLS, ignore_errors=True)
         chroma.remove(location)  # its files keep what is deleted in them
-        rows = contents.rows.with_ids(purged) if contents else ()
-        trajectories = {row.tuple.trajectory_id for row in rows}
-        tasks = {row.tuple.task_id for row in rows} | {task_id(name) for name in episodes}
+        gone = contents.rows.take(contents.rows.named(purged)) if contents else Rows.empty(env, 0)
+        trajectories = {*gone.distinct("trajectory_id").values()}
+        tasks = {*_tasks(gone), *map(task_id, episodes)}
         remove_vectors(folder)
         # The log first: its identity changes, and the generation is the mark of completion.
         EpisodeLog(folder).keep(lambda event: not _is_of(event, trajectories, tasks, purged))

@@ -21,7 +21,7 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -360,12 +360,14 @@ class TupleRows:
             for mask in (np.ones(len(rows), np.bool_), won, lost)
         ]
 
-    def changed(self, before: Generation) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def changed(self, before: Generation | None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return masks of what the generation after `before` changes, and of what it moves.
 
         Rows change that are new, become hidden or seen, or whose trajectory or texts such a row
         shares: their counts and links do. Those that were hidden or seen before move.
         """
+        if before is None:
+            return np.ones(len(self._rows), np.bool_), np.zeros(len(self._rows), np.bool_)
         new = self._rows.columns["generation"] > before.number
         moved = ~new & (self._rows.named(before.hidden) != self.hidden)
         changed = new | moved
@@ -498,13 +500,6 @@ def relevance_rows(contents: Contents) -> list[Row]:
     ]
 
 
-def generation_row(generation: Generation) -> Row:
-    """Return the row of a generation, which is written last."""
-    return record_row(
-        f"generation:{generation.number:06d}", generation, "generation", generation.number
-    )
-
-
 # --- Publishing
 
 
@@ -514,7 +509,7 @@ def publish(
     on_progress: OnProgress = lambda *_: None,
     *,
     generations: Sequence[Generation] = (),
-    others: Callable[[], Iterable[Contents]] = tuple,
+    memory: str = "",
     anew: bool = False,
 ) -> None:
     """Make a Chroma directory or server show a generation of a memory; its record is elsewhere.
@@ -527,14 +522,14 @@ def publish(
     target: a directory, or the http(s) address of a Chroma server.
     on_progress: called with ("publish", done, total) in tuples.
     generations: the records of this and the earlier generations.
-    others: returns the contents of the other environments in a directory.
-    anew: write everything, as when `differences` are found.
+    memory: the directory whose other environments are in the target, too.
+    anew: write everything, as when there are `differences`.
 
     Raises MemoryStoreError if the target cannot be written, or holds other files or a link.
     """
-    generations = generations or (contents.generation,)
+    env, generations = contents.generation.env, tuple(generations) or (contents.generation,)
     if is_server(target):
-        with chroma_errors(target), Store(target, contents.generation.env) as store:
+        with chroma_errors(target), Store(target, env) as store:
             if anew:
                 drop_collections(store)
             _write(store, contents, generations, on_progress)
@@ -546,12 +541,13 @@ def publish(
             _refuse_foreign(directory)
         if not anew and _published_on(place, contents, generations, on_progress):
             return
-        everything = [(contents, generations)] + [(one, (one.generation,)) for one in others()]
+        known = record.known_generations(memory) if memory else {}
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
-        for one, recorded in everything:
-            with Store(str(fresh), one.generation.env) as store:
-                _write(store, one, recorded, on_progress)
+        for name, present in {**known, env: generations}.items():
+            with Store(str(fresh), name) as store:
+                shown = contents if name == env else record.load(memory, name)
+                _write(store, shown, present, on_progress)
         shutil.rmtree(old, ignore_errors=True)
         if place.exists():
             place.rename(old)
@@ -560,22 +556,18 @@ def publish(
 
 
 def _published_on(
-    place: Path, contents: Contents, generations: Sequence[Generation], on_progress: OnProgress
+    place: Path, contents: Contents, generations: tuple[Generation, ...], on_progress: OnProgress
 ) -> bool:
     """Publish into a directory if it is sound and holds nothing to remove; return whether."""
-    if not (place / DATABASE).exists() or _damage(place):
+    if not (place / DATABASE).exists():
         return False
     try:
         with chroma_errors(str(place)), Store(str(place), contents.generation.env) as store:
-            known = store.generations()
-            if known not in ((), tuple(generations[:-1]), tuple(generations)):
-                return False
-            _write(store, contents, generations, on_progress)
+            return _write(store, contents, generations, on_progress)
     except MemoryStoreError as error:
         if _meaning(error.__cause__ or error, "")[0].startswith("cannot be written"):
             raise
         return False
-    return True
 
 
 def _refuse_foreign(place: Path) -> None:
@@ -637,18 +629,22 @@ def drop_collections(store: Store) -> None:
 
 
 def _write(
-    store: Store, contents: Contents, generations: Sequence[Generation], on_progress: OnProgress
-) -> None:
-    """Make the collections of an environment show the contents, the generations last."""
+    store: Store, contents: Contents, generations: tuple[Generation, ...], on_progress: OnProgress
+) -> bool:
+    """Make the collections of an environment show the contents, the generations last.
+
+    Returns False, without writing, for a directory that holds something to remove.
+    """
     rows, newest, known = TupleRows(contents), contents.generation, store.generations()
-    if known == tuple(generations):
-        return
-    changed, moved = np.ones(len(contents.rows), np.bool_), np.zeros(len(contents.rows), np.bool_)
-    if known and known == tuple(generations[:-1]):
-        changed, moved = rows.changed(known[-1])
-    else:
+    if known == generations:
+        return True
+    if known != generations[:-1]:
+        if known and not is_server(store.location):
+            return False
         known = ()
-        drop_collections(store)
+    if not known:
+        drop_collections(store)  # what a killed writer has left
+    changed, moved = rows.changed(known[-1] if known else None)
     done = 0
     for part, other, mask in (
         ("tuples", "hidden", ~rows.hidden),
@@ -675,7 +671,11 @@ def _write(
         facts += relevance_rows(contents)
     for chunk in chunks_of(facts):
         put_rows(log, chunk)
-    put_rows(log, [*map(generation_row, generations)])
+    put_rows(
+        log,
+        [record_row(f"generation:{g.number:06d}", g, "generation", g.number) for g in generations],
+    )
+    return True
 
 
 def put_rows(collection: Any, rows: Sequence[Row]) -> None:
@@ -745,18 +745,15 @@ def publish_beside(
     contents: Contents,
     present: Sequence[Generation],
     on_progress: OnProgress = lambda *_: None,
+    *,
+    anew: bool = False,
 ) -> None:
     """Publish to the Chroma directory within a memory, which is derived from the record.
 
-    present: all generations of the environment.
+    present: all generations of the environment. anew: as in `publish`.
     """
-
-    def others() -> Iterator[Contents]:
-        for env in record.known_generations(location):
-            if env != contents.generation.env:
-                yield record.load(location, env)
-
-    publish(contents, beside(location), on_progress, generations=present, others=others)
+    more: dict[str, Any] = {"generations": present, "memory": location, "anew": anew}
+    publish(contents, beside(location), on_progress, **more)
 
 
 def remove(location: str) -> None:

@@ -13,7 +13,6 @@ from ldm.memory.kind_classifier import KindWeights, trained
 from ldm.memory.lessons import relevance_of
 from ldm.memory.rows import Rows, RowsBuilder
 from ldm.reason.relevance import Relevance
-from ldm.types import StateActionTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +37,21 @@ class Contents:
         """A mask of the tuples that the generation does not hide."""
         return ~self.rows.named(self.generation.hidden)
 
-    def recallable(self) -> frozenset[str]:
-        """Return the ids of the tuples that the generation does not hide."""
-        return self.rows.take(self.visible).ids
-
-    def recalled(self) -> list[StateActionTuple]:
-        """Return the tuples that the generation does not hide."""
-        return [self.rows[i].tuple for i in np.flatnonzero(self.visible).tolist()]
+    @property
+    def recallable(self) -> Rows:
+        """The tuples that the generation does not hide."""
+        return self.rows.take(self.visible)
 
     def trained(self) -> KindWeights:
-        """Return the kind classifier, trained if it is not yet."""
-        return self.kinds or kinds_of(self.rows, self.visible)
+        """Return the kind classifier, trained if it is not yet: on all tuples if none is seen."""
+        if self.kinds is not None:
+            return self.kinds
+        rows = self.recallable if self.visible.any() else self.rows
+        return trained(frozenset(rows.pairs("goal", "kind")))
 
     def learnt(self) -> Relevance:
         """Return what the tuples teach, learnt if it is not yet."""
-        return self.relevance or relevance_of(self.rows, self.visible)
+        return self.relevance or relevance_of(self.recallable)
 
     def vectors_of_texts(self) -> dict[str, NDArray[np.float32]]:
         """Return the vectors of the distinct goals and observations."""
@@ -107,12 +106,6 @@ class Contents:
         earlier = self.rows.columns["generation"] <= generation.number
         batches = tuple(b for b in self.batches if b.generation <= generation.number)
         return Contents(generation, batches, self.rows.take(earlier))
-
-
-def kinds_of(rows: Rows, visible: NDArray[np.bool_]) -> KindWeights:
-    """Train the kind classifier on the visible tuples, or on all if none is."""
-    rows = rows.take(visible) if visible.any() else rows
-    return trained(frozenset(rows.pairs("goal", "kind")))
 
 
 def empty(generation: Generation) -> Contents:

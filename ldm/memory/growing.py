@@ -412,7 +412,7 @@ class GrowingMemory:
             raise self._unknown(episode)
         ids = frozenset(self._ids_of(episode))
         parts = self._current().parts
-        first = next(row.tuple for part in parts for row in part.rows.with_ids(ids))
+        first = next(one for part in parts for one in part.rows.take(part.rows.named(ids)).tuples)
         recorded = first.task_id.startswith(task_id(""))
         name = first.task_id.removeprefix(task_id("")) if recorded else first.trajectory_id
         self._append([Correct(name, float(score), present())])
@@ -432,7 +432,7 @@ class GrowingMemory:
         """
         if not where and not (names := tuple(episodes)):
             raise ValueError("name what to forget: where=… or episodes=…")
-        if where and (accepted := Filter.of(where, None, "any")):
+        if where and (accepted := Filter.of(where)):
             return self._forget(accepted.mask, accepted.began, purge=purge)
         named = {name for one in names for name in self._ids_of(one)}
         return self._forget(lambda rows: rows.named(named), lambda _: False, purge=purge)
@@ -478,14 +478,14 @@ class GrowingMemory:
         from ldm import records
 
         finished = Episodes().take(event for _, event in self._log.read()[0])
-        accepted = Filter.of(where, None, "any")
+        accepted = Filter.of(where)
         chosen = [one for one in finished.values() if accepted is None or accepted.takes(one)]
         return records.write(Path(path), chosen)
 
     def stats(self, *, where: Where | None = None) -> dict[str, float]:
         """Return the numbers of episodes, tuples and outcomes that match `where`."""
         view = self._current()
-        accepted = Filter.of(where, None, "any")
+        accepted = Filter.of(where)
         tuples = _tuples(view.parts, accepted)
         scores = {one.trajectory_id: one.outcome.score for one in tuples if one.outcome}
         return {
@@ -546,14 +546,12 @@ class GrowingMemory:
     # What `Recording` needs.
 
     def _append(self, events: Sequence[Event], texts: Sequence[str] = ()) -> None:
-        """Append events to the log. texts: those that they complete, which are embedded before."""
-        vectors = self._embed(texts)
+        """Append events to the log. texts: those of the episode that they complete."""
+        self._embed(texts)  # no lock is held meanwhile; the embedder remembers them
         with self._lock:
             self._check_place()
             self._log.append(events)
-            if vectors:
-                self._vectors.write(vectors)
-            self._view = self._read(self._view, vectors)
+            self._view = self._read(self._view)
         if texts:
             self._fold_when_full()
 
@@ -582,19 +580,14 @@ class GrowingMemory:
     def _pointer(self) -> tuple[int, ...]:
         return record.status(self._folder / record.FILE)
 
-    def _read(
-        self, before: _View | None, vectors: Mapping[str, NDArray[np.float32]] | None = None
-    ) -> _View:
-        """Read everything, or what has changed since `before`.
-
-        vectors: of texts of the latest episode.
-        """
+    def _read(self, before: _View | None) -> _View:
+        """Read everything, or what has changed since `before`."""
         pointer, status = self._pointer(), self._log.status()
         if before is not None and pointer == before.pointer:
             events, place = self._log.read(before.place)
             corrected = any(isinstance(one, Correct) for _, one in events)
             if place.log == before.place.log and not corrected:
-                self._take(before, events, vectors or {})
+                self._take(before, events)
                 before.place, before.log = place, status
                 return before
         listed = record.manifest(self._folder)
@@ -608,16 +601,11 @@ class GrowingMemory:
         events, place = self._log.read(Place(*listed.log) if listed else Place(), rated=True)
         pending = Pending(self.env, self._embedder, self._reasoner, number)
         view = _View(base, pending, known, Episodes(), {}, place, pointer, status)
-        self._take(view, events, vectors or {})
+        self._take(view, events)
         return view
 
-    def _take(
-        self,
-        view: _View,
-        events: Sequence[tuple[int, Event]],
-        vectors: Mapping[str, NDArray[np.float32]],
-    ) -> None:
-        """Add what events tell to a view. vectors: of some of their texts."""
+    def _take(self, view: _View, events: Sequence[tuple[int, Event]]) -> None:
+        """Add what events tell to a view."""
         for at, event in events:
             if isinstance(event, Rate):
                 for name in event.tuples:
@@ -627,12 +615,12 @@ class GrowingMemory:
         new = {name: one for name, one in finished.items() if one.id not in view.known}
         if not new:
             return
-        texts = [one for one in texts_of_trajectories(new.values()) if one not in vectors]
-        stored = self._vectors.read(texts) if texts else {}
+        texts = texts_of_trajectories(new.values())
+        stored = self._vectors.read(texts)
         computed = self._embed([text for text in texts if text not in stored])
         if computed:
             self._vectors.write(computed)
-        view.pending.add(new, {**vectors, **stored, **computed})
+        view.pending.add(new, stored | computed)
         view.known.update(one.id for one in new.values())
 
     def _rate(self, tuples: Iterable[str], reward: float) -> None:
@@ -730,11 +718,7 @@ class GrowingMemory:
 
 def _tuples(parts: Iterable[Memory], accepted: Filter | None = None) -> list[StateActionTuple]:
     """Return the visible and accepted tuples of memories."""
-    return [
-        part.rows[i].tuple
-        for part in parts
-        for i in np.flatnonzero(part.exact.mask(accepted)).tolist()
-    ]
+    return [one for part in parts for one in part.rows.take(part.exact.mask(accepted)).tuples]
 
 
 def _of_episode(memory: Memory, name: str) -> frozenset[str]:

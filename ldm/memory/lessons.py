@@ -8,7 +8,6 @@ from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm.memory.rows import Rows
 from ldm.reason import shortened
@@ -24,16 +23,11 @@ if TYPE_CHECKING:
 KEPT = 16
 
 
-def lessons_of(rows: Rows, visible: NDArray[np.bool_]) -> list[Lesson]:
-    """Return the visible tuples as recorded steps, sorted by trajectory and step.
+def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
+    """Return tuples as recorded steps, sorted by trajectory and step.
 
     Pasts hold long observations in shortened form; those of tuples before take their places.
     """
-    return lessons_from(rows[i].tuple for i in np.flatnonzero(visible).tolist())
-
-
-def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
-    """Return tuples as recorded steps, as `lessons_of`."""
     lessons: list[Lesson] = []
     whole: dict[tuple[str, str], str] = {}
     for one in sorted(tuples, key=lambda one: (one.trajectory_id, one.step, one.id)):
@@ -55,15 +49,15 @@ def rules_of(tuples: Sequence[StateActionTuple]) -> Rules:
     return learn_rules(lessons_from(tuples), times)
 
 
-def relevance_of(rows: Rows, visible: NDArray[np.bool_], seed: int | None = None) -> Relevance:
-    """Return what the visible tuples teach, cached.
+def relevance_of(rows: Rows, seed: int | None = None) -> Relevance:
+    """Return what tuples teach, cached.
 
     seed: exchange their actions first, as a control.
     """
-    outcomes = [rows.texts[i] for i in rows.columns["outcome"][visible].tolist()]
-    of = stable_hash(rows.columns["id"][visible].tolist(), outcomes, seed, length=32)
+    outcomes = [rows.texts[i] for i in rows.columns["outcome"].tolist()]
+    of = stable_hash(rows.columns["id"].tolist(), outcomes, seed, length=32)
     if of not in _learnt:
-        lessons = lessons_of(rows, visible)
+        lessons = lessons_from(rows.tuples)
         if len(_learnt) >= KEPT:
             del _learnt[next(iter(_learnt))]
         _learnt[of] = learn(lessons if seed is None else list(exchanged(lessons, seed)))

@@ -110,6 +110,11 @@ class Rows:
     __hash__ = None  # type: ignore[assignment]  # like a list
 
     @property
+    def tuples(self) -> list[StateActionTuple]:
+        """The tuples without their cells."""
+        return [row.tuple for row in self]
+
+    @property
     def ids(self) -> frozenset[str]:
         """The tuples' ids."""
         return frozenset(map(id_of, self.columns["id"].tolist()))
@@ -117,15 +122,6 @@ class Rows:
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Rows:
         """Return the tuples selected by row numbers, by a mask or by a slice."""
         return replace(self, columns={name: one[rows] for name, one in self.columns.items()})
-
-    def with_ids(self, ids: Collection[str]) -> tuple[IndexedTuple, ...]:
-        """Return the tuples with these ids in the order of the rows, ignoring unknown ids."""
-        return tuple(self[i] for i in np.flatnonzero(self.named(ids)).tolist())
-
-    def after(self, generation: int) -> tuple[IndexedTuple, ...]:
-        """Return the tuples of later generations."""
-        later = np.flatnonzero(self.columns["generation"] > generation)
-        return tuple(self[i] for i in later.tolist())
 
     def vectors_of(self, rows: Any) -> NDArray[np.float32]:
         """Return (…, 2 · dimension), goal and observation of tuples by number, slice or mask."""

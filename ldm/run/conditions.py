@@ -138,7 +138,7 @@ def alike(members: Sequence[Member[Evaluate]], runtime: Runtime) -> list[Member[
 
 def memory_facts(contents: Contents) -> MemoryFacts:
     """Return the facts about a memory that an agent recalls from."""
-    rows = contents.rows.take(contents.visible)
+    rows = contents.recallable
     pairs = [*rows.pairs("trajectory_id", "origin")]
     return MemoryFacts(
         tuples=len(rows),

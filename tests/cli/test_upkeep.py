@@ -30,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def recalled(place: str) -> set[str]:
-    return {*inspect(place, "toy").recallable()}
+    return {*inspect(place, "toy").recallable.ids}
 
 
 def content_of(place: str) -> bytes:

@@ -73,7 +73,7 @@ def test_a_rollback_goes_forward_too_until_something_is_written(copy: str) -> No
         assert len(rollback(copy, "toy", number)) == present
         assert generations(copy, "toy") == (first, second, third)[: number + 1]
         assert inspect(copy, "toy").generation == (first, second, third)[number]
-    ids = [min(inspect(copy, "toy").recallable())]
+    ids = [min(inspect(copy, "toy").recallable.ids)]
     later = hide(copy, second, ids, settings={})
     assert generations(copy, "toy") == (first, second, later)
     rollback(copy, "toy", 0)

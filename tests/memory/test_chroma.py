@@ -19,7 +19,7 @@ import pytest
 
 from ldm import text
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import Contents, Generation, Memory, chroma, inspect, places
+from ldm.memory import Contents, Generation, Memory, chroma, inspect, places, record
 from ldm.memory.chroma import differences, publish
 from ldm.memory.known_vectors import KnownVectors
 from ldm.servers import ServerMemory, known_generations, load
@@ -188,7 +188,7 @@ class TestPublished:
 
         monkeypatch.setattr(chroma, "put_rows", counted)
         published(varied, target, formed.generation, varied.generation)
-        new = {row.tuple.id for row in varied.rows.after(0)}
+        new = {one.id for one in varied.rows.tuples if one.generation}
         assert new < {*written}
         assert len(written) < len(varied.rows) / 2  # equal texts, and trajectories with hidden ones
         assert differences(varied, target) == []
@@ -230,9 +230,12 @@ class TestPublished:
     def test_the_other_environments_are_published_again(
         self, formed: Contents, tmp_path: Path
     ) -> None:
-        target = str(tmp_path / "chroma")
-        published(formed, target, others=lambda: [formed], anew=True)
-        assert differences(formed, target) == []
+        place, target = str(tmp_path / "memory"), str(tmp_path / "chroma")
+        named = replace(formed.generation, env="other")
+        with record.writing(place):
+            record.commit(place, replace(formed, generation=named), [named])
+        published(formed, target, memory=place)
+        assert [differences(one, target) for one in (formed, inspect(place, "other"))] == [[], []]
 
 
 def stored_rows(target: str, part: str) -> list[chroma.Row]:

@@ -74,7 +74,7 @@ def read_beside_writers(place: str, readers: int, rounds: int) -> int:
                 row = replace(base.rows[0], tuple=added)
                 later = extend(place, newest, [row], BagOfWords(), tasks=(), settings={})
             elif newest.number < 3:
-                one = next(iter(inspect(place, "toy").recallable()))
+                one = next(iter(inspect(place, "toy").recallable.ids))
                 later = hide(place, newest, [one], settings={})
             else:
                 rollback(place, "toy", 0)
