@@ -21,6 +21,7 @@ from ldm.text import counted
 if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.memory import Contents, Generation
+    from ldm.memory.rows import Rows
     from ldm.reason.relevance import LeftOut
     from ldm.types import StateActionTuple
 
@@ -525,7 +526,6 @@ def forget(
     """
     from ldm.memory import generations, hide, inspect
     from ldm.memory.addresses import is_server
-    from ldm.memory.filters import Filter
 
     if not (trajectories or tasks or sources or origin):
         raise LdmError(
@@ -534,20 +534,8 @@ def forget(
         )
     name = _folded(memory, env)
     contents = inspect(memory, name)
-    rows, recalled = contents.rows, contents.recallable.ids
-    known = rows.distinct("trajectory_id").values()
-    from_files, named = _sources(listed_names(sources), known)
-    where = {
-        "episode": (*listed_names(trajectories), *from_files),
-        "task": listed_ids(tasks),
-        "source": named,
-        "origin": listed_names(origin),
-    }
-    given = {field: values for field, values in where.items() if values}
-    ids = list[str]()
-    if accepted := Filter.of(given):
-        accepted.check(rows)
-        ids = sorted(rows.take(accepted.mask(rows)).ids)
+    recalled = contents.recallable.ids
+    given, ids = _selected(contents.rows, trajectories, tasks, sources, origin)
     if purge:
         _erase(memory, name, ids, quiet=as_json)
         newest = generations(memory, name)[-1]
@@ -567,6 +555,30 @@ def forget(
         output.print_json({"generation": newest.number, "forgotten": ids})
     else:
         output.show(done)
+
+
+def _selected(
+    rows: Rows, trajectories: str, tasks: str, sources: str, origin: str
+) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Return the conditions that are given, and the ids of the tuples that meet them.
+
+    Raises MemoryStoreError for a value that no tuple has.
+    """
+    from ldm.memory.filters import Filter
+
+    known = rows.distinct("trajectory_id").values()
+    from_files, named = _sources(listed_names(sources), known)
+    where = {
+        "episode": (*listed_names(trajectories), *from_files),
+        "task": tuple(listed_ids(tasks)),
+        "source": named,
+        "origin": tuple(listed_names(origin)),
+    }
+    given = {field: values for field, values in where.items() if values}
+    if (accepted := Filter.of(given)) is None:
+        return given, []
+    accepted.check(rows)
+    return given, sorted(rows.take(accepted.mask(rows)).ids)
 
 
 def _recorded(memory: str) -> tuple[str, ...]:

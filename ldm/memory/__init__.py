@@ -31,11 +31,11 @@ from ldm.memory.contents import Contents
 from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_batches, tuples_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
-from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.lessons import relevance_of, rules_of
 from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
+from ldm.memory.vectors import OnProgress, embed_rows
 from ldm.reason import Reasoner
 from ldm.reason.relevance import Relevance
 from ldm.types import Recall, StateActionTuple, stable_seed
@@ -222,7 +222,7 @@ class Memory:
         """
         present = self.rows.ids
         new = [row for row in rows if row.tuple.id not in present]
-        vectors = KnownVectors(self._embedder).embed_rows(new)
+        vectors = embed_rows(self._embedder, new)
         return Memory(self._contents.extended(new, vectors, batches), self._embedder)
 
     def kind_of(self, goal: str, stated: str = "") -> str:

@@ -5,6 +5,7 @@ This drives LDM²'s memory formation (§3.1–3.2); `ldm.memory.formation` forms
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from ldm.embed import Embedder
+from ldm.embed.caching import CachingEmbedder
 from ldm.errors import LdmError
 from ldm.memory import places
 from ldm.memory.contents import Contents, empty
@@ -24,8 +26,8 @@ from ldm.memory.formation import (
     texts_of,
 )
 from ldm.memory.index import BatchIndex, Generation
-from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.rows import Rows
+from ldm.memory.vectors import OnProgress, embed_rows, embed_texts
 from ldm.parallel import iterate_concurrently
 from ldm.reason import Reasoner
 from ldm.types import Trajectory
@@ -69,14 +71,12 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     Trajectories are divided into batches, every action becomes a tuple, and each batch gets a goal
     index and observation indices (LDM² §3.1–3.2). All of it is one generation, which readers see
     once it is complete. Trajectories that the memory holds already are skipped; if none is new,
-    nothing is written. An interrupted build changes nothing; recorded calls of a model are answered
-    from the record when it is repeated.
+    nothing is written. An interrupted build changes nothing.
 
     location: a directory, created if absent, or the http(s) address of a Chroma server.
     trajectories: of one environment; those without any action are skipped.
     embedder: for an existing memory the one that it was built with.
-    reasoner_for: returns the reasoner that writes histories and types with the given embedder, such
-        as `OfflineReasoner`.
+    reasoner_for: makes a reasoner with the given embedder, such as `OfflineReasoner`.
     options: what to remember and how to batch it; None for the paper's sizes, without failures.
     rebuild: remove the environment's memory first, pending additions included.
     env_class: see `Generation.env_class`; "" to keep the recorded one.
@@ -98,25 +98,22 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         new = [distinct[i] for i in sorted(distinct) if i not in held]
         skipped = len(trajectories) - left_out - len(new)
         if base and not new:
-            newest = base.generation
             places.publish(location, base, on_progress)
-            return BuildResult(env, newest, base.batches, base.rows, 0, skipped, left_out)
-        known, seconds = KnownVectors(embedder), dict[str, float]()
+            return BuildResult(env, base.generation, base.batches, base.rows, 0, skipped, left_out)
+        known, seconds = CachingEmbedder(embedder, size=sys.maxsize), dict[str, float]()
         with _timed(seconds, "embed"):
-            known.prepare(texts_of(new), on_progress)
+            embed_texts(known, texts_of(new), on_progress)
         with _timed(seconds, "form"):
             contents = form(
-                *(env, new, options, known, reasoner_for(known), base),
+                *(new, options, known, reasoner_for(known), base),
                 on_progress=on_progress,
                 env_class=env_class,
                 left_out=left_out,
             )
         with _timed(seconds, "store"):
             places.commit(location, contents, places.generations(location, env), on_progress)
-    made = contents.generation
-    return BuildResult(
-        *(env, made, contents.batches, contents.rows, len(new), skipped, left_out), seconds
-    )
+    made, counts = contents.generation, (len(new), skipped, left_out)
+    return BuildResult(env, made, contents.batches, contents.rows, *counts, seconds)
 
 
 @contextmanager
@@ -136,10 +133,9 @@ def _base(location: str, env: str, embedder: str) -> Contents | None:
 
 
 def form(  # noqa: PLR0913 - one parameter a decision of the caller
-    env: str,
     new: Sequence[Trajectory],
     options: FormationOptions,
-    embedder: KnownVectors,
+    embedder: Embedder,
     reasoner: Reasoner,
     base: Contents | None,
     *,
@@ -147,7 +143,7 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
     env_class: str = "",
     left_out: int = 0,
 ) -> Contents:
-    """Form all batches of new trajectories; return the generation after `base` with them."""
+    """Form all batches of n ≥ 1 new trajectories; return the generation after `base` with them."""
     number = base.generation.number + 1 if base else 0
     plans = plan_batches(new, options, [batch.id for batch in base.batches] if base else ())
     formed = [*_formed(plans, options, reasoner, number, on_progress)]
@@ -162,7 +158,7 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
     generation = Generation(
         number=number,
         origin="formed",
-        env=env,
+        env=new[0].task.env,
         embedder=embedder.name,
         dimension=embedder.dimension,
         tuples=0,
@@ -177,7 +173,7 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
         hidden=base.generation.hidden if base else (),
         env_class=env_class or (base.generation.env_class if base else ""),
     )
-    vectors = (one for batch in formed for one in embedder.embed_rows(batch.rows))
+    vectors = (one for batch in formed for one in embed_rows(embedder, batch.rows))
     indices = [batch.index for batch in formed]
     return (base or empty(generation)).extended(rows, vectors, indices).made(generation)
 

@@ -22,9 +22,9 @@ from ldm.memory import chroma, places, record
 from ldm.memory.contents import Contents
 from ldm.memory.formation import WARNING
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
-from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.log import Add, EpisodeLog, Event, Rate, task_id
 from ldm.memory.rows import Rows
+from ldm.memory.vectors import OnProgress, embed_rows
 from ldm.types import Outcome
 
 
@@ -64,7 +64,7 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
         before = _contents_of(location, base)
         known = before.rows.ids
         new = tuple({row.tuple.id: row for row in rows if row.tuple.id not in known}.values())
-        vectors = KnownVectors(embedder).embed_rows(new, on_progress)
+        vectors = embed_rows(embedder, new, on_progress)
         generation = replace(
             base,
             origin="refined",
@@ -225,7 +225,7 @@ def purge(
         # The log first: its identity changes, and the generation is the mark of completion.
         EpisodeLog(folder).keep(lambda event: not _is_of(event, trajectories, tasks, purged))
         if changed and len(changed[0].rows):
-            record.commit(location, *changed, ("", 0))
+            record.commit(location, *changed, record.NOWHERE)
         else:
             record.clear(location, env)
         for other in record.known_generations(location):
@@ -238,8 +238,9 @@ def rewrite_outcomes(location: str, env: str, tuples: Collection[str], score: fl
     outcome = Outcome(score, score if score > 0 else WARNING)
 
     def corrected(row: IndexedTuple) -> IndexedTuple:
-        found = row.tuple.id in chosen
-        return replace(row, tuple=replace(row.tuple, outcome=outcome)) if found else row
+        if row.tuple.id not in chosen:
+            return row
+        return replace(row, tuple=replace(row.tuple, outcome=outcome))
 
     with record.writing(location):
         present = record.generations(location, env)

@@ -23,7 +23,6 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from traceback import walk_tb
@@ -38,11 +37,11 @@ from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
 from ldm.memory.addresses import is_server, let_in
 from ldm.memory.contents import Contents
-from ldm.memory.index import FORMAT, BatchIndex, Generation
-from ldm.memory.known_vectors import OnProgress
+from ldm.memory.index import FORMAT, BatchIndex, Generation, check_embedder
 from ldm.memory.lessons import packed
 from ldm.memory.retrieval import Retriever
 from ldm.memory.rows import Rows, fields_of, id_of
+from ldm.memory.vectors import OnProgress
 from ldm.reason import PAST_OBSERVATION
 from ldm.text import guard, is_trusted, redacted
 from ldm.types import stable_hash
@@ -290,10 +289,7 @@ class Store:
                 configuration={"hnsw": {"space": "l2", **GRAPH}},
                 embedding_function=None,
             )
-        if opened.metadata["embedder"] != generation.embedder:
-            replace(generation, embedder=opened.metadata["embedder"]).check_embedder(
-                generation.embedder
-            )
+        check_embedder(self.env, str(opened.metadata["embedder"]), generation.embedder)
         return opened
 
     def records(self, kind: str, record_type: type[T]) -> list[tuple[dict[str, Any], T]]:
@@ -546,8 +542,8 @@ def publish(
         fresh.mkdir(parents=True)
         for name, present in {**known, env: generations}.items():
             with Store(str(fresh), name) as store:
-                shown = contents if name == env else record.load(memory, name)
-                _write(store, shown, present, on_progress)
+                one = contents if name == env else record.load(memory, name)
+                _write(store, one, present, on_progress)
         shutil.rmtree(old, ignore_errors=True)
         if place.exists():
             place.rename(old)

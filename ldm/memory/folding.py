@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldm.embed import Embedder
 from ldm.embed.disk import remove as remove_vectors
@@ -22,8 +24,8 @@ from ldm.memory import chroma, record
 from ldm.memory.building import form
 from ldm.memory.formation import FormationOptions
 from ldm.memory.index import Generation
-from ldm.memory.known_vectors import KnownVectors
-from ldm.memory.log import EpisodeLog, Episodes, Place
+from ldm.memory.log import EpisodeLog, Episodes
+from ldm.memory.record import NOWHERE, Place
 from ldm.reason.offline import OfflineReasoner
 
 #: Episodes of the first batch. Each later one is at most as large as all before it together, until
@@ -64,7 +66,7 @@ def fold(order: Order, embedder: Embedder) -> Generation | None:
         listed = record.manifest(folder)
         present = listed.visible if listed else ()
         base = record.load(order.location, order.env) if listed else None
-        events, end = EpisodeLog(folder).read(Place(*listed.log) if listed else Place())
+        events, end = EpisodeLog(folder).read(listed.log if listed else NOWHERE)
         episodes = Episodes()
         finished = episodes.take(event for _, event in events)
         formed = {name for batch in base.batches for name in batch.trajectories} if base else set()
@@ -73,13 +75,12 @@ def fold(order: Order, embedder: Embedder) -> Generation | None:
         if not new or len(new) < order.least:
             return present[-1] if present else None
         options = FormationOptions(order.batch_size, failures="contrast")
-        known = KnownVectors(embedder)
-        contents = form(order.env, new, options, known, OfflineReasoner(known), base)
+        contents = form(new, options, embedder, OfflineReasoner(embedder), base)
         made = (*present, contents.generation)
         # The next reading begins at the first event of an episode that is not in it.
         later = {*episodes.running, *(waiting.keys() - {*order.episodes})}
         first = [at for at, event in events if _name(event) in later]
-        record.commit(order.location, contents, made, (end.log, min(first, default=end.end)))
+        record.commit(order.location, contents, made, Place(end.log, min(first, default=end.end)))
         with suppress(OSError):
             remove_vectors(folder)
         with suppress(MemoryStoreError):  # `ldm memory verify` tells, and the next batch repeats it
@@ -93,13 +94,18 @@ def _name(event: object) -> str:
     return trajectory.id if trajectory else getattr(event, "episode", "")
 
 
-class Known(KnownVectors):
-    """An embedder that knows vectors of texts, and can compute no others."""
+@dataclass(slots=True)
+class Known:
+    """An embedder that knows the vectors of some texts, and can compute no others."""
 
-    def __init__(self, name: str, dimension: int) -> None:
-        self.name = name
-        self.dimension = dimension
-        self.vectors = {}
+    name: str
+    dimension: int
+    vectors: Mapping[str, NDArray[np.float32]]
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return (n, dimension) unit vectors."""
+        vectors = [self.vectors[text] for text in texts]
+        return np.array(vectors, np.float32).reshape(-1, self.dimension)
 
 
 def write(file: IO[bytes], order: Order, known: Known) -> None:
@@ -113,8 +119,8 @@ def main() -> None:
     """Carry out the order in standard input; print an error as JSON to standard error."""
     head = json.loads(sys.stdin.buffer.readline())
     vectors = np.load(sys.stdin.buffer)
-    known = Known(head["embedder"], vectors.shape[1])
-    known.vectors.update(zip(head["texts"], vectors, strict=True))
+    by_text = dict(zip(head["texts"], vectors, strict=True))
+    known = Known(head["embedder"], vectors.shape[1], by_text)
     order = Order(**{**head["order"], "episodes": tuple(head["order"]["episodes"])})
     try:
         fold(order, known)

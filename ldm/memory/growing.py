@@ -37,7 +37,7 @@ from ldm.memory.exact import Texts, texts_of
 from ldm.memory.filters import Filter, Outcomes, Where
 from ldm.memory.folding import Known, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
-from ldm.memory.index import Generation
+from ldm.memory.index import Generation, check_embedder
 from ldm.memory.lessons import rules_of
 from ldm.memory.log import (
     MAX_TEXT,
@@ -47,7 +47,6 @@ from ldm.memory.log import (
     EpisodeLog,
     Episodes,
     Event,
-    Place,
     Rate,
     StepTaken,
     present,
@@ -56,6 +55,7 @@ from ldm.memory.log import (
 from ldm.memory.pending import Pending
 from ldm.memory.places import refuse_server
 from ldm.memory.recalls import Recalls, arranged, unlike
+from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Rows
@@ -173,11 +173,7 @@ class GrowingMemory:
         present = record.generations(place, env) if exists else ()
         name = present[-1].embedder if present else EpisodeLog(folder).embedder()
         model = chosen_embedder(embedder, name or None)
-        if name not in ("", model.name):
-            raise MemoryStoreError(
-                f"The memory of {env} was built with the embedder {name!r}, not {model.name!r}.",
-                "Open the memory with that embedder.",
-            )
+        check_embedder(env, name or model.name, model.name)
         recorded = present[-1].settings.get("batch_size", "") if present else ""
         size = batch_size or (int(recorded) if recorded.isdecimal() else 0) or BATCH_SIZE
         return cls(place, env, model, size, half_life, condense)
@@ -598,7 +594,7 @@ class GrowingMemory:
             base = Memory(record.load(self.location, self.env), self._embedder)
         known = {name for batch in base.batches for name in batch.trajectories} if base else set()
         number = base.generation + 1 if base else 0
-        events, place = self._log.read(Place(*listed.log) if listed else Place(), rated=True)
+        events, place = self._log.read(listed.log if listed else NOWHERE, rated=True)
         pending = Pending(self.env, self._embedder, self._reasoner, number)
         view = _View(base, pending, known, Episodes(), {}, place, pointer, status)
         self._take(view, events)
@@ -684,10 +680,10 @@ class GrowingMemory:
     def _order(self, least: int, patience: float) -> tuple[Order, Known]:
         """Return the order to form the pending episodes, and the vectors of their texts."""
         pending = self._view.pending
-        names = (*pending.trajectories,)
-        known = Known(self._embedder.name, self._embedder.dimension)
+        names, vectors = (*pending.trajectories,), dict[str, NDArray[np.float32]]()
         for one in pending.memories:
-            known.vectors |= one.contents.vectors_of_texts()
+            vectors |= one.contents.vectors_of_texts()
+        known = Known(self._embedder.name, self._embedder.dimension, vectors)
         return Order(self.location, self.env, names, self.batch_size, least, patience), known
 
     def _start_folding(self, least: int = 1, patience: float = 0.0) -> None:

@@ -111,9 +111,13 @@ class Generation:
 
     def check_embedder(self, name: str) -> None:
         """Raise MemoryStoreError unless the memory's vectors are those of embedder `name`."""
-        if name != self.embedder:
-            raise MemoryStoreError(
-                f"The memory of {self.env} was built with the embedder {self.embedder!r}, not"
-                f" {name!r}.",
-                f"Name the embedder {self.embedder!r}, or build the memory again with --rebuild.",
-            )
+        check_embedder(self.env, self.embedder, name)
+
+
+def check_embedder(env: str, recorded: str, given: str) -> None:
+    """Raise MemoryStoreError unless the given embedder is the recorded one of a memory."""
+    if given != recorded:
+        raise MemoryStoreError(
+            f"The memory of {env} was built with the embedder {recorded!r}, not {given!r}.",
+            f"Name the embedder {recorded!r}, or build the memory again with --rebuild.",
+        )

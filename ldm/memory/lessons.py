@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ldm import records
 from ldm.memory.rows import Rows
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
 from ldm.reason.vocabulary import Lesson, Vocabulary, lesson_of
-from ldm.types import StateActionTuple, stable_hash, stable_seed
+from ldm.types import StateActionTuple, encodable, stable_hash, stable_seed
 
 if TYPE_CHECKING:
     from ldm.reason.rules import Rules
@@ -67,52 +68,37 @@ def relevance_of(rows: Rows, seed: int | None = None) -> Relevance:
 _learnt: dict[str, Relevance] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What a relevance is but for its features, as in `Relevance`."""
+
+    vocabulary: Vocabulary
+    special: tuple[float, float]
+    left_out: LeftOut
+    actions: tuple[str, ...]
+    recorded: frozenset[int]
+
+
 def packed(relevance: Relevance) -> bytes:
     """Return a relevance as bytes: a line of JSON, then the features and their weights."""
-    known = {
-        one.name: sorted(value) if isinstance(value, frozenset) else value
-        for one in fields(relevance.vocabulary)
-        for value in [getattr(relevance.vocabulary, one.name)]
-    }
-    head = {
-        "vocabulary": known,
-        "size": len(relevance.columns),
-        "special": relevance.special,
-        "recorded": sorted(relevance.recorded),
-        "left_out": asdict(relevance.left_out),
-        "actions": relevance.actions,
-    }
-    text = json.dumps(head, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    head = _Head(**{one.name: getattr(relevance, one.name) for one in fields(_Head)})
+    text = encodable(json.dumps(asdict(head), default=sorted, ensure_ascii=False)).encode()
     columns, weights = relevance.columns.astype("<u8"), relevance.weights.astype("<f4")
     return b"\n".join([text, columns.tobytes() + weights.tobytes()])
 
 
 def unpacked(content: bytes) -> Relevance:
-    """Return the relevance that bytes stand for; raise ValueError or LookupError otherwise."""
+    """Return the relevance that bytes stand for; raise ValueError or LdmError otherwise."""
     text, _, arrays = content.partition(b"\n")
-    head = json.loads(text.decode("utf-8", "surrogatepass"))
-    size = head["size"]
-    if len(arrays) != 12 * size:
+    head = records.loads(text, _Head)
+    size, rest = divmod(len(arrays), 12)
+    if rest:
         raise ValueError("the weights of its features are cut off")
-    empty = Vocabulary()
-    known: dict[str, Any] = {
-        one.name: type(getattr(empty, one.name))(map(_tupled, head["vocabulary"][one.name]))
-        for one in fields(empty)
-    }
     return Relevance(
-        Vocabulary(**known),
-        np.frombuffer(arrays, "<u8", size),
-        np.frombuffer(arrays, "<f4", size, 8 * size),
-        (float(head["special"][0]), float(head["special"][1])),
-        LeftOut(**{name: _tupled(value) for name, value in head["left_out"].items()}),
-        tuple(head["actions"]),
-        frozenset(head["recorded"]),
+        columns=np.frombuffer(arrays, "<u8", size),
+        weights=np.frombuffer(arrays, "<f4", size, 8 * size),
+        **{one.name: getattr(head, one.name) for one in fields(head)},
     )
-
-
-def _tupled(value: Any) -> Any:
-    """Return a value with tuples in place of lists."""
-    return tuple(map(_tupled, value)) if isinstance(value, list) else value
 
 
 def exchanged(lessons: Sequence[Lesson], seed: int) -> Iterator[Lesson]:

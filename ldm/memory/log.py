@@ -24,7 +24,7 @@ from ldm import records
 from ldm.embed.forking import ForkLock
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.files import unfollowed
-from ldm.memory.record import held, released, status, store_errors, written
+from ldm.memory.record import NOWHERE, Place, held, released, status, store_errors, written
 from ldm.text import MAX_LENGTH, Problem, check_file
 from ldm.types import Labels, Origin, Possible, Reward, Score, Step, Task, Time, Trajectory
 
@@ -128,14 +128,6 @@ LINES: Mapping[bytes, type[Event | Log]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How far a log was read. log: its identity, "" without a log. end: the byte after it."""
-
-    log: str = ""
-    end: int = 0
-
-
 class EpisodeLog:
     """The log of one environment, appended to by any thread of any process."""
 
@@ -153,7 +145,7 @@ class EpisodeLog:
         return status(self.path)
 
     def read(
-        self, since: Place = Place(), *, rated: bool = False
+        self, since: Place = NOWHERE, *, rated: bool = False
     ) -> tuple[list[tuple[int, Event]], Place]:
         """Return (byte, event) after a place, and the new place.
 
@@ -165,7 +157,7 @@ class EpisodeLog:
         with self._reading() as file:
             first, first_line = self._first(file), file.tell()
             if first is None:
-                return [], Place()
+                return [], NOWHERE
             end = first_line
             if since.log == first.id and since.end > end:
                 file.seek(since.end - 1)

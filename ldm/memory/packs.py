@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import not_
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -26,6 +26,7 @@ from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.log import EPISODES, Add, Begin, EpisodeLog
+from ldm.memory.record import NOWHERE, Place
 from ldm.memory.verifying import problems_of
 from ldm.text import check_file
 from ldm.types import Task, Trajectory
@@ -151,9 +152,9 @@ def _log_of(location: str, env: str) -> list[Path]:
     return [log] if log.is_file() and not log.is_symlink() else []
 
 
-def _log_place(folder: Path) -> tuple[str, int]:
+def _log_place(folder: Path) -> Place:
     known = record.manifest(folder)
-    return known.log if known else ("", 0)
+    return known.log if known else NOWHERE
 
 
 def _write(pack: zipfile.ZipFile, file: Path) -> None:
@@ -173,16 +174,7 @@ def _unpack(pack: zipfile.ZipFile, folder: Path) -> None:
         if info.file_size > min(MAX_BYTES, MAX_RATIO * max(info.compress_size, 1_000)):
             raise ValueError(f"{info.filename} is compressed more than {MAX_RATIO} times")
         with pack.open(info) as source, (folder / info.filename).open("xb") as file:
-            _copy(source, file, info.file_size)
-
-
-def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
-    """Copy at most `size` bytes; raise ValueError if there are more."""
-    while part := source.read(CHUNK):
-        size -= len(part)
-        if size < 0:
-            raise ValueError("a member is longer than it says")
-        target.write(part)
+            shutil.copyfileobj(source, file, CHUNK)  # no more than it says
 
 
 @dataclass(frozen=True, slots=True)

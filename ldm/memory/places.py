@@ -12,7 +12,7 @@ from ldm.memory import chroma, record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
-from ldm.memory.known_vectors import OnProgress
+from ldm.memory.vectors import OnProgress
 
 
 def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
@@ -54,7 +54,7 @@ def commit(
     contents: Contents,
     before: Sequence[Generation],
     on_progress: OnProgress = lambda *_: None,
-    log: tuple[str, int] | None = None,
+    log: record.Place | None = None,
 ) -> None:
     """Make `contents` what readers see, after the generations `before`, and publish it in Chroma.
 

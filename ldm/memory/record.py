@@ -73,12 +73,25 @@ held: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """How far a log was read. log: its identity, "" without a log. end: the byte after it."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    log: str = ""
+    end: Count = 0
+
+
+NOWHERE = Place()
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The manifest of a file.
 
-    shown: the number of the generation that readers see; later ones were rolled back.
-    log: the identity of the log of episodes, and the byte before which every episode that can be
-        remembered is in this generation; ("", 0) without a log.
+    newest: the number of the newest generation that readers see; later ones were rolled back.
+    log: the place in the log of episodes before which every episode that can be remembered is in
+        this generation.
     arrays: where each begins, its bytes, and their CRC-32.
     """
 
@@ -88,25 +101,22 @@ class Manifest:
     generations: tuple[Generation, ...]
     batches: tuple[BatchIndex, ...]
     kinds: KindWeights
-    shown: Count
-    log: tuple[str, Count]
+    newest: Count
+    log: Place
     arrays: dict[str, tuple[Count, Count, Count]] = field(default_factory=dict)
 
     @property
     def visible(self) -> tuple[Generation, ...]:
         """The generations that readers see, oldest first."""
-        return self.generations[: self.shown + 1]
+        return self.generations[: self.newest + 1]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class MappedTexts(Sequence[str]):
     """Texts in UTF-8 within one mapped array."""
 
-    def __init__(self, content: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
-        self._content = content.data
-        self._ends = ends
-
-    def __reduce__(self) -> tuple[type[MappedTexts], tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-        return type(self), (np.frombuffer(self._content, np.uint8), self._ends)
+    _content: NDArray[np.uint8]
+    _ends: NDArray[np.int64]
 
     def check(self) -> None:
         """Raise ValueError if a text does not end within the array."""
@@ -121,13 +131,7 @@ class MappedTexts(Sequence[str]):
     def __getitem__(self, at: Any) -> Any:
         number = range(len(self))[at]
         start = int(self._ends[number - 1]) if number else 0
-        return str(self._content[start : int(self._ends[number])], "utf-8", "surrogatepass")
-
-    def __iter__(self) -> Iterator[str]:
-        content, start = self._content, 0
-        for end in self._ends.tolist():
-            yield str(content[start:end], "utf-8", "surrogatepass")
-            start = end
+        return str(self._content[start : int(self._ends[number])].data, "utf-8", "surrogatepass")
 
 
 def folder_of(location: str, env: str) -> Path:
@@ -283,7 +287,7 @@ def _manifest(whole: NDArray[np.uint8]) -> Manifest:
     numbers = [one.number for one in listed.generations]
     if listed.format != FORMAT or not numbers or numbers != [*range(len(numbers))]:
         raise ValueError("its generations are not numbered from 0")
-    if listed.shown >= len(numbers) or {*listed.arrays} - {RELEVANCE} != {*ARRAYS}:
+    if listed.newest >= len(numbers) or {*listed.arrays} - {RELEVANCE} != {*ARRAYS}:
         raise ValueError("it shows a generation that it lacks, or holds other arrays")
     return listed
 
@@ -408,10 +412,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def commit(
-    location: str,
-    contents: Contents,
-    generations: Sequence[Generation],
-    log: tuple[str, int] | None = None,
+    location: str, contents: Contents, generations: Sequence[Generation], log: Place | None = None
 ) -> None:
     """Make `contents` what readers see; the caller holds the lock.
 
@@ -423,9 +424,9 @@ def commit(
         folder.mkdir(parents=True, exist_ok=True)
         if log is None:
             known = manifest(folder)
-            log = known.log if known else ("", 0)
-        kinds, shown = contents.trained(), contents.generation.number
-        listed = Manifest(FORMAT, tuple(generations), contents.batches, kinds, shown, log)
+            log = known.log if known else NOWHERE
+        kinds, newest = contents.trained(), contents.generation.number
+        listed = Manifest(FORMAT, tuple(generations), contents.batches, kinds, newest, log)
         written(folder / FILE, _file_of(_arrays_of(contents), listed))
 
 
@@ -436,7 +437,7 @@ def show(folder: Path, number: int) -> None:
         listed, whole = known
         arrays = {name: whole[at : at + size] for name, (at, size, _) in listed.arrays.items()}
         with store_errors(str(folder)):
-            written(folder / FILE, _file_of(arrays, replace(listed, shown=number)))
+            written(folder / FILE, _file_of(arrays, replace(listed, newest=number)))
 
 
 def drop(location: str, env: str) -> None:

@@ -14,7 +14,7 @@ import ldm
 from ldm import records
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.disk import VectorFile
-from ldm.memory import build, generations, inspect, record, rollback
+from ldm.memory import build, chroma, generations, inspect, record, rollback
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
@@ -124,12 +124,19 @@ class TestVerify:
 
     @pytest.mark.usefixtures("published")
     def test_what_chroma_lacks_is_noticed_and_published_again(self, run: Run, place: str) -> None:
+        def checked(command: str) -> int:
+            return run("memory", command, "--memory", place).code
+
         build(place, expert_trajectories("test"), BagOfWords(), OfflineReasoner)
-        assert run("memory", "verify", "--memory", place).code == 0
-        shutil.rmtree(Path(place) / record.CHROMA)
-        assert run("memory", "verify", "--memory", place).code == 1
+        assert checked("verify") == 0
+        shutil.rmtree(chroma.beside(place))
+        assert [checked(one) for one in ("verify", "publish", "verify")] == [1, 0, 0]
+        with chroma.Store(chroma.beside(place), "toy") as store:
+            tuples = store.collection("tuples")
+            tuples.delete(ids=tuples.get(limit=1)["ids"])
+        assert [checked(one) for one in ("verify", "publish", "verify")] == [1, 0, 0]
         rollback(place, "toy", 0)
-        assert run("memory", "verify", "--memory", place).code == 0
+        assert checked("verify") == 0
 
 
 class TestPacks:

@@ -175,7 +175,7 @@ def in_text(column: str, text: str) -> Change:
      (in_generation(digest="0"), "does not match its record"),
      (in_generation(dimension=5), "damaged|unit|exist"), (in_generation(dimension=0), "damaged"),
      (in_generation(env=""), "empty|does not match"), (in_generation(env="x" * 300), "long|match"),
-     (in_generation(hidden=["x"]), "does not match"), (in_manifest(shown=3), "shows a generation"),
+     (in_generation(hidden=["x"]), "does not match"), (in_manifest(newest=3), "shows a generation"),
      (in_array("vectors", lambda v: v * 2), "unit length"),
      (in_array("vectors", lambda v: v * np.float32("nan")), "unit length"),
      (in_array("vectors", lambda v: v[:384]), "does not exist|damaged"),

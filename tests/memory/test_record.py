@@ -243,12 +243,12 @@ class TestColumnsWithTrueSums:
             {"arrays": dict.fromkeys(record.ARRAYS, (2**50, 2**50, 0))},
             {"arrays": dict.fromkeys(record.ARRAYS, (1, 64, 0))},
             {"arrays": dict.fromkeys(record.ARRAYS, (-64, 64, 0))},
-            {"log": ["", -1]},
-            {"log": ["x", 2**70]},
+            {"log": {"log": "", "end": -1}},
+            {"log": {"log": "x", "end": 2**70}},
             {"extra": 1},
             {"batches": None},
-            {"shown": -1},
-            {"shown": 9},
+            {"newest": -1},
+            {"newest": 9},
         ],
     )
     def test_a_manifest_that_does_not_fit_is_damage(self, change: Any, copy: str) -> None:
