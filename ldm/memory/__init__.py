@@ -274,8 +274,8 @@ class Memory:
 
     def actions_of(self, trajectory: str) -> tuple[str, ...]:
         """Return the actions of a remembered trajectory, by its id, in their order."""
-        own = self.rows.columns.having("trajectory_id", trajectory.__eq__) & self.visible
-        tuples = [self.rows[row].tuple for row in np.flatnonzero(own).tolist()]
+        own = self.rows.named((), [trajectory]) & self.visible
+        tuples = self.rows.take(own).tuples
         return tuple(dict(sorted((one.step, one.action) for one in tuples)).values())
 
     @cached_property
