@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -278,9 +278,11 @@ def number_of(name: str) -> int | None:
 @lru_cache(maxsize=10_000)
 def _coded(name: str, value: Any) -> str:
     """Return the text of a value in a column of CODED."""
-    _, empty = CODED[name]
-    coded = json.dumps(value, default=asdict, ensure_ascii=False)
-    return "" if value == empty else encodable(coded)
+    if value == CODED[name][1]:
+        return ""
+    if isinstance(value, Outcome):
+        return records.dumps(value)
+    return encodable(json.dumps(value, ensure_ascii=False))
 
 
 @lru_cache(maxsize=10_000)

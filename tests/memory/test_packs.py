@@ -243,26 +243,3 @@ def test_links_repeated_members_and_no_members_at_all_are_refused(
             import_pack(str(tmp_path / "memory"), pack)
     assert not (tmp_path / "memory").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["toy.ldmpack"]
-
-
-def test_cut_and_changed_files_are_noticed(pack: Path, tmp_path: Path) -> None:
-    whole = pack.read_bytes()
-    for count in range(1, len(whole), len(whole) // 7):
-        pack.write_bytes(whole[:count])
-        with pytest.raises(MemoryStoreError, match="cannot be read as a pack"):
-            import_pack(str(tmp_path / "memory"), pack)
-    sound = inspect(import_and_place(whole, pack, tmp_path / "sound"), "toy")
-    for number, at in enumerate(range(3, len(whole), len(whole) // 40)):
-        changed = whole[:at] + bytes([whole[at] ^ (1 << number % 8)]) + whole[at + 1 :]
-        try:
-            place = import_and_place(changed, pack, tmp_path / str(number))
-        except MemoryStoreError:
-            assert not (tmp_path / str(number)).exists()
-        else:  # a flag or a time that says nothing
-            assert inspect(place, "toy").rows == sound.rows
-
-
-def import_and_place(content: bytes, pack: Path, place: Path) -> str:
-    pack.write_bytes(content)
-    import_pack(str(place), pack)
-    return str(place)
