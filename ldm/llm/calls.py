@@ -12,6 +12,8 @@ from ldm.types import Count, Seconds, Usage, stable_hash
 Mode = Literal["json_schema", "json_object", "prompt"]
 #: Finish reasons of a reply cut off by its bound.
 CUT = frozenset({"length", "max_tokens", "MAX_TOKENS"})
+#: The error of a call without a usable response that may be billed all the same.
+LOST = "lost"
 SAMPLING = tuple(field.name for field in fields(Sampling))
 
 
@@ -68,7 +70,8 @@ class Call:
     """A line of llm.jsonl.
 
     role: the caller; "probe" is the client itself. mode: the way to get JSON, "" for free text.
-    error: "" or "context", for a request too long for the model's context, which costs nothing.
+    error: "", "context" for a request too long for the model's context, which costs nothing, or
+    LOST, of which `text` says why and `usage` is the maximum.
     attempts: requests until the response. seconds: from the first request to the response.
     paid: False if the reply was copied from the cache of another run. thoughts: see `ServerReply`.
     """
@@ -93,3 +96,8 @@ class Call:
     def cut(self) -> bool:
         """Whether the reply ended before its answer did, or before it began."""
         return not self.error and (self.finish in CUT or not self.text.strip())
+
+    @property
+    def whole(self) -> str:
+        """The reply without a last line that was cut off: half an action is another action."""
+        return self.text.rpartition("\n")[0] if self.cut else self.text

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ldm import records
 from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
-from ldm.llm.calls import Mode, Request
+from ldm.llm.calls import CUT, Call, Mode, Request
 from ldm.text import read_json, redacted_json
 from ldm.types import stable_seed
 
@@ -62,8 +62,11 @@ class Capabilities:
     room: int = field(default=0, repr=False)
     context: int | None = field(default=None, repr=False)
 
-    def after(self, thinking: int) -> Capabilities:
+    def after(self, call: Call, thinking: int) -> Capabilities:
         """Return the capabilities after a reply for which the model spent `thinking` tokens."""
+        if call.cut and call.request.stop and call.finish not in CUT:
+            # The server ends thoughts at a stop sequence that is meant for the answer.
+            return replace(self, stop=False)
         room = min(MOST_ROOM, max(LEAST_ROOM, 1 << (4 * thinking).bit_length())) if thinking else 0
         return replace(self, room=room) if room > self.room else self
 

@@ -55,7 +55,7 @@ def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items
     prices = _prices(options)
     measured = {
         "model calls": [float(usage.calls) for usage in usages],
-        "tokens": [float(usage.prompt_tokens + usage.completion_tokens) for usage in usages],
+        "tokens": [float(usage.tokens) for usage in usages],
     }
     if prices:  # of several models the highest, so that no promise is broken
         measured["USD"] = [max(price.of(usage) for price in prices) for usage in usages]

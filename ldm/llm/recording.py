@@ -12,7 +12,7 @@ from pathlib import Path
 from ldm import records
 from ldm.errors import LdmError
 from ldm.files import check_own, open_own, reading
-from ldm.llm.calls import Call
+from ldm.llm.calls import LOST, Call
 
 FILE = "llm.jsonl"
 
@@ -67,11 +67,13 @@ class Recording:
             return call
 
     def add(self, call: Call) -> None:
-        """Record a new call, which is never sent again once this returns."""
+        """Record a new call, which is never sent again once this returns, unless it is lost."""
         with self._lock:
+            if call.error == LOST:
+                call = replace(call, key=f"{call.key}-{len(self._own)}")
             self._own[call.key] = call
             _append(self._path, call)
-            if self._cache is not None:
+            if self._cache is not None and call.error != LOST:
                 _append(self._cache.own, call)
 
     @staticmethod

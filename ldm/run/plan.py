@@ -201,7 +201,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         yield "They were made without a plan, which later prompts hold; rewriting it is included."
         if self.evaluation is not None:
             count = plan_scores.episodes(self.evaluation, [member.spec for member in self.members])
-            tokens = sum(one.prompt_tokens + one.completion_tokens for one in playing)
+            tokens = sum(one.tokens for one in playing)
             yield (
                 f"The evaluation comes on top: {count} episodes, like these attempts without "
                 f"their reflections about {count * tokens / max(1, len(playing)):,.0f} tokens."

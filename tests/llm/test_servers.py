@@ -366,15 +366,19 @@ def test_a_fault_is_named_and_shows_no_key(
     assert len(WRONG) >= 43
 
 
-@pytest.mark.parametrize("mode", ["honest", "cut", "500", "truncated", "hang", "empty"])
-def test_no_limit_of_calls_is_exceeded(mode: str, serve: Serve, connect: Connect) -> None:
+@pytest.mark.parametrize("limits", [{"calls": 60}, {"tokens": 8000}, {"usd": 0.02}], ids=repr)
+@pytest.mark.parametrize("mode", ["honest", "cut", "500", "truncated", "hang", "empty", "long"])
+def test_no_limit_is_exceeded(
+    mode: str, limits: dict[str, Any], serve: Serve, connect: Connect
+) -> None:
     server = serve(latency=0.002, hang=0.6)
-    client = connect(
-        server, limits=CostLimits(calls=60), answer_tokens=100, timeout=0.3, retry=HASTY
-    )
+    allowed = CostLimits(**limits)
+    client = connect(server, limits=allowed, answer_tokens=100, timeout=0.3, retry=HASTY)
     client.capabilities("gpt-4o")
     if mode == "empty":
         server.behaviour.reply = lambda body: answered(body, {"content": None})
+    elif mode == "long":
+        server.behaviour.reply = unfinished
     elif mode != "honest":
         server.behaviour.rates = {mode: 0.5}
 
@@ -385,9 +389,38 @@ def test_no_limit_of_calls_is_exceeded(mode: str, serve: Serve, connect: Connect
             return type(problem).__name__
 
     with ThreadPoolExecutor(32) as pool:
-        outcomes = list(pool.map(one, range(200)))
-    assert len(server.bodies) <= 60
-    assert mode == "empty" or BudgetSpent.__name__ in outcomes
+        outcomes = list(pool.map(one, range(600)))
+    prompts = sum(len(json.dumps(body["messages"])) // 4 for body in server.bodies)
+    long = [body for body in server.bodies if mode == "long" and not is_probe(body)]
+    replies = 3 * len(server.bodies) + sum(body.get("max_tokens", 0) for body in long)
+    assert len(server.bodies) <= (allowed.calls or 10**6)
+    assert prompts + replies <= (allowed.tokens or 10**6)
+    assert prompts / 2 * 3.75e-6 + replies * 1e-5 <= (allowed.usd or 10**6)
+    assert mode in ("empty", "long") or BudgetSpent.__name__ in outcomes
+
+
+def unfinished(body: dict[str, Any]) -> Response:
+    _, content, _ = answered(body, {"content": "an endless line"})
+    content["choices"][0]["finish_reason"] = "length"
+    content["usage"]["completion_tokens"] = body.get("max_tokens", 100)
+    return 200, content, {}
+
+
+def test_what_was_billed_without_a_use_counts_after_a_resume(
+    serve: Serve, connect: Connect, tmp_path: Path
+) -> None:
+    server = serve(reply=lambda body: (500, {}, {}) if "fails" in str(body) else unfinished(body))
+    client = connect(server, directory=tmp_path, retry=QUICK)
+    with pytest.raises(ModelError):
+        client.model("m").complete(ask("fails"))
+    assert client.model("m").complete(ask("x")).cut
+    sent = len(server.bodies)
+    again = connect(server, directory=tmp_path, limits=CostLimits(calls=sent + 1))
+    assert again.model("m").complete(ask("x")).usage.calls == 2
+    assert len(server.bodies) == sent
+    with pytest.raises(BudgetSpent, match=f"{sent + 1} model calls"):
+        again.model("m").complete(ask("y"))
+    assert len(server.bodies) == sent + 1
 
 
 def test_a_head_that_never_ends_is_given_up(serve: Serve, connect: Connect) -> None:
