@@ -63,3 +63,5 @@ def ask(
         for sampling in (Sampling(temperature, sample=n) for n in range(samples)):
             reply = model.complete(question, sampling=sampling, max_tokens=LENGTH, schema=form)
             output.show(reply.text)
+            if reply.cut:
+                output.say(f"The reply was cut off at {LENGTH} tokens, and again with more.")
