@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ldm.errors import LdmError
-from ldm.text import kind_of
+from ldm.text import MAX_RATIO, MAX_UNPACKED, kind_of
 
 
 class ForeignFile(LdmError):
@@ -44,14 +44,20 @@ def read_own(path: Path) -> bytes:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise ForeignFile if a path is anything but a file or a folder; nothing may be there."""
+    """Raise ForeignFile if a path is anything but a file or a folder; nothing may be there.
+
+    A file that claims to be far larger than what is on the disk would be read for hours.
+    """
     try:
-        mode = path.lstat().st_mode
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+    mode, held = status.st_mode, max(MAX_UNPACKED, MAX_RATIO * status.st_blocks * 512)
+    is_hollow = stat.S_ISREG(mode) and status.st_size > held
+    if is_hollow or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise ForeignFile(
-            f"{path} is {kind_of(mode)}, which ldm does not make.",
+            f"{path} is {'a file of holes' if is_hollow else kind_of(mode)}, which ldm does not "
+            "make.",
             "Remove it, or put the file itself in its place if you trust it.",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -10,8 +11,8 @@ from ldm.types import Count, Seconds, Usage, stable_hash
 
 #: Ways to get replies in JSON: by a schema, as any object, or by the prompt alone.
 Mode = Literal["json_schema", "json_object", "prompt"]
-#: Finish reasons of a reply cut off by its bound.
-CUT = frozenset({"length", "max_tokens", "MAX_TOKENS"})
+#: Finish reasons of a reply cut off by its bound, in each server's words.
+CUT = re.compile("length|max_(?:output_)?tokens|context_window", re.IGNORECASE)
 #: The error of a call without a usable response that may be billed all the same.
 LOST = "lost"
 SAMPLING = tuple(field.name for field in fields(Sampling))
@@ -95,7 +96,7 @@ class Call:
     @property
     def cut(self) -> bool:
         """Whether the reply ended before its answer did, or before it began."""
-        return not self.error and (self.finish in CUT or not self.text.strip())
+        return not self.error and (CUT.search(self.finish) is not None or not self.text.strip())
 
     @property
     def whole(self) -> str:

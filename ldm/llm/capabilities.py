@@ -64,7 +64,7 @@ class Capabilities:
 
     def after(self, call: Call, thinking: int) -> Capabilities:
         """Return the capabilities after a reply for which the model spent `thinking` tokens."""
-        if call.cut and call.request.stop and call.finish not in CUT:
+        if call.cut and call.request.stop and not CUT.search(call.finish):
             # The server ends thoughts at a stop sequence that is meant for the answer.
             return replace(self, stop=False)
         room = min(MOST_ROOM, max(LEAST_ROOM, 1 << (4 * thinking).bit_length())) if thinking else 0

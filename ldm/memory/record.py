@@ -49,7 +49,7 @@ from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
 from ldm.memory.lessons import packed, unpacked
 from ldm.memory.rows import Rows
-from ldm.text import read_array
+from ldm.text import parse_json, read_array
 
 MARK, LOCK, CALLS, CHROMA = "ldm-memory.json", ".lock", "calls", "chroma"
 ENVIRONMENTS = "environments"
@@ -159,8 +159,8 @@ def check_memory(location: str) -> None:
         )
     try:
         with open_own(place / MARK) as file:
-            stated = json.loads(file.read(1000))
-    except (OSError, ValueError, LdmError):
+            stated = parse_json(file.read(1000), str(place / MARK))
+    except (OSError, LdmError):
         stated = None
     if stated != {"format": FORMAT}:
         raise MemoryStoreError(
