@@ -1,14 +1,13 @@
-"""Single requests to a server: with http_timeout.py, the only module that imports `openai`."""
+"""Single requests to a server."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,15 +19,12 @@ from ldm.llm.capabilities import CONSTRAINTS, Capabilities, context_in
 from ldm.llm.structured import strict_schema, with_json_instruction
 from ldm.text import bare_url, guard, redacted, url_secrets
 from ldm.types import stable_hash
+from ldm.version import __version__
 
 if TYPE_CHECKING:
-    import openai
-    from openai import OpenAI
-
     from ldm.llm.http_timeout import DeadlineClient
 
-T = TypeVar("T")
-
+DEFAULT_URL = "https://api.openai.com/v1"
 IDEMPOTENCY = "Idempotency-Key"
 #: Timeout of the list of models in seconds; not every server has one.
 LISTING_TIMEOUT = 10.0
@@ -38,7 +34,7 @@ LISTING_TIMEOUT = 10.0
 class Connection:
     """A model server. Its key is never shown, and redacted from everything the server says.
 
-    base_url: "" for the package's default. timeout: maximum seconds of a whole response; one that
+    base_url: "" for OpenAI's. timeout: maximum seconds of a whole response; one that
     falls silent midway may take twice as long. Reasoning models and slow machines need many.
     """
 
@@ -49,7 +45,7 @@ class Connection:
     @property
     def display_url(self) -> str:
         """The URL to show, without user, password and query."""
-        return bare_url(self.base_url) if self.base_url else "the openai package's default"
+        return bare_url(self.base_url or DEFAULT_URL)
 
     def secrets(self) -> tuple[str, ...]:
         """Return the key, and the secrets in the URL."""
@@ -61,23 +57,9 @@ class Service:
 
     def __init__(self, connection: Connection, *, connections: int = 64) -> None:
         """Open a client. connections: maximum requests on the wire."""
-        import httpx2
-        import openai
-
-        # At every reply the package looks `httpx` up among the modules, and mistakes one that
-        # another thread has begun to import for a complete one: so it is imported now.
-        with suppress(ImportError):
-            importlib.import_module("httpx")
-
         self.connection = connection
         guard(connection.secrets())
-        self._client = openai.OpenAI(
-            base_url=connection.base_url or None,
-            api_key=connection.api_key or "none",  # local servers need none
-            max_retries=0,  # the client retries: two layers of retries would multiply
-            timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
-            http_client=_http_client(connection, connections),
-        )
+        self._client = _http_client(connection, connections)
 
     def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -96,65 +78,52 @@ class Service:
         unusable: number of final faults of this call so far; each changes the Idempotency-Key, or a
         gateway that honours the header would return the same unusable response again.
         """
-        import httpx2
+        content = self.ask(
+            "/chat/completions" if capabilities.chat else "/completions",
+            request_body(request, capabilities, max_tokens),
+            {IDEMPOTENCY: idempotency_key(request, capabilities, max_tokens, unusable)},
+        )
+        return reply_in(content, request, capabilities)
 
-        key = idempotency_key(request, capabilities, max_tokens, unusable)
+    def ask(
+        self,
+        place: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Return the JSON of a response, or raise Fault and nothing else.
 
-        def reply(client: OpenAI) -> ServerReply:
-            # Not chat.completions.create, which takes a millisecond longer, and whose typed result
-            # hides the fault of a bad response.
-            response = client.post(
-                "/chat/completions" if capabilities.chat else "/completions",
-                cast_to=httpx2.Response,
-                body=request_body(request, capabilities, max_tokens),
-                options={"headers": {IDEMPOTENCY: key}},
-            )
-            return reply_in(json_of(response.content), request, capabilities)
-
-        return self.ask(reply)
-
-    def ask(self, action: Callable[[OpenAI], T]) -> T:
-        """Return the result of an action on the client, or raise Fault and nothing else."""
-        import openai
-
-        fault: Fault
+        place: below the server's URL. body: in JSON; None to get what is there.
+        """
+        url = self._client.base_url
+        url = url.copy_with(path=url.path.rstrip("/") + place)  # a query stays
+        content = None if body is None else json.dumps(body, ensure_ascii=False)
         try:
-            return action(self._client)
-        except Fault as error:
-            fault = error
-        except openai.APITimeoutError as error:
-            what = f"no complete answer within {self.connection.timeout:g} s"
-            fault = Fault("again", what, billed=_was_sent(error))
-        except openai.APIStatusError as error:
-            content = error.response.content
-            try:
-                body = json.loads(content)
-            except (ValueError, RecursionError):
-                body = content.decode(errors="replace")
-            fault = refusal(error.status_code, body, error.response.headers)
-        except openai.APIConnectionError as error:
-            cause = error.__cause__ or error
-            reason = redacted(str(cause)) or type(cause).__name__
-            fault = Fault("again", f"no connection ({reason})", True, billed=_was_sent(error))
-        except (openai.OpenAIError, ValueError) as error:  # ValueError: a body that is not UTF-8
-            fault = Fault(
-                "again", f"an unreadable answer ({type(error).__name__})", final=True, billed=True
+            response = self._client.request(
+                "GET" if body is None else "POST",
+                url,
+                content=None if content is None else content.encode(errors="replace"),
+                headers=headers,
+                timeout=timeout or self._client.timeout,
             )
-        except Exception as error:  # the package's own faults are no reason to lose an episode
-            what = redacted(f"{type(error).__name__}: {error}")[:QUOTE_LENGTH]
-            fault = Fault("again", f"an error inside the openai package ({what})")
+        except Exception as error:  # whatever happens on the wire
+            fault = _dropped(error, self.connection.timeout)
+        else:
+            if response.is_success:
+                return json_of(response.content)
+            try:
+                problem = json.loads(response.content)
+            except (ValueError, RecursionError):
+                problem = response.content.decode(errors="replace")
+            fault = refusal(response.status_code, problem, response.headers)
         # Outside of the handler, so that no chained exception can show the server's message.
         raise fault
 
     def context(self, model: str) -> int | None:
         """Return the model's context length in tokens, or None if the server does not state it."""
-        import httpx2
-
-        with suppress(Exception):  # no readable list: nothing depends on it
-            response = self._client.get(
-                "/models", cast_to=httpx2.Response, options={"timeout": LISTING_TIMEOUT}
-            )
-            return context_in(json_of(response.content), model)
+        with suppress(Fault):  # no readable list: nothing depends on it
+            return context_in(self.ask("/models", timeout=LISTING_TIMEOUT), model)
         return None
 
 
@@ -164,15 +133,23 @@ def _http_client(connection: Connection, connections: int) -> DeadlineClient:
 
     from ldm.llm.http_timeout import DeadlineClient
 
-    host = urlsplit(connection.base_url).hostname or "api.openai.com"
-    socks = any(url.startswith("socks") for url in getproxies().values())
+    url, key = connection.base_url or DEFAULT_URL, connection.api_key or "none"
+    socks = any(proxy.startswith("socks") for proxy in getproxies().values())
     try:
         return DeadlineClient(
+            base_url=url,
+            headers={"Authorization": f"Bearer {key}", "User-Agent": f"ldm/{__version__}"},
             seconds=connection.timeout,
+            timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
             limits=httpx2.Limits(
                 max_connections=connections, max_keepalive_connections=connections
             ),
-            trust_env=not (socks and proxy_bypass(host)),
+            trust_env=not (socks and proxy_bypass(urlsplit(url).hostname or "")),
+        )
+    except (httpx2.InvalidURL, UnicodeError):
+        problem = LdmError(
+            "The model server's URL or key cannot be sent.",
+            "Correct OPENAI_BASE_URL or OPENAI_API_KEY.",
         )
     except ImportError as error:
         raise LdmError(
@@ -185,14 +162,22 @@ def _http_client(connection: Connection, connections: int) -> DeadlineClient:
             f"The certificates of {' and '.join(named) or 'this system'} cannot be read: {error}.",
             "Correct the variable, or unset it to use the certificates that come with Python.",
         ) from error
+    raise problem  # outside of the handler, so that no chained exception can show the key
 
 
-def _was_sent(error: openai.APIConnectionError) -> bool:
-    """Return whether the request reached the server, which may charge for it."""
+def _dropped(error: Exception, seconds: float) -> Fault:
+    """Return the fault of a request without a response; what was sent may be charged for."""
     import httpx2
 
+    if isinstance(error, httpx2.DecodingError):
+        what = f"an unreadable answer ({redacted(str(error))})"
+        return Fault("again", what, final=True, billed=True)
     early = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-    return not isinstance(error.__cause__, early)
+    sent = not isinstance(error, early)
+    if isinstance(error, httpx2.TimeoutException):
+        return Fault("again", f"no complete answer within {seconds:g} s", billed=sent)
+    reason = redacted(str(error))[:QUOTE_LENGTH] or type(error).__name__
+    return Fault("again", f"no connection ({reason})", down=True, billed=sent)
 
 
 def json_of(body: bytes) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 import ldm
 
-HEAVY = ("chromadb", "torch", "sentence_transformers", "openai", "typer")
+HEAVY = ("chromadb", "torch", "sentence_transformers", "httpx2", "typer")
 
 
 @pytest.mark.process
