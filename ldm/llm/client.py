@@ -29,7 +29,7 @@ from ldm.llm.capabilities import (
     probe_request,
 )
 from ldm.llm.concurrency import ConcurrencyLimiter
-from ldm.llm.meter import Account, Meter
+from ldm.llm.meter import Meter
 from ldm.llm.recording import Recording
 from ldm.llm.service import Service
 from ldm.llm.structured import Form, form_of, repair_messages
@@ -63,28 +63,24 @@ class RetryPolicy:
         return full * random.Random(stable_seed(key, attempt)).uniform(0.5, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSetup:
-    """The parts of a client. service: None in replay mode.
+@dataclass(eq=False)
+class Client:
+    """Calls the models of a run; `model` returns what agents and reasoners work with.
 
-    answer_tokens: the bound of a reply whose caller gave none, if the limits need one.
+    service: None in replay mode. known: what servers accept. answer_tokens: the bound of a reply
+    whose caller gave none, if the limits need one.
     """
 
     service: Service | None
     recording: Recording
     meter: Meter
     limiter: ConcurrencyLimiter
-    capabilities: CapabilityStore
+    known: CapabilityStore
     retry: RetryPolicy = RetryPolicy()
     answer_tokens: int = 2048
 
-
-class Client:
-    """Calls the models of a run; `model` returns what agents and reasoners work with."""
-
-    def __init__(self, setup: ClientSetup) -> None:
-        self._setup = setup
-        self._setup.meter.take(setup.recording)
+    def __post_init__(self) -> None:
+        self.meter.take(self.recording)
         self._pending: dict[str, Future[Call]] = {}
         self._lock = threading.Condition()
         self._probing = threading.Lock()
@@ -99,18 +95,9 @@ class Client:
 
         Raises LdmError if a limit needs its price and the price is unknown.
         """
-        if self._setup.service is not None:
-            self._setup.meter.check_price(name)
+        if self.service is not None:
+            self.meter.check_price(name)
         return Model(self, name, role)
-
-    def accounts(self) -> list[Account]:
-        """Return the cost of this run, earlier attempts included, by role and model."""
-        return self._setup.meter.accounts()
-
-    @property
-    def in_flight(self) -> int:
-        """The number of calls in flight."""
-        return self._setup.meter.in_flight
 
     def close(self, grace: float = 0.0) -> None:
         """Close all connections, and stop the calls that wait in other threads.
@@ -120,8 +107,8 @@ class Client:
         self.stop(errors.RunStopped("The client is closed."))
         with self._lock:  # a paid response is recorded after the meter has settled it
             self._lock.wait_for(lambda: not self._pending, grace)
-        if self._setup.service is not None:
-            self._setup.service.close()
+        if self.service is not None:
+            self.service.close()
 
     def stop(self, reason: errors.RunStopped) -> None:
         """Stop sending new calls; calls in flight may still finish and be recorded."""
@@ -129,8 +116,8 @@ class Client:
             if self._stopped is None:
                 self._stopped = reason
         self._stopping.set()
-        self._setup.meter.shut()
-        self._setup.limiter.shut()
+        self.meter.shut()
+        self.limiter.shut()
 
     def call(self, role: str, request: Request) -> Call:
         """Return the recorded call, or make it; equal simultaneous requests are one call.
@@ -139,7 +126,7 @@ class Client:
         """
         key = request.key
         with self._lock:
-            call = self._setup.recording.find(key)
+            call = self.recording.find(key)
             pending = self._pending.get(key)
             if call is None and pending is None:
                 outcome: Future[Call] = Future()
@@ -160,13 +147,13 @@ class Client:
         Raises ReplayMiss without a service, and the errors of a call.
         """
         with self._probing:
-            capabilities = self._setup.capabilities.get(model)
+            capabilities = self.known.get(model)
             if capabilities is None:
                 capabilities = self._probe(model)
-                if self._setup.service is not None:
-                    context = self._setup.service.context(model)
+                if self.service is not None:
+                    context = self.service.context(model)
                     capabilities = replace(capabilities, context=context)
-                self._setup.capabilities.put(model, capabilities)
+                self.known.put(model, capabilities)
         return capabilities
 
     def context(self, model: str) -> int | None:
@@ -175,14 +162,14 @@ class Client:
         It stays the same for a whole run: the server states it when probed, and a replay takes it
         from the recorded run. Raises the errors of a call.
         """
-        if self._setup.service is None:
-            return self._setup.capabilities.context(model)
+        if self.service is None:
+            return self.known.context(model)
         return self.capabilities(model).context
 
     def _make(self, role: str, request: Request, outcome: Future[Call]) -> Call:
         """Make the call; threads that wait for `outcome` get the same result or error."""
         try:
-            if self._setup.service is None:
+            if self.service is None:
                 raise errors.ReplayMiss(
                     f"The recording does not hold a call of {request.model} that is needed "
                     f"(role {role}, key {request.key}).",
@@ -191,7 +178,7 @@ class Client:
             before = self.capabilities(request.model)
             call, after = self._send_with_retries(role, request, before)
             if after != before:
-                self._setup.capabilities.put(request.model, after)
+                self.known.put(request.model, after)
         except BaseException as error:
             outcome.set_exception(error)
             raise
@@ -207,7 +194,7 @@ class Client:
         self, role: str, request: Request, capabilities: Capabilities
     ) -> tuple[Call, Capabilities]:
         """Return the answered and recorded call, and the capabilities found."""
-        retry, responses, started = self._setup.retry, self._responses, time.monotonic()
+        responses, started = self._responses, time.monotonic()
         attempt, unusable = 1, 0
         while True:
             if self._stopping.is_set():
@@ -219,18 +206,18 @@ class Client:
             else:
                 seconds = round(time.monotonic() - started, 3)
                 call = replace(call, attempts=attempt, seconds=seconds)
-                self._setup.recording.add(call)
+                self.recording.add(call)
                 return call, capabilities.after(call, thinking)
             # Outside of the handler, so that no chained exception can show a key.
             if fault.message and (weaker := capabilities.without(fault.message)):
                 capabilities = weaker
                 continue
             retry_after = fault.retry_after or 0.0
-            if retry_after > retry.retry_after:
+            if retry_after > self.retry.retry_after:
                 fault.kind = "stop"
-            if fault.kind != "again" or attempt >= retry.attempts:
+            if fault.kind != "again" or attempt >= self.retry.attempts:
                 raise self._failure(fault, attempt, silent=self._responses == responses)
-            self._stopping.wait(max(retry_after, retry.wait(request.key, attempt)))
+            self._stopping.wait(max(retry_after, self.retry.wait(request.key, attempt)))
             attempt, unusable = attempt + 1, unusable + fault.final
 
     def _attempt(
@@ -241,10 +228,9 @@ class Client:
         unusable: number of final faults so far (see `Fault`). Work that may be billed and brought
         no response is recorded as lost, at its maximum.
         """
-        meter = self._setup.meter
         bound = self._bound(request, capabilities)
         try:
-            reserved = meter.reserve(request, bound)
+            reserved = self.meter.reserve(request, bound)
         except errors.RunStopped as error:
             self.stop(error)
             raise
@@ -268,10 +254,10 @@ class Client:
         except Fault as fault:
             if fault.billed:
                 call = Call(request.key, role, request, fault.what, "", reserved.usage, error=LOST)
-                self._setup.recording.add(call)
+                self.recording.add(call)
             raise
         finally:
-            meter.settle(reserved, call)
+            self.meter.settle(reserved, call)
         with self._lock:
             self._responses += 1
             self._failures = 0
@@ -291,7 +277,7 @@ class Client:
         if not _is_unfinished(call, form):
             return [call]
         room = max(LEAST_ROOM, 4 * call.usage.completion_tokens)
-        most = room + (request.max_tokens or self._setup.answer_tokens)
+        most = room + (request.max_tokens or self.answer_tokens)
         with suppress(errors.ModelError):  # there is no room for more: the reply stays cut
             return [call, ask(replace(request, max_tokens=most))]
         return [call]
@@ -317,31 +303,30 @@ class Client:
         self, request: Request, capabilities: Capabilities, bound: int | None, unusable: int
     ) -> tuple[ServerReply, str]:
         """Return (the reply, "context" if the request is too long). Raises Fault."""
-        service, limiter = self._setup.service, self._setup.limiter
-        assert service is not None  # noqa: S101 - `_make` has checked it
-        entered = limiter.enter()
+        assert self.service is not None  # noqa: S101 - `_make` has checked it
+        entered = self.limiter.enter()
         if entered is None:
             raise self._stop_reason()
         try:
-            reply = service.send(request, capabilities, bound, unusable=unusable)
+            reply = self.service.send(request, capabilities, bound, unusable=unusable)
         except Fault as fault:
             if fault.refused:
-                limiter.narrow(entered, fault.retry_after or 0.0)
+                self.limiter.narrow(entered, fault.retry_after or 0.0)
             if fault.kind != "context":
                 raise
             return ServerReply(fault.what, "", Usage()), "context"
         else:
-            limiter.widen()
+            self.limiter.widen()
             return reply, ""
         finally:
-            limiter.leave()
+            self.limiter.leave()
 
     def _bound(self, request: Request, capabilities: Capabilities) -> int | None:
         """Return the bound on the reply's length, with room for the model's thoughts.
 
         Raises RunStopped if none can be set.
         """
-        most, needed = request.max_tokens, self._setup.meter.limits.need_bounds
+        most, needed = request.max_tokens, self.meter.limits.need_bounds
         if needed and not capabilities.max_tokens:
             unbounded = errors.BudgetSpent(
                 f"The server takes no bound on the length of {request.model}'s replies, so "
@@ -351,7 +336,7 @@ class Client:
             self.stop(unbounded)
             raise unbounded
         if most is None and needed:
-            most = self._setup.answer_tokens
+            most = self.answer_tokens
         return None if most is None else most + capabilities.room
 
     def _failure(self, fault: Fault, attempts: int, *, silent: bool) -> errors.LdmError:
@@ -361,7 +346,7 @@ class Client:
         """
         with self._lock:
             self._failures += fault.kind != "rejected"
-            is_hopeless = self._failures >= self._setup.retry.failures
+            is_hopeless = self._failures >= self.retry.failures
         times = f"after {attempts} attempts" if attempts > 1 else "at once"
         message = f"The model service failed {times}: {fault.what}."
         if fault.kind == "stop" or is_hopeless or (silent and fault.down):
@@ -381,7 +366,7 @@ class Client:
 
         def ask(request: Request) -> Call:
             nonlocal capabilities
-            call = self._setup.recording.find(request.key)
+            call = self.recording.find(request.key)
             if call is None:
                 call, capabilities = self._send_with_retries(PROBE, request, capabilities)
             return call
@@ -390,7 +375,7 @@ class Client:
             if MODES.index(mode) < MODES.index(capabilities.structured):
                 continue  # refused while the mode before was tried
             capabilities = replace(capabilities, structured=mode)
-            request = probe_request(model, mode, self._setup.capabilities.server)
+            request = probe_request(model, mode, self.known.server)
             call = self._replies(ask, request, form)[-1]
             if form.read(call.text)[0] is not None:
                 return capabilities

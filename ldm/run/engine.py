@@ -20,7 +20,7 @@ from ldm import parallel, records, text
 from ldm.config import S, Section, dump
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.files import open_own
-from ldm.llm.models import ModelOptions, serving
+from ldm.llm.models import ModelOptions, Models
 from ldm.records import writing
 from ldm.run.builders import Builder, build_environment, roles
 from ldm.run.runtime import Runtime
@@ -410,7 +410,7 @@ class Experiment(Generic[S, Outcome, Result]):
             if calls:
                 check_backend(runtime)
                 models = stack.enter_context(
-                    serving(
+                    Models(
                         *(member.models, runtime.connection, member.run.directory),
                         *(runtime.message, " in this run"),
                     )

@@ -15,12 +15,12 @@ from ldm.agents.autoplan.optimiser import ITERATIONS, Collector, Item
 from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.config import OptimisePlan, Section, written
 from ldm.errors import LdmError
-from ldm.llm.estimate import cost_lines
 from ldm.llm.models import listed
 from ldm.records import writing
 from ldm.run import engine, plan_scores
 from ldm.run.builders import AttemptBuilder, build_environment, roles
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
+from ldm.run.estimate import cost_lines
 from ldm.run.grid import check_repeats, say_limits, sweep_values
 from ldm.run.runtime import Playing, Runtime
 from ldm.run.selection import training_split, with_data

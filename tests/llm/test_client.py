@@ -164,7 +164,7 @@ class TestTheRecording:
         replies.append(again.model("m").complete(ask("hello"), schema=Colour))
         assert len({(reply.text, reply.usage) for reply in replies}) == 1
         assert len(server.bodies) == paid
-        assert again.accounts() == first.accounts()
+        assert again.meter.accounts() == first.meter.accounts()
 
     def test_its_key_is_all_that_may_change_the_reply(
         self, serve: Serve, connect: Connect, tmp_path: Path
@@ -324,7 +324,7 @@ class TestLimits:
         (tmp_path / "prices.json").write_text('{"models": {"m": [1, 1, 2]}}')
         client = connect(server, limits=CostLimits(usd=1.0), prices=tmp_path / "prices.json")
         client.model("m", "planner").complete(ask("x"))
-        (planner, probe) = client.accounts()
+        (planner, probe) = client.meter.accounts()
         assert (planner.role, probe.role) == ("planner", "probe")
         assert planner.usd == pytest.approx(
             (planner.usage.prompt_tokens + 2 * planner.usage.completion_tokens) / 1e6
@@ -346,8 +346,8 @@ class TestTheKey:
             text = traceback.format_exc()
         assert "Incorrect API key provided: [key], [key]" in text
         written = "".join(path.read_text() for path in tmp_path.iterdir())
-        assert client._setup.service is not None
-        connection = client._setup.service.connection
+        assert client.service is not None
+        connection = client.service.connection
         assert SECRET not in text + written + repr(connection) + connection.display_url
         assert server.headers[-1]["authorization"] == f"Bearer {SECRET}"
 

@@ -275,7 +275,7 @@ def test_a_cut_reply_is_asked_for_once_more_and_paid_twice(
     client = connect(serve(reply=reply), directory=tmp_path)
     completion = client.model("m").complete(ask("x"), max_tokens=20)
     assert (completion.text, completion.cut, completion.usage.calls) == ("go to fridge 1", False, 2)
-    assert sum(a.usage.calls for a in client.accounts()) == sum(
+    assert sum(a.usage.calls for a in client.meter.accounts()) == sum(
         call.usage.calls for call in read_calls(tmp_path)
     )
 
