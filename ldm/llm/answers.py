@@ -30,7 +30,11 @@ _TEXTS = ("text", "content", "value", "thinking", "summary", "refusal", "output"
 
 _TAG = re.compile(r"<[!/a-zA-Z][^<>]*>")
 _BOUND = re.compile(r"max_(?:completion_|new_|output_)?tokens", re.IGNORECASE)
-_SIZE = re.compile(r"token|length|long|context|too large", re.IGNORECASE)
+#: A complaint about the bound alone.
+_BOUND_ALONE = re.compile(
+    rf"\W*{_BOUND.pattern}\b(?!.*\b(?:inputs?|prompts?|messages?|requests?)\b)", re.IGNORECASE
+)
+_SIZE = re.compile(r"token|length|long|context|too large|长度|过长", re.IGNORECASE)
 _WAIT = re.compile(
     r"(?:try again|retry|wait|reset)\D{0,40}?((?:\d+(?:\.\d+)?\s*(?:ms|h|m|s)[a-z]*\s*)+)",
     re.IGNORECASE,
@@ -254,7 +258,7 @@ def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
 def _is_too_long(status: int, message: str) -> bool:
     if status == 429:
         return WORDS["always_too_large"].search(message) is not None
-    rest = _BOUND.sub("", message)
+    rest = "" if _BOUND_ALONE.match(message) else _BOUND.sub("", message)
     is_size = WORDS["too_long"].search(rest) is not None and _SIZE.search(rest) is not None
     return status == 413 or (status in (400, 422, 500) and is_size)
 

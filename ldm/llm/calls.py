@@ -11,8 +11,8 @@ from ldm.types import Count, Seconds, Usage, stable_hash
 
 #: Ways to get replies in JSON: by a schema, as any object, or by the prompt alone.
 Mode = Literal["json_schema", "json_object", "prompt"]
-#: Finish reasons of a reply cut off by its bound, in each server's words.
-CUT = re.compile("length|max_(?:output_)?tokens|context_window", re.IGNORECASE)
+#: Finish reasons of a reply that was cut off, by its bound or a filter, in each server's words.
+CUT = re.compile("length|max_(?:output_)?tokens|context_window|filter|safety", re.IGNORECASE)
 #: The error of a call without a usable response that may be billed all the same.
 LOST = "lost"
 SAMPLING = tuple(field.name for field in fields(Sampling))

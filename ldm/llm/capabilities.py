@@ -30,7 +30,9 @@ _WAYS = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8
 WORDS = {meaning: re.compile("|".join(ways), re.IGNORECASE) for meaning, ways in _WAYS.items()}
 #: Tokens for thinking beside an answer: the least where a model thinks, and the most.
 LEAST_ROOM, MOST_ROOM = 1_024, 32_768
-OUT_OF_RANGE = re.compile(r"too (large|big|high|small|low)|at (most|least)|less than|greater than")
+OUT_OF_RANGE = re.compile(
+    r"too (large|big|high|small|low)|at (most|least)|(less|greater) than|valid range"
+)
 
 
 @dataclass(frozen=True, slots=True)

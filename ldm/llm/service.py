@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -187,10 +188,25 @@ def json_of(body: bytes) -> Any:
     replaces them.
     """
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
+        return _joined(body) if body.startswith(b"data:") else json.loads(body)
+    except (ValueError, RecursionError, TypeError, AttributeError):
         fault = Fault("again", "an answer that is not JSON (cut off?)", final=True, billed=True)
     raise fault  # outside of the handler, so that no chained exception can show the response
+
+
+def _joined(body: bytes) -> dict[str, Any]:
+    """Return the response that a server streamed unasked, as if it had come at once."""
+    events = re.findall(rb"(?m)^data: *(\{.*)", body)
+    whole: dict[str, Any] = {"content": "", "reasoning_content": ""}
+    response, finish = dict[str, Any](), ""
+    for part in map(json.loads, events):
+        response |= {name: value for name, value in part.items() if value}
+        for choice in part.get("choices") or ():
+            finish = choice.get("finish_reason") or finish
+            delta = choice.get("delta") or {}
+            whole = {name: text + (delta.get(name) or "") for name, text in whole.items()}
+    choice = {"message": whole, "finish_reason": finish}
+    return response | {"choices": [choice] if finish or any(whole.values()) else []}
 
 
 def request_body(
