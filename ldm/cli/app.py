@@ -26,10 +26,8 @@ from ldm.errors import Interrupted, LdmError
 from ldm.parallel import collect_seldom, interruptible
 
 GROUP = "ldm.commands"
-#: Bytes of address space without which polars, Chroma and safetensors abort.
+#: Bytes of address space without which Chroma and safetensors abort.
 LEAST_MEMORY = 1_000_000_000
-#: What keeps polars from reserving several times as much, which small tables need not.
-LIGHT = {"POLARS_MAX_THREADS": "1", "_RJEM_MALLOC_CONF": "background_thread:false"}
 
 
 INTERRUPTED = 130
@@ -185,8 +183,6 @@ def main() -> None:
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - None where it is closed
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     collect_seldom()
-    for name, value in LIGHT.items():
-        os.environ.setdefault(name, value)
     try:
         try:
             _check_memory()
