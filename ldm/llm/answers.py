@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ldm.llm.calls import Request, ServerReply
+from ldm.llm.calls import Call, Request
 from ldm.llm.capabilities import WORDS, Capabilities
 from ldm.llm.meter import prompt_guess
 from ldm.text import redacted, value_in
@@ -153,8 +153,8 @@ def _called(message: Mapping[str, Any], request: Request) -> str:
     return arguments if request.schema else f"{name} {arguments}" if name else ""
 
 
-def reply_in(content: Any, request: Request, capabilities: Capabilities) -> ServerReply:
-    """Return the reply in a response's JSON, or raise Fault."""
+def reply_in(content: Any, role: str, request: Request, capabilities: Capabilities) -> Call:
+    """Return the call with the reply in a response's JSON, or raise Fault."""
     choices = content.get("choices") if isinstance(content, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     names = ERRORS[:1] if isinstance(choice, dict) else ERRORS
@@ -183,7 +183,13 @@ def reply_in(content: Any, request: Request, capabilities: Capabilities) -> Serv
     usage, estimated = _usage(content.get("usage"), request, thoughts + answer)
     hidden = usage.completion_tokens - len(answer.encode()) - 32  # a token is at least a byte
     thinking = max(hidden, len(thoughts.encode()) // 4, 0)
-    return ServerReply(answer, finish, usage, estimated, thoughts, thinking)
+    return Call(
+        *(request.key, role, request, answer, finish, usage),
+        mode="" if request.schema is None else capabilities.structured,
+        estimated=estimated,
+        thoughts=thoughts,
+        thinking=thinking,
+    )
 
 
 def _before_stop(text: str, stop: tuple[str, ...]) -> str:

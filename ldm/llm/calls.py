@@ -50,31 +50,17 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerReply:
-    """A server's reply.
-
-    text: its answer. finish: the server's reason for its end. estimated: usage is a guess.
-    thoughts: what the model thought before it, where the server shows it. thinking: the tokens
-    that it spent on that, shown or not.
-    """
-
-    text: str
-    finish: str
-    usage: Usage
-    estimated: bool = False
-    thoughts: str = ""
-    thinking: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """A line of llm.jsonl.
 
-    role: the caller; "probe" is the client itself. mode: the way to get JSON, "" for free text.
+    role: the caller; "probe" is the client itself. finish: the server's reason for the end.
+    mode: the way to get JSON, "" for free text.
     error: "", "context" for a request too long for the model's context, which costs nothing, or
     LOST, of which `text` says why and `usage` is the maximum.
     attempts: requests until the response. seconds: from the first request to the response.
-    paid: False if the reply was copied from the cache of another run. thoughts: see `ServerReply`.
+    estimated: usage is a guess. paid: False if the reply was copied from the cache of another run.
+    thoughts: what the model thought before it, where the server shows it. thinking: the tokens that
+    it spent on that, shown or not.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -92,6 +78,7 @@ class Call:
     estimated: bool = False
     paid: bool = True
     thoughts: str = ""
+    thinking: Count = 0
 
     @property
     def cut(self) -> bool:

@@ -64,13 +64,13 @@ class Capabilities:
     room: int = field(default=0, repr=False)
     context: int | None = field(default=None, repr=False)
 
-    def after(self, call: Call, thinking: int) -> Capabilities:
-        """Return the capabilities after a reply for which the model spent `thinking` tokens."""
+    def after(self, call: Call) -> Capabilities:
+        """Return the capabilities after a reply."""
         if call.cut and call.request.stop and not CUT.search(call.finish):
             # The server ends thoughts at a stop sequence that is meant for the answer.
             return replace(self, stop=False)
-        room = min(MOST_ROOM, max(LEAST_ROOM, 1 << (4 * thinking).bit_length())) if thinking else 0
-        return replace(self, room=room) if room > self.room else self
+        room = min(MOST_ROOM, max(LEAST_ROOM, 1 << (4 * call.thinking).bit_length()))
+        return replace(self, room=room) if call.thinking and room > self.room else self
 
     def weaker(self, other: Capabilities) -> Capabilities:
         """Return the common capabilities, for simultaneous calls with different findings."""

@@ -19,7 +19,7 @@ from typing import Unpack
 from ldm import errors
 from ldm.llm import GREEDY, CallOptions, Completion, Message
 from ldm.llm.answers import Fault
-from ldm.llm.calls import LOST, Call, Request, ServerReply
+from ldm.llm.calls import LOST, Call, Request
 from ldm.llm.capabilities import (
     LEAST_ROOM,
     MODES,
@@ -200,14 +200,14 @@ class Client:
             if self._stopping.is_set():
                 raise self._stop_reason()
             try:
-                call, thinking = self._attempt(role, request, capabilities, unusable)
+                call = self._attempt(role, request, capabilities, unusable)
             except Fault as error:
                 fault = error
             else:
                 seconds = round(time.monotonic() - started, 3)
                 call = replace(call, attempts=attempt, seconds=seconds)
                 self.recording.add(call)
-                return call, capabilities.after(call, thinking)
+                return call, capabilities.after(call)
             # Outside of the handler, so that no chained exception can show a key.
             if fault.message and (weaker := capabilities.without(fault.message)):
                 capabilities = weaker
@@ -222,8 +222,8 @@ class Client:
 
     def _attempt(
         self, role: str, request: Request, capabilities: Capabilities, unusable: int
-    ) -> tuple[Call, int]:
-        """Send one request; return its paid response, and the tokens that the model thought.
+    ) -> Call:
+        """Send one request; return its paid response.
 
         unusable: number of final faults so far (see `Fault`). Work that may be billed and brought
         no response is recorded as lost, at its maximum.
@@ -238,19 +238,7 @@ class Client:
             raise self._stop_reason()
         call: Call | None = None
         try:
-            reply, failure = self._send(request, capabilities, bound, unusable)
-            call = Call(
-                key=request.key,
-                role=role,
-                request=request,
-                text=reply.text,
-                finish=reply.finish,
-                usage=reply.usage,
-                mode=capabilities.structured if request.schema is not None else "",
-                error=failure,
-                estimated=reply.estimated,
-                thoughts=reply.thoughts,
-            )
+            call = self._send(role, request, capabilities, bound, unusable)
         except Fault as fault:
             if fault.billed:
                 call = Call(request.key, role, request, fault.what, "", reserved.usage, error=LOST)
@@ -261,7 +249,7 @@ class Client:
         with self._lock:
             self._responses += 1
             self._failures = 0
-        return call, reply.thinking
+        return call
 
     def replies(self, role: str, request: Request, form: Form | None) -> list[Call]:
         """Return the call, and the one with more room that is made once if its reply was cut off.
@@ -300,24 +288,29 @@ class Client:
         raise stopped
 
     def _send(
-        self, request: Request, capabilities: Capabilities, bound: int | None, unusable: int
-    ) -> tuple[ServerReply, str]:
-        """Return (the reply, "context" if the request is too long). Raises Fault."""
+        self,
+        role: str,
+        request: Request,
+        capabilities: Capabilities,
+        bound: int | None,
+        unusable: int,
+    ) -> Call:
+        """Return the response, an error "context" if the request is too long. Raises Fault."""
         assert self.service is not None  # noqa: S101 - `_make` has checked it
         entered = self.limiter.enter()
         if entered is None:
             raise self._stop_reason()
         try:
-            reply = self.service.send(request, capabilities, bound, unusable=unusable)
+            call = self.service.send(role, request, capabilities, bound, unusable)
         except Fault as fault:
             if fault.refused:
                 self.limiter.narrow(entered, fault.retry_after or 0.0)
             if fault.kind != "context":
                 raise
-            return ServerReply(fault.what, "", Usage()), "context"
+            return Call(request.key, role, request, fault.what, "", Usage(), error="context")
         else:
             self.limiter.widen()
-            return reply, ""
+            return call
         finally:
             self.limiter.leave()
 

@@ -15,7 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 from ldm.errors import LdmError
 from ldm.llm import Message
 from ldm.llm.answers import QUOTE_LENGTH, Fault, refusal, reply_in
-from ldm.llm.calls import Request, ServerReply
+from ldm.llm.calls import Call, Request
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities, context_in
 from ldm.llm.structured import strict_schema, with_json_instruction
 from ldm.text import bare_url, guard, redacted, url_secrets
@@ -68,13 +68,13 @@ class Service:
 
     def send(
         self,
+        role: str,
         request: Request,
         capabilities: Capabilities,
         max_tokens: int | None,
-        *,
-        unusable: int = 0,
-    ) -> ServerReply:
-        """Return the server's reply, or raise Fault and nothing else.
+        unusable: int,
+    ) -> Call:
+        """Return the call with the server's reply, or raise Fault and nothing else.
 
         unusable: number of final faults of this call so far; each changes the Idempotency-Key, or a
         gateway that honours the header would return the same unusable response again.
@@ -84,7 +84,7 @@ class Service:
             request_body(request, capabilities, max_tokens),
             {IDEMPOTENCY: idempotency_key(request, capabilities, max_tokens, unusable)},
         )
-        return reply_in(content, request, capabilities)
+        return reply_in(content, role, request, capabilities)
 
     def ask(
         self,

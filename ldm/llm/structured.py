@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 from ldm.llm import Message
 from ldm.text import value_in
 
-FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 #: Characters of a bad reply that are shown to the model for repair.
 REPAIR_EXCERPT = 4000
 #: Maximum characters read of a reply, and places at which an object may begin.
@@ -49,13 +47,9 @@ class Form:
         return self.adapter.dump_json(value).decode()
 
 
+@lru_cache(maxsize=1024)
 def form_of(schema: Any) -> Form:
     """Return the form of a type. Raises ValueError if it is not written as a JSON object."""
-    return _form_of(schema)
-
-
-@lru_cache(maxsize=1024)
-def _form_of(schema: Any) -> Form:
     adapter = TypeAdapter(schema)
     json_schema = _without_docstrings(adapter.json_schema())
     if json_schema.get("type") != "object" and "$ref" not in json_schema:
@@ -133,16 +127,13 @@ def repair_messages(messages: Sequence[Message], reply: str, complaint: str) -> 
 
 def _candidates(text: str) -> Iterator[dict[str, Any]]:
     """Yield every JSON object in a reply, the likeliest first."""
-    plain = text[:LONGEST_REPLY]
-    tries = MOST_OBJECTS
-    for part in (plain, *FENCE.findall(plain)):
-        start = part.find("{")
-        while start >= 0 and tries:
-            tries -= 1
-            value, end = value_in(part, start) or (None, start + 1)
-            if isinstance(value, dict):
-                yield value
-            start = part.find("{", end)
+    plain, end = text[:LONGEST_REPLY], 0
+    for _ in range(MOST_OBJECTS):
+        if (start := plain.find("{", end)) < 0:
+            return
+        value, end = value_in(plain, start) or (None, start + 1)
+        if isinstance(value, dict):
+            yield value
 
 
 def _error_message(error: ValidationError) -> str:

@@ -263,7 +263,7 @@ BLUE: tuple[dict[str, Any], ...] = (
 @pytest.mark.parametrize("message", BLUE, ids=str)
 def test_an_answer_is_read_wherever_it_stands(message: dict[str, Any]) -> None:
     content = {"choices": [{"message": message, "finish_reason": "stop"}]}
-    assert reply_in(content, Request("m", ask("x")), Capabilities()).text == "blue"
+    assert reply_in(content, "llm", Request("m", ask("x")), Capabilities()).text == "blue"
 
 
 def test_a_form_may_be_filled_in_by_a_call_and_come_in_pieces(
@@ -308,7 +308,7 @@ def test_what_a_refusal_means_is_read_from_its_words(kind: str, message: str) ->
 )  # fmt: skip
 def test_a_success_that_holds_an_error_is_one(kind: str, content: dict[str, Any]) -> None:
     with pytest.raises(Fault) as caught:
-        reply_in(content, Request("m", ask("x")), Capabilities())
+        reply_in(content, "llm", Request("m", ask("x")), Capabilities())
     assert caught.value.kind == kind
 
 
