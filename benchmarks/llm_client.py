@@ -4,7 +4,7 @@
 
 Starts the tests' fake server in a separate process. First, many calls at `--latency` with
 `--concurrency` requests in flight, compared with the ideal time calls × latency / concurrency; then
-sequential calls without latency, alternating with the same requests by a bare HTTP client.
+sequential calls without latency, alternating with the same requests by the bare `openai` package.
 Recording is always on. Prints seconds, ratios, and milliseconds of processor time.
 """
 
@@ -58,7 +58,7 @@ def main() -> None:
         client = new_client(url, 1, Path(folder))
         ours, bare = alternately(lambda text: ask(client, text), bare_call(url), 50, 10)
         print(
-            f"processor time a call, one at a time: client {ours:.2f} ms, bare HTTP client "
+            f"processor time a call, one at a time: client {ours:.2f} ms, bare openai package "
             f"{bare:.2f} ms, the client's own {ours - bare:.2f} ms"
         )
         client.close()
@@ -70,15 +70,15 @@ def ask(client: Client, text: str) -> None:
 
 
 def bare_call(url: str) -> Callable[[str], None]:
-    """Return a function that sends the same request with nothing around it."""
-    import httpx2
+    """Return a function that sends the same request with the bare package."""
+    import openai
 
-    bare = httpx2.Client()
-    fixed = {"model": "m", "temperature": 0.0, "max_tokens": 50}
+    package = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
 
     def call(text: str) -> None:
-        body = {**fixed, "messages": [{"role": "user", "content": text}]}
-        bare.post(f"{url}/chat/completions", json=body).json()
+        package.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": text}], temperature=0.0, max_tokens=50
+        )
 
     return call
 

@@ -150,7 +150,7 @@ def _service(variables: Mapping[str, str]) -> Iterator[Check]:
         for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
             yield Check("Model service", name, "missing", "not set", without)
         return
-    server = bare_url(url) if url else "not set: OpenAI's"
+    server = bare_url(url) if url else "not set: the client's own default"
     yield Check("Model service", "OPENAI_BASE_URL", "ok", server)
     state = "set (not shown)" if key else "not set: most local servers need none"
     yield Check("Model service", "OPENAI_API_KEY", "ok", state)

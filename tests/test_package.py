@@ -33,7 +33,7 @@ reveal_type(report.summary.overall.success_rate)
 USER_SETTINGS = """\
 [mypy]
 strict = true
-[mypy-sentence_transformers.*,torch.*,transformers.*,chromadb.*,numpy.*,typer.*]
+[mypy-sentence_transformers.*,torch.*,transformers.*,chromadb.*,openai.*,numpy.*,typer.*]
 follow_imports = skip
 """
 

@@ -1,4 +1,4 @@
-"""An HTTP client with bounds for a whole response; imported when used."""
+"""The `openai` package's HTTP client, with bounds for a whole response; imported when used."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from concurrent.futures import Future
 from typing import Any
 
 import httpx2
+import openai
 
 #: Maximum bytes of a response, unpacked.
 LONGEST_RESPONSE = 16 * 2**20
 
 
-class DeadlineClient(httpx2.Client):
+class DeadlineClient(openai.DefaultHttpxClient):
     """Limits the time and the size of a whole response, its head included.
 
-    Its own timeouts limit only silence, because every byte restarts them.
+    The package's own timeouts limit only silence, because every byte restarts them.
     """
 
     def __init__(self, *, seconds: float, **options: Any) -> None:
         """Take the time limit, from sending a request to the last byte of its response."""
-        super().__init__(follow_redirects=True, **options)
+        super().__init__(**options)
         self._seconds = seconds
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:

@@ -1,7 +1,8 @@
-"""Single requests to a server."""
+"""Single requests to a server: with http_timeout.py, the only module that imports `openai`."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ldm.errors import LdmError
@@ -20,12 +21,12 @@ from ldm.llm.capabilities import CONSTRAINTS, Capabilities, context_in
 from ldm.llm.structured import strict_schema, with_json_instruction
 from ldm.text import bare_url, guard, redacted, url_secrets
 from ldm.types import stable_hash
-from ldm.version import __version__
 
 if TYPE_CHECKING:
+    import openai
+
     from ldm.llm.http_timeout import DeadlineClient
 
-DEFAULT_URL = "https://api.openai.com/v1"
 IDEMPOTENCY = "Idempotency-Key"
 #: Timeout of the list of models in seconds; not every server has one.
 LISTING_TIMEOUT = 10.0
@@ -35,7 +36,7 @@ LISTING_TIMEOUT = 10.0
 class Connection:
     """A model server. Its key is never shown, and redacted from everything the server says.
 
-    base_url: "" for OpenAI's. timeout: maximum seconds of a whole response; one that
+    base_url: "" for the package's default. timeout: maximum seconds of a whole response; one that
     falls silent midway may take twice as long. Reasoning models and slow machines need many.
     """
 
@@ -46,7 +47,7 @@ class Connection:
     @property
     def display_url(self) -> str:
         """The URL to show, without user, password and query."""
-        return bare_url(self.base_url or DEFAULT_URL)
+        return bare_url(self.base_url) if self.base_url else "the openai package's default"
 
     def secrets(self) -> tuple[str, ...]:
         """Return the key, and the secrets in the URL."""
@@ -58,9 +59,14 @@ class Service:
 
     def __init__(self, connection: Connection, *, connections: int = 64) -> None:
         """Open a client. connections: maximum requests on the wire."""
+        # At every reply the package looks `httpx` up among the modules, and mistakes one that
+        # another thread has begun to import for a complete one: so it is imported now.
+        with suppress(ImportError):
+            importlib.import_module("httpx")
+
         self.connection = connection
         guard(connection.secrets())
-        self._client = _http_client(connection, connections)
+        self._client = _openai_client(connection, connections)
 
     def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -97,27 +103,32 @@ class Service:
 
         place: below the server's URL. body: in JSON; None to get what is there.
         """
-        url = self._client.base_url
-        url = url.copy_with(path=url.path.rstrip("/") + place)  # a query stays
-        content = None if body is None else json.dumps(body, ensure_ascii=False)
+        import httpx2
+        import openai
+
+        options: Any = {"headers": headers or {}}
+        if timeout is not None:
+            options["timeout"] = timeout
+        client, response = self._client, httpx2.Response
         try:
-            response = self._client.request(
-                "GET" if body is None else "POST",
-                url,
-                content=None if content is None else content.encode(errors="replace"),
-                headers=headers,
-                timeout=timeout or self._client.timeout,
-            )
-        except Exception as error:  # whatever happens on the wire
+            # Not chat.completions.create, which takes a millisecond longer, and whose typed result
+            # hides the fault of a bad response.
+            content = (
+                client.get(place, cast_to=response, options=options)
+                if body is None
+                else client.post(place, cast_to=response, body=body, options=options)
+            ).content
+        except openai.APIStatusError as error:
+            refused = error.response.content
+            try:
+                problem = json.loads(refused)
+            except (ValueError, RecursionError):
+                problem = refused.decode(errors="replace")
+            fault = refusal(error.status_code, problem, error.response.headers)
+        except Exception as error:  # whatever happens on the wire, or inside the package
             fault = _dropped(error, self.connection.timeout)
         else:
-            if response.is_success:
-                return json_of(response.content)
-            try:
-                problem = json.loads(response.content)
-            except (ValueError, RecursionError):
-                problem = response.content.decode(errors="replace")
-            fault = refusal(response.status_code, problem, response.headers)
+            return json_of(content)
         # Outside of the handler, so that no chained exception can show the server's message.
         raise fault
 
@@ -128,29 +139,44 @@ class Service:
         return None
 
 
+def _openai_client(connection: Connection, connections: int) -> openai.OpenAI:
+    """Return the package's client for a server."""
+    import httpx2
+    import openai
+
+    url, _, query = connection.base_url.partition("?")
+    try:
+        return openai.OpenAI(
+            base_url=url or None,
+            api_key=connection.api_key or "none",  # local servers need none
+            default_query=dict(parse_qsl(query)),
+            max_retries=0,  # the client retries: two layers of retries would multiply
+            timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
+            http_client=_http_client(connection, connections),
+        )
+    except (httpx2.InvalidURL, UnicodeError):
+        problem = LdmError(
+            "The model server's URL or key cannot be sent.",
+            "Correct OPENAI_BASE_URL or OPENAI_API_KEY.",
+        )
+    raise problem  # outside of the handler, so that no chained exception can show the key
+
+
 def _http_client(connection: Connection, connections: int) -> DeadlineClient:
     """Return the HTTP client for a server, by the proxies of the environment."""
     import httpx2
 
     from ldm.llm.http_timeout import DeadlineClient
 
-    url, key = connection.base_url or DEFAULT_URL, connection.api_key or "none"
+    host = urlsplit(connection.base_url).hostname or "api.openai.com"
     socks = any(proxy.startswith("socks") for proxy in getproxies().values())
     try:
         return DeadlineClient(
-            base_url=url,
-            headers={"Authorization": f"Bearer {key}", "User-Agent": f"ldm/{__version__}"},
             seconds=connection.timeout,
-            timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
             limits=httpx2.Limits(
                 max_connections=connections, max_keepalive_connections=connections
             ),
-            trust_env=not (socks and proxy_bypass(urlsplit(url).hostname or "")),
-        )
-    except (httpx2.InvalidURL, UnicodeError):
-        problem = LdmError(
-            "The model server's URL or key cannot be sent.",
-            "Correct OPENAI_BASE_URL or OPENAI_API_KEY.",
+            trust_env=not (socks and proxy_bypass(host)),
         )
     except ImportError as error:
         raise LdmError(
@@ -163,22 +189,26 @@ def _http_client(connection: Connection, connections: int) -> DeadlineClient:
             f"The certificates of {' and '.join(named) or 'this system'} cannot be read: {error}.",
             "Correct the variable, or unset it to use the certificates that come with Python.",
         ) from error
-    raise problem  # outside of the handler, so that no chained exception can show the key
 
 
 def _dropped(error: Exception, seconds: float) -> Fault:
     """Return the fault of a request without a response; what was sent may be charged for."""
     import httpx2
+    import openai
 
-    if isinstance(error, httpx2.DecodingError):
-        what = f"an unreadable answer ({redacted(str(error))})"
+    cause = (error.__cause__ if isinstance(error, openai.APIConnectionError) else None) or error
+    if isinstance(cause, httpx2.DecodingError | openai.APIResponseValidationError | ValueError):
+        what = f"an unreadable answer ({redacted(str(cause))[:QUOTE_LENGTH]})"
         return Fault("again", what, final=True, billed=True)
     early = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-    sent = not isinstance(error, early)
-    if isinstance(error, httpx2.TimeoutException):
+    sent = not isinstance(cause, early)
+    if isinstance(error, openai.APITimeoutError):
         return Fault("again", f"no complete answer within {seconds:g} s", billed=sent)
-    reason = redacted(str(error))[:QUOTE_LENGTH] or type(error).__name__
-    return Fault("again", f"no connection ({reason})", down=True, billed=sent)
+    if isinstance(error, openai.APIConnectionError):
+        reason = redacted(str(cause))[:QUOTE_LENGTH] or type(cause).__name__
+        return Fault("again", f"no connection ({reason})", down=True, billed=sent)
+    what = redacted(f"{type(error).__name__}: {error}")[:QUOTE_LENGTH]
+    return Fault("again", f"an error inside the openai package ({what})")
 
 
 def json_of(body: bytes) -> Any:

@@ -34,7 +34,7 @@ QUICK = (FORKED,)
 IMPORTED = (
     *("scipy.stats", "sklearn.cluster", "sklearn.feature_extraction.text"),
     *("sklearn.linear_model", "ldm.cli.app", "ldm.memory.growing", "ldm.memory.purging"),
-    *("ldm.reason.offline", "httpx2", "tests.integration.quick", "tests.toy"),
+    *("ldm.reason.offline", "openai", "tests.integration.quick", "tests.toy"),
     *sorted(set(ldm._MODULES.values())),
 )
 #: Variables by which a process measures its coverage; other tests cover what commands do.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from ldm.errors import LdmError, ModelError, ModelUnavailable
@@ -205,3 +206,22 @@ class TestWhatIsKnownOfServers:
         (tmp_path / "capabilities.json").write_text('{"m": {"structured": "json_schema"}}')
         with pytest.raises(LdmError, match=r"capabilities\.json does not hold the capabilities"):
             CapabilityStore(tmp_path / "capabilities.json")
+
+
+def test_faults_in_openai(serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = connect(serve(), key="sk-secret-0123456789")
+    client.capabilities("m")
+    post, faults = openai.OpenAI.post, [AttributeError("half-imported sk-secret-0123456789")]
+
+    def faulty(*arguments: object, **options: object) -> object:
+        if faults:
+            raise faults.pop()
+        return post(*arguments, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(openai.OpenAI, "post", faulty)
+    assert client.model("m").complete(ask("x")).text
+    faults *= 0
+    faults += [AttributeError("half-imported sk-secret-0123456789")] * 9
+    with pytest.raises(ModelError, match="inside the openai package") as caught:
+        client.model("m").complete(ask("y"))
+    assert "sk-secret" not in str(caught.value)

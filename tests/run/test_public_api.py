@@ -12,7 +12,7 @@ import pytest
 
 import ldm
 
-HEAVY = ("chromadb", "torch", "sentence_transformers", "httpx2", "typer")
+HEAVY = ("chromadb", "torch", "sentence_transformers", "openai", "typer")
 
 
 @pytest.mark.process

@@ -154,7 +154,11 @@ class WebShop(EnvironmentBase):
         return copy.copy(self)
 
     def prepare(self) -> None:
-        """Load rapidfuzz and, for official data, spaCy's model, which purchases need."""
+        """Load rapidfuzz and, for official data, spaCy's model, which purchases need.
+
+        Loaded beside threads that receive replies, spaCy breaks them: it imports `httpx`, which the
+        `openai` package looks up among the modules, even if it is half-imported.
+        """
         alike("", "")
         if self.options.data:
             with suppress(LdmError):  # the purchase that needs it raises the error
