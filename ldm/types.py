@@ -385,6 +385,11 @@ class Usage:
     cached_tokens: Count = 0
     completion_tokens: Count = 0
 
+    @property
+    def tokens(self) -> int:
+        """The tokens of prompts and completions."""
+        return self.prompt_tokens + self.completion_tokens
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.calls + other.calls,

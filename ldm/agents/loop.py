@@ -221,8 +221,7 @@ class Loop:
             max_tokens=self.options.reply,
             stop=self.stop,
         )
-        # The last line of a reply that was cut off may be a part of an action.
-        return completion.text.rpartition("\n")[0] if completion.cut else completion.text
+        return completion.text
 
     def take(self, reply: Reply) -> None:
         """Think and act as `reply` says. Raise EpisodeOver when that ends the trial."""

@@ -369,7 +369,7 @@ class PromptedReasoner:
             counts.add("matched choice")
             return candidates[form.choice - 1].action, True
         text: str = getattr(form, "action", "")
-        if not (text or candidates or completion.cut):  # what was cut may be a part of an action
+        if not (text or candidates):
             text = salvage_field(completion.text, "action")
         action, match = match_action(text, state.admissible, self._card.free)
         match = match if action else "none"

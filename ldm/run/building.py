@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from ldm.config import DEFAULT_MEMORY, Build, Section
 from ldm.errors import Interrupted, LdmError, MemoryStoreError
-from ldm.llm.estimate import SAMPLE, cost_lines
-from ldm.llm.models import ModelOptions, serving
+from ldm.llm.models import ModelOptions, Models
 from ldm.run.builders import card_of, environment_name, open_embedder
+from ldm.run.estimate import SAMPLE, cost_lines
 from ldm.run.replaying import with_possible
 from ldm.run.runtime import Runtime
 from ldm.types import stable_seed
@@ -268,7 +268,7 @@ def _reasoners(
         runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
     reasoners: list[PromptedReasoner] = []
     prompted = PromptedOptions(histories=options.formation, concurrency=models.in_flight)
-    with serving(models, runtime.connection, record, runtime.message) as served:
+    with Models(models, runtime.connection, record, runtime.message) as served:
 
         def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
             def make(embedder: Embedder) -> Reasoner:
@@ -330,7 +330,7 @@ def estimate(
     prompted = PromptedOptions(histories=options.formation, concurrency=models.in_flight)
     usages = []
     with (
-        serving(models, runtime.connection, record, runtime.message) as served,
+        Models(models, runtime.connection, record, runtime.message) as served,
         runtime.progress("estimate", len(sample)) as advance,
     ):
         llm = served.get("reasoner")

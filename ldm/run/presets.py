@@ -28,6 +28,8 @@ SHIPPED = Path(__file__).parent.parent / "presets"
 SUFFIX = ".toml"
 #: Maximum bytes of a preset.
 MOST_BYTES = 1 << 20
+#: Options that say what to open, to run or to delete: those of the command line alone.
+OF_THE_USER = {"memory", "embedder", "models", "rebuild"}
 GUIDE = "docs/usage/evaluating.md#a-papers-table says what stands in a preset."
 
 ModelRole = Literal["llm", "planner_llm", "reasoner_llm"]
@@ -273,7 +275,14 @@ def read(path: Path) -> Preset:
         raise LdmError(
             f"{path}{line}: not TOML: {fault}.", f"Correct that line. {GUIDE}"
         ) from error
-    return Preset(path.stem, path, stable_hash(text), _content(data, str(path)))
+    preset = Preset(path.stem, path, stable_hash(text), _content(data, str(path)))
+    for part in ("evaluation", "build", "refine"):
+        for name in OF_THE_USER & getattr(preset.content, part).keys():
+            raise LdmError(
+                f"{path}:{part}.{name}: a preset cannot say this.",
+                "Leave it out there, and give it on the command line.",
+            )
+    return preset
 
 
 def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict[str, Any]:
@@ -286,6 +295,7 @@ def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict
     fitting = [one for one in known if env in ("", one.env)]
     if len(fitting) == 1:
         chosen = fitting[0]
+        config.ENV_SECTION.load(chosen.env, recorded=env != chosen.env)
         name_of_env = chosen.env if stage == "build" else {"name": chosen.env}
         owner = config.Build if stage == "build" else config.Refine
         return config.merge(owner, {"env": name_of_env}, getattr(chosen.content, stage))

@@ -165,9 +165,10 @@ class Controller:
             )
 
         reply = self._reply(self.llm, prompt, JUDGEMENT, len(looks))
-        judgement = shortened(reply, LONGEST)
+        text = reply.text.strip()
+        judgement = shortened(text, LONGEST)
         self.episode.think(judgement or "(no judgement)")
-        verdicts = re.findall(rf"{COMPLETED}|{FAILED}", reply.casefold())
+        verdicts = re.findall(rf"{COMPLETED}|{FAILED}", text.casefold())
         return ("completed" if verdicts[-1:] == [COMPLETED] else "failed"), judgement
 
     def _plan(self, node: Node) -> Plan:
@@ -190,14 +191,15 @@ class Controller:
                 ),
             )
 
-        return parse_plan(self._reply(self.planner, prompt, self.plan, len(self.divisions)))
+        reply = self._reply(self.planner, prompt, self.plan, len(self.divisions))
+        return parse_plan(reply.text.strip(), cut=reply.cut)
 
     def _reply(
         self, llm: LLM, prompt: Callable[[View], list[Message]], tokens: int, examples: int = 0
-    ) -> str:
+    ) -> Completion:
         widest = View(examples, self.options.observation)
         completion, _ = ask(llm, prompt, widest, 0, max_tokens=tokens)
-        return completion.text.strip()
+        return completion
 
 
 def _skill(task: str) -> str:
