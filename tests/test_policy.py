@@ -205,7 +205,7 @@ def test_a_model_sees_how_one_recorded_task_was_done_to_its_end(memory: Memory) 
     assert (seen(memory).example, seen(memory).demonstration) == (near.goal, actions)
     assert seen(memory.without([], [near.trajectory_id])).demonstration != actions
     assert seen(memory, control="none").demonstration == ()
-    assert seen(memory, histories="paper").demonstration == ()
+    assert seen(memory, wording="reworded").demonstration == ()
 
 
 class Costly(OfflineReasoner):

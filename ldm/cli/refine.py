@@ -24,6 +24,9 @@ class Exploration:
     preset: Annotated[str | None, Option("Settings of a paper: ldm2, or a file.", TASKS)] = None
     data: Annotated[Path | None, DATA] = None
     k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="policy.k")] = None
+    wording: Annotated[
+        str | None, Option("Questions: ours, reworded, paper.", AGENT, path="policy.wording")
+    ] = None
     explorer: Annotated[
         str | None, Option("best-first, or the paper's tree.", SEARCH, path="search.explorer")
     ] = None

@@ -168,7 +168,7 @@ def tuples_of(
         for number, ((observation, step), notes) in enumerate(
             zip(moves, notes_by_step, strict=True)
         )
-        if number >= first
+        if number >= first and notes is not None
     ]
 
 

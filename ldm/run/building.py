@@ -12,7 +12,7 @@ from ldm.config import DEFAULT_MEMORY, Build, Section
 from ldm.errors import Interrupted, LdmError, MemoryStoreError
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, serving
-from ldm.run.builders import card_of, environment_name, open_embedder
+from ldm.run.builders import Knowledge, card_of, environment_name, open_embedder
 from ldm.run.replaying import with_possible
 from ldm.run.runtime import Runtime
 from ldm.types import stable_seed
@@ -259,7 +259,6 @@ def _reasoners(
         runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
-    from ldm.reason.prompted import PromptedReasoner
     from ldm.reason.prompting import PromptedOptions
     from ldm.run.results import describe_replies
 
@@ -267,13 +266,13 @@ def _reasoners(
         where = runtime.connection().display_url
         runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
     reasoners: list[PromptedReasoner] = []
-    prompted = PromptedOptions(histories=options.formation, concurrency=models.in_flight)
+    prompted = PromptedOptions(options.wording, concurrency=models.in_flight)
     with serving(models, runtime.connection, record, runtime.message) as served:
 
         def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
             def make(embedder: Embedder) -> Reasoner:
-                offline, llm = OfflineReasoner(embedder), served.get("reasoner")
-                reasoners.append(PromptedReasoner(llm, card_of(env), offline, embedder, prompted))
+                known = Knowledge(embedder, OfflineReasoner(embedder), None)
+                reasoners.append(known.ask(served.get("reasoner"), card_of(env), prompted))
                 return reasoners[-1]
 
             return make
@@ -327,7 +326,7 @@ def estimate(
     sample = [new[i] for i in even(kinds, min(SAMPLE, len(new)))]
     embedder = open_embedder(options.embedder, runtime.embeddings)
     record = calls_folder(memory, runtime)
-    prompted = PromptedOptions(histories=options.formation, concurrency=models.in_flight)
+    prompted = PromptedOptions(options.wording, concurrency=models.in_flight)
     usages = []
     with (
         serving(models, runtime.connection, record, runtime.message) as served,
@@ -361,12 +360,11 @@ def _cost(
     from ldm.memory import form_batch
     from ldm.memory.formation import BatchPlan
     from ldm.reason.offline import OfflineReasoner
-    from ldm.reason.prompted import PromptedReasoner
     from ldm.types import Usage
 
     spent: list[Usage] = []
     scoped = ScopedLLM(llm, lambda: (), spent.append)
-    offline = OfflineReasoner(embedder)
-    reasoner = PromptedReasoner(scoped, card_of(known_as), offline, embedder, options)
+    known = Knowledge(embedder, OfflineReasoner(embedder), None)
+    reasoner = known.ask(scoped, card_of(known_as), options)
     form_batch(BatchPlan("sample", trajectory.task.kind, (trajectory,)), reasoner, 0)
     return sum(spent, Usage())

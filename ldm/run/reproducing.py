@@ -221,7 +221,7 @@ class _Request:
         own = self.preset.evaluation
         places = {*PLACES, *self.preset.content.needs}
         now = load(Evaluate, {k: v for k, v in self.changes.items() if k not in ("agent", "env")})
-        for name in sorted(self.changes.keys() - {"env", "agent", *places}):
+        for name in sorted(self.changes.keys() - {"env", "agent", "models", *places}):
             before, after = getattr(own, name), getattr(now, name)
             if name == "generation":
                 before, after = self._generations(), "newest" if after is None else after

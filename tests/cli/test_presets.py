@@ -237,7 +237,7 @@ class TestListing:
         for words in (
             "environment: alfworld: valid_unseen",
             "prepare with: ldm build-memory recorded --preset ldm2 --env alfworld",
-            "memory built with: formation=paper, per_kind=200, batch_size=50",
+            "memory built with: wording=reworded, per_kind=200, batch_size=50",
             "memory refined with: split=train, limit=60, env.admissible=False, index=llm",
             "differs: the paper states no steps for a trial",
             "generation=newest",
@@ -257,16 +257,16 @@ def test_a_memory_is_built_and_refined_as_the_paper_did(
     records.write(Path("data") / "some.jsonl", episodes)
     run("build-memory", "data", "--preset", "ldm2", "--env", "alfworld").done()
     batches = Memory.open(".ldm/memory", "alfworld", embedder=BagOfWords()).batches
-    assert {batch.reasoner for batch in batches} == {"fake, paper"}
-    own = ("--formation", "offline", "--memory", ".ldm/own")
+    assert {batch.reasoner for batch in batches} == {"fake, reworded"}
+    own = ("--wording", "ours", "--memory", ".ldm/own")
     assert run("build-memory", "data", "--preset", "ldm2", "--env", "alfworld", *own).code == 0
     batches = Memory.open(".ldm/own", "alfworld", embedder=BagOfWords()).batches
-    assert {batch.reasoner for batch in batches} == {"fake, offline"}
+    assert {batch.reasoner for batch in batches} == {"fake, ours"}
     small_tree = ("--split", "demo_train", "--limit", "1", "--depth", "2", "--dry-run", "--json")
     run("refine", "--preset", "ldm2", "--env", "alfworld", *small_tree).done()
     made = json.loads(next(Path("runs").glob("refine-*/run.json")).read_text())
     search, policy = made["spec"]["search"], made["spec"]["policy"]
-    assert (search["decision"], search["width"], policy["histories"]) == ("per-batch", 4, "paper")
+    assert (search["decision"], search["width"], policy["wording"]) == ("per-batch", 4, "reworded")
     unknown = run("build-memory", "data", "--preset", "react")
     assert unknown.code != 0
     assert "does not say how a memory is made" in unknown.err

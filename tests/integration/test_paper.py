@@ -145,7 +145,7 @@ class TestRefinement:
             assert [node.action for node in path] == REFINED
 
     def test_adds_it_from_the_key_step_on_in_the_present_types(self, published: Published) -> None:
-        compared = questions(published.refinement.model, "made the difference")
+        compared = questions(published.refinement.model, "first step in which")
         assert len(compared) == len(published.refinement.trees)
         for tree in published.refinement.trees:
             assert tree.key == 1  # "go to countertop 1", which the ground process did not do

@@ -120,7 +120,7 @@ def test_a_product_with_all_options_is_found_by_refinement(tmp_path: Path) -> No
     better = ["click[Q2K]", "click[khaki]", "click[11 women | 9 men]", "click[Buy Now]"]
     assert [node.action for node in path_to(tree.nodes, tree.nodes[tree.best])[2:]] == better
     assert tree.best_score == 1.0
-    # Eq. 10: from the step on that made the difference.
+    # Eq. 10: from the first step on that differs.
     assert [row.tuple.action for row in tree.added] == better
     result, actions = play(method, refined, "test/1")
     assert actions[1:] == better
