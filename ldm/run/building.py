@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm.config import DEFAULT_MEMORY, Build, Section
+from ldm.config import DEFAULT_MEMORY, Build, Section, written
 from ldm.errors import Interrupted, LdmError, MemoryStoreError
 from ldm.llm.estimate import SAMPLE, cost_lines
 from ldm.llm.models import ModelOptions, serving
@@ -235,10 +235,13 @@ def formation_options(env: str, options: Build) -> FormationOptions:
     from ldm.envs.metadata import batch_size
     from ldm.memory import FormationOptions
 
-    size = options.batch_size or batch_size(env)
     try:
         return FormationOptions(
-            size, seed=options.seed, min_reward=options.min_reward, failures=options.failures
+            options.batch_size or batch_size(env),
+            seed=options.seed,
+            min_reward=options.min_reward,
+            failures=options.failures,
+            shown=tuple((name, written(value)) for name, value in options.env.given),
         )
     except ValueError as error:
         raise LdmError(f"Invalid options: {error}.", "Correct these options.") from error
@@ -335,7 +338,9 @@ def estimate(
         llm = served.get("reasoner")
         for one in sample:
             known_as = classes.get(one.task.env, one.task.env)
-            usages.append(_cost(one, llm, known_as, embedder, prompted))
+            world = Section.read({**options.env.options, "name": known_as})
+            (shown_as,) = with_possible([one], world)
+            usages.append(_cost(shown_as, llm, known_as, embedder, prompted))
             advance()
     yield from cost_lines(usages, len(new), models, "trajectories")
     yield "Build the memory with the same command without --estimate; no history is paid twice."

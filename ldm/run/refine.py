@@ -306,6 +306,8 @@ def _extended(
         "goals": str(total.goals),
         "improved": str(total.improved),
         **options,
+        "split": spec.split,
+        **{f"env.{name}": written(value) for name, value in spec.env.given},
         **{name: written(value) for name, value in spec.policy.given},
         "gate": spec.typed("gate").gate,
         **({"round": f"{spec.round}/{spec.rounds}"} if spec.rounds > 1 else {}),
