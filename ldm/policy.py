@@ -47,9 +47,9 @@ class PolicyOptions:
     ] = "embedding"
     prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
     thought: Annotated[Thought, "Let the model think briefly before each decision"] = "none"
-    wording: Annotated[
-        Wording, "Questions: ours, or LDM²'s, which write notes first, reworded or as printed"
-    ] = "ours"
+    wording: Annotated[Wording, "Questions: ours, or those of LDM², reworded or as printed"] = (
+        "ours"
+    )
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[
         float, "Least confidence for memory to decide; 0: by its left-out steps"

@@ -16,7 +16,7 @@ from ldm.agents import Resources, replies
 from ldm.agents.replies import Reply, Verdict
 from ldm.agents.transcript import example_texts, transcript_text
 from ldm.config import at_least
-from ldm.episode import NO_ACTION, Agent, Episode
+from ldm.episode import NO_ACTION, Agent, Episode, EpisodeOver
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
 from ldm.prompts import render
@@ -26,6 +26,9 @@ from ldm.types import Card, Step, Trajectory
 STOP = (f"\n{replies.SEEN}",)
 #: Minimum characters of an observation; shorter prompts are not tried.
 NARROWEST = 160
+
+#: "bare" describes the world and the forms of actions, "full" also the world's rules.
+CardChoice = Literal["bare", "full"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,8 @@ class Work:
 
     task: the goal or a part of it, in words. opening: the first observation; None for the present
     one. steps: maximum of this run, thoughts included; None for as many as the trial has left.
-    thinking: ask for thoughts. judged: the model may end the run by a verdict.
+    thinking: ask for thoughts. judged: the model may end the run by a verdict. card: the one that
+    prompts show; None for the episode's. actions: maximum of this run, which ends the trial.
     """
 
     task: str
@@ -114,6 +118,8 @@ class Work:
     thinking: bool = True
     judged: bool = False
     sampling: Sampling = GREEDY
+    card: Card | None = None
+    actions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +150,8 @@ class Loop:
         self.options = options
         self.opening = episode.now.observation if work.opening is None else work.opening
         self.view = self.widest = View(len(work.demonstrations), options.observation)
-        self.verbs = replies.verbs_of(episode.card, work.demonstrations)
+        self.card = work.card or episode.card
+        self.verbs = replies.verbs_of(self.card, work.demonstrations)
         self.steps: list[Step] = []
         self.counts: Counter[str] = Counter()
 
@@ -169,7 +176,7 @@ class Loop:
         work, width = self.work, view.width
         return render(
             self.template,
-            card=self.episode.card,
+            card=self.card,
             thinking=work.thinking,
             judged=work.judged,
             demonstrations=example_texts(
@@ -235,6 +242,8 @@ class Loop:
             action = self.episode.card.listed(reply.action, self.admissible)
             answer = self.episode.act(action, thought=thought)
             self.steps.append(Step(action, answer.observation, thought=thought, valid=answer.valid))
+            if sum(bool(step.action) for step in self.steps) == self.work.actions:
+                raise EpisodeOver("budget")
 
     @property
     def spent(self) -> bool:
@@ -285,3 +294,8 @@ class LoopAgent(Agent):
     def published(cls, card: Card, option: str, default: int) -> int:
         """Return the value published for the environment of this card, or `default`."""
         return int(card.published.get(cls.name, {}).get(option, default))
+
+
+def prompt_card(card: Card, choice: CardChoice) -> Card:
+    """Return the card that prompts show."""
+    return card if choice == "full" else card.bare()

@@ -109,6 +109,10 @@ def test_it_is_estimated_and_then_played_to_the_end(
     assert len(reports) == len(evaluated)
     assert [report["episodes"] for report in reports] == [2] * len(reports)
     assert [report["errors"] for report in reports] == [0] * len(reports)
+    if "ldm" in one.agents:
+        (departure,) = (line for line in result["preset"]["notes"] if "generation 1" in line)
+        assert departure.startswith("generation 1 was formed with ")
+        assert "explorer default (preset: tree)" in departure
     published = result["preset"]["published"]
     assert [row["row"] for row in published] == [
         row.name for row in one.content.rows if row.published
@@ -200,7 +204,8 @@ class TestWhatIsMissing:
         command = ("eval", "--preset", "ldm2-table2", "--split", "demo_test", "--limit", "1")
         run(*command, "--agent", "ldm").refused("has no generation after 0", "--generation 0")
         run(*command, "--agent", "ldm", "--generation", "0", "--agent.budget", "3").done(
-            "the memory was formed from 2 trajectories in 1 batches, the paper's"
+            "the memory was formed from 2 trajectories in 1 batches, the paper's",
+            "formed with wording offline (preset: reworded), per_kind 2 (preset: 200)",
         )
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 from ldm.agents import replies
 from ldm.agents.autoplan import plans
 from ldm.agents.formaliser import formalise
-from ldm.agents.loop import STOP, Loop, LoopAgent, LoopOptions, View, Work
+from ldm.agents.loop import STOP, CardChoice, Loop, LoopAgent, LoopOptions, View, Work, prompt_card
 from ldm.agents.replies import Reply
 from ldm.agents.transcript import transcript_text
 from ldm.config import at_least
@@ -23,7 +23,7 @@ from ldm.episode import NO_ACTION, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render
-from ldm.types import Card, Step
+from ldm.types import Step
 
 #: Note of an episode: the model's words at each step, before they were formalised.
 SAID = "said"
@@ -32,9 +32,6 @@ _THOUGHT_STOP = (*STOP, f"\n{replies.ACT}")
 _ACT = re.compile(r"\b(?:next |first )?act(?:ion)?(?: \d+)?\s*:", re.IGNORECASE)
 _THINK = re.compile(r"^\W*(?:think|thought)\s*:", re.IGNORECASE)
 _PLAN_STEP = re.compile(r"^(\W*(?:think|thought)\s*:)?\W*(step \d+)\s*[:.\-]", re.I | re.M)
-
-#: "bare" describes the world and the forms of actions, "full" also the world's rules.
-CardChoice = Literal["bare", "full"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +141,6 @@ def _followed(options: AutoPlanOptions, env: str) -> list[plans.PlanFile]:
     return fitting
 
 
-def prompt_card(card: Card, choice: CardChoice) -> Card:
-    """Return the card that prompts show."""
-    return card if choice == "full" else card.bare()
-
-
 def understood(text: str, verbs: frozenset[str]) -> replies.Reply:
     """Return the thought and the action in a reply: all before the first "Act:" is the thought.
 
@@ -180,11 +172,10 @@ class _Following(Loop):
 
     def __init__(self, episode: Episode, llm: LLM, options: AutoPlanOptions, plan: str) -> None:
         sampling = Sampling(options.temperature, options.top_p)
-        super().__init__(episode, llm, Work(episode.goal, sampling=sampling), options)
+        card = prompt_card(episode.card, options.card)
+        super().__init__(episode, llm, Work(episode.goal, sampling=sampling, card=card), options)
         self.plan = plan
         self.at_once = options.joined
-        self.card = prompt_card(episode.card, options.card)
-        self.verbs = replies.verbs_of(self.card)
         self.intentions: list[str] = []
         self._ask_for("both" if self.at_once else "thought")
 

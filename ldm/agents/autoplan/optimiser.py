@@ -13,10 +13,11 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from ldm.agents import Resources
-from ldm.agents.autoplan import SAID, AutoPlanAgent, prompt_card
+from ldm.agents.autoplan import SAID, AutoPlanAgent
 from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.agents.autoplan.reflection import Attempt, reflect, rewritten
 from ldm.agents.autoplan.settings import AutoPlanSettings
+from ldm.agents.loop import prompt_card
 from ldm.episode import EnvironmentBase, run_episode
 from ldm.errors import LdmError, RunStopped
 from ldm.llm import LLM, ScopedLLM

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
-from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, CardChoice
+from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions
+from ldm.agents.loop import CardChoice
 from ldm.config import at_least
 from ldm.llm import Sampling
 from ldm.types import Card

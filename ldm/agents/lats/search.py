@@ -208,9 +208,8 @@ class Search(Loop):
         """Reflect on a failed trajectory, which joins the prompts with its lesson."""
         options = self.lats
         tried = self.episode.trajectory(end.trial)
-        lesson = reflect(
-            self.episode, self.llm, tried, width=options.observation, tokens=options.reflection
-        )
+        card, width = self.episode.card, options.observation
+        lesson = reflect(self.llm, card, tried, width=width, tokens=options.reflection)
         self.episode.note("reflection", text=lesson, of=end.trial)
         self.failures.append(Failure(end.steps, end.reward, lesson))
 
