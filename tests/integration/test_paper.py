@@ -1,8 +1,8 @@
 """LDM² as published, step by step: the preset ldm2 with a model that does what the paper's did.
 
 Figure 1: a prompt holds tuples of the present situation. Figure 2: formation, index, refinement.
-Table 3 (bottom right): what the memory does before refinement, and after. Its other cases are in
-test_paper_cases.py; Figure 3 is a plot of success against the size of the data.
+Table 3 (bottom right): what the memory does before refinement, and after. Figure 3 is a plot of
+success against the size of the data. The presets play in real worlds in test_paper_players.py.
 """
 
 from __future__ import annotations
