@@ -41,7 +41,7 @@ class AutoPlanOptions(LoopOptions):
     Without plans it follows none. Iteration i follows the plan X_i with which that iteration of the
     optimisation began (§4.5, Fig. 3); X_0 is empty. The default is X_I, as in inference (§3.2.3).
     As in the paper, the card is bare (§3.1), no action is listed, thought and action are two calls
-    (§3.2.1) and replies are greedy (§4.2); a full card, admissible and joined are our variants.
+    (§3.2.1) and replies are greedy (§4.2); a full card and admissible are our variants.
     """
 
     plans: Annotated[str | None, "Folder with the plan files"] = None
@@ -49,7 +49,6 @@ class AutoPlanOptions(LoopOptions):
     iteration: Annotated[int | None, "Follow the plan of this iteration; none: the last"] = None
     plan: Annotated[str | None, "A plan's text, in place of the folder"] = None
     card: Annotated[CardChoice, "Show the grammar alone, or the world's rules too"] = "bare"
-    joined: Annotated[bool, "Ask for thought and action in one call"] = False
     temperature: Annotated[float, "Sampling temperature of all replies"] = 0.0
     top_p: Annotated[float, "Probability mass of nucleus sampling"] = 1.0
     reply: Annotated[int, "Maximum tokens of a reply"] = 160
@@ -175,9 +174,8 @@ class _Following(Loop):
         card = prompt_card(episode.card, options.card)
         super().__init__(episode, llm, Work(episode.goal, sampling=sampling, card=card), options)
         self.plan = plan
-        self.at_once = options.joined
         self.intentions: list[str] = []
-        self._ask_for("both" if self.at_once else "thought")
+        self._ask_for("thought")
 
     def prompt(self, view: View) -> list[Message]:
         steps = [*self.steps, Step("", "", thought=self.thought)] if self.thought else self.steps
@@ -193,18 +191,12 @@ class _Following(Loop):
 
     def read(self, text: str) -> Reply:
         """Return the thought and the formalised action; `text` is the first reply."""
-        if self.at_once:
-            reply = understood(text, self.verbs)
-            thought, intention = reply.thought, reply.action
-        else:
-            thought = thought_in(text, self.verbs)
-            self._ask_for("action", thought)
-            reply = understood(self.ask(), self.verbs)
-            intention = reply.action or reply.thought
-            self._ask_for("thought")
+        thought = thought_in(text, self.verbs)
+        self._ask_for("action", thought)
+        reply = understood(self.ask(), self.verbs)
+        intention = reply.action or reply.thought
+        self._ask_for("thought")
         self.intentions.append(intention)
-        if self.at_once and thought and not intention:
-            return Reply(thought)
         formal = formalise(
             intention, self.card, self.admissible, self._page(), self.llm, self.work.sampling
         )
@@ -214,7 +206,7 @@ class _Following(Loop):
     def note(self) -> None:
         self.episode.note(SAID, said=self.intentions, formalised=dict(self.counts), plan=self.plan)
 
-    def _ask_for(self, form: Literal["thought", "action", "both"], thought: str = "") -> None:
+    def _ask_for(self, form: Literal["thought", "action"], thought: str = "") -> None:
         """Set the form of reply that the next prompt asks for, given a thought."""
         self.form, self.thought = form, thought
         self.stop = _THOUGHT_STOP if form == "thought" else STOP

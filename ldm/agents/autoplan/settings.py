@@ -21,7 +21,7 @@ class AutoPlanSettings:
 
     iterations: I (§3.2.3; the first three in §4.5). batch: B (§3.2.1; 4 in §4.2). pool: §4.1.
     reflection: "summary" is the ablation (§4.5, Fig. 3b), "full" is §3.2.2. solution: the authors'
-    code shows it for questions; §3.2.2 names only the reward. card, admissible, joined: see
+    code shows it for questions; §3.2.2 names only the reward. card, admissible: see
     `AutoPlanOptions`. top_p: nucleus sampling (§4.2, which states no temperature).
     """
 
@@ -34,7 +34,6 @@ class AutoPlanSettings:
     solution: Annotated[bool, "Show reflections the solution if the environment tells it"] = True
     card: Annotated[CardChoice, "Show the grammar alone, or the world's rules too"] = "bare"
     admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
-    joined: Annotated[bool, "Ask for thought and action in one call"] = False
     steps: Annotated[int | None, "Steps of an attempt; none: as published"] = None
     temperature: Annotated[float, "Sampling temperature of all replies"] = 1.0
     top_p: Annotated[float, "Probability mass of nucleus sampling"] = 0.9
@@ -63,7 +62,6 @@ class AutoPlanSettings:
             budget=self.steps,
             card=self.card,
             admissible=self.admissible,
-            joined=self.joined,
             temperature=self.temperature,
             top_p=self.top_p,
         )
@@ -72,7 +70,7 @@ class AutoPlanSettings:
         """Return the options of an agent that evaluates the plans: as in attempts, but greedy."""
         options = asdict(self.agent())
         default = asdict(AutoPlanOptions())
-        names = ("budget", "card", "admissible", "joined")
+        names = ("budget", "card", "admissible")
         return {name: str(options[name]) for name in names if options[name] != default[name]}
 
 

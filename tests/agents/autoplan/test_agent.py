@@ -73,14 +73,6 @@ class TestPlaying:
         assert {s.thought for s in trial.steps} == {"on."}
         assert {s.temperature for _, s in llm.requests} == {0.0}
 
-    def test_thought_and_action_may_be_joined_in_one_call(self) -> None:
-        task = ToyEnv().tasks("test")[0]
-        llm = in_turn(f"Think: on.\nAct: {action}" for action in expert(task))
-        result, (trial,) = play(llm, joined=True)
-        assert result.success
-        assert len(llm.requests) == len(expert(task)) == len(trial.steps)
-        assert {s.thought for s in trial.steps} == {"on."}
-
     def test_its_budget_is_that_of_the_paper_where_an_environment_says_nothing_else(self) -> None:
         result, (trial,) = play(always("Think: hm.\nAct: go to sink"))
         assert len(trial.steps) == 35
@@ -100,10 +92,6 @@ class TestPlaying:
         assert [s.action for s in trial.steps] == ["go to sink", NO_ACTION]
         assert note.data["said"] == ["I will go to sink", ""]
         assert note.data["formalised"] == {"form": 1, "nothing": 1}
-
-    def test_a_thought_alone_takes_a_step_where_both_are_asked_for_at_once(self) -> None:
-        _, (trial,) = play(in_turn(["Think: hm."]), budget=1, joined=True)
-        assert [(s.thought, s.action) for s in trial.steps] == [("hm.", "")]
 
     def test_nothing_said_is_told_to_the_model_as_no_action(self) -> None:
         llm = always("")
