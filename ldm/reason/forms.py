@@ -51,7 +51,7 @@ class EvaluationForm:
     @property
     def text(self) -> str:
         """The sub-goals as LDM² prints them (Table 6)."""
-        lines = []
+        lines = list[str]()
         for number, text in enumerate(self.sub_goals, 1):
             status = "Complete" if number in self.complete else "Incomplete"
             if words := " ".join(text.split()):

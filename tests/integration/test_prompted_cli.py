@@ -212,6 +212,20 @@ class TestRefining:
         (second,) = (place / "again").glob("refine-*")
         assert explored(first) == explored(second)
 
+    def test_is_estimated_from_some_goals_and_then_played_to_the_end(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        assert run("build-memory", "data").code == 0
+        command = (*self.REFINE[:-4], "--limit", "6", "--depth", "4", "--estimate")
+        estimated = run(*command, *POLICY).done("Measured on 6 of 6 goals", "The gate comes on top")
+        (first,) = (place / "runs").glob("refine-*")
+        paid = list(server.bodies)
+        played = run("refine", "--resume", first).done()
+        assert f"ldm refine --resume runs/{first.name}" in estimated.out
+        assert not [one for one in server.bodies[len(paid) :] if one in paid]
+        assert "Refinement of generation 0" in played.out
+        assert "costs nothing" in run(*command, "--reuse-goals").err
+
     def test_is_resumed_with_the_model_it_was_begun_with(
         self, run: Run, place: Path, server: FakeServer
     ) -> None:

@@ -757,15 +757,15 @@ def test_the_aid_stands_in_for_notes_that_are_no_use(bad: Reply) -> None:
 def test_empty_notes_leave_no_history_empty() -> None:
     blank = {"sub_goals": [" "], "complete": [], "summary": " "}
     written = prompted(lambda _: blank, wording="reworded").annotate(GOAL, STEPS)
-    assert all(notes.assessment for notes in written)
-    assert all(notes.summary for notes in written[1:])
+    assert all(notes and notes.assessment for notes in written)
+    assert all(notes and notes.summary for notes in written[1:])
 
 
 def test_the_aid_stands_in_where_the_model_has_no_room() -> None:
     reasoner = prompted(lambda _: {}, room=10, wording="reworded")
     written = reasoner.annotate(GOAL, STEPS)
     assert len(written) == len(STEPS)
-    assert all(notes.assessment and notes.summary for notes in written[1:])
+    assert all(notes and notes.assessment and notes.summary for notes in written[1:])
     assert model(reasoner).prompts == []
 
 
