@@ -16,8 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ldm import prompts
 from ldm.embed import Embedder
 from ldm.llm import GREEDY, LLM, Completion
-from ldm.reason import Agreement, Clustering, Notes, Process, State
-from ldm.reason.consulting import Reason
+from ldm.reason import Clustering, Notes, Process, State
 from ldm.reason.forms import EvaluationForm, SummaryForm
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import ACTION_TOKENS, THOUGHT_TOKENS, PromptedReasoner
@@ -98,16 +97,7 @@ class PublishedReasoner(PromptedReasoner):
         types = dict(zip(known, made.assignment, strict=True))
         return Clustering(made.names or ("",), tuple(types.get(text, 0) for text in observations))
 
-    def _decide(
-        self,
-        state: State,
-        recalls: Sequence[Recall],
-        z: int,
-        candidates: Sequence[Agreement],
-        *,
-        why: Reason = "",
-        named: str = "",
-    ) -> Any:
+    def _decide(self, state: State, recalls: Sequence[Recall], z: int, *_: Any, **__: Any) -> Any:
         """Return the model's reply: `z` actions in imitation of the recalls (Table 4)."""
         form, length = self._form(state, z, 0, "")
         thinking = self._options.thought == "short"

@@ -164,7 +164,6 @@ CASES: dict[str, dict[str, Request]] = {
         "autoplan_thought": of_autoplan(2, plan=PLAN),
         "autoplan_action": of_autoplan(3, plan=PLAN),
         "autoplan_thought_without_plan": of_autoplan(0, "webshop"),
-        "autoplan_full_card": of_autoplan(0, plan=PLAN, card="full", admissible=True),
         "autoplan_formalise": formal,
         "autoplan_summary": reflection(0),
         "autoplan_flaw": reflection(1),

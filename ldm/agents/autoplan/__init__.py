@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 from ldm.agents import replies
 from ldm.agents.autoplan import plans
 from ldm.agents.formaliser import formalise
-from ldm.agents.loop import STOP, CardChoice, Loop, LoopAgent, LoopOptions, View, Work, prompt_card
+from ldm.agents.loop import STOP, Loop, LoopAgent, LoopOptions, View, Work
 from ldm.agents.replies import Reply
 from ldm.agents.transcript import transcript_text
 from ldm.config import at_least
@@ -41,14 +41,13 @@ class AutoPlanOptions(LoopOptions):
     Without plans it follows none. Iteration i follows the plan X_i with which that iteration of the
     optimisation began (§4.5, Fig. 3); X_0 is empty. The default is X_I, as in inference (§3.2.3).
     As in the paper, the card is bare (§3.1), no action is listed, thought and action are two calls
-    (§3.2.1) and replies are greedy (§4.2); a full card and admissible are our variants.
+    (§3.2.1) and replies are greedy (§4.2); admissible is our variant.
     """
 
     plans: Annotated[str | None, "Folder with the plan files"] = None
     digest: Annotated[str | None, "Digest of that folder; set by ldm"] = None
     iteration: Annotated[int | None, "Follow the plan of this iteration; none: the last"] = None
     plan: Annotated[str | None, "A plan's text, in place of the folder"] = None
-    card: Annotated[CardChoice, "Show the grammar alone, or the world's rules too"] = "bare"
     temperature: Annotated[float, "Sampling temperature of all replies"] = 0.0
     top_p: Annotated[float, "Probability mass of nucleus sampling"] = 1.0
     reply: Annotated[int, "Maximum tokens of a reply"] = 160
@@ -171,8 +170,8 @@ class _Following(Loop):
 
     def __init__(self, episode: Episode, llm: LLM, options: AutoPlanOptions, plan: str) -> None:
         sampling = Sampling(options.temperature, options.top_p)
-        card = prompt_card(episode.card, options.card)
-        super().__init__(episode, llm, Work(episode.goal, sampling=sampling, card=card), options)
+        work = Work(episode.goal, sampling=sampling, card=episode.card.bare())
+        super().__init__(episode, llm, work, options)
         self.plan = plan
         self.intentions: list[str] = []
         self._ask_for("thought")

@@ -116,11 +116,6 @@ class TestPlaying:
 
 
 class TestWhatItIsShown:
-    def test_is_the_whole_card_if_asked_for(self) -> None:
-        llm = always("Act: go to sink")
-        play(llm, budget=1, card="full")
-        assert all(ToyEnv().card.rules in m[0].content for m, _ in llm.requests)
-
     def test_does_not_say_that_a_microwave_heats(self) -> None:
         """The paper's agent has to discover that (its Figure 4)."""
         card = ALFWORLD.bare()
