@@ -26,9 +26,10 @@ class ExecutorOptions(LoopOptions):
     task or failed: "skills" is shown a demonstration of each atomic skill (Table 1), "hybrid" those
     and whole tasks that are the same for any kind of task (§4.1), "task" whole tasks of the task's
     kind (App. C). Without a strength it is shown whole tasks of the kind and judges nothing.
-    Without shots it is shown neither skills nor plans.
+    Without shots it is shown neither skills nor plans. The papers show no admissible actions.
     """
 
+    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
     shots: Annotated[int, "Demonstrations of whole tasks in a prompt"] = 2
     strength: Annotated[Strength | None, "Demonstrations of an executor that judges itself"] = None
     demonstrations: Annotated[str | None, "File of trajectories to show instead"] = None
@@ -119,6 +120,7 @@ def task_work(
         examples(episode, options),
         (*skill_hints(episode, options), *hints),
         judged=options.strength is not None,
+        listed=options.admissible,
         sampling=sampling,
     )
 

@@ -33,10 +33,9 @@ CardChoice = Literal["bare", "full"]
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """Options of every loop. The papers show no admissible actions; both lengths are ours."""
+    """Options of every loop; both lengths are ours."""
 
     budget: Annotated[int | None, "Steps of a trial, thoughts included; none: as published"] = None
-    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
     reply: Annotated[int, "Maximum tokens of a reply"] = 120
     observation: Annotated[int, "Maximum characters shown of an observation"] = 4000
 
@@ -106,8 +105,9 @@ class Work:
 
     task: the goal or a part of it, in words. opening: the first observation; None for the present
     one. steps: maximum of this run, thoughts included; None for as many as the trial has left.
-    thinking: ask for thoughts. judged: the model may end the run by a verdict. card: the one that
-    prompts show; None for the episode's. actions: maximum of this run, which ends the trial.
+    thinking: ask for thoughts. judged: the model may end the run by a verdict. listed: show the
+    possible actions. card: the one that prompts show; None for the episode's. actions: maximum of
+    this run, which ends the trial.
     """
 
     task: str
@@ -117,6 +117,7 @@ class Work:
     steps: int | None = None
     thinking: bool = True
     judged: bool = False
+    listed: bool = False
     sampling: Sampling = GREEDY
     card: Card | None = None
     actions: int | None = None
@@ -253,7 +254,7 @@ class Loop:
     @property
     def admissible(self) -> tuple[str, ...] | None:
         """The possible actions, if the model is shown them."""
-        return self.episode.now.admissible if self.options.admissible else None
+        return self.episode.now.admissible if self.work.listed else None
 
     def count(self, reply: Reply) -> None:
         """Count the form of a reply."""

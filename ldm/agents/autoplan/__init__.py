@@ -41,7 +41,7 @@ class AutoPlanOptions(LoopOptions):
     Without plans it follows none. Iteration i follows the plan X_i with which that iteration of the
     optimisation began (§4.5, Fig. 3); X_0 is empty. The default is X_I, as in inference (§3.2.3).
     As in the paper, the card is bare (§3.1), no action is listed, thought and action are two calls
-    (§3.2.1) and replies are greedy (§4.2); admissible is our variant.
+    (§3.2.1) and replies are greedy (§4.2).
     """
 
     plans: Annotated[str | None, "Folder with the plan files"] = None
@@ -184,7 +184,6 @@ class _Following(Loop):
             plan=self.plan,
             task=self.work.task,
             transcript=transcript_text(self.opening, steps, width=view.width, skipped=view.skipped),
-            admissible=self.admissible,
             asked=self.form,
         )
 
@@ -196,9 +195,7 @@ class _Following(Loop):
         intention = reply.action or reply.thought
         self._ask_for("thought")
         self.intentions.append(intention)
-        formal = formalise(
-            intention, self.card, self.admissible, self._page(), self.llm, self.work.sampling
-        )
+        formal = formalise(intention, self.card, self._page(), self.llm, self.work.sampling)
         self.counts[formal.how] += 1
         return Reply(thought, formal.action or NO_ACTION)
 

@@ -115,7 +115,7 @@ class Search(Loop):
     @property
     def admissible(self) -> tuple[str, ...] | None:
         """The actions that are possible at the node, if the model is shown them."""
-        return self.node.admissible if self.options.admissible else None
+        return self.node.admissible if self.lats.admissible else None
 
     def take(self, reply: Reply) -> None:
         """Take each sampled step, evaluate the resulting states, and continue at the best child.

@@ -124,15 +124,6 @@ class TestWhatItIsShown:
         assert not [word for word in secrets if word in texts]
         assert [word for word in secrets if word in " ".join([ALFWORLD.rules, *ALFWORLD.actions])]
 
-    def test_decides_what_the_formaliser_knows(self) -> None:
-        """What is possible now is no help where the agent does not see it."""
-        how = {}
-        for admissible in (False, True):
-            llm = in_turn(lines("hm. | just go to sink, of course"), then="Act: go to sink")
-            result, _ = play(llm, budget=1, admissible=admissible)
-            how[admissible] = result.notes[0].data["formalised"]
-        assert how == {False: {"model": 1}, True: {"within": 1}}
-
 
 class TestReading:
     VERBS = frozenset({"go", "take"})
