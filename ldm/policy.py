@@ -226,7 +226,7 @@ class Policy:
         elif not noted:
             history = History(past=past if mode == "full" else ())
         else:
-            notes = self._reasoner.notes(now.goal, now.past, now.observation)
+            notes = self._reasoner.notes(now.goal, now.past)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
         return State(
             goal=now.goal,

@@ -202,7 +202,7 @@ class Reasoner(Protocol):
         """
         ...
 
-    def notes(self, goal: str, past: Past, observation: str) -> Notes:
+    def notes(self, goal: str, past: Past) -> Notes:
         """Return the notes that a decision starts from."""
         ...
 

@@ -133,13 +133,13 @@ class PromptedReasoner:
 
     # Decisions
 
-    def notes(self, goal: str, past: Past, observation: str) -> Notes:
+    def notes(self, goal: str, past: Past) -> Notes:
         """Implement `Reasoner.notes` without a model.
 
         Sub-goals and notes that a model kept beside its decisions bought nothing: it sees the
         record, and believed what it had noted wrongly.
         """
-        return self._fallback.notes(goal, past, observation)
+        return self._fallback.notes(goal, past)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Implement `Reasoner.act`; the vote decides if memory is to decide and is sure."""

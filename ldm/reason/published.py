@@ -62,24 +62,24 @@ class PublishedReasoner(PromptedReasoner):
     def annotate(self, goal: str, steps: Past) -> tuple[Notes | None, ...]:
         """Implement `Reasoner.annotate`: a step whose observation was not recorded has no notes."""
         return tuple(
-            self.notes(goal, steps[:number], text) if text.strip() else None
+            self.notes(goal, steps[:number]) if text.strip() else None
             for number, (text, _) in enumerate(steps)
         )
 
-    def notes(self, goal: str, past: Past, observation: str) -> Notes:
+    def notes(self, goal: str, past: Past) -> Notes:
         """Implement `Reasoner.notes`: h_τ, an evaluation and, of a past, a summary (Eq. 6)."""
         return Notes(self.assess(goal, past), self.summarize(goal, past) if past else "")
 
     def assess(self, goal: str, past: Past) -> str:
         """Return the sub-goals of `goal`, each complete or not (Table 4, Evaluation)."""
         form = self._ask_about_past("published/assess", EvaluationForm, goal, past)
-        return (form and form.text) or self._fallback.assess(goal, past, "")
+        return (form and form.text) or self._fallback.notes(goal, past).assessment
 
     def summarize(self, goal: str, past: Past) -> str:
         """Return a summary of the past (Table 4, Summarization)."""
         form = self._ask_about_past("published/summarize", SummaryForm, goal, past)
         summary = "" if form is None else " ".join(form.summary.split())
-        return summary or self._fallback.summarize(goal, past, "")
+        return summary or self._fallback.notes(goal, past).summary
 
     def _ask_about_past(self, prompt: str, form: type[Any], goal: str, past: Past) -> Any:
         """Return the filled form, or None if the reply is unusable or the question too long."""

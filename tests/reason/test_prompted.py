@@ -749,9 +749,8 @@ def test_no_question_lets_an_instruction_out_of_its_fence(
 )
 def test_the_aid_stands_in_for_notes_that_are_no_use(bad: Reply) -> None:
     past = STEPS[:2]
-    notes = prompted(lambda _: bad, wording="reworded").notes(GOAL, past, STEPS[2][0])
-    assert notes.assessment == FALLBACK.assess(GOAL, past, "")
-    assert notes.summary == FALLBACK.summarize(GOAL, past, "")
+    notes = prompted(lambda _: bad, wording="reworded").notes(GOAL, past)
+    assert notes == FALLBACK.notes(GOAL, past)
 
 
 def test_empty_notes_leave_no_history_empty() -> None:

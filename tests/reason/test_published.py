@@ -111,13 +111,6 @@ class TestBothWordings:
             question = model(reasoner).prompts[0][-1].content
             assert (STEPS[0][0] in question) is situated
 
-    def test_write_the_history_without_the_present_observation(self, wording: str) -> None:
-        """Eq. 6 is of the observations and actions before it."""
-        reasoner = published(lambda _: "", wording)
-        reasoner.notes(GOAL, STEPS[:2], "IN SIGHT")
-        assert len(model(reasoner).prompts) == 2
-        assert all("IN SIGHT" not in messages[-1].content for messages in model(reasoner).prompts)
-
     def test_compare_and_choose_among_whole_processes(self, wording: str) -> None:
         same = tuple((f"go to desk {n}", "Nothing.") for n in range(50))
         better = replace(PROCESS, steps=(*same, ("take it", "Yes."), ("post it", "Yes.")))
