@@ -37,7 +37,7 @@ class FormationOptions:
     failures: trajectories with a score of 0 or less: "drop" skips them, "keep" includes them like
         others (their score may be unknown), "contrast" remembers them as warnings, which vote
         against their actions, regardless of `min_reward`.
-    shown: options of the environment that say how the trajectories are shown, for the record.
+    rendering: options of the environment that render the trajectories, for the record.
     """
 
     batch_size: int = 50
@@ -45,7 +45,7 @@ class FormationOptions:
     seed: int = 0
     min_reward: float = 0.0
     failures: Failures = "drop"
-    shown: tuple[tuple[str, str], ...] = ()
+    rendering: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:

@@ -167,8 +167,8 @@ class ExplorerBuilder(Builder[Refine]):
         spent: list[Usage] = []
         if models is not None:
             prompted = options.prompted(models.options.in_flight)
-            asked = ScopedLLM(models.get("reasoner"), lambda: (), spent.append)
-            reasoner = known.ask(asked, env.card, prompted)
+            llm = ScopedLLM(models.get("reasoner"), lambda: (), spent.append)
+            reasoner = known.ask(llm, env.card, prompted)
         policy = Policy(known.memory, reasoner, options, spec.seed)
         search = spec.typed("search")
         return ExplorationSetup(env, known.memory, reasoner, policy, search, spent)

@@ -241,7 +241,7 @@ def formation_options(env: str, options: Build) -> FormationOptions:
             seed=options.seed,
             min_reward=options.min_reward,
             failures=options.failures,
-            shown=tuple((name, written(value)) for name, value in options.env.given),
+            rendering=tuple((name, written(value)) for name, value in options.env.given),
         )
     except ValueError as error:
         raise LdmError(f"Invalid options: {error}.", "Correct these options.") from error

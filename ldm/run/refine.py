@@ -260,7 +260,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
         goals = [(task.id, task.kind) for task in member.tasks]
         usages = [one.usage for one in self.sample(member, even(goals, SAMPLE))]
         yield from cost_lines(usages, len(goals), member.models, "goals")
-        if builders.gate_options(member.spec).gate == "on":
+        if member.spec.typed("gate").gate == "on":
             yield "The gate comes on top: it plays each goal without and with what is added."
         yield f"Resume with `{self.resume_command}`; nothing is paid twice."
 
