@@ -111,6 +111,10 @@ class EnvironmentBase(Environment):
     def prepare(self) -> None:
         """Load lazily loaded modules and data now, before threads run concurrently."""
 
+    def as_shown(self, recorded: Trajectory) -> Trajectory:
+        """Return a recorded episode with observations of the form that the options choose."""
+        return recorded
+
     def solution(self, task: Task) -> str:
         """Return the solution of a training task in words, or "" if it is not disclosed."""
         return ""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from ldm.memory import Memory
 from ldm.reason import Answer, Reasoner, State, shortened
 from ldm.reason.consulting import Consult, Consulting
-from ldm.reason.prompting import LEAST_TOKENS, Histories, PromptedOptions, Thought
+from ldm.reason.prompting import LEAST_TOKENS, PromptedOptions, Thought, Wording
 from ldm.reason.relevance import Relevance
 from ldm.reason.views import DEMONSTRATION
 from ldm.reason.vocabulary import Lesson
@@ -37,7 +37,7 @@ Control = Literal["", "random", "none"]
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """The options of a decision (LDM² §3.1; Table 5 for `k`, Fig. 3 for `batches`)."""
+    """The options of a decision (LDM² §3.1; Fig. 3 for `batches`)."""
 
     k: Annotated[int, "Tuples recalled; 0: 60, or 5 as published"] = 0
     history: Annotated[
@@ -50,9 +50,9 @@ class PolicyOptions:
     ] = "embedding"
     prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
     thought: Annotated[Thought, "Let the model think briefly before each decision"] = "none"
-    histories: Annotated[
-        Histories, "Ask for no histories, or by two calls before each decision as published"
-    ] = "offline"
+    wording: Annotated[Wording, "Questions: ours, or those of LDM², reworded or as printed"] = (
+        "ours"
+    )
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[
         float, "Least confidence for memory to decide; 0: by its left-out steps"
@@ -67,15 +67,17 @@ class PolicyOptions:
             raise ValueError(
                 f"prompt_tokens must be {LEAST_TOKENS} or more, or 0 for the model's context"
             )
+        if self.wording != "ours" and self.consult != "always":
+            raise ValueError(f"wording {self.wording} asks at each step: let consult be always")
 
     @staticmethod
     def with_model(given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the defaults of a new run with a language model, beside the given options.
 
-        A model is asked when memory is unsure; in the paper's way it writes each step's history.
+        A model is asked when memory is unsure, and in the paper's way at each step.
         """
-        paper = given.get("histories") == "paper"
-        return {} if "consult" in given or paper else {"consult": "unsure"}
+        ours = given.get("wording", "ours") == "ours"
+        return {"consult": "unsure"} if ours and "consult" not in given else {}
 
     def prompted(self, concurrency: int = 1) -> PromptedOptions:
         """Return the options of the prompts for such decisions."""
@@ -85,7 +87,7 @@ class PolicyOptions:
             concurrency=concurrency,
             prompt_tokens=self.prompt_tokens,
             thought=self.thought,
-            histories=self.histories,
+            wording=self.wording,
             consulting=Consulting(self.consult, self.certainty),
         )
 
@@ -233,7 +235,7 @@ class Policy:
         elif not noted:
             history = History(past=past if mode == "full" else ())
         else:
-            notes = self._reasoner.notes(now.goal, now.past, now.observation)
+            notes = self._reasoner.notes(now.goal, now.past)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
         return State(
             goal=now.goal,
@@ -241,7 +243,7 @@ class Policy:
             observation=now.observation,
             admissible=now.admissible,
             steps=len(past),
-            opening=now.past[0][0] if now.past and mode == "full" else "",
+            opening=now.past[0][0] if now.past and mode in ("full", "summary") else "",
             course=course,
             steps_left=now.steps_left,
             refused=now.refused,
@@ -253,10 +255,10 @@ class Policy:
     def _rules(self, now: Observed, kind: str) -> tuple[str, ...]:
         """Return the rules that bear on a state, for a model.
 
-        There are none in the paper's prompts or for a control.
+        There are none in LDM²'s prompts or for a control.
         """
         options = self._options
-        if options.control or options.histories == "paper" or not self._reasoner.reads_notes:
+        if options.control or options.wording != "ours" or not self._reasoner.reads_notes:
             return ()
         lesson = Lesson("", now.goal, kind, now.past, now.observation, "")
         return tuple(map(now.localize, self._memory.rules(kind).bearing(lesson)))
@@ -264,7 +266,7 @@ class Policy:
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         noted = self._reasoner.reads_notes
         state, recalls = self._state(now, noted=noted), self.recall(now, batches)
-        if noted and self._options.histories != "paper":
+        if noted and self._options.wording == "ours":
             state = self._demonstrated(state, recalls, now.localize)
         return state, recalls
 

@@ -505,6 +505,7 @@ class Card:
     repeatable: verbs of actions that may bring something new when done twice in a row.
     final: prefixes of irreversible actions ("click[Buy Now]").
     habits: prefixes of actions that people do and no task needs; prompts show none of them.
+    situated: whether the first observation says more than the goal, such as what places there are.
     """
 
     name: str
@@ -527,6 +528,7 @@ class Card:
     repeatable: tuple[str, ...] = ()
     final: tuple[str, ...] = ()
     habits: tuple[str, ...] = ()
+    situated: bool = True
 
     def offered(self, admissible: Sequence[str]) -> tuple[str, ...]:
         """Return possible actions as prompts list them.

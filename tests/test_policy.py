@@ -224,7 +224,7 @@ def test_a_model_sees_how_one_recorded_task_was_done_to_its_end(
     assert (seen(memory).example, seen(memory).demonstration) == (near.goal, actions)
     assert seen(memory.without([], [near.trajectory_id])).demonstration != actions
     assert seen(memory, control="none").demonstration == ()
-    assert seen(memory, histories="paper").demonstration == ()
+    assert seen(memory, wording="reworded").demonstration == ()
     monkeypatch.setattr("ldm.policy.DEMONSTRATION", 1)  # none has room: the shortest of the nearest
     monkeypatch.setattr("ldm.policy.NEAR", 60)
     recalled = {one.tuple.trajectory_id for one in policy(memory).recall(now(), batches)}

@@ -31,11 +31,12 @@ def with_possible(
 ) -> list[Trajectory]:
     """Return the trajectories with the possible actions of their steps, where they can be known.
 
-    env: the environment's class and options. An episode stays as it is if the environment has no
-    such task or lists no actions, or if it does not take the same course again.
+    env: the environment's class and options, which also choose the form of observations. An episode
+    gets no possible actions if the environment has no such task or lists no actions, or if it does
+    not take the same course again.
     """
-    lacking = [one for one in trajectories if any(step.possible is None for step in one.steps)]
-    if not lacking:
+    lacking = any(step.possible is None for one in trajectories for step in one.steps)
+    if not (lacking or env.options):
         return list(trajectories)
     try:
         load_env(env.name, recorded=True)  # no code that only a file names is run
@@ -46,7 +47,7 @@ def with_possible(
     known = []
     with closing(world):
         for done, one in enumerate(trajectories):
-            known.append(_replayed(world, one, tasks))
+            known.append(_replayed(world, world.as_shown(one), tasks))
             on_progress("replay", done + 1, len(trajectories))
     return known
 

@@ -261,7 +261,9 @@ class TestWhatItComesTo:
         assert result.counterparts == (("Before",), ("After",))
         plan = planned(toy, trusting, Grid(("ldm",)), generation=0)
         assert plan.counterparts == (("Before",),)
-        assert "generation 0 (preset: 0, newest)" in plan.overridden
+        assert not plan.overridden  # one of its own
+        plan = planned(toy, trusting, Grid(("ldm",)), generation=3)
+        assert "generation 3 (preset: 0, newest)" in plan.overridden
 
 
 def test_it_is_evaluated_from_python(toy: Path, trusting: Runtime) -> None:
