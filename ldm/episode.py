@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
-from ldm.errors import ForkUnsupported, LdmError, RunStopped
+from ldm.errors import ForkUnsupported, LdmError, ReplayDivergence, RunStopped
 from ldm.reporting import Reporting
 from ldm.types import Card, End, EpisodeResult, Note, Past, Step, Task, TimeStep, Trajectory, Usage
 
@@ -27,7 +27,8 @@ FULL_SCORE = 1.0 - 1e-9
 CALLS = "calls"
 #: Sent and recorded in place of an empty action: "" marks a think step, and is no valid action.
 NO_ACTION = "(no action)"
-
+#: Characters of an observation in a message.
+EXCERPT = 80
 
 #: Option that names a file → the option with its digest, and the function that computes it.
 Digests = Mapping[str, tuple[str, Callable[[Path], str]]]
@@ -257,6 +258,11 @@ class Episode:
         return tuple(zip(observations, (s.action for s in acted), strict=False))
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the running trial so far."""
+        return tuple(self._steps or ())
+
+    @property
     def steps_left(self) -> int:
         return self.budget - len(self._steps or ())
 
@@ -271,10 +277,7 @@ class Episode:
     def _trial(self) -> Iterator[TimeStep]:
         if self._steps is not None:
             raise RuntimeError("a trial is already running")
-        self._now = checked(self._env.reset(self._task), self._task)
-        self._opening = self._now.observation
-        self._steps = []
-        self._score = self._now.reward
+        self._begin()
         end: End = "gave_up"
         try:
             yield self.now
@@ -286,6 +289,53 @@ class Episode:
         finally:
             self._trials.append(Trial(self._trajectory(), end))
             self._steps = None
+
+    def _begin(self) -> None:
+        self._now = checked(self._env.reset(self._task), self._task)
+        self._opening = self._now.observation
+        self._steps = []
+        self._score = self._now.reward
+
+    def restart(self, steps: Sequence[Step]) -> TimeStep:
+        """End the running trial as given up, and repeat `steps` in another one.
+
+        Raise as `repeat` does.
+        """
+        self._running()
+        opening = self._opening
+        self._trials.append(Trial(self._trajectory(), "gave_up"))
+        self._begin()
+        return self.repeat(opening, steps)
+
+    def repeat(self, opening: str, steps: Sequence[Step]) -> TimeStep:
+        """Take recorded steps again at the beginning of a trial; they count like all others.
+
+        opening: the recorded one. Raise ReplayDivergence if an answer differs from the recorded
+        one or ends the task, and EpisodeOver if the budget is spent.
+        """
+        self._compare("the opening", opening, self._now.observation)
+        for number, step in enumerate(steps, 1):
+            name = f"step {number} ({step.action or 'a thought'})"
+            try:
+                if step.action:
+                    self.act(step.action, thought=step.thought)
+                else:
+                    self.think(step.thought)
+            except EpisodeOver as over:
+                if over.end == "done":
+                    self._compare(name, "the task goes on", f"it ended ({over.end})")
+                raise
+            if step.action:
+                self._compare(name, step.observation, self._now.observation)
+        return self.now
+
+    def _compare(self, name: str, expected: str, actual: str) -> None:
+        if actual != expected:
+            raise ReplayDivergence(
+                f"{self.task_id}: repeating the same steps brought something else at {name}: "
+                f"{actual[:EXCERPT]!r} instead of {expected[:EXCERPT]!r}.",
+                "The environment is not deterministic, so no agent can return to its states.",
+            )
 
     def act(
         self,

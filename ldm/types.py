@@ -479,7 +479,10 @@ class Card:
     name: the environment's name, equal to `Task.env` of its tasks; memories are stored under it.
     actions: the action grammar, one form a line, with its effect.
     skills: higher-level abilities built from actions (ADaPT's Table 1).
-    judged: the first words of those skills that take no action, only a judgement.
+    judged: the first words of those skills that take no action of their own, only a judgement.
+    looks: first word of a judged skill → the actions that show more to judge by; the last one leads
+        back to where the look began.
+    dividing: a rule for plans whose sub-tasks can be divided further.
     kinds: task type → one sentence on what it asks for.
     common: task types whose demonstrations prompts for any task show (ADaPT §4.1).
     handover: the state that a sub-task starts from (ADaPT): "action", the last action that changed
@@ -507,6 +510,8 @@ class Card:
     actions: tuple[str, ...]
     skills: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
+    looks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dividing: str = ""
     kinds: dict[str, str] = field(default_factory=dict)
     common: tuple[str, ...] = ()
     handover: Handover = "action"

@@ -32,7 +32,9 @@ NARROWEST = 160
 class LoopOptions:
     """Options of every loop. The papers show no admissible actions; both lengths are ours."""
 
-    budget: Annotated[int | None, "Steps of a trial, thoughts included; none: as published"] = None
+    budget: Annotated[
+        int | None, "Steps of a trial, thoughts included; none: as the environment's card says"
+    ] = None
     admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
     reply: Annotated[int, "Maximum tokens of a reply"] = 120
     observation: Annotated[int, "Maximum characters shown of an observation"] = 4000

@@ -83,9 +83,10 @@ class Content:
 
     paper, table, model, tasks, second_hand, notes: see `PublishedTable`.
     evaluation: fields of `Evaluate` that all rows have; options of `agent` are for those agents
-    that have them. build, refine: fields of `Build` and `Refine`, for `--preset` of
-    `ldm build-memory` and `ldm refine`. memory: the paper's. needs: required options,
-    such as "env.tasks" → their meaning. prepare: commands that create what the preset needs.
+    that have them, and `tasks` may be a file of ids beside the preset. build, refine: fields
+    of `Build` and `Refine`, for `--preset` of `ldm build-memory` and `ldm refine`. memory: the
+    paper's. needs: required options, such as "env.tasks" → their meaning. prepare: commands that
+    create what the preset needs.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -273,7 +274,21 @@ def read(path: Path) -> Preset:
         raise LdmError(
             f"{path}{line}: not TOML: {fault}.", f"Correct that line. {GUIDE}"
         ) from error
-    return Preset(path.stem, path, stable_hash(text), _content(data, str(path)))
+    listed = _listed(data, path)
+    return Preset(path.stem, path, stable_hash(text + listed), _content(data, str(path)))
+
+
+def _listed(data: dict[str, Any], path: Path) -> str:
+    """Put the tasks of the list that a preset names in its place; return the list's text.
+
+    Raises LdmError if it cannot be read.
+    """
+    own = data.get("evaluation")
+    if not isinstance(own, dict) or not isinstance(own.get("tasks"), str):
+        return ""
+    text = read_bytes(path.parent / own["tasks"], most=MOST_BYTES).decode(errors="replace")
+    own["tasks"] = text.split()
+    return text
 
 
 def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict[str, Any]:
