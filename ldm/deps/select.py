@@ -19,18 +19,19 @@ def candidates(
     """Return the goals that can be pursued now, in the plan's order.
 
     These are the first that is not done, and each gathering one whose tool is held or that needs
-    none: goals "with the same precondition" (§3.3). Crafting goals keep their order, because moving
-    them could use up what an earlier goal needs.
+    none: goals "with the same precondition" (§3.3), and alternatives of one step. Crafting goals
+    keep their order, because moving them could use up what an earlier goal needs.
     """
     counts = held(now.observation, reading) or {}
     left = [goal for goal in plan.goals if goal.rank not in done]
     return tuple(
-        goal
-        for place, goal in enumerate(left)
-        if place == 0
+        one
+        for goal in left
+        for one in (goal, *goal.others)
+        if one is left[0]
         or (
-            goal.verb in reading.gathering
-            and (not goal.tool or amount(goal.tool, counts, reading) > 0)
+            one.verb in reading.gathering
+            and (not one.tool or amount(one.tool, counts, reading) > 0)
         )
     )
 

@@ -44,3 +44,11 @@ def _goals() -> Iterator[str]:
 
 
 CARD = replace(_CARD, goals=tuple(_goals()), reading=_reading())
+#: The card of worlds in which plans choose: a word for several kinds of wood means oak.
+BY_PLAN = replace(
+    CARD,
+    rules=f"{CARD.rules} {FACTS['by_plan']}",
+    reading=replace(
+        CARD.reading, sources={**CARD.reading.sources, "log": "oak tree", "leaves": "oak tree"}
+    ),
+)
