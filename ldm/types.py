@@ -454,6 +454,7 @@ class Reading:
         nearest DISTANCE DIRECTION, AGE ticks ago; …", of which most parts are optional.
     place: a line with the position; the groups `biome` and `y`.
     fitting: item of a goal → the sorts of tools for it; a tool is called SORT or TIER_SORT.
+    needing: items that no one gets without such a tool.
     walks: actions that only change the place.
     """
 
@@ -469,6 +470,7 @@ class Reading:
     remembered: str = ""
     place: str = ""
     fitting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needing: tuple[str, ...] = ()
     walks: tuple[str, ...] = ()
 
 

@@ -170,8 +170,8 @@ def _entries(path: Path) -> Iterator[str]:
         raise LdmError(f"{path} is no JSON object.", "Name the authors' results, or a JSONL list.")
     for name, one in results.items():
         if isinstance(one, dict) and {"problem", "commands"} & one.keys():
-            fields = (("goal", "problem"), ("commands", "commands"))
-            yield json.dumps({"id": name} | {to: one[field] for to, field in fields if field in one})
+            names = (("goal", "problem"), ("commands", "commands"))
+            yield json.dumps({"id": name} | {own: one[its] for own, its in names if its in one})
 
 
 def _stored(line: Stored, book: Book, known_recipes: Mapping[str, Recipe]) -> Game:

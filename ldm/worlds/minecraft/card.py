@@ -25,6 +25,7 @@ def _reading() -> Reading:
         sources={item: source.thing for item, source in RAW.items()} | {mob: mob for mob in MOBS},
         fitting={item: tuple(tools[source.where]) for item, source in RAW.items()}
         | dict.fromkeys(MOBS, tuple(tools["animal"])),
+        needing=tuple(item for item, source in RAW.items() if source.tool),
         walks=tuple(f"explore {direction}" for direction in DIRECTIONS),
     )
 
