@@ -86,7 +86,7 @@ class Content:
     that have them, and `tasks` may be a file of ids beside the preset. build, refine: fields
     of `Build` and `Refine`, for `--preset` of `ldm build-memory` and `ldm refine`. memory: the
     paper's. needs: required options, such as "env.tasks" → their meaning. prepare: commands that
-    create what the preset needs.
+    create what the preset needs. repeats: how often each task is played.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -98,6 +98,7 @@ class Content:
     rows: tuple[Row, ...]
     model: str = ""
     tasks: Count | None = None
+    repeats: Count = 1
     second_hand: bool = False
     notes: tuple[str, ...] = ()
     needs: dict[str, str] = field(default_factory=dict)

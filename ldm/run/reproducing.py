@@ -90,6 +90,8 @@ def resolve_preset(
     Raises LdmError if something does not fit.
     """
     chosen.check(trust=runtime.trust)
+    if grid.repeats == 1:
+        grid = replace(grid, repeats=chosen.content.repeats)
     request = _Request(chosen, dict(changes), grid)
     if request.env.name not in ("", chosen.env):
         raise LdmError(
@@ -216,12 +218,13 @@ class _Request:
     def overridden(self) -> Iterator[str]:
         """Yield each setting of the preset that is overridden, with its old and new value.
 
-        Agents select rows, and further ones have no published row: they override nothing.
+        Agents select rows, and further ones have no published row: they override nothing, like
+        models, which the published rows' own lines name.
         """
         own = self.preset.evaluation
         places = {*PLACES, *self.preset.content.needs}
         now = load(Evaluate, {k: v for k, v in self.changes.items() if k not in ("agent", "env")})
-        for name in sorted(self.changes.keys() - {"env", "agent", *places}):
+        for name in sorted(self.changes.keys() - {"env", "agent", "models", *places}):
             before, after = getattr(own, name), getattr(now, name)
             if name == "generation":
                 before, after = self._generations(), "newest" if after is None else after
