@@ -268,7 +268,7 @@ class Loop:
 class LoopAgent(Agent):
     """Base of agents that work in the loop; subclasses add name, paper and `solve`."""
 
-    needs = ("llm",)
+    needs: ClassVar[Sequence[str]] = ("llm",)
     Options = LoopOptions
     _resources: Resources
     #: Steps of a trial if neither the options nor the environment's card name a number.

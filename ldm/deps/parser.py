@@ -99,14 +99,12 @@ class Parser:
     def _chosen(self, line: str) -> Goal | None:
         """Return the goal that a line names first, with the alternatives after each "or"."""
         first, *parts = _OR.split(line) if self.vocabulary.counted else [line]
-        goal = (self._by_rules(first) if parts else None) or self._by_rules(line)
-        if goal is None or not parts:
-            return goal
-        plain = not (goal.materials or goal.tool)
+        goal = self._by_rules(first) or self._by_rules(line)
+        if goal is None:
+            return None
         others = []
         for part in parts:
-            whole = f"{goal.verb} {goal.count} {part}" if plain else ""
-            other = self._by_rules(part) or self._by_rules(whole)
+            other = self._by_rules(part) or self._by_rules(f"{goal.verb} {goal.count} {part}")
             if other is not None and other.verb == goal.verb:
                 others.append(replace(other, text=" ".join(part.split()).rstrip(" ;")))
         return replace(goal, others=tuple(others))

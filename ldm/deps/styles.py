@@ -99,14 +99,14 @@ def _round(data: Mapping[str, object], parser: Parser) -> Round:
     text = "\n".join(map(str, lines)) if isinstance(lines, list) else str(lines)
     plan = parser.plan(text)
     done = data.get("done")
-    texts = {name: str(data.get(name, "")) for name in ("description", "explanation")}
-    lists = {name: tuple(map(str, _listed(data, name))) for name in ("scenes", "thoughts")}
-    return Round(plan, done if isinstance(done, int) else len(plan.goals), **texts, **lists)
+    described, explained = (str(data.get(name, "")) for name in ("description", "explanation"))
+    scenes, thoughts = (_texts(data.get(name)) for name in ("scenes", "thoughts"))
+    number = done if isinstance(done, int) else len(plan.goals)
+    return Round(plan, number, described, explained, scenes, thoughts)
 
 
-def _listed(data: Mapping[str, object], name: str) -> Sequence[object]:
-    values = data.get(name)
-    return values if isinstance(values, list) else ()
+def _texts(values: object) -> tuple[str, ...]:
+    return tuple(map(str, values)) if isinstance(values, list) else ()
 
 
 def _rounds(place: str | None, env: str) -> Mapping[str, Sequence[Mapping[str, object]]]:
