@@ -187,7 +187,7 @@ class Loop:
                 verbs=sorted(self._vocabulary.items),
                 examples=self._texts(view),
                 task=self.episode.goal,
-                seen=self._seen(view),
+                seen=self._first_scene(view),
                 skipped=view.skipped,
                 rounds=[
                     {
@@ -206,7 +206,7 @@ class Loop:
         style, scene = self.options.style, self.options.scene
         return [text_of(one, style, scene=scene) for one in self.examples[: view.demonstrations]]
 
-    def _seen(self, view: View) -> str:
+    def _first_scene(self, view: View) -> str:
         """Return the first observation, or "" if planners are not shown it."""
         return shortened(self._opening, view.width) if self.options.scene else ""
 
@@ -270,7 +270,7 @@ class Loop:
                 goals=self._kind,
                 examples=self._texts(view),
                 task=self.episode.goal,
-                seen=self._seen(view),
+                seen=self._first_scene(view),
                 skipped=view.skipped,
                 said=dialogue[view.skipped * each :],
                 scene=shortened(scene, view.width),
