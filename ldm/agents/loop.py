@@ -8,7 +8,7 @@ that they have completed their task or failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -35,7 +35,9 @@ CardChoice = Literal["bare", "full"]
 class LoopOptions:
     """Options of every loop; both lengths are ours."""
 
-    budget: Annotated[int | None, "Steps of a trial, thoughts included; none: as published"] = None
+    budget: Annotated[
+        int | None, "Steps of a trial, thoughts included; none: as the environment's card says"
+    ] = None
     reply: Annotated[int, "Maximum tokens of a reply"] = 120
     observation: Annotated[int, "Maximum characters shown of an observation"] = 4000
 
@@ -275,7 +277,7 @@ class Loop:
 class LoopAgent(Agent):
     """Base of agents that work in the loop; subclasses add name, paper and `solve`."""
 
-    needs = ("llm",)
+    needs: ClassVar[Sequence[str]] = ("llm",)
     Options = LoopOptions
     _resources: Resources
     #: Steps of a trial if neither the options nor the environment's card name a number.

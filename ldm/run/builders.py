@@ -276,10 +276,12 @@ def only_environment(memory: str) -> str:
 def card_of(env: str) -> Card:
     """Return the card of the environment that records call `env`; empty if not registered."""
     from ldm.envs import load_env
+    from ldm.envs.metadata import card_of as card_of_class
     from ldm.types import Card
 
     try:
-        load_env(env, recorded=True)
+        if card := card_of_class(load_env(env, recorded=True)):
+            return card
         environment = build_environment(Section(env))
     except LdmError:
         return Card(env, "", ())

@@ -91,6 +91,8 @@ def resolve_preset(
     Raises LdmError if something does not fit.
     """
     chosen.check(trust=runtime.trust)
+    if grid.repeats == 1:
+        grid = replace(grid, repeats=chosen.content.repeats)
     request = _Request(chosen, dict(changes), grid)
     if request.env.name not in ("", chosen.env):
         raise LdmError(
@@ -217,7 +219,8 @@ class _Request:
     def overridden(self) -> Iterator[str]:
         """Yield each setting of the preset that is overridden, with its old and new value.
 
-        Agents select rows, and further ones have no published row: they override nothing.
+        Agents select rows, and further ones have no published row: they override nothing, like
+        models, which the published rows' own lines name.
         """
         own = self.preset.evaluation
         places = {*PLACES, *self.preset.content.needs}
