@@ -17,10 +17,10 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers, lines of transcripts and words of documents.
 CEILINGS = {
     "core": 29_000,
-    "all": 36_000,
-    "commands": 28,
-    "options": 75,
-    "tests": 33_000,
+    "all": 37_500,
+    "commands": 29,
+    "options": 77,
+    "tests": 33_700,
     "goldens": 2_500,
     "docs": 60_000,
 }
