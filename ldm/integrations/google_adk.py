@@ -1,0 +1,84 @@
+"""Google's Agent Development Kit: a memory service whose sessions are episodes.
+
+    runner = Runner(…, memory_service=ExperienceService(Experience(memory, score)))
+
+The tools `load_memory` and `preload_memory` of ADK then recall what was done; an app and a user
+are a scope.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import Session
+from google.genai import types
+
+from ldm.integrations.experience import Experience
+from ldm.memory.recalls import Recalls
+
+
+class ExperienceService(BaseMemoryService):  # type: ignore[misc, unused-ignore] - may be missing
+    """Keeps finished sessions as episodes; the first message of the user is the goal.
+
+    The experience's score is computed of the session. A session that is added again adds what is
+    new since.
+    """
+
+    def __init__(self, experience: Experience) -> None:
+        """Take the memory, and how sessions are scored."""
+        self._experience = experience
+        self._added: dict[str, int] = {}
+
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Record the session as an episode."""
+        await asyncio.to_thread(self._add, session)
+
+    async def search_memory(
+        self, *, app_name: str, user_id: str, query: str
+    ) -> SearchMemoryResponse:
+        """Recall what was done in situations like the query."""
+        one, scope = self._experience, {"app": app_name, "user": user_id}
+        recalls = await one.memory.arecall(query, query, k=one.k, where=scope)
+        entries = []
+        for recall in recalls:
+            text = Recalls(query, query, (recall,)).as_prompt(one.max_tokens)
+            content = types.Content(role="user", parts=[types.Part(text=text)])
+            ended = datetime.fromtimestamp(recall.tuple.time, UTC).isoformat()
+            entries.append(MemoryEntry(content=content, id=recall.id, timestamp=ended))
+        return SearchMemoryResponse(memories=entries)
+
+    def _add(self, session: Session) -> None:
+        events = session.events[self._added.get(session.id, 0) :]
+        parts = list(_parts(events))
+        goal = next((one.text for by, one in parts if by == "user" and one.text), "")
+        if not any(by != "user" for by, _ in parts):
+            return
+        self._added[session.id] = len(session.events)
+        scope = {"app": session.app_name, "user": session.user_id}
+        tags = {**self._experience.tags, "session": session.id}
+        memory, kind = self._experience.memory, self._experience.kind
+        episode, seen, answer = memory.begin(goal, kind, scope=scope, tags=tags), "", ""
+        for by, part in parts:
+            if part.function_call:
+                call = part.function_call
+                episode.step(seen, {"tool": call.name or "", "arguments": dict(call.args or {})})
+            elif part.function_response:
+                seen = str(part.function_response.response)
+            elif by != "user" and part.text:
+                answer = part.text
+        if answer:
+            episode.step(seen, {"answer": answer})
+        score = self._experience.score(session)
+        if score is not None:
+            episode.finish(score)
+
+
+def _parts(events: Any) -> Iterator[tuple[str, Any]]:
+    for event in events:
+        for part in (event.content and event.content.parts) or ():
+            yield event.author, part

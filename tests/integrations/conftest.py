@@ -1,0 +1,52 @@
+"""A memory that knows how a lamp is refunded, and what its agents share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldm.integrations.experience import Experience
+from ldm.memory.growing import GrowingMemory
+from tests.embedder import BagOfWords
+
+GOAL = "refund a broken lamp"
+
+
+def ask_for_photo(order: str) -> str:
+    """Ask the customer for a photo."""
+    return f"The photo of {order} shows a broken lamp."
+
+
+def score_of(output: Any) -> float:
+    return float("refunded" in str(output))
+
+
+@pytest.fixture
+def experience(tmp_path: Path) -> Iterator[Experience]:
+    with GrowingMemory.open(tmp_path / "m", "desk", embedder=BagOfWords(), create=True) as memory:
+        with memory.record(GOAL, scope={"tenant": "a"}) as episode:
+            episode.step("", "known way: ask for a photo")
+            episode.finish(1)
+        with memory.record(GOAL, scope={"tenant": "b"}) as episode:
+            episode.step("", "secret way")
+            episode.finish(1)
+        yield Experience(memory, score_of, "refund", {"tenant": "a"})
+
+
+def check_recorded(experience: Experience, prompts: str) -> None:
+    """Assert that the model was advised, and that its run is recalled with all its steps."""
+    assert "known way: ask for a photo" in prompts
+    assert "secret way" not in prompts
+    memory = experience.memory
+    assert not memory.unfinished
+    assert memory.stats(where={"tenant": "a"})["episodes"] == 2
+    photo = "The photo of order 7 shows a broken lamp."
+    recalled = memory.recall(GOAL, photo, where={"tenant": "a"}, kind="refund")
+    assert any(one.tuple.observation == photo for one in recalled)
+    assert any("refunded" in one.tuple.action for one in recalled)
+    first = memory.recall(GOAL, "", 9, where={"tenant": "a"}, kind="refund")
+    assert any('"ask_for_photo"' in one.tuple.action for one in first)
+    assert all(one.evidence is not None and one.evidence.succeeded == 1 for one in first)
