@@ -40,11 +40,11 @@ class Experience:
 
 
 class Attempt:
-    """An episode in progress. seen: what the agent saw last."""
+    """An episode in progress. observation: what the agent saw last."""
 
     def __init__(self, experience: Experience, episode: Recording) -> None:
         """Take what `Experience.begin` began."""
-        self.seen: Content = ""
+        self.observation: Content = ""
         self.episode = episode
         self._experience = experience
 
@@ -53,18 +53,18 @@ class Attempt:
         one = self._experience
         past = [(step.observation, step.action) for step in self.episode.steps]
         recalls = one.memory.recall(
-            self.episode.goal, self.seen, one.k, past, where=one.scope or None
+            self.episode.goal, self.observation, one.k, past, where=one.scope or None
         )
         return recalls.as_prompt(one.max_tokens)
 
     def acted(self, tool: str, arguments: Any, result: Any) -> None:
         """Record a call of a tool; its result is what is seen next."""
-        self.episode.step(self.seen, {"tool": tool, "arguments": as_json(arguments)})
-        self.seen = as_json(result)
+        self.episode.step(self.observation, {"tool": tool, "arguments": as_json(arguments)})
+        self.observation = as_json(result)
 
     def finished(self, output: Any) -> None:
         """Record the final answer and, if it is known, the score."""
-        self.episode.step(self.seen, {"answer": as_json(output)})
+        self.episode.step(self.observation, {"answer": as_json(output)})
         score = self._experience.score(output)
         if score is not None:
             self.episode.finish(score)

@@ -22,7 +22,7 @@ from ldm.integrations.experience import Experience
 from ldm.memory.recalls import Recalls
 
 
-class ExperienceService(BaseMemoryService):  # type: ignore[misc, unused-ignore] - may be missing
+class ExperienceService(BaseMemoryService):
     """Keeps finished sessions as episodes; the first message of the user is the goal.
 
     The experience's score is computed of the session. A session that is added again adds what is
@@ -62,17 +62,19 @@ class ExperienceService(BaseMemoryService):  # type: ignore[misc, unused-ignore]
         scope = {"app": session.app_name, "user": session.user_id}
         tags = {**self._experience.tags, "session": session.id}
         memory, kind = self._experience.memory, self._experience.kind
-        episode, seen, answer = memory.begin(goal, kind, scope=scope, tags=tags), "", ""
+        episode, observation, answer = memory.begin(goal, kind, scope=scope, tags=tags), "", ""
         for by, part in parts:
             if part.function_call:
                 call = part.function_call
-                episode.step(seen, {"tool": call.name or "", "arguments": dict(call.args or {})})
+                episode.step(
+                    observation, {"tool": call.name or "", "arguments": dict(call.args or {})}
+                )
             elif part.function_response:
-                seen = str(part.function_response.response)
+                observation = str(part.function_response.response)
             elif by != "user" and part.text:
                 answer = part.text
         if answer:
-            episode.step(seen, {"answer": answer})
+            episode.step(observation, {"answer": answer})
         score = self._experience.score(session)
         if score is not None:
             episode.finish(score)

@@ -56,4 +56,4 @@ def _record(attempt: Attempt, state: TaskState, before: int) -> None:
         if isinstance(message, ChatMessageAssistant):
             for call in message.tool_calls or ():
                 attempt.acted(call.function, call.arguments, results.get(call.id, ""))
-    attempt.episode.step(attempt.seen, {"answer": state.output.completion})
+    attempt.episode.step(attempt.observation, {"answer": state.output.completion})

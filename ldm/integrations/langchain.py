@@ -18,7 +18,7 @@ from ldm.integrations.experience import Attempt, Experience, as_json
 class ExperienceState(AgentState[Any]):
     """The state of an agent with the id of the episode that its run is recorded in."""
 
-    ldm_episode: NotRequired[str]
+    ldm_episode: NotRequired[str]  # type: ignore[valid-type]
 
 
 class ExperienceMiddleware(AgentMiddleware[ExperienceState]):
@@ -37,8 +37,8 @@ class ExperienceMiddleware(AgentMiddleware[ExperienceState]):
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         """Begin an episode."""
-        asked = [one.text for one in state["messages"] if isinstance(one, HumanMessage)]
-        return {"ldm_episode": self._experience.begin(asked[-1] if asked else "").episode.id}
+        goals = [one.text for one in state["messages"] if isinstance(one, HumanMessage)]
+        return {"ldm_episode": self._experience.begin(goals[-1] if goals else "").episode.id}
 
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         """Begin an episode."""
@@ -77,7 +77,7 @@ class ExperienceMiddleware(AgentMiddleware[ExperienceState]):
     def _attempt(self, state: Any) -> Attempt:
         attempt = self._experience.resume(state["ldm_episode"])
         last = [one for one in state["messages"] if not isinstance(one, AIMessage | HumanMessage)]
-        attempt.seen = last[-1].text if last else ""
+        attempt.observation = last[-1].text if last else ""
         return attempt
 
     def _advised(self, request: ModelRequest[Any]) -> ModelRequest[Any]:

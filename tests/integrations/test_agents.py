@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,8 @@ def test_pydantic_ai(experience: Experience) -> None:
 
 
 def test_smolagents(experience: Experience) -> None:
-    smolagents = pytest.importorskip("smolagents", reason="make integrations installs smolagents")
+    reason = "make integrations installs smolagents"
+    smolagents: Any = pytest.importorskip("smolagents", reason=reason)
     from smolagents.models import (
         ChatMessage,
         ChatMessageToolCall,
@@ -224,5 +226,6 @@ def test_inspect(experience: Experience, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("inspect_ai.model._model.count_text_tokens", len)
     model = get_model("mockllm/model", custom_outputs=[called, said])
     [log] = inspect_ai.eval(task, model=model, log_dir=str(tmp_path / "logs"), display="none")
+    gc.collect()  # its streams warn then, and not in another test
     assert log.status == "success", log.error
     check_recorded(experience, str(log.samples[0].messages[0]))
