@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from ldm import records
@@ -66,15 +67,16 @@ class Session:
 
     def reset(self, task: int | str) -> TimeStep:
         """Start a task, by its number in the split or by its id."""
-        chosen: Task | None
-        if isinstance(task, int):
-            chosen = self.tasks[task % len(self.tasks)]
-        else:
-            chosen = next((one for one in self.tasks if one.id == task), None)
-        if chosen is None:
+        number = task if isinstance(task, int) else self._numbers.get(task)
+        if number is None:
             raise LdmError(f"There is no task {task!r}.", f"The first is {self.tasks[0].id!r}.")
+        chosen = self.tasks[number % len(self.tasks)]
         self.now, self.steps, self.earned, self.task = self._env.reset(chosen), 0, 0.0, chosen
         return self.now
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {task.id: number for number, task in enumerate(self.tasks)}
 
     def step(self, action: str) -> TimeStep:
         """Execute an action; an impossible one is answered, and takes a step, too."""
