@@ -89,18 +89,18 @@ class ReplayedEnvironment(EnvironmentBase):
         The same options are needed: with others, the actions lead elsewhere, and that is an error.
         """
         played = _unpacked(state)
-        now = self.reset(played.task)
-        for action in played.actions:
-            now = self.step(action)
-            if not now.valid:
-                break
-        if not now.valid or _fingerprint(now) != played.answer:
+        self.reset(played.task)
+        try:
+            valid = all(self.step(action).valid for action in played.actions)
+        except RuntimeError:  # an action after the end
+            valid = False
+        if not valid or _fingerprint(self._answered) != played.answer:
             self.close()
             raise LdmError(
                 f"The state of {played.task.id!r} leads elsewhere here.",
                 "Restore it with the options and the version of ldm that it was made with.",
             )
-        return now
+        return self._answered
 
     def fork(self) -> Self:
         """Return a copy in the same state: states are never modified, only replaced."""

@@ -186,21 +186,8 @@ class EnvironmentContract:
         assert not step.valid
         assert len(episode.trajectory(0).steps) == 3
 
-    def test_a_fork_is_independent_where_there_is_one(self, env: Environment) -> None:
-        for task in self.some_tasks(env):
-            transitions = self.walk(env, task)
-            env.reset(task)
-            try:
-                twin = env.fork()
-            except ForkUnsupported:
-                pytest.skip("the environment cannot be forked")
-            for action, answer in transitions[1:]:
-                assert twin.step(action) == answer
-            for action, answer in transitions[1:]:
-                assert env.step(action) == answer
-            twin.close()
-
-    def test_a_restored_state_continues_in_the_same_way(self, env: Any, other: Any) -> None:
+    @pytest.mark.parametrize("way", ["fork", "restore"])
+    def test_a_copy_goes_on_by_itself_in_the_same_way(self, env: Any, other: Any, way: str) -> None:
         for task in self.some_tasks(env):
             transitions = self.walk(env, task)
             half = (len(transitions) + 1) // 2
@@ -209,12 +196,15 @@ class EnvironmentContract:
                 now = env.step(action)
             env.step(self.invalid)
             try:
-                state = env.state()
-            except ForkUnsupported:
-                pytest.skip("the environment cannot save its state")
-            assert other.restore(state) == now
-            for action, answer in transitions[half:]:
-                assert other.step(action) == answer
+                if way == "restore":
+                    assert other.restore(env.state()) == now
+                twin = other if way == "restore" else env.fork()
+            except ForkUnsupported as error:
+                pytest.skip(str(error))
+            for one in (twin, env):
+                for action, answer in transitions[half:]:
+                    assert one.step(action) == answer
+            twin.close()
 
     def test_localizing_twice_changes_no_more(self, env: Environment) -> None:
         for action, answer in self.walk(env, self.some_tasks(env)[0]):
