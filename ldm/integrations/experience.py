@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldm.memory.growing import GrowingMemory
+from ldm.memory.recalls import Recalls
 from ldm.memory.recording import Content, Recording
+from ldm.types import Recall
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,12 @@ class Experience:
         """Begin an episode; it is on the disk at once."""
         episode = self.memory.begin(goal, self.kind, scope=self.scope, tags=self.tags)
         return Attempt(self, episode)
+
+    def quoted(self, query: str, k: int, where: Mapping[str, str]) -> list[tuple[Recall, str]]:
+        """Return what resembles a query, each with its text for a prompt."""
+        recalls = self.memory.recall(query, query, k, where=where or None)
+        texts = [Recalls(query, query, (one,)).as_prompt(self.max_tokens) for one in recalls]
+        return list(zip(recalls, texts, strict=True))
 
     def resume(self, episode: str) -> Attempt:
         """Continue an episode by its id."""

@@ -19,7 +19,6 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from ldm.integrations.experience import Experience
-from ldm.memory.recalls import Recalls
 
 
 class ExperienceService(BaseMemoryService):
@@ -43,10 +42,8 @@ class ExperienceService(BaseMemoryService):
     ) -> SearchMemoryResponse:
         """Recall what was done in situations like the query."""
         one, scope = self._experience, {"app": app_name, "user": user_id}
-        recalls = await one.memory.arecall(query, query, k=one.k, where=scope)
         entries = []
-        for recall in recalls:
-            text = Recalls(query, query, (recall,)).as_prompt(one.max_tokens)
+        for recall, text in await asyncio.to_thread(one.quoted, query, one.k, scope):
             content = types.Content(role="user", parts=[types.Part(text=text)])
             ended = datetime.fromtimestamp(recall.tuple.time, UTC).isoformat()
             entries.append(MemoryEntry(content=content, id=recall.id, timestamp=ended))

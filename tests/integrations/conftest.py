@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,18 @@ import pytest
 
 from ldm.integrations.experience import Experience
 from ldm.memory.growing import GrowingMemory
+from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 
-GOAL = "refund a broken lamp"
+
+def imported(name: str) -> Any:
+    """Import an example as the script that it is: its folder is on the path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(CHECKOUT / "examples" / "frameworks"))
+        return importlib.import_module(name)
 
 
-def ask_for_photo(order: str) -> str:
-    """Ask the customer for a photo."""
-    return f"The photo of {order} shows a broken lamp."
-
-
-def score_of(output: Any) -> float:
-    return float("refunded" in str(output))
+GOAL = imported("desk").GOAL
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def experience(tmp_path: Path) -> Iterator[Experience]:
         with memory.record(GOAL, scope={"tenant": "b"}) as episode:
             episode.step("", "secret way")
             episode.finish(1)
-        yield Experience(memory, score_of, "refund", {"tenant": "a"})
+        yield Experience(memory, imported("desk").score, "refund", {"tenant": "a"})
 
 
 def check_recorded(experience: Experience, prompts: str) -> None:
