@@ -77,9 +77,9 @@ class ExperienceStore(BaseStore):
             self._memory.forget(where=where)
         if op.value is None:
             return
-        goal, seen = (op.value.get(name, op.value) for name in ("goal", "observation"))
+        goal, observation = (op.value.get(name, op.value) for name in ("goal", "observation"))
         episode = self._memory.begin(goal, scope=_scope(op.namespace), tags={"key": op.key})
-        episode.step(seen, op.value)
+        episode.step(observation, op.value)
         episode.finish(op.value.get("score", 1.0))
 
     def _items(self, query: str, where: dict[str, str], k: int = MOST) -> list[SearchItem]:
