@@ -130,7 +130,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tokens = Path(folder, "tokens.json")
         tokens.write_text(json.dumps(TOKENS))
-        command = [sys.executable, "-m", "ldm.cli", "serve", "--http", f"127.0.0.1:{port}"]
+        command = [sys.executable, "-m", "ldm", "serve", "--http", f"127.0.0.1:{port}"]
         command += ["--memory", f"{folder}/memory", "--env", "desk"]
         variables = {**os.environ, "LDM_SERVE_TOKENS": str(tokens)}
         server = subprocess.Popen(command, env=variables)  # noqa: S603 - our own command

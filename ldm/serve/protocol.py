@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
 import mcp_types as types
@@ -25,7 +25,7 @@ from ldm.serve.operations import (
 )
 from ldm.version import __version__
 
-Context = ServerRequestContext[Any, Any]
+Context: TypeAlias = ServerRequestContext[Any, Any]
 INSTRUCTIONS = (
     "A memory of experience. Before you decide what to do, call recall_experience with the task"
     " and what you see. Record what you do with begin_episode, record_step and finish_episode, so"

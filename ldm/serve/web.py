@@ -57,17 +57,17 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or pass on a request."""
         if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-        refusal = self._refusal(scope, Headers(scope=scope))
-        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        answer: ASGIApp = self._refusal(scope, Headers(scope=scope)) or self._app
+        if answer is self._app:
             try:
-                body = await self._body(receive)
-                return await self._app(scope, body, send)
+                receive = await self._body(receive)
             except TooLarge:
-                refusal = _error(413, f"The request has more than {BODY:,} bytes.")
+                answer = _error(413, f"The request has more than {BODY:,} bytes.")
             except TimeoutError:
-                refusal = _error(408, f"The request did not come within {PATIENCE:g} seconds.")
-        return await refusal(scope, receive, send)
+                answer = _error(408, f"The request did not come within {PATIENCE:g} seconds.")
+        await answer(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         """Return the answer to a request that may not pass; give the others their client."""

@@ -94,16 +94,7 @@ def test_the_official_client_makes_the_round_trip_over_http(server: str) -> None
 def test_the_official_client_makes_the_round_trip_over_stdio(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.json"
     tokens.write_text(json.dumps(SCOPES))
-    arguments = [
-        "-m",
-        "ldm.cli",
-        "serve",
-        "--mcp",
-        "--memory",
-        str(tmp_path / "m"),
-        "--env",
-        "desk",
-    ]
+    arguments = ["-m", "ldm", "serve", "--mcp", "--memory", str(tmp_path / "m"), "--env", "desk"]
     arguments += ["--embedder", "tests.embedder:BagOfWords"]
     variables = {"PYTHONPATH": os.pathsep.join(sys.path), "LDM_SERVE_TOKENS": str(tokens)}
     program = StdioServerParameters(
