@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -82,21 +83,19 @@ def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Proble
     for runs in traces.values():
         runs.sort(key=lambda run: (run[2].parent_run_id is not None, run[2].dotted_order))
         number, text, _ = runs[0]
-        whole = [line for _, _, line in runs]
-        yield parsed(
-            text, Line, lambda _, whole=whole: _trajectory(whole, assumed), str(path), number
-        )
+        made = partial(_trajectory, [line for _, _, line in runs], assumed)
+        yield parsed(text, Line, made, str(path), number)
 
 
-def _trajectory(runs: Sequence[Line], assumed: Assumed) -> Trajectory:
-    root = runs[0]
+def _trajectory(runs: Sequence[Line], assumed: Assumed, root: Line) -> Trajectory:
+    """Return the trajectory of a trace. runs: of LangSmith, in their order, the root included."""
     if not (goal := _text(root.inputs or root.input)):
         raise FieldError("inputs", "no input of the whole trace states the goal")
     turns: list[Heard | Acted] = [Heard(goal)]
     if root.observations is not None:
         observations = sorted(root.observations, key=lambda one: one.startTime)
         calls = [(x.name, x.input, x.output) for x in observations if x.type.upper() == "TOOL"]
-        values = [one.get("value") for one in root.scores]
+        values: list[Any] = [one.get("value") for one in root.scores]
     else:
         tools = [one for one in runs if one.run_type == "tool"]
         calls = [(one.name, one.inputs, one.outputs or one.error) for one in tools]
@@ -106,7 +105,8 @@ def _trajectory(runs: Sequence[Line], assumed: Assumed) -> Trajectory:
         turns += [Acted(call_text(name or "tool", _arguments(arguments))), Heard(_text(answer))]
     if final := _text(root.outputs or root.output):
         turns.append(Acted(final))
-    scores = [x for x in values if type(x) in (int, float) and 0 <= x <= 1]
+    numbers = [float(one) for one in values if type(one) in (int, float)]
+    scores = [one for one in numbers if 0 <= one <= 1]
     described = SelfDescription(score=mean(scores) if scores else None)
     return foreign.trajectory(turns, foreign.stated(assumed, described), "inputs", root.id)
 
