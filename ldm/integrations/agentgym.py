@@ -49,11 +49,9 @@ class Gym:
     def reset(self, body: Any) -> dict[str, Any]:
         """Start the task with the number `game`."""
         session = self._session(body)
-        now = session.reset(int(body["game"]))
+        session.reset(int(body["game"]))
         kind = session.task.kind if session.task else ""
-        actions = list(now.admissible or ())
-        answer = {"id": body["id"], "observation": now.observation, "available_actions": actions}
-        return {**answer, "task_type": kind}
+        return {**self.detail(body), "id": body["id"], "task_type": kind}
 
     def step(self, body: Any) -> dict[str, Any]:
         """Execute an action."""

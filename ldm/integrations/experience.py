@@ -70,10 +70,10 @@ class Attempt:
         self.episode.step(self.observation, {"tool": tool, "arguments": as_json(arguments)})
         self.observation = as_json(result)
 
-    def finished(self, output: Any) -> None:
-        """Record the final answer and, if it is known, the score."""
+    def finished(self, output: Any, judged: Any = None) -> None:
+        """Record the final answer and, if it is known, the score: of `judged`, or of the answer."""
         self.episode.step(self.observation, {"answer": as_json(output)})
-        score = self._experience.score(output)
+        score = self._experience.score(output if judged is None else judged)
         if score is not None:
             self.episode.finish(score)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,23 +59,14 @@ class ExperienceService(BaseMemoryService):
         self._added[session.id] = len(session.events)
         scope = {"app": session.app_name, "user": session.user_id}
         tags = {**self._experience.tags, "session": session.id}
-        memory, kind = self._experience.memory, self._experience.kind
-        episode, observation, answer = memory.begin(goal, kind, scope=scope, tags=tags), "", ""
-        for by, part in parts:
-            if part.function_call:
-                call = part.function_call
-                episode.step(
-                    observation, {"tool": call.name or "", "arguments": dict(call.args or {})}
-                )
-            elif part.function_response:
-                observation = str(part.function_response.response)
-            elif by != "user" and part.text:
-                answer = part.text
-        if answer:
-            episode.step(observation, {"answer": answer})
-        score = self._experience.score(session)
-        if score is not None:
-            episode.finish(score)
+        attempt = replace(self._experience, scope=scope, tags=tags).begin(goal)
+        answers = [part.function_response for _, part in parts if part.function_response]
+        results = {one.id: str(one.response) for one in answers}
+        for _, part in parts:
+            if call := part.function_call:
+                attempt.acted(call.name or "", dict(call.args or {}), results.get(call.id, ""))
+        texts = [part.text for by, part in parts if by != "user" and part.text]
+        attempt.finished(texts[-1] if texts else "", session)
 
 
 def _parts(events: Any) -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -54,6 +54,11 @@ class Session:
         self.now = TimeStep("")
         self.steps = 0
         self.earned = 0.0
+
+    @property
+    def protocol(self) -> Mapping[str, Any]:
+        """What scores depend on; see `ldm.episode.Environment.protocol`."""
+        return self._env.protocol()
 
     @property
     def score(self) -> float:

@@ -16,10 +16,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from ldm.envs.fields import FieldError, parsed
+from ldm.envs.fields import FieldError, located, parsed
 from ldm.envs.formats import NOTHING, Assumed
 from ldm.interchange import foreign
-from ldm.interchange.documents import SUFFIX, documents
+from ldm.interchange.documents import SUFFIX, each
 from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.records import Problem
 from ldm.types import Trajectory
@@ -69,26 +69,24 @@ def detect(value: Any) -> bool:
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
     """Yield the trajectory of each trace of a file, or the problem with a line."""
-    traces: dict[str, list[tuple[int, bytes, Line]]] = {}
-    for document in documents(path):
-        if isinstance(document, Problem):
-            yield document
-            continue
-        number, text = document
-        line = parsed(text, Line, lambda one: one, str(path), number)
-        if isinstance(line, Problem):
-            yield line
+    traces: dict[str, list[tuple[int, Line]]] = {}
+    for one in each(path, _numbered, assumed):
+        if isinstance(one, Problem):
+            yield one
         else:
-            traces.setdefault(line.trace_id or f"line {number}", []).append((number, text, line))
+            traces.setdefault(one[1].trace_id or f"line {one[0]}", []).append(one)
     for runs in traces.values():
-        runs.sort(key=lambda run: (run[2].parent_run_id is not None, run[2].dotted_order))
-        number, text, _ = runs[0]
-        made = partial(_trajectory, [line for _, _, line in runs], assumed)
-        yield parsed(text, Line, made, str(path), number)
+        runs.sort(key=lambda run: (run[1].parent_run_id is not None, run[1].dotted_order))
+        made = partial(_trajectory, [line for _, line in runs], assumed)
+        yield located(made, str(path), runs[0][0])
 
 
-def _trajectory(runs: Sequence[Line], assumed: Assumed, root: Line) -> Trajectory:
-    """Return the trajectory of a trace. runs: of LangSmith, in their order, the root included."""
+def _numbered(text: bytes, file: str, number: int, _: Assumed) -> tuple[int, Line] | Problem:
+    return parsed(text, Line, lambda line: (number, line), file, number)
+
+
+def _trajectory(runs: Sequence[Line], assumed: Assumed) -> Trajectory:
+    root = runs[0]
     if not (goal := _text(root.inputs or root.input)):
         raise FieldError("inputs", "no input of the whole trace states the goal")
     turns: list[Heard | Acted] = [Heard(goal)]
