@@ -100,7 +100,7 @@ def _in_parallel(env: Minecraft, task: Task) -> str:
     for goal in goals:
         count, _, word = goal.partition(" ")
         members = env.rules.members(word)
-        if (missing := int(count) - env.state.held(*members)) > 0:
+        if (missing := int(count) - env.situation.held(*members)) > 0:
             left.append(f"mine {missing} {word}{_or_other_woods(missing, word)}")
     return "\n".join(f"step {n}: {goal}" for n, goal in enumerate(left, 1))
 
@@ -114,7 +114,9 @@ def _or_other_woods(count: int, word: str) -> str:
 def _solved(env: Minecraft, task: Task) -> str:
     """Return the shortest plan for a task of the paper from what is held."""
     targets = next(one.targets for one in listed_tasks() if one.word == task.source)
-    plan = shortest(targets, env.rules.name, held=env.state.inventory, burning=env.state.burning)
+    plan = shortest(
+        targets, env.rules.name, held=env.situation.inventory, burning=env.situation.burning
+    )
     lines = []
     for move in plan.moves if plan else ():
         tool = f'"{move.tool}"' if move.tool else "null"

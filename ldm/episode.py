@@ -109,6 +109,20 @@ class EnvironmentBase(Environment):
     def __init__(self, options: Any) -> None:
         self.options = options
 
+    def state(self) -> bytes:
+        """Return the state of the running task as few bytes. Raise ForkUnsupported if impossible.
+
+        They hold no code, and `restore` goes there in any process.
+        """
+        raise ForkUnsupported(
+            f"{type(self).__name__} cannot save its state.",
+            "Derive it from ldm.envs.ReplayedEnvironment, or define its methods state and restore.",
+        )
+
+    def restore(self, state: bytes) -> TimeStep:
+        """Go to a state that `state` returned; return the last answer there."""
+        raise ForkUnsupported(f"{type(self).__name__} has no states.", "Use another environment.")
+
     def prepare(self) -> None:
         """Load lazily loaded modules and data now, before threads run concurrently."""
 

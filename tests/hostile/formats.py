@@ -36,6 +36,7 @@ from tests.envs.textcraft.test_tasks import GOOD as LISTED
 from tests.hostile.stored_formats import caches, memories
 from tests.hostile.subject import IMPORT, VALIDATE, Subject
 from tests.interchange.test_alfworld_conversations import line as conversation
+from tests.interchange.test_traces import LANGFUSE, LANGSMITH
 from tests.interchange.test_webshop_episodes import BUY, episode
 from tests.interchange.test_webshop_sessions import A, event, item, purchase, results
 from tests.test_records import RESULT
@@ -104,6 +105,7 @@ def _foreign(folder: Path) -> list[Subject]:
     logs: tuple[tuple[str, str, bytes, bool], ...] = (
         ("chat", "a.jsonl", ours("chat", "a.jsonl"), True),
         ("alfworld-conversations", "a.jsonl", _text(story, story), True),
+        ("traces", "a.jsonl", _text(*LANGSMITH, LANGFUSE), False),
         ("webshop-episodes", "a.jsonl", _text(episode(*BUY)), True),
         ("webshop-episodes", "b.jsonl", _text(PEOPLE), True),
         ("webshop-sessions", "a.jsonl", _text(event("index"), *shopped), False),

@@ -62,23 +62,17 @@ class TextCraft(ListedEnvironment[Game]):
             self._book = load_book()
         return self._book
 
-    def reset(self, task: Task) -> TimeStep:
+    def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the listing of recipes and the goal."""
-        self._playing, self._inventory = None, {}
-        self._playing = self._game(task)
+        self._playing, self._inventory = self._game(task), {}
         return TimeStep(self._playing.opening)
 
-    def step(self, action: str) -> TimeStep:
-        """Execute an action; an impossible one is answered and changes nothing."""
-        if self._playing is None:
-            raise RuntimeError("no task is running: call reset first")
+    def _act(self, action: str) -> TimeStep:
+        assert self._playing is not None  # noqa: S101 - a task is running
         reply = apply_action(action, self._inventory, self.book)
         self._inventory = reply.inventory
         won = reply.crafted == self._playing.item
         return TimeStep(reply.text, reward=float(won), done=won, valid=reply.valid)
-
-    def close(self) -> None:
-        self._playing = None
 
     def _games(self, split: str) -> Iterator[tuple[Task, Game]]:
         """Yield our own tasks by depth and name, or stored ones in the order of their file."""

@@ -89,9 +89,8 @@ class Minecraft(ListedEnvironment[Game]):
         self._state = State()
         self._done = False
 
-    def reset(self, task: Task) -> TimeStep:
+    def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the goal, the limit and the surroundings."""
-        self._playing = None
         self._playing = game = self._game(task)
         self._done = False
         self._controller = self._control(game)
@@ -101,10 +100,8 @@ class Minecraft(ListedEnvironment[Game]):
         unit = "actions" if self._without_map else "ticks"
         return self._answer(texts.opening(task.goal, f"{self._limit} {unit}"))
 
-    def step(self, action: str) -> TimeStep:
+    def _act(self, action: str) -> TimeStep:
         """Carry out an action until it is done, its slice is over, a tool breaks or time is up."""
-        if self._playing is None:
-            raise RuntimeError("no task is running: call reset first")
         if self._done:
             return TimeStep(texts.TIME_UP, done=True)
         command = parse(action, self.rules)
@@ -119,11 +116,8 @@ class Minecraft(ListedEnvironment[Game]):
             return self._refused(how)
         return self._carry_out(command, how)
 
-    def close(self) -> None:
-        self._playing = None
-
     @property
-    def state(self) -> State:
+    def situation(self) -> State:
         """The present state, for measurements; agents see the observation only."""
         return self._state
 
