@@ -204,7 +204,10 @@ def rules(
             f"The memory of {name} has no tasks of kind {kind!r}.", "See `ldm memory show`."
         )
     if as_json:
-        output.print_json({"memory": memory, "env": name, **plain(learnt)})
+        listed = {"rules": learnt.rules, "habits": learnt.habits}
+        data = {part: [plain(one) for one in values] for part, values in listed.items()}
+        rest = {"contradictions": learnt.contradictions, "explained": learnt.explained}
+        output.print_json({"memory": memory, "env": name, **data, **rest})
         return
     rows = [
         (", ".join(x.facts), x.action, x.right, x.of, f"{x.held} of {x.tested}")
