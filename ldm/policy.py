@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
@@ -144,6 +143,7 @@ class Policy:
         self._seed = seed
         self._translations: dict[int, _Translated] = {}
         self._recalls: dict[tuple[Any, ...], list[Recall]] = {}
+        self._reasoners: dict[str, Reasoner] = {}
 
     def with_memory(self, memory: Memory) -> Policy:
         """Return a policy that decides in the same way with another memory."""
@@ -151,16 +151,18 @@ class Policy:
         policy._translations = self._translations
         return policy
 
-    @cached_property
-    def _taught(self) -> Reasoner:
-        """The reasoner with what the memory teaches; a control takes away what that is worth."""
-        match self._options.control:
-            case "none":
-                return self._reasoner.taught(Relevance())
-            case "random":
-                return self._reasoner.taught(self._memory.shuffled(self._seed))
-            case _:
-                return self._reasoner.taught(self._memory.relevance)
+    def _taught(self, localize: Callable[[str], str]) -> Reasoner:
+        """Return the reasoner with what the memory teaches, in the words of the current task.
+
+        A control takes away what that is worth.
+        """
+        control = self._options.control
+        wording = localize(self._memory.relevance.sample) if control != "none" else ""
+        if wording not in self._reasoners:
+            seed = self._seed if control == "random" else None
+            taught = Relevance() if control == "none" else self._memory.taught(localize, seed)
+            self._reasoners[wording] = self._reasoner.taught(taught)
+        return self._reasoners[wording]
 
     @property
     def classifier(self) -> Reasoner | None:
@@ -177,7 +179,7 @@ class Policy:
     def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
         """Decide on the next action, from the memories in `batches` (Eq. 2)."""
         state, recalls = self._recalled(now, batches)
-        return _decision(self._taught.act(state, recalls), recalls)
+        return _decision(self._taught(now.localize).act(state, recalls), recalls)
 
     def rank(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Decide on the next action in a search, and propose up to `z` alternatives to it.
@@ -186,7 +188,7 @@ class Policy:
         the reasoner's `searching` and one recall.
         """
         state, recalls = self._recalled(now, batches)
-        reasoner = self._taught.searching
+        reasoner = self._taught(now.localize).searching
         decision = _decision(reasoner.act(state, recalls), recalls)
         others = reasoner.propose(state, recalls, z).proposals
         first = decision.proposals[0]
@@ -203,10 +205,11 @@ class Policy:
         concentration above 1 is never reached.
         """
         state, recalls = self._recalled(now, batches)
-        agreed = self._taught.agree(state, recalls)
+        reasoner = self._taught(now.localize)
+        agreed = reasoner.agree(state, recalls)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
-            return _decision(self._taught.follow(state, recalls, agreed), recalls)
-        return _decision(self._taught.propose(state, recalls, z), recalls)
+            return _decision(reasoner.follow(state, recalls, agreed), recalls)
+        return _decision(reasoner.propose(state, recalls, z), recalls)
 
     def state(self, now: Observed) -> State:
         """Return the reasoner's input: goal, history as configured, observation."""
@@ -250,7 +253,7 @@ class Policy:
         if options.control or options.histories == "paper" or not self._reasoner.reads_notes:
             return ()
         lesson = Lesson("", now.goal, kind, now.past, now.observation, "")
-        return tuple(self._memory.rules(kind).bearing(lesson))
+        return tuple(map(now.localize, self._memory.rules(kind).bearing(lesson)))
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         noted = self._reasoner.reads_notes

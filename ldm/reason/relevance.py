@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ ITERATIONS = 80
 UNKNOWN = -1e3
 #: Bits by which features are counted.
 BINS = 24
+#: Steps by which the wording of a memory is known, and characters of what was seen there.
+EXAMPLES, EXAMPLE = 50, 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -449,7 +451,8 @@ class Relevance:
 
     columns, weights: of features, (n,) each. special: the weights of `Situation.repeats` and
     `Situation.again`. recorded: the keys of what was done for which goal (`course_keys`).
-    left_out: how left-out steps were decided.
+    left_out: how left-out steps were decided. sample: texts whose translation tells whether a task
+    words them otherwise than the memory.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -459,6 +462,7 @@ class Relevance:
     left_out: LeftOut = field(default_factory=LeftOut)
     actions: tuple[str, ...] = ()
     recorded: frozenset[int] = frozenset()
+    sample: str = ""
 
     def situation(self, goal: str, kind: str, past: Past, sight: str) -> Situation:
         """Read a state, see `Situation`."""
@@ -540,8 +544,9 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     vocabulary = vocabulary_of(lessons)
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
     data = gather(lessons, vocabulary, Candidates(actions))
+    sample = _sample(lessons)
     if not len(data.start):
-        return Relevance(vocabulary, actions=actions)
+        return Relevance(vocabulary, actions=actions, sample=sample)
     fit = Fit(data)
     weights = fit.weights()
     again, left_out = AGAIN, LeftOut()
@@ -551,7 +556,16 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
         if decided := [*fit.decided(steps, values + again * data.again)]:
             left_out = LeftOut.of(*zip(*decided, strict=True))
     special, learnt = (float(weights[-1]), again), fit.learnt(weights[:-1])
-    return Relevance(vocabulary, *learnt, special, left_out, actions, data.recorded)
+    return Relevance(vocabulary, *learnt, special, left_out, actions, data.recorded, sample)
+
+
+def _sample(lessons: Sequence[Lesson]) -> str:
+    """Return an action of each frame, and where it was done, of the first EXAMPLES frames."""
+    examples: dict[str, Lesson] = {}
+    for lesson in lessons:
+        examples.setdefault(read_command(lesson.action).frame, lesson)
+    first = islice(examples.values(), EXAMPLES)
+    return "\n".join(f"{one.action}\n{one.observation[:EXAMPLE]}" for one in first)
 
 
 def _curve(

@@ -340,16 +340,15 @@ class ServerMemory(Memory):
             return self.contents.learnt()
         return unpacked(base64.b64decode("".join(part[4:] for part in parts)))
 
-    def shuffled(self, seed: int) -> Relevance:
-        """Return what its tuples, downloaded, teach with actions exchanged, as a control."""
-        return Memory(self.contents, self._embedder).shuffled(seed)
+    def taught(self, localize: Callable[[str], str] = str, seed: int | None = None) -> Relevance:
+        """Return what its tuples teach, downloaded unless they are worded and done as published."""
+        relevance = self.relevance
+        if seed is None and localize(relevance.sample) == relevance.sample:
+            return relevance
+        return Memory(self.contents, self._embedder).taught(localize, seed)
 
     def without(
-        self,
-        tuples: Collection[str] = (),
-        trajectories: Collection[str] = (),
-        *,
-        learnt: bool = False,
+        self, tuples: Collection[str] = (), trajectories: Collection[str] = ()
     ) -> ServerMemory:
         """Return a view that does not recall these; it decides by what all of them taught."""
         view = copy(self)
