@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -136,10 +136,8 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
         for row in read.rows:
             blocks += [first + block for block in row]
             lengths.append(len(row))
-        taken = dict(zip(reversed(read.of_action), reversed(actions), strict=True))
-        each = [taken[row] for row in range(len(read.rows))]
-        repeats += map(now.repeats, each)
-        again += map(now.again, each)
+        repeats += read.repeats
+        again += read.again
     return Data(
         np.concatenate(features),
         np.concatenate(sizes),
@@ -328,7 +326,7 @@ def _supported(data: Data) -> NDArray[np.bool_]:
     borders = ends[np.searchsorted(data.owner, np.arange(episodes + 1))]
     support = np.zeros(1 << BINS, np.int32)
     for begin, end in pairwise(borders):
-        support[np.unique(bins[begin:end])] += 1
+        support[bins[begin:end]] += 1  # once for each bin, however often it is listed
     least: NDArray[np.bool_] = support[bins] >= min(SUPPORT, max(1, episodes // 4))
     return least
 
@@ -479,11 +477,7 @@ class Relevance:
         some = any(known)
         chosen = [a for a, one in zip(actions, known, strict=True) if one or not some]
         values = np.full(len(actions), UNKNOWN)
-        repeats = np.array([now.repeats(action) for action in chosen])
-        again = np.array([now.again(action) for action in chosen])
-        values[np.array(known, np.bool_) | (not some)] = (
-            self._values(now.rows(chosen)) + self.special[0] * repeats + self.special[1] * again
-        )
+        values[np.array(known, np.bool_) | (not some)] = self._values(now.rows(chosen))
         return np.round(values, 6)
 
     def rank(
@@ -521,15 +515,13 @@ class Relevance:
         return {form: shares[form] for form in best}
 
     def _values(self, read: Rows) -> NDArray[np.float64]:
-        if not len(self.columns):
-            return np.zeros(len(read.of_action))
         index, weights = self._index
-        each = weights[index.places(read.features)]
-        blocks = np.diff(np.append(0.0, np.cumsum(each))[np.append(0, np.cumsum(read.sizes))])
-        row = np.repeat(np.arange(len(read.rows)), [len(one) for one in read.rows])
-        of_row: NDArray[Any] = np.bincount(
-            row, blocks[[block for one in read.rows for block in one]]
-        )
+        each = np.append(0.0, np.cumsum(weights[index.places(read.features)]))
+        blocks = np.diff(each[np.append(0, np.cumsum(read.sizes))])
+        row = np.repeat(np.arange(len(read.rows)), [*map(len, read.rows)])
+        each_row = np.array([*chain.from_iterable(read.rows)], np.int64)
+        of_row = np.bincount(row, blocks[each_row], len(read.rows)).astype(np.float64)
+        of_row += self.special[0] * np.array(read.repeats) + self.special[1] * np.array(read.again)
         values: NDArray[np.float64] = of_row[read.of_action]
         return values
 

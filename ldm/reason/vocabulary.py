@@ -176,9 +176,9 @@ def standing(name: Words, sight: str, commands: Sequence[Command]) -> set[str]:
     return places
 
 
-def needs(vocabulary: Vocabulary, slot: str) -> set[str]:
+def needs(vocabulary: Vocabulary, slot: str) -> frozenset[str]:
     """Return where a filler of a slot always stood."""
-    return {one for one in STANDING if f"{slot} {one}" in vocabulary.needed}
+    return frozenset({one for one in STANDING if f"{slot} {one}" in vocabulary.needed})
 
 
 def _calls(
