@@ -61,6 +61,27 @@ def descriptions(action: str, now: Situation) -> tuple[str, ...]:
     return tuple(dict.fromkeys(described(action, now, named=named) for named in (True, False)))
 
 
+def parted(fact: str) -> tuple[str, str]:
+    """Return the beginning of a fact that may have alternatives, or "", and what follows it."""
+    marks = (SAYS, "in sight: ", JUST, "kind ")
+    head = next((mark for mark in marks if fact.startswith(mark)), "")
+    return head, fact.removeprefix(head)
+
+
+def holds(fact: str, facts: Mapping[str, int]) -> bool:
+    """Return whether a fact of a rule is true of a state with these facts."""
+    head, rest = parted(fact)
+    if OR in rest and fact not in facts:
+        return any(head + one in facts for one in rest.split(OR))
+    if " != " in fact:
+        path = fact.partition(" != ")[0]
+        equal = fact.replace(" != ", " = ", 1)
+        return equal not in facts and any(one.startswith(f"{path} = ") for one in facts)
+    if fact.startswith(NOT_DONE):
+        return AFTER + fact.removeprefix(NOT_DONE) not in facts
+    return fact in facts
+
+
 def recurring(rows: Sequence[Mapping[str, int]], lessons: Sequence[Lesson]) -> set[str]:
     """Return the facts of several episodes that some steps lack."""
     where: dict[str, set[str]] = defaultdict(set)
@@ -99,10 +120,11 @@ class FactReader:
 
         Facts are also which of the usual values a path has not, and what was not done yet.
         """
-        read = [self._step(one) for one in lessons]
+        read = [self.read(one) for one in lessons]
         rows = [facts for facts, _ in read]
+        done = [descriptions(one.action, now) for one, (_, now) in zip(lessons, read, strict=True)]
         common = recurring(rows, lessons)
-        done = [name for name in common if name.startswith(AFTER)]
+        deeds = [name for name in common if name.startswith(AFTER)]
         values: dict[str, list[str]] = defaultdict(list)
         for name in common & self._paths.keys():
             values[self._paths[name]].append(name)
@@ -112,16 +134,12 @@ class FactReader:
             others = [
                 x.replace(" = ", " != ", 1) for p in here for x in several[p] if x not in facts
             ]
-            others += [f"{NOT_DONE}{x.removeprefix(AFTER)}" for x in done if x not in facts]
+            others += [f"{NOT_DONE}{x.removeprefix(AFTER)}" for x in deeds if x not in facts]
             facts.update(dict.fromkeys(others, NOT))
-        return rows, [list(actions) for _, actions in read]
+        return rows, [list(actions) for actions in done]
 
-    def facts(self, one: Lesson) -> tuple[dict[str, int], Sequence[Words]]:
-        """Return the facts of a step, and the things of its goal in the order of their numbers."""
-        now = Situation(self._vocabulary, one.goal, one.kind, one.past, one.observation)
-        return self._step(one)[0], now.roles[:THINGS]
-
-    def _step(self, one: Lesson) -> tuple[dict[str, int], tuple[str, ...]]:
+    def read(self, one: Lesson) -> tuple[dict[str, int], Situation]:
+        """Return the facts of a step, each with its sort, and its state."""
         now = Situation(self._vocabulary, one.goal, one.kind, one.past, one.observation)
         facts: dict[str, int] = {}
         for values in self._state(tuple(now.texts)).values():
@@ -141,7 +159,7 @@ class FactReader:
         facts.update(dict.fromkeys(_sights(now), SIGHT))
         time = self._times.get(one.episode, 0.0)
         facts.update((name, TIME) for name, least in self._latest.items() if time >= least)
-        return facts, descriptions(one.action, now)
+        return facts, now
 
     def _state(self, texts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """Return the latest values of each path, as facts."""

@@ -605,7 +605,7 @@ class Situation:
             near.append(f"= {call.argument}")
         around = keys(facts_of(call.argument, self.sources), FILLER)
         more = crossed(self.of_goal, around, GOAL) + crossed(self.phase, around, PHASE)
-        return self._as_filler(QUOTED, (*near, *self._relations(command)), [*around, *more])
+        return self._as_filler(QUOTED, near, [*around, *more])
 
     def _as_filler(self, part: str, near: Sequence[str], more: Sequence[int]) -> Filler:
         facts = self._set([*keys(near, FILLER), *more])
@@ -684,6 +684,38 @@ class Situation:
         last = np.append(0, np.cumsum(sizes))[np.cumsum([0, *map(len, self._blocks)])]
         rows, repeats, again = map(list, zip(*numbers, strict=True)) if numbers else ([], [], [])
         return Rows(features, np.diff(last), rows, of_action, repeats, again)
+
+    def crosses(self, action: str) -> NDArray[np.uint64]:
+        """Return the pairs of a descriptor of an action and a fact, (n, 2)."""
+        row = self._row(read_command(action))
+        blocks, sets = [*self._blocks], [*self._sets]
+        pairs = [(one, x) for block in row for one, facts in blocks[block] for x in sets[facts]]
+        return np.array(pairs, np.uint64).reshape(-1, 2)
+
+    def in_words(self, action: str) -> dict[int, str]:
+        """Return facts of the state, and of an action's things, as a reader understands them."""
+        things = [(name, self.filler(name).lines or ()) for name in read_command(action).fillers]
+        about = [(when, ROLES, one) for when, matches in self._latest for one in matches]
+        about += [
+            (source, LINES, (line, at, len(name)))
+            for name, told in things
+            for source, line in told
+            if (at := place_of(name, line)) >= 0
+        ]
+        texts = {
+            key(f"{source} {fact}", group): " ".join(one[0])
+            for source, group, one in about
+            for fact in statements(*one)
+        }
+        for line in lines(prose(self.sight)):
+            for more in ("", *amounts(line)):
+                texts[key(f"{unnumbered(line)} {more}", WORDS)] = " ".join(line)
+        for fact in {x for text in self.texts for x in self.vocabulary.facts(text)}:
+            plain = fact.replace("<=", " ≤ ").replace("=", " = ")
+            texts.update((key(f"{when} {fact}", FACTS), plain) for when in ("now", "so far"))
+        for frame, often in self.frame_done.items():
+            texts[key(f"done {frame} {min(often, 2)}", DEEDS)] = f"done: {frame}"
+        return texts
 
     def _row(self, command: Command) -> tuple[int, ...]:
         """Return the blocks of an action, which those share that no fact tells apart."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.reason.candidates import Candidates
-from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys
+from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
 from ldm.reason.frames import read_command
 from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, vocabulary_of
 from ldm.types import Past
@@ -43,6 +43,8 @@ TEMPERED, ISOTONIC = 30, 500
 PARTS = 10
 #: Iterations of the fit.
 ITERATIONS = 80
+#: Facts that are told of a decision.
+BECAUSE = 3
 #: The logit of an action of a frame that no recorded step used, beside others.
 UNKNOWN = -1e3
 #: Bits by which features are counted.
@@ -505,6 +507,18 @@ class Relevance:
         shares = weights / weights.sum()
         sure = self.left_out.confidence(float(shares[each.argmax()]))
         return Ranking(texts, groups, tuple(shares.tolist()), sure)
+
+    def because(self, now: Situation, action: str, other: str) -> tuple[str, ...]:
+        """Return the facts that speak most for an action rather than another one, in words."""
+        index, weights = self._index
+        gains: Counter[str] = Counter()
+        for text, sign in ((action, 1), (other, -1)):
+            pairs, known = now.crosses(text), now.in_words(text)
+            worth = sign * weights[index.places(cross(pairs[:, 0], pairs[:, 1]))]
+            for fact, gain in zip(pairs[:, 1].tolist(), worth.tolist(), strict=True):
+                if fact in known:
+                    gains[known[fact]] += gain
+        return tuple(fact for fact, gain in gains.most_common(BECAUSE) if gain > 0)
 
     def forms(self, now: Situation, count: int) -> dict[str, float]:
         """Return the most probable forms of an action with their probabilities, the best first."""

@@ -114,9 +114,9 @@ class Rules:
         """
         if self.reader is None:
             return []
-        facts, roles = self.reader.facts(now)
-        texts = [x.text for x in self.rules if all(_holds(fact, facts) for fact in x.facts)]
-        for number, name in reversed([*enumerate(roles, 1)]):
+        facts, state = self.reader.read(now)
+        texts = [x.text for x in self.rules if all(about.holds(fact, facts) for fact in x.facts)]
+        for number, name in reversed([*enumerate(state.roles[: about.THINGS], 1)]):
             texts = [one.replace(f"thing {number}", " ".join(name)) for one in texts]
         return texts
 
@@ -142,31 +142,12 @@ class _Condition:
         theirs = [x for x in other.facts if x not in self.facts]
         if self.action != other.action or not len(mine) == len(theirs) == 1:
             return None
-        (head, first), (same, second) = _parted(mine[0]), _parted(theirs[0])
+        (head, first), (same, second) = about.parted(mine[0]), about.parted(theirs[0])
         if head != same or not head or f"{first}{second}".count(about.OR) > ALTERNATIVES - 2:
             return None
         facts = tuple(f"{head}{first}{about.OR}{second}" if x == mine[0] else x for x in self.facts)
         part = (self.have & self.part) | (other.have & other.part)
         return replace(self, facts=facts, have=self.have | other.have, part=part)
-
-
-def _parted(fact: str) -> tuple[str, str]:
-    """Return the beginning of a fact that may have alternatives, or "", and what follows it."""
-    marks = (about.SAYS, "in sight: ", about.JUST, "kind ")
-    head = next((mark for mark in marks if fact.startswith(mark)), "")
-    return head, fact.removeprefix(head)
-
-
-def _holds(fact: str, facts: Collection[str]) -> bool:
-    """Return whether a rule's fact holds beside those read of a state, which is of the latest."""
-    if fact.startswith(about.LATELY):
-        return True
-    if fact.startswith(about.NOT_DONE):
-        return about.AFTER + fact.removeprefix(about.NOT_DONE) not in facts
-    if " != " in fact:
-        return fact.replace(" != ", " = ", 1) not in facts
-    head, rest = _parted(fact)
-    return any(head + one in facts for one in (rest.split(about.OR) if head else [rest]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,7 +190,8 @@ class _Table:
 
         place = {name: f for f, name in enumerate(self.names)}
         each = [
-            [place[about.SAYS + x] for x in _parted(fact)[1].split(about.OR)] for fact in joined
+            [place[about.SAYS + x] for x in about.parted(fact)[1].split(about.OR)]
+            for fact in joined
         ]
         columns = [np.any([self.steps((f,)) for f in places], axis=0) for places in each]
         x = hstack([self.x, csr_matrix(np.array(columns, float).T)], format="csr")

@@ -158,7 +158,7 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
     """Choose the goals and write a new run, or nothing if something does not fit."""
     from ldm.memory import inspect
 
-    spec = _resolved(spec, runtime)
+    spec = resolved(spec, runtime)
     with closing(builders.build_environment(spec.env, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
         base = contents.generation
@@ -326,7 +326,7 @@ def _extended(
         )
 
 
-def _resolved(spec: Refine, runtime: Runtime) -> Refine:
+def resolved(spec: Refine, runtime: Runtime) -> Refine:
     """Return the spec with environment, data, training split and the memory's full place."""
     from ldm.envs import load_env
 

@@ -340,12 +340,9 @@ class ServerMemory(Memory):
             return self.contents.learnt()
         return unpacked(base64.b64decode("".join(part[4:] for part in parts)))
 
-    def taught(self, localize: Callable[[str], str] = str, seed: int | None = None) -> Relevance:
-        """Return what its tuples teach, downloaded unless they are worded and done as published."""
-        relevance = self.relevance
-        if seed is None and localize(relevance.sample) == relevance.sample:
-            return relevance
-        return Memory(self.contents, self._embedder).taught(localize, seed)
+    def _relevance_of(self, localize: Callable[[str], str], seed: int | None) -> Relevance:
+        """Learn from its tuples, downloaded, in other words or as a control."""
+        return Memory(self.contents, self._embedder)._relevance_of(localize, seed)
 
     def without(
         self, tuples: Collection[str] = (), trajectories: Collection[str] = ()

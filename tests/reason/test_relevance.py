@@ -56,7 +56,7 @@ def test_the_rule_holds_for_a_thing_never_met() -> None:
     assert first(rule, goal, past, f"{VIEW} You hold it.", POSSIBLE) == "put pink ball in box 2"
 
 
-def test_a_number_decides() -> None:
+def test_a_number_decides_and_is_told() -> None:
     steps = [
         Lesson(str(n), "handle it", "", (), f'{{"price": {price}}}', action, None)
         for n, price in enumerate((10, 20, 30, 40, 60, 70, 80, 90))
@@ -66,6 +66,8 @@ def test_a_number_decides() -> None:
     for price, action in ((15, "refund"), (35, "refund"), (65, "escalate"), (85, "escalate")):
         now = Situation(rule.vocabulary, "handle it", "", (), f'{{"price": {price}}}')
         assert rule.rank(now, None).ranked()[0][0] == action
+        other = {"refund": "escalate", "escalate": "refund"}[action]
+        assert ("price ≤ 50" in rule.because(now, action, other)) == (action == "refund")
 
 
 def test_what_failed_counts_against_its_action() -> None:
