@@ -12,7 +12,7 @@ from ldm.reason.labels import composed
 from ldm.reason.pages import has_lines_of_labels, read_call
 from ldm.reason.quotes import quoted
 from ldm.reason.reading import Words, instances, lines, shape, stripped
-from ldm.reason.vocabulary import Lesson, needs, standing
+from ldm.reason.vocabulary import Lesson
 
 #: Candidates for one slot, for one frame, and in all, the most used frames first, where none are
 #: listed.
@@ -52,8 +52,6 @@ class Candidates:
         for text in reversed([now.goal, *now.texts]):
             names.update(dict.fromkeys(self._entities(text)))
             names.update((name, None) for role in now.roles for name in instances(role, text))
-        entities = {name: standing(name, now.sight, now.commands) for name in names}
-        there: dict[frozenset[str], list[Words]] = {}
         candidates: dict[str, None] = {}
         for text in [now.goal, *now.texts] if known.copied else ():
             copied = (x for x in stripped(text) if read_command(x).frame in known.copied)
@@ -64,12 +62,7 @@ class Candidates:
             if len(candidates) >= MOST:
                 break
             command = read_command(self._recorded[frame][0])
-            options = []
-            for i, slot in enumerate(self._fillers[frame]):
-                needed = needs(known, f"{frame}:{i}")
-                if needed not in there:
-                    there[needed] = [x for x, places in entities.items() if needed <= places]
-                options.append(self._options(slot, there[needed]))
+            options = [self._options(slot, names) for slot in self._fillers[frame]]
             for fillers in islice(product(*options), FILLED):
                 candidates[self._text(command, fillers, now)] = None
         return list(candidates)
@@ -104,7 +97,7 @@ class Candidates:
         made = [x for x in self.entered(now) if read_command(x).verb in verbs]
         return [*made, *(x for x in listed if x not in any_kind)]
 
-    def _options(self, slot: Counter[Words], there: Sequence[Words]) -> list[Words]:
+    def _options(self, slot: Counter[Words], there: Iterable[Words]) -> list[Words]:
         known = [name for name in there if shape(name) in slot][:FILLERS]
         once = sum(count == 1 for count in slot.values())
         if once < OPEN * slot.total():  # of what fills it, this share was never there before

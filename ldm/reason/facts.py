@@ -28,8 +28,8 @@ from ldm.reason.vocabulary import Lesson, Vocabulary
 
 #: The sorts of facts, in the order in which those that always hold together are named.
 KIND, DEED, VALUE, GOAL, SIGHT, NOT, TIME = range(7)
-#: Beginnings of facts, and what stands between alternatives.
-SAYS, AFTER, JUST, LATELY, OR = "the goal says ", "after ", "just after ", "in the latest ", " or "
+#: Beginnings of facts.
+SAYS, AFTER, JUST, LATELY = "the goal says ", "after ", "just after ", "in the latest "
 SAID, NOT_DONE = "said of ", "not done: "
 #: A thing that a description of an action does not name.
 ANY = "…"
@@ -61,18 +61,8 @@ def descriptions(action: str, now: Situation) -> tuple[str, ...]:
     return tuple(dict.fromkeys(described(action, now, named=named) for named in (True, False)))
 
 
-def parted(fact: str) -> tuple[str, str]:
-    """Return the beginning of a fact that may have alternatives, or "", and what follows it."""
-    marks = (SAYS, "in sight: ", JUST, "kind ")
-    head = next((mark for mark in marks if fact.startswith(mark)), "")
-    return head, fact.removeprefix(head)
-
-
 def holds(fact: str, facts: Mapping[str, int]) -> bool:
     """Return whether a fact of a rule is true of a state with these facts."""
-    head, rest = parted(fact)
-    if OR in rest and fact not in facts:
-        return any(head + one in facts for one in rest.split(OR))
     if " != " in fact:
         path = fact.partition(" != ")[0]
         equal = fact.replace(" != ", " = ", 1)

@@ -120,11 +120,6 @@ class TestCandidates:
         assert {"take red ball"} <= {*actions}
         assert not any("blue" in action for action in actions)
 
-    def test_a_thing_stands_where_those_of_recorded_actions_stood(self) -> None:
-        sight = "You see a red ball and a box 3."
-        assert "put red ball in box 3" not in self.of(sight)  # it was always taken before
-        assert "put red ball in box 3" in self.of(sight, ((sight, "take red ball"),))
-
     def test_a_new_thing_of_the_goal_is_offered(self) -> None:
         assert "take pink ball" in self.of("You see a pink ball.", goal="put the pink ball away")
 
