@@ -19,7 +19,7 @@ from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_
 
 #: A single recall cannot agree with others.
 MIN_AGREEING = 2
-#: Tuples whose translations are cached.
+#: Tuples whose translations into one wording are cached.
 TRANSLATIONS = 20_000
 #: Situations whose recalls are cached: a search returns to the same observations.
 RECALLED = 1_000
@@ -141,7 +141,8 @@ class Policy:
         self._reasoner = reasoner
         self._options = options
         self._seed = seed
-        self._translations: dict[int, _Translated] = {}
+        # By wording and by id() of the tuple, which is kept alive for that.
+        self._translations: dict[str, dict[int, tuple[StateActionTuple, StateActionTuple]]] = {}
         self._recalls: dict[tuple[Any, ...], list[Recall]] = {}
         self._reasoners: dict[str, Reasoner] = {}
 
@@ -297,52 +298,22 @@ class Policy:
 
     def _local(self, recalls: Sequence[Recall], localize: Callable[[str], str]) -> list[Recall]:
         """Return recalls as `localize` words them."""
-        tuples = [self._translated(recall.tuple).into(localize) for recall in recalls]
-        return [
-            recall if source is recall.tuple else replace(recall, tuple=source)
-            for recall, source in zip(recalls, tuples, strict=True)
-        ]
-
-    def _translated(self, source: StateActionTuple) -> _Translated:
-        """Return a tuple with its latest translation.
-
-        `localize` may answer otherwise in the next task: its translation of all texts at once tells
-        whether an earlier one still holds.
-        """
-        known = self._translations.get(id(source))
-        if known is None:
-            if len(self._translations) >= TRANSLATIONS:
-                self._translations.clear()
-            known = self._translations[id(source)] = _Translated(source)
-        return known
+        sample = self._memory.relevance.sample
+        if (wording := localize(sample)) == sample:
+            return [*recalls]
+        local = self._translations.setdefault(wording, {})
+        if len(local) >= TRANSLATIONS:
+            local.clear()
+        for source in (recall.tuple for recall in recalls):
+            if id(source) not in local:
+                local[id(source)] = source, _translation(source, localize)
+        return [replace(one, tuple=local[id(one.tuple)][1]) for one in recalls]
 
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
     return Decision(
         answer.proposals, recalls, answer.followed, answer.reason, answer.votes, answer.plan
     )
-
-
-class _Translated:
-    """A tuple with its texts in one, and its latest translation."""
-
-    def __init__(self, source: StateActionTuple) -> None:
-        history = source.history
-        pieces = [source.action, source.observation, history.assessment, history.summary]
-        pieces += [text for pair in history.past for text in pair]
-        self._source = source  # kept alive, as it is known by its id()
-        self._text = "\n".join(pieces)
-        self._latest = (self._text, source)
-
-    def into(self, localize: Callable[[str], str]) -> StateActionTuple:
-        """Return the tuple as `localize` words it; the tuple itself if nothing changes."""
-        text = localize(self._text)
-        known, local = self._latest
-        if text == known:
-            return local
-        local = _translation(self._source, localize)
-        self._latest = (text, local)
-        return local
 
 
 def _translation(source: StateActionTuple, localize: Callable[[str], str]) -> StateActionTuple:
@@ -352,6 +323,4 @@ def _translation(source: StateActionTuple, localize: Callable[[str], str]) -> St
         localize(source.history.summary),
         tuple((localize(o), localize(a)) for o, a in source.history.past),
     )
-    if (action, observation, history) == (source.action, source.observation, source.history):
-        return source
     return replace(source, action=action, observation=observation, history=history)

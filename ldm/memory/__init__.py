@@ -187,19 +187,12 @@ class Memory:
         seed: with their actions exchanged within a kind, as a control.
         """
         relevance = self.relevance
-        wording = localize(relevance.sample)
-        if seed is None and wording == relevance.sample:
+        if seed is None and localize(relevance.sample) == relevance.sample:
             return relevance
-        if (wording, seed) not in self._taught:
-            self._taught[wording, seed] = self._relevance_of(localize, seed)
-        return self._taught[wording, seed]
+        return self._relevance_of(localize, seed)
 
     def _relevance_of(self, localize: Callable[[str], str], seed: int | None) -> Relevance:
         return relevance_of(self.rows, self.visible, seed, localize)
-
-    @cached_property
-    def _taught(self) -> dict[tuple[str, int | None], Relevance]:
-        return {}
 
     @cached_property
     def _kinds(self) -> KindClassifier:
@@ -221,7 +214,7 @@ class Memory:
             view._contents = replace(self._contents, kinds=None, relevance=None)
             view.__dict__.pop("relevance", None)
             view.__dict__.pop("_kinds", None)
-        for name in ("visible", "exact", "_rules", "_taught"):
+        for name in ("visible", "exact", "_rules"):
             view.__dict__.pop(name, None)
         return view
 
