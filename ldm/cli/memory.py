@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.memory import Contents, Generation
     from ldm.reason.relevance import LeftOut
-    from ldm.reason.rules import Rule
+    from ldm.reason.rules import Rules
     from ldm.run.worth import Worth
     from ldm.types import StateActionTuple
 
@@ -214,10 +215,11 @@ def rules(
         raise LdmError(
             f"The memory of {name} has no tasks of kind {kind!r}.", "See `ldm memory show`."
         )
-    tried = _tried(learnt.rules[:limit], memory, env, split) if split else []
+    tried = _tried(learnt, limit, memory, env, split) if split else []
     if as_json:
-        more = {"tried": plain(tried)} if split else {}
-        output.print_json({"memory": memory, "env": name, **plain(learnt), **more})
+        data = {"memory": memory, "env": name, **plain(replace(learnt, reader=None))}
+        del data["reader"]
+        output.print_json(data | ({"tried": plain(tried)} if split else {}))
         return
     rows: list[tuple[Any, ...]] = [
         (", ".join(x.facts), x.action, x.right, x.of, f"{x.held} of {x.tested}")
@@ -239,12 +241,13 @@ def rules(
     output.say_all(f"No single answer: {one}" for one in learnt.contradictions)
 
 
-def _tried(rules: Sequence[Rule], memory: str, env: str, split: str) -> list[Worth]:
+def _tried(learnt: Rules, limit: int, memory: str, env: str, split: str) -> list[Worth]:
     from ldm.config import Refine
     from ldm.run.worth import worth_of
 
     spec = Refine(env=env, split=split, memory=memory)
-    return worth_of(rules, spec, runtime())
+    reader = learnt.reader
+    return worth_of(learnt.rules[:limit], reader, spec, runtime()) if reader else []
 
 
 @memory_app.command("rollback")

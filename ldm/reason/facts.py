@@ -14,7 +14,6 @@ from ldm.reason.features import Situation
 from ldm.reason.frames import read_command
 from ldm.reason.reading import (
     FUNCTION_WORDS,
-    Words,
     leaves,
     lines,
     mentioned,
@@ -62,14 +61,14 @@ def descriptions(action: str, now: Situation) -> tuple[str, ...]:
 
 
 def holds(fact: str, facts: Mapping[str, int]) -> bool:
-    """Return whether a fact of a rule is true of a state with these facts."""
+    """Return whether a fact of a rule is true of a state with these facts, which is the latest."""
     if " != " in fact:
         path = fact.partition(" != ")[0]
         equal = fact.replace(" != ", " = ", 1)
         return equal not in facts and any(one.startswith(f"{path} = ") for one in facts)
     if fact.startswith(NOT_DONE):
         return AFTER + fact.removeprefix(NOT_DONE) not in facts
-    return fact in facts
+    return fact in facts or fact.startswith(LATELY)
 
 
 def recurring(rows: Sequence[Mapping[str, int]], lessons: Sequence[Lesson]) -> set[str]:

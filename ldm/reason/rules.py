@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,14 +90,14 @@ class Rules:
 
     contradictions: conditions for which the memory has no single answer, in words. habits: what was
     done in each kind of task, in the usual order. explained: the share of the steps of episodes
-    that worked which the rules explain. reader: of facts.
+    that worked which the rules explain. reader: the `FactReader` that they were read by, or None.
     """
 
     rules: tuple[Rule, ...] = ()
     contradictions: tuple[str, ...] = ()
     habits: tuple[Habit, ...] = ()
     explained: float = 0.0
-    reader: about.FactReader | None = field(default=None, compare=False, repr=False)
+    reader: Any = field(default=None, compare=False, repr=False)
 
     def of_kind(self, kind: str | None) -> Rules:
         """Return those of a kind of task; all for None."""

@@ -10,8 +10,7 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from ldm.explore.positions import Positions
-from ldm.memory.lessons import lessons_from
-from ldm.reason.facts import FactReader, descriptions, holds
+from ldm.reason.facts import descriptions, holds
 from ldm.reason.vocabulary import Lesson
 from ldm.run.builders import ExplorerBuilder
 from ldm.run.refine import resolved
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ldm.config import Refine
     from ldm.explore import ExplorationSetup
     from ldm.explore.positions import Position
+    from ldm.reason.facts import FactReader
     from ldm.reason.rules import Rule
     from ldm.run.runtime import Runtime
     from ldm.types import Task
@@ -44,12 +44,14 @@ class Worth:
     saved: float = 0.0
 
 
-def worth_of(rules: Sequence[Rule], spec: Refine, runtime: Runtime) -> list[Worth]:
+def worth_of(
+    rules: Sequence[Rule], reader: FactReader, spec: Refine, runtime: Runtime
+) -> list[Worth]:
     """Return what rules of a memory are worth, in their order, on tasks of a training split.
 
     A task is played as memory decides. Where a rule's condition holds for the first time, it is
     played to its end from there twice: with an action as the rule says, and with the likeliest
-    other one. States are reached by copies of the environment, or by replay.
+    other one. States are reached by copies of the environment, or by replay. reader: of facts.
     """
     spec = resolved(spec, runtime)
     setup = ExplorerBuilder(spec, runtime.cache, runtime.embeddings)()
@@ -59,7 +61,7 @@ def worth_of(rules: Sequence[Rule], spec: Refine, runtime: Runtime) -> list[Wort
         sources = setup.memory.contents.sources()
         new = [task for task in tasks if task.leak_key not in sources]
         for task in select(new or tasks, kinds=spec.kinds, limit=spec.limit or TASKS):
-            for rule, obeyed, broken in _tried(rules, setup, task):
+            for rule, obeyed, broken in _tried(rules, reader, setup, task):
                 saved = len(broken.past) - len(obeyed.past)
                 ends[rule].append((obeyed.earned, broken.earned, saved))
     return [
@@ -70,12 +72,10 @@ def worth_of(rules: Sequence[Rule], spec: Refine, runtime: Runtime) -> list[Wort
 
 
 def _tried(
-    rules: Sequence[Rule], setup: ExplorationSetup, task: Task
+    rules: Sequence[Rule], reader: FactReader, setup: ExplorationSetup, task: Task
 ) -> Iterator[tuple[str, Position, Position]]:
     """Yield (rule, end with it, end against it) of the first state in which each one holds."""
     left, policy, batches = list(rules), setup.policy, setup.policy.batches(task.goal)
-    lessons = lessons_from(setup.memory.contents.recalled())
-    reader = FactReader(setup.memory.relevance.vocabulary, lessons, {})
     with closing(Positions(setup.env, task)) as positions:
 
         def end(position: Position, action: str) -> Position:
