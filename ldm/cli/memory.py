@@ -221,24 +221,30 @@ def rules(
         del data["reader"]
         output.print_json(data | ({"tried": plain(tried)} if split else {}))
         return
-    rows: list[tuple[Any, ...]] = [
-        (", ".join(x.facts), x.action, x.right, x.of, f"{x.held} of {x.tested}")
-        for x in learnt.rules
-    ]
-    columns: tuple[str, ...] = ("when", "do", "held", "of", "where not learnt from")
-    if split:
-        columns = *columns, "obeyed", "broken", "steps saved", "states"
-        worth = [(f"{x.obeyed:.2f}", f"{x.broken:.2f}", x.saved, x.states) for x in tried]
-        rows = [(*row, *more) for row, more in zip(rows, worth, strict=False)]
-    title = f"Rules of {name}: they explain {learnt.explained:.0%} of the steps that worked"
-    if rows:
-        output.print_table(title, columns, rows[:limit])
-        output.say_all(learnt.lines()[len(rows) :])
-        if len(rows) > limit:
-            output.show(f"{len(rows) - limit} more: --limit {len(rows)}.")
+    if learnt.rules:
+        _print_rules(name, learnt, limit, tried)
     else:
         output.show(f"No rule of {name} holds in episodes that it was not learnt from.")
     output.say_all(f"No single answer: {one}" for one in learnt.contradictions)
+
+
+def _print_rules(name: str, learnt: Rules, limit: int, tried: Sequence[Worth]) -> None:
+    """Print the first rules, with what they are worth if they were tried."""
+    rows: list[tuple[Any, ...]] = [
+        (", ".join(x.facts), x.action, x.right, x.of, f"{x.held} of {x.tested}")
+        for x in learnt.rules[:limit]
+    ]
+    columns: tuple[str, ...] = ("when", "do", "held", "of", "where not learnt from")
+    if tried:
+        columns = *columns, "obeyed", "broken", "steps saved", "states"
+        worth = [(f"{x.obeyed:.2f}", f"{x.broken:.2f}", x.saved, x.states) for x in tried]
+        rows = [(*row, *more) for row, more in zip(rows, worth, strict=True)]
+    count = len(learnt.rules)
+    title = f"Rules of {name}: they explain {learnt.explained:.0%} of the steps that worked"
+    output.print_table(title, columns, rows)
+    output.say_all(learnt.lines()[count:])
+    if count > limit:
+        output.show(f"{count - limit} more: --limit {count}.")
 
 
 def _tried(learnt: Rules, limit: int, memory: str, env: str, split: str) -> list[Worth]:

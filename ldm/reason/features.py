@@ -698,8 +698,8 @@ class Situation:
         about = [(when, ROLES, one) for when, matches in self._latest for one in matches]
         about += [
             (source, LINES, (line, at, len(name)))
-            for name, told in things
-            for source, line in told
+            for name, about_it in things
+            for source, line in about_it
             if (at := place_of(name, line)) >= 0
         ]
         texts = {
@@ -721,11 +721,11 @@ class Situation:
         """Return the blocks of an action, which those share that no fact tells apart."""
         argument = self._argument(command)
         things = [argument] if argument else [self.filler(name) for name in command.fillers]
-        text, told = command.text, self._told(command)
+        text, often = command.text, self._often(command)
         closed = text if not argument and text in self.vocabulary.closed else ""
-        alike = (text,) if argument else (command.frame, closed, told, *map(id, things))
+        alike = (text,) if argument else (command.frame, closed, often, *map(id, things))
         if alike not in self._rows:
-            blocks = self._blocks_of(command, closed, things, told)
+            blocks = self._blocks_of(command, closed, things, often)
             self._rows[alike] = tuple(dict.fromkeys(blocks))
         return self._rows[alike]
 
@@ -734,7 +734,7 @@ class Situation:
         return self._blocks.setdefault(crosses, len(self._blocks))
 
     def _blocks_of(
-        self, command: Command, closed: str, things: Sequence[Filler], told: int
+        self, command: Command, closed: str, things: Sequence[Filler], often: int
     ) -> Iterator[int]:
         described = _descriptors(
             command.frame,
@@ -743,9 +743,9 @@ class Situation:
             tuple([one.part for one in things]),
             tuple([one.name for one in things]),
         )
-        if (described, told) not in self._of_state:
-            self._of_state[described, told] = tuple(self._state_blocks(described, told))
-        yield from self._of_state[described, told]
+        if (described, often) not in self._of_state:
+            self._of_state[described, often] = tuple(self._state_blocks(described, often))
+        yield from self._of_state[described, often]
         kinds = tuple([kind_of(name) for name in command.fillers])
         for slot, thing in enumerate(things):
             filled = *described.slots[slot], thing, kinds[:slot] + kinds[slot + 1 :]
@@ -755,14 +755,14 @@ class Situation:
         if not things or things[0].lines is not None:
             yield from self._related(described.frame[0], command.fillers)
 
-    def _state_blocks(self, described: Descriptors, told: int) -> Iterator[int]:
+    def _state_blocks(self, described: Descriptors, often: int) -> Iterator[int]:
         by_frame, by_role, by_name = self._state_sets
         yield self._block((described.names, by_name))
         for one in described.frame:
             yield self._block((one, by_frame))
         for one in described.roles:
             yield self._block((one, by_role))
-        yield self._block(*((x, told) for x in (_ANY, *described.frame, *described.roles)))
+        yield self._block(*((x, often) for x in (_ANY, *described.frame, *described.roles)))
 
     def _slot_blocks(
         self, verb: str, at: int, beside: int, thing: Filler, others: Sequence[Words]
@@ -778,7 +778,7 @@ class Situation:
             yield self._block((at, agreed))
             yield self._block((_ANY, agreed))
 
-    def _told(self, command: Command) -> int:
+    def _often(self, command: Command) -> int:
         """Return the set of facts on how often an action was done."""
         done = (
             min(self.text_done[command.text], 3),
