@@ -303,6 +303,7 @@ class PromptedReasoner:
             state = replace(state, steps_left=None)
         else:
             state = with_goal_once(state)
+            state = replace(state, rules=_telling(state.rules, candidates))
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
@@ -438,3 +439,13 @@ def _first_and_last(steps: int, share: float) -> list[int]:
         return list(range(steps))
     first = most // 4
     return [*range(first), *range(steps - (most - first), steps)]
+
+
+def _telling(rules: Sequence[str], candidates: Sequence[Agreement]) -> tuple[str, ...]:
+    """Return the rules that say more than what all candidates have in common."""
+    forms = {rule: rule.rpartition("→ ")[2].partition("…")[0] for rule in rules}
+    return tuple(
+        rule
+        for rule, form in forms.items()
+        if not candidates or not all(one.action.startswith(form) for one in candidates)
+    )

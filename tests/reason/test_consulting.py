@@ -190,6 +190,16 @@ class TestDecisions:
         consulting.act(state, [recall(n, "go to drawer 9") for n in range(4)])
         assert "1. go to drawer 2, 3, 4 (" in model.prompts[-1][-1].content
 
+    def test_show_the_rules_that_say_more_than_all_suggestions(self) -> None:
+        consulting, model = reasoner(CHOICE)
+        rules = ("at a desk → take … (9 of 9)", "at a desk → go to … (5 of 9)", "→ wait (1 of 1)")
+        drawers = [recall(n, f"go to drawer {2 + n % 2}") for n in range(4)]
+        admissible = ("take letter 1", "go to drawer 2", "go to drawer 3")
+        state = replace(STATE, admissible=admissible, rules=rules, refused=("wait",))
+        consulting.act(state, drawers)
+        question = model.prompts[-1][-1].content
+        assert [rule in question for rule in rules] == [True, False, True]
+
     def test_are_the_votes_where_nobody_may_be_asked(self) -> None:
         consulting, model = reasoner(CHOICE, "never")
         for recalls in (ALIKE, DIVIDED):
