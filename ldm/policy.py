@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
@@ -15,6 +16,7 @@ from ldm.reason import Answer, Reasoner, State, shortened
 from ldm.reason.consulting import Consult, Consulting
 from ldm.reason.prompting import LEAST_TOKENS, Histories, PromptedOptions, Thought
 from ldm.reason.relevance import Relevance
+from ldm.reason.views import DEMONSTRATION
 from ldm.reason.vocabulary import Lesson
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
 
@@ -25,6 +27,8 @@ TRANSLATIONS = 20_000
 #: Situations whose recalls are cached: a search returns to the same observations.
 RECALLED = 1_000
 
+#: The nearest recorded tasks of which one is a model's example.
+NEAR = 5
 #: Kinds of the notes of a trial: the votes of its recalls, and why a model was asked.
 VOTES, CONSULTED = "votes", "consulted"
 
@@ -144,6 +148,7 @@ class Policy:
         self._seed = seed
         self._translations: dict[int, _Translated] = {}
         self._recalls: dict[tuple[Any, ...], list[Recall]] = {}
+        self._courses: dict[str, tuple[str, ...]] = {}
 
     def with_memory(self, memory: Memory) -> Policy:
         """Return a policy that decides in the same way with another memory."""
@@ -262,12 +267,22 @@ class Policy:
     def _demonstrated(
         self, state: State, recalls: Sequence[Recall], localize: Callable[[str], str]
     ) -> State:
-        """Return a state with the course of the nearest recall that did not fall short."""
-        near = next((one.tuple for one in recalls if not one.tuple.fell_short), None)
-        if near is None:
-            return state
-        actions = map(localize, self._memory.actions_of(near.trajectory_id))
-        return replace(state, example=near.goal, demonstration=tuple(actions))
+        """Return a state with the course of a recall that did not fall short.
+
+        It is the nearest whose course has room in a prompt, or the shortest of the nearest.
+        """
+        near = dict.fromkeys(
+            (one.tuple.goal, one.tuple.trajectory_id) for one in recalls if not one.tuple.fell_short
+        )
+        courses: list[tuple[str, tuple[str, ...]]] = []
+        for goal, trajectory in islice(near, NEAR):
+            if trajectory not in self._courses:
+                self._courses[trajectory] = self._memory.actions_of(trajectory)
+            courses.append((goal, self._courses[trajectory]))
+            if len("; ".join(courses[-1][1])) <= DEMONSTRATION:
+                break
+        goal, actions = min(courses, key=lambda one: len(one[1]), default=("", ()))
+        return replace(state, example=goal, demonstration=tuple(map(localize, actions)))
 
     def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
         """Return the most similar tuples, or the control's, in the words of the current task."""

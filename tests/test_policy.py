@@ -192,7 +192,9 @@ class Watching(OfflineReasoner):
         return super().act(state, recalls)
 
 
-def test_a_model_sees_how_one_recorded_task_was_done_to_its_end(memory: Memory) -> None:
+def test_a_model_sees_how_one_recorded_task_was_done_to_its_end(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def seen(memory: Memory, **options: Any) -> State:
         watching = Watching()
         Policy(memory, watching, PolicyOptions(**options)).decide(now(localize=str.upper), batches)
@@ -206,6 +208,11 @@ def test_a_model_sees_how_one_recorded_task_was_done_to_its_end(memory: Memory) 
     assert seen(memory.without([], [near.trajectory_id])).demonstration != actions
     assert seen(memory, control="none").demonstration == ()
     assert seen(memory, histories="paper").demonstration == ()
+    monkeypatch.setattr("ldm.policy.DEMONSTRATION", 1)  # none has room: the shortest of the nearest
+    monkeypatch.setattr("ldm.policy.NEAR", 60)
+    recalled = {one.tuple.trajectory_id for one in policy(memory).recall(now(), batches)}
+    lengths = {one.id: len(one.steps) for one in expert_trajectories()}
+    assert len(seen(memory).demonstration) == min(lengths[one] for one in recalled) < len(actions)
 
 
 class Costly(OfflineReasoner):

@@ -22,7 +22,7 @@ EXAMPLE_GOAL = 400
 #: Minimum characters of an example's observation; with less room there are fewer examples.
 LEAST_EXAMPLE = 160
 #: Characters of a recorded course of actions, and of the rules, that are shown.
-DEMONSTRATION, RULES_LENGTH = 800, 240
+DEMONSTRATION, RULES_LENGTH = 400, 240
 #: Minimum characters of a repeated observation that is replaced by a reference.
 REPEATED = 40
 #: The maximum share of the budget for the opening, the present observation and the actions each.
