@@ -71,17 +71,20 @@ class Consulting:
     def reason(self, card: Card, state: State, vote: Proposal, left_out: LeftOut) -> Reason:
         """Return why a model has to decide, in a word; "" if memory's vote is taken.
 
-        A plan that the model made before is followed unless memory is sure of another action.
+        A plan that the model made before is followed unless memory is sure of another action that
+        is listed and new here: only what came in sight since then can tell better.
         """
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
         least = self.certainty or certainty_of(left_out)
         sure = vote.confidence >= least and self.certainty < 1
-        if is_possible(state) and not (sure and vote.action != state.plan[0]):
+        repeated = (state.observation, vote.action) in (state.course or state.history.past)
+        better = sure and not repeated and vote.action in (state.admissible or ())
+        if is_possible(state) and not (better and vote.action != state.plan[0]):
             return "planned"
         if state.refused:
             return "refused"
-        if (state.observation, vote.action) in (state.course or state.history.past):
+        if repeated:
             return "loop"
         if not sure:
             return "unsure"

@@ -95,6 +95,11 @@ class TestReasons:
         assert reason(planned, replace(SURE, confidence=0.9)) == ""
         assert reason(replace(planned, plan=("take letter 1",))) == "planned"
 
+    def test_a_plan_is_followed_where_memory_would_repeat_itself_or_nothing_is_listed(self) -> None:
+        planned = replace(STATE, plan=("go to drawer 2",))
+        assert reason(replace(planned, course=((SEEN, "take letter 1"),))) == "planned"
+        assert reason(replace(planned, admissible=None)) == "planned"
+
     def test_a_plan_ends_where_it_is_refused_or_impossible(self) -> None:
         planned = replace(STATE, plan=("go to drawer 2",))
         unsure = replace(SURE, confidence=0.4)
