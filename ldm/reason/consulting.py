@@ -25,7 +25,7 @@ Reason = Literal["", "always", "refused", "loop", "unsure", "final", "planned"]
 MAJORITY = 0.5
 #: The same where a model decided the step before: the memory's steps were left out on the way of
 #: people, and a model is asked where that way is lost.
-NEARLY_ALL = 0.95
+NEARLY_ALL = 0.9
 
 #: The reasons for a model's decision, in the words of reports.
 REASONS: Mapping[str, str] = {
