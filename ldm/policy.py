@@ -96,7 +96,7 @@ class PolicyOptions:
 class Observed:
     """The situation that a decision is about.
 
-    plan: of the decision before, see `State.plan`. key: seeds random recalls. steps_left: the
+    led, plan: of the decision before, see `State`. key: seeds random recalls. steps_left: the
     steps left in the trial, or None if there is no limit. refused: see `State`.
     localize: see `Environment.localize`. kind: of the task, "" if it is not known.
     """
@@ -105,6 +105,7 @@ class Observed:
     past: Past
     observation: str
     admissible: tuple[str, ...] | None
+    led: bool = False
     plan: tuple[str, ...] = ()
     key: str = ""
     localize: Callable[[str], str] = str
@@ -247,6 +248,7 @@ class Policy:
             course=course,
             steps_left=now.steps_left,
             refused=now.refused,
+            led=now.led,
             plan=now.plan,
             kind=(kind := self._memory.kind_of(now.goal, now.kind)),
             rules=self._rules(now, kind) if noted else (),

@@ -100,6 +100,15 @@ class TestReasons:
         assert reason(replace(planned, course=((SEEN, "take letter 1"),))) == "planned"
         assert reason(replace(planned, admissible=None)) == "planned"
 
+    @pytest.mark.parametrize(("sure", "why"), [(0.84, "unsure"), (0.9, "")])
+    def test_a_vote_after_a_step_of_the_model_unless_nearly_all_such_were_right(
+        self, sure: float, why: str
+    ) -> None:
+        parts = LeftOut(parts=((0.3, 0.5, 10), (0.8, 0.9, 10), (0.9, 1.0, 70)))
+        for led, expected in ((True, why), (False, "")):
+            vote = replace(SURE, confidence=sure)
+            assert reason(replace(STATE, led=led), vote, parts) == expected
+
     def test_a_plan_ends_where_it_is_refused_or_impossible(self) -> None:
         planned = replace(STATE, plan=("go to drawer 2",))
         unsure = replace(SURE, confidence=0.4)
