@@ -118,12 +118,13 @@ def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> 
     """What is asked at a state, after decisions at all states before it."""
     reasoner = asking(place.card, **options)
     policy = Policy(place.memory, reasoner, PolicyOptions(**options))
-    plan, goal = tuple[str, ...](), place.episode.task.goal
+    last, goal = None, place.episode.task.goal
     for at, (past, observation) in enumerate(place.states[: number + 1]):
         possible = None if "wording" in options else place.admissible[at]
-        now = Observed(goal, past, observation, possible, plan, steps_left=50 - at)
+        led, plan = (False, ()) if last is None else (bool(last.reason), last.plan)
+        now = Observed(goal, past, observation, possible, led, plan, steps_left=50 - at)
         z = proposals if at == number else 1
-        plan = policy.branch(now, policy.batches(goal), z, 2).plan
+        last = policy.branch(now, policy.batches(goal), z, 2)
     return list(model(reasoner).prompts[-1])
 
 
