@@ -13,7 +13,7 @@ Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says what to do.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -179,9 +179,18 @@ class Memory:
         """
         return self._rules.of_kind(kind)
 
-    def shuffled(self, seed: int) -> Relevance:
-        """Return what its tuples teach with actions exchanged within a kind, as a control."""
-        return relevance_of(self._contents.recallable, seed)
+    def taught(self, localize: Callable[[str], str] = str, seed: int | None = None) -> Relevance:
+        """Return what its tuples teach, as `localize` words them.
+
+        seed: with their actions exchanged within a kind, as a control.
+        """
+        relevance = self.relevance
+        if seed is None and localize(relevance.sample) == relevance.sample:
+            return relevance
+        return self._relevance_of(localize, seed)
+
+    def _relevance_of(self, localize: Callable[[str], str], seed: int | None) -> Relevance:
+        return relevance_of(self._contents.recallable, seed, localize)
 
     @cached_property
     def _kinds(self) -> KindClassifier:
@@ -190,17 +199,10 @@ class Memory:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def without(
-        self,
-        tuples: Collection[str] = (),
-        trajectories: Collection[str] = (),
-        *,
-        learnt: bool = True,
-    ) -> Memory:
-        """Return a view of this memory that does not recall these tuples and trajectories.
+    def without(self, tuples: Collection[str] = (), trajectories: Collection[str] = ()) -> Memory:
+        """Return a view that neither recalls these tuples and trajectories nor learns from them.
 
-        tuples, trajectories: ids; unknown ones are ignored. learnt: whether to learn anew without
-            them, which takes time, or to decide by what all of them taught.
+        tuples, trajectories: ids; unknown ones are ignored.
         """
         named = self.rows.named(tuples, trajectories) & self.visible
         if not named.any():
@@ -208,8 +210,7 @@ class Memory:
         hidden = {*self.record.hidden, *self.rows.take(named).ids}
         record = replace(self.record, hidden=tuple(sorted(hidden)))
         # What was learnt from them is not known there.
-        taught = None if learnt else self.relevance
-        contents = replace(self._contents, generation=record, kinds=None, relevance=taught)
+        contents = replace(self._contents, generation=record, kinds=None, relevance=None)
         view = Memory(contents, self._embedder)
         view.__dict__["_retriever"] = self._retriever  # shared, because the rows are the same
         return view

@@ -168,6 +168,7 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
             "batching": options.batching,
             "seed": str(options.seed),
             "reasoner": reasoner.name,
+            **{f"env.{name}": value for name, value in options.rendering},
             **selection,
         },
         hidden=base.generation.hidden if base else (),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
@@ -50,15 +50,17 @@ def rules_of(tuples: Sequence[StateActionTuple]) -> Rules:
     return learn_rules(lessons_from(tuples), times)
 
 
-def relevance_of(rows: Rows, seed: int | None = None) -> Relevance:
+def relevance_of(
+    rows: Rows, seed: int | None = None, localize: Callable[[str], str] = str
+) -> Relevance:
     """Return what tuples teach, cached.
 
-    seed: exchange their actions first, as a control.
+    seed: exchange their actions first, as a control. localize: puts them into other words.
     """
-    outcomes = [rows.texts[i] for i in rows.columns["outcome"].tolist()]
-    of = stable_hash(rows.columns["id"].tolist(), outcomes, seed, length=32)
+    lessons = [_worded(one, localize) for one in lessons_from(rows.tuples)]
+    steps = [(one.observation, one.action, one.possible, one.weight) for one in lessons]
+    of = stable_hash(rows.columns["id"].tolist(), repr(steps), seed, length=32)
     if of not in _learnt:
-        lessons = lessons_from(rows.tuples)
         if len(_learnt) >= KEPT:
             del _learnt[next(iter(_learnt))]
         _learnt[of] = learn(lessons if seed is None else list(exchanged(lessons, seed)))
@@ -66,6 +68,17 @@ def relevance_of(rows: Rows, seed: int | None = None) -> Relevance:
 
 
 _learnt: dict[str, Relevance] = {}
+
+
+def _worded(lesson: Lesson, localize: Callable[[str], str]) -> Lesson:
+    """Return a recorded step as `localize` words it; the goal is the task's own."""
+    return replace(
+        lesson,
+        past=tuple((localize(text), localize(action)) for text, action in lesson.past),
+        observation=localize(lesson.observation),
+        action=localize(lesson.action),
+        possible=lesson.possible and tuple(map(localize, lesson.possible)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,7 @@ class _Head:
     left_out: LeftOut
     actions: tuple[str, ...]
     recorded: frozenset[int]
+    sample: str
 
 
 def packed(relevance: Relevance) -> bytes:

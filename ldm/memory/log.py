@@ -22,10 +22,10 @@ from typing import IO, ClassVar
 
 from ldm import records
 from ldm.embed.forking import ForkLock
-from ldm.errors import LdmError, MemoryStoreError
-from ldm.files import unfollowed
+from ldm.errors import MemoryStoreError
+from ldm.files import open_own
 from ldm.memory.record import NOWHERE, Place, held, released, status, store_errors, written
-from ldm.text import MAX_LENGTH, Problem, check_file
+from ldm.text import MAX_LENGTH, Problem
 from ldm.types import Labels, Origin, Possible, Reward, Score, Step, Task, Time, Trajectory
 
 EPISODES = "episodes.log"
@@ -220,8 +220,7 @@ class EpisodeLog:
             if not self.status():
                 yield io.BytesIO()
                 return
-            self._check_file()
-            with open(self.path, "rb", opener=unfollowed) as file:
+            with open_own(self.path) as file:
                 yield file
 
     @contextmanager
@@ -233,9 +232,7 @@ class EpisodeLog:
         with self._lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             while True:
-                if self.status():
-                    self._check_file()
-                with open(self.path, "a+b", opener=unfollowed) as file:
+                with open_own(self.path, "a+b") as file:
                     fcntl.flock(file, fcntl.LOCK_EX)
                     status = self.status()
                     if not status or os.fstat(file.fileno()).st_ino != status[0]:
@@ -250,14 +247,6 @@ class EpisodeLog:
                         return
                     finally:
                         released(file.fileno())
-
-    def _check_file(self) -> None:
-        if self.path.is_symlink():
-            raise MemoryStoreError(f"{self.path} is a link, not a log.", "Remove it.")
-        try:
-            check_file(self.path)
-        except LdmError as error:
-            raise MemoryStoreError(error.message, error.remedy) from error
 
     def _first(self, file: IO[bytes]) -> Log | None:
         """Return the first line, or None if there is none or it is torn."""
@@ -281,7 +270,7 @@ class EpisodeLog:
         return parsed
 
     def _damaged(self, start: int, reason: str) -> MemoryStoreError:
-        with self.path.open("rb") as file:
+        with open_own(self.path) as file:
             number = file.read(start).count(b"\n") + 1
         return MemoryStoreError(
             f"{self.path}, the log of episodes, is damaged in line {number}: {reason}.",

@@ -7,6 +7,7 @@ Members are checked before anything is written to a memory, and importing embeds
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import zipfile
@@ -21,6 +22,7 @@ from pydantic import Field
 
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
+from ldm.files import open_own
 from ldm.memory import places, record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
@@ -92,7 +94,9 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
                 places.refuse_server(location, "keeps no log of episodes")
                 target = record.folder_of(location, env)
                 target.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(folder / EPISODES, target / EPISODES)
+                copy = open_own(target / EPISODES, "xb")
+                with open_own(folder / EPISODES) as source, copy:
+                    shutil.copyfileobj(source, copy, CHUNK)
             if contents is None:
                 return env, 0
             places.commit(location, contents, generations[:-1], log=_log_place(folder))
@@ -110,7 +114,7 @@ def read_pack(path: Path, folder: Path) -> tuple[Contents | None, tuple[Generati
             _unpack(pack, folder)
         return _checked(folder)
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
-        problem = f"it is damaged ({' '.join(str(error).split())[:200]})"
+        problem = f"it is damaged ({' '.join(str(error).replace(f'{folder}/', '').split())[:200]})"
     except (RecursionError, LookupError, NotImplementedError) as error:
         problem = f"it is damaged ({type(error).__name__})"
     except LdmError as error:
@@ -149,7 +153,7 @@ def _log_of(location: str, env: str) -> list[Path]:
     if is_server(location):
         return []
     log = record.folder_of(location, env) / EPISODES
-    return [log] if log.is_file() and not log.is_symlink() else []
+    return [log] if os.path.lexists(log) else []
 
 
 def _log_place(folder: Path) -> Place:
@@ -160,7 +164,7 @@ def _log_place(folder: Path) -> Place:
 def _write(pack: zipfile.ZipFile, file: Path) -> None:
     info = zipfile.ZipInfo(file.name, TIME)
     info.compress_type = zipfile.ZIP_DEFLATED
-    with file.open("rb") as source, pack.open(info, "w", force_zip64=True) as target:
+    with open_own(file) as source, pack.open(info, "w", force_zip64=True) as target:
         shutil.copyfileobj(source, target, CHUNK)
 
 

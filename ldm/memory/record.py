@@ -39,13 +39,13 @@ from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
-from ldm.files import remove, unfollowed
+from ldm.files import ForeignFile, open_own, refuse_foreign, remove, unfollowed
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
 from ldm.memory.lessons import packed, unpacked
 from ldm.memory.rows import KINDS, TEXTS, Rows
-from ldm.text import check_file
+from ldm.text import parse_json
 from ldm.types import Count
 
 MARK, LOCK, CALLS, CHROMA = "ldm-memory.json", ".lock", "calls", "chroma"
@@ -161,9 +161,9 @@ def check_memory(location: str) -> None:
             "Name another with --memory, or build one anew with `ldm build-memory DATA`.",
         )
     try:
-        check_file(place / MARK)
-        stated = json.loads((place / MARK).read_bytes()[:1000])
-    except (OSError, ValueError, LdmError):
+        with open_own(place / MARK) as file:
+            stated = parse_json(file.read(1000), str(place / MARK))
+    except (OSError, LdmError):
         stated = None
     if stated != {"format": FORMAT}:
         raise MemoryStoreError(
@@ -177,7 +177,7 @@ def environments(location: str) -> tuple[str, ...]:
     check_memory(location)
     with store_errors(location):
         top = Path(location) / ENVIRONMENTS
-        _refuse_link(top)
+        refuse_foreign(top)
         return tuple(sorted(unquote(one.name) for one in top.glob("*") if one.is_dir()))
 
 
@@ -258,11 +258,12 @@ def missing(location: str, env: str) -> MemoryStoreError:
 
 def _read_file(folder: Path, read_of: Callable[[Manifest, NDArray[np.uint8]], T]) -> T | None:
     """Return what is read of an environment's file, mapped; None if there is none."""
-    for one in (folder.parent, folder):
-        _refuse_link(one)
+    with store_errors(str(folder)):
+        for one in (folder.parent, folder):
+            refuse_foreign(one)
     path = folder / FILE
     try:
-        with open(path, "rb", opener=unfollowed) as file:
+        with open_own(path) as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         whole = np.frombuffer(content, np.uint8)
         return read_of(_manifest(whole), whole)
@@ -420,7 +421,7 @@ def commit(
     """
     folder = folder_of(location, contents.generation.env)
     with store_errors(location):
-        _refuse_link(Path(location) / ENVIRONMENTS)
+        refuse_foreign(Path(location) / ENVIRONMENTS)
         folder.mkdir(parents=True, exist_ok=True)
         if log is None:
             known = manifest(folder)
@@ -445,7 +446,7 @@ def drop(location: str, env: str) -> None:
     folder = folder_of(location, env)
     with store_errors(location):
         for path in (folder.parent, folder):
-            _refuse_link(path)
+            refuse_foreign(path)
         (folder / FILE).unlink(missing_ok=True)  # first, so that readers never see a part
         remove(folder)
 
@@ -486,9 +487,11 @@ def _part_of(path: Path) -> Path:
 
 @contextmanager
 def store_errors(location: str) -> Iterator[None]:
-    """Turn a failure of the disk into a MemoryStoreError with a remedy."""
+    """Turn a failure of the disk, or what is no memory's, into a MemoryStoreError with a remedy."""
     try:
         yield
+    except ForeignFile as error:
+        raise MemoryStoreError(error.message, error.remedy) from error
     except OSError as error:
         full = "space left" in str(error) or "quota" in str(error).lower()
         too_large = "File too large" in str(error)
@@ -532,12 +535,3 @@ def _file_of(arrays: Mapping[str, NDArray[Any]], listed: Manifest) -> Iterator[b
         at += len(content) + len(padding)
     text = records.dumps(replace(listed, arrays=places)).encode()
     yield text + END.pack(len(text), zlib.crc32(text))
-
-
-def _refuse_link(path: Path) -> None:
-    """Raise MemoryStoreError for a link: a memory may come from somebody else."""
-    if path.is_symlink():
-        raise MemoryStoreError(
-            f"{path} is a link, which a memory does not contain.",
-            "Remove it, or name a memory that you trust.",
-        )
