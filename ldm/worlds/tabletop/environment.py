@@ -28,7 +28,6 @@ class TabletopOptions:
     )
     noise: Annotated[float, "Deviation in x and y of a noisy hand, in metres"] = 0.008
     miss: Annotated[float, "Probability that a noisy hand picks nothing"] = 0.1
-    poses: Annotated[bool, "Tell positions in centimetres, too"] = False
     admissible: Annotated[bool, "List the possible actions"] = True
 
     def __post_init__(self) -> None:
@@ -84,9 +83,7 @@ class Tabletop(ListedEnvironment[Game]):
         game = self._game(task)
         world = World(game.scene)
         self._play = play = Play(game, world, world.start())
-        text = texts.opening(
-            game.kind, game.scene, play.state.poses, coordinates=self.options.poses
-        )
+        text = texts.opening(game.kind, game.scene, play.state.poses)
         return TimeStep(text, admissible=self._admissible(play))
 
     def _act(self, action: str) -> TimeStep:
@@ -140,9 +137,7 @@ class Tabletop(ListedEnvironment[Game]):
         """Store the state after an action, and return its answer."""
         earned = after.share - before.share
         self._play = after
-        places = texts.whereabouts(
-            after.game.kind, after.game.scene, after.state.poses, coordinates=self.options.poses
-        )
+        places = texts.whereabouts(after.game.kind, after.game.scene, after.state.poses)
         text = f"{report} {places}" if report else places
         return TimeStep(text, earned, after.over, self._admissible(after))
 
@@ -172,7 +167,6 @@ class Tabletop(ListedEnvironment[Game]):
             "controller": options.controller,
             "noise": 0.0 if exact else options.noise,
             "miss": 0.0 if exact else options.miss,
-            "poses": options.poses,
             "limit": LIMIT,
             "admissible": options.admissible,
         }

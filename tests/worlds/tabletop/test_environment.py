@@ -22,7 +22,7 @@ from tests.worlds.tabletop.conftest import PHYSICS
 _EPISODES = """
 import hashlib
 from ldm.worlds.tabletop import Tabletop, TabletopOptions
-env = Tabletop(TabletopOptions(controller="noisy", poses=True))
+env = Tabletop(TabletopOptions(controller="noisy"))
 seen = hashlib.sha256()
 for task in env.tasks("test")[:5]:
     now = env.reset(task)
@@ -63,13 +63,6 @@ class TestPlaying:
             "The gray block is on the table. The cyan block is on the table.\n"
             "Task: Match the blocks and the bowls."
         )
-
-    def test_coordinates_are_told_on_request(self) -> None:
-        env = Tabletop(TabletopOptions(poses=True))
-        opening = env.reset(task_of(env, "put_block_in_bowl")).observation
-        bowl, block = play(env).game.scene.fixtures[0].pose, env.poses[0]
-        assert f"The red bowl is at ({100 * bowl.x:.1f}, {100 * bowl.y:.1f})." in opening
-        assert f"block is on the table, at ({100 * block.x:.1f}, {100 * block.y:.1f})." in opening
 
     def test_rewards_add_up_to_the_share_of_targets_and_all_end_it(self, env: Tabletop) -> None:
         env.reset(task_of(env, "put_block_in_bowl"))
