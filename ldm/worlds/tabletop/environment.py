@@ -18,6 +18,9 @@ from ldm.worlds.tabletop.physics import INSTALL, State, World, version
 from ldm.worlds.tabletop.scene import Pose, Poses
 from ldm.worlds.tabletop.tasks import SPLITS, TEST, TRAIN, Game, digest, game_of, games
 
+#: Of a noisy hand: the deviation in x and in y, in metres; the probability that it picks nothing.
+NOISE, MISS = 0.008, 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class TabletopOptions:
@@ -26,15 +29,7 @@ class TabletopOptions:
     controller: Annotated[Literal["exact", "noisy"], "A hand that is exact, or one that errs"] = (
         "exact"
     )
-    noise: Annotated[float, "Deviation in x and y of a noisy hand, in metres"] = 0.008
-    miss: Annotated[float, "Probability that a noisy hand picks nothing"] = 0.1
     admissible: Annotated[bool, "List the possible actions"] = True
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.noise <= 0.1:
-            raise ValueError("noise is a length in metres, from 0 to 0.1")
-        if not 0 <= self.miss <= 1:
-            raise ValueError("miss is a probability, from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +119,12 @@ class Tabletop(ListedEnvironment[Game]):
 
     def _target(self, move: Move, play: Play) -> Pose | None:
         """Return where the hand puts a thing, or None if it misses it; it may be noisy."""
-        options = self.options
-        if options.controller == "exact":
+        if self.options.controller == "exact":
             return move.target
         rng = random.Random(stable_seed("tabletop controller", play.game.task.source, play.moves))
-        if rng.random() < options.miss:
+        if rng.random() < MISS:
             return None
-        x, y = (at + rng.gauss(0, options.noise) for at in (move.target.x, move.target.y))
+        x, y = (at + rng.gauss(0, NOISE) for at in (move.target.x, move.target.y))
         return replace(move.target, x=x, y=y)
 
     def _proceed(self, before: Play, after: Play, report: str) -> TimeStep:
@@ -160,13 +154,9 @@ class Tabletop(ListedEnvironment[Game]):
         return digest(games)
 
     def _conditions(self) -> Mapping[str, Any]:
-        options = self.options
-        exact = options.controller == "exact"
         return {
             "mujoco": version(),
-            "controller": options.controller,
-            "noise": 0.0 if exact else options.noise,
-            "miss": 0.0 if exact else options.miss,
+            "controller": self.options.controller,
             "limit": LIMIT,
-            "admissible": options.admissible,
+            "admissible": self.options.admissible,
         }
