@@ -110,8 +110,8 @@ def test_agentgym(session: Session) -> None:
         seen = httpx2.get(f"{url}/observation", params={"id": number}).json()
         assert seen == session.now.observation
         assert httpx2.post(f"{url}/close", json={"id": number}).json() == {"closed": True}
-        for wrong in ({"id": number}, {}, [1], {"id": "x"}, {"id": None}):
-            assert "error" in httpx2.post(f"{url}/step", json=wrong).json()
+        for wrong in (b"{", b"{}", b"[1]", b'{"id": "x"}', b'{"id": null}', b'{"id": Infinity}'):
+            assert "error" in httpx2.post(f"{url}/step", content=wrong).json()
     gym = Gym(lambda: Session(ENV, SPLIT), idle=0)
     abandoned = gym.create({})
     gym.create({})
