@@ -107,6 +107,7 @@ def _foreign(folder: Path) -> list[Subject]:
         ("alfworld-conversations", "a.jsonl", _text(story, story), True),
         ("traces", "a.jsonl", _text(*LANGSMITH, LANGFUSE), False),
         ("webshop-episodes", "a.jsonl", _text(episode(*BUY)), True),
+        ("webshop-episodes", "b.jsonl", _text(PEOPLE), True),
         ("webshop-sessions", "a.jsonl", _text(event("index"), *shopped), False),
     )
     return [
@@ -115,6 +116,11 @@ def _foreign(folder: Path) -> list[Subject]:
     ]
 
 
+#: What a person did, as WebShop's imitation baselines have it.
+PEOPLE = {
+    "states": ["WebShop\nInstruction:\na red lamp\n[button] Search [button_]\n", "Page 1\n"],
+    **{"actions": ["search[lamp]", "click[b000000001]"], "action_idxs": [-1, 0]},
+}
 #: A shop's product and instruction in the form of the published data.
 PRODUCT = {
     **{"asin": "B000000001", "name": "A red lamp", "full_description": "It is red."},

