@@ -48,7 +48,7 @@ class PolicyOptions:
     prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
     thought: Annotated[Thought, "Let the model think briefly before each decision"] = "none"
     histories: Annotated[
-        Histories, "Ask for no histories, or by two calls before each decision as published"
+        Histories, "Ask for no histories, or by two calls before a decision as published"
     ] = "offline"
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[
