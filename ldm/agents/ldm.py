@@ -64,8 +64,8 @@ class LdmAgent(Agent):
                 decisions: list[Decision] = []
                 with episode.trial():
                     while True:
-                        plan = decisions[-1].plan if decisions else ()
-                        decision = policy.decide(_observed(episode, plan), searched)
+                        last = decisions[-1] if decisions else None
+                        decision = policy.decide(_observed(episode, last), searched)
                         decisions.append(decision)
                         episode.act(
                             decision.action, recalls=decision.used, followed=decision.followed
@@ -98,14 +98,15 @@ def _process(episode: Episode, decisions: Sequence[Decision]) -> Process:
     return Process(episode.goal, done.opening, steps, confidences)
 
 
-def _observed(episode: Episode, plan: tuple[str, ...]) -> Observed:
+def _observed(episode: Episode, last: Decision | None) -> Observed:
     now = episode.now
     return Observed(
         goal=episode.goal,
         past=episode.past,
         observation=now.observation,
         admissible=now.admissible,
-        plan=plan,
+        led=last is not None and bool(last.reason),
+        plan=last.plan if last else (),
         key=episode.task_id,
         localize=episode.localize,
         steps_left=episode.steps_left,

@@ -79,7 +79,7 @@ class State:
     course: the past with all observations in full, if they are shown: histories cut them.
     steps_left: the number of steps left, or None if there is no limit.
     refused: the actions that were refused since the last one that was not: they would be again.
-    plan: the actions that a model named to follow the step before.
+    led: whether a model decided the step before. plan: the actions that it named to follow that.
     kind: of the task, as the memory tells it from the goal.
     rules: what the memory teaches about such states, in words, the most telling first.
     example, demonstration: a recorded task like this one, and what was done for it, to its end.
@@ -94,6 +94,7 @@ class State:
     course: Past = ()
     steps_left: int | None = None
     refused: tuple[str, ...] = ()
+    led: bool = False
     plan: tuple[str, ...] = ()
     kind: str = ""
     rules: tuple[str, ...] = ()
@@ -195,11 +196,14 @@ class Reasoner(Protocol):
         """Return counts on a model's replies so far, by name; empty without a model."""
         ...
 
-    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """Return, for each step (o_τ, a_τ) of a recorded trajectory, notes on the steps before."""
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes | None, ...]:
+        """Return, for each step (o_τ, a_τ) of a recorded trajectory, notes on the steps before.
+
+        None for a step that is not worth a tuple.
+        """
         ...
 
-    def notes(self, goal: str, past: Past, observation: str) -> Notes:
+    def notes(self, goal: str, past: Past) -> Notes:
         """Return the notes that a decision starts from."""
         ...
 

@@ -23,6 +23,9 @@ Reason = Literal["", "always", "refused", "loop", "unsure", "final", "planned"]
 #: The share of left-out steps that must be right for memory to decide: to ask about more of them
 #: cost twice the calls and solved no more games (docs/lab, language models).
 MAJORITY = 0.5
+#: The same where a model decided the step before: the memory's steps were left out on the way of
+#: people, and a model is asked where that way is lost.
+NEARLY_ALL = 0.9
 
 #: The reasons for a model's decision, in the words of reports.
 REASONS: Mapping[str, str] = {
@@ -43,15 +46,15 @@ WHY: Mapping[str, str] = {
 BY_MEMORY, BY_MODEL = "decided by memory", "consulted: "
 
 
-def certainty_of(left_out: LeftOut) -> float:
+def certainty_of(left_out: LeftOut, share: float = MAJORITY) -> float:
     """Return the confidence from which a memory's decisions need no question.
 
-    It lies below the groups of left-out steps that were more often right than wrong. Without
+    It lies below the groups of left-out steps of which more than `share` were right. Without
     left-out steps, nothing is sure.
     """
     least = math.inf
     for confidence, right, _ in reversed(left_out.parts):
-        if right <= MAJORITY:
+        if right <= share:
             return (confidence + min(1.0, least)) / 2
         least = confidence
     return least
@@ -71,17 +74,21 @@ class Consulting:
     def reason(self, card: Card, state: State, vote: Proposal, left_out: LeftOut) -> Reason:
         """Return why a model has to decide, in a word; "" if memory's vote is taken.
 
-        A plan that the model made before is followed unless memory is sure of another action.
+        Who decided last goes on: memory takes over from a model only if it is surer than elsewhere,
+        and from a plan that the model made, only with an action that is listed and new here: what
+        came in sight since then can tell better.
         """
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
-        least = self.certainty or certainty_of(left_out)
+        least = self.certainty or certainty_of(left_out, NEARLY_ALL if state.led else MAJORITY)
         sure = vote.confidence >= least and self.certainty < 1
-        if is_possible(state) and not (sure and vote.action != state.plan[0]):
+        repeated = (state.observation, vote.action) in (state.course or state.history.past)
+        better = sure and not repeated and vote.action in (state.admissible or ())
+        if is_possible(state) and not (better and vote.action != state.plan[0]):
             return "planned"
         if state.refused:
             return "refused"
-        if (state.observation, vote.action) in (state.course or state.history.past):
+        if repeated:
             return "loop"
         if not sure:
             return "unsure"

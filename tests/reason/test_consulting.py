@@ -95,6 +95,20 @@ class TestReasons:
         assert reason(planned, replace(SURE, confidence=0.9)) == ""
         assert reason(replace(planned, plan=("take letter 1",))) == "planned"
 
+    def test_a_plan_is_followed_where_memory_would_repeat_itself_or_nothing_is_listed(self) -> None:
+        planned = replace(STATE, plan=("go to drawer 2",))
+        assert reason(replace(planned, course=((SEEN, "take letter 1"),))) == "planned"
+        assert reason(replace(planned, admissible=None)) == "planned"
+
+    @pytest.mark.parametrize(("sure", "why"), [(0.84, "unsure"), (0.9, "")])
+    def test_a_vote_after_a_step_of_the_model_unless_nearly_all_such_were_right(
+        self, sure: float, why: str
+    ) -> None:
+        parts = LeftOut(parts=((0.3, 0.5, 10), (0.8, 0.9, 10), (0.9, 1.0, 70)))
+        for led, expected in ((True, why), (False, "")):
+            vote = replace(SURE, confidence=sure)
+            assert reason(replace(STATE, led=led), vote, parts) == expected
+
     def test_a_plan_ends_where_it_is_refused_or_impossible(self) -> None:
         planned = replace(STATE, plan=("go to drawer 2",))
         unsure = replace(SURE, confidence=0.4)
@@ -189,6 +203,16 @@ class TestDecisions:
         state = replace(STATE, admissible=("take letter 1", *drawers), refused=("wait",))
         consulting.act(state, [recall(n, "go to drawer 9") for n in range(4)])
         assert "1. go to drawer 2, 3, 4 (" in model.prompts[-1][-1].content
+
+    def test_show_the_rules_that_say_more_than_all_suggestions(self) -> None:
+        consulting, model = reasoner(CHOICE)
+        rules = ("at a desk → take … (9 of 9)", "at a desk → go to … (5 of 9)", "→ wait (1 of 1)")
+        drawers = [recall(n, f"go to drawer {2 + n % 2}") for n in range(4)]
+        admissible = ("take letter 1", "go to drawer 2", "go to drawer 3")
+        state = replace(STATE, admissible=admissible, rules=rules, refused=("wait",))
+        consulting.act(state, drawers)
+        question = model.prompts[-1][-1].content
+        assert [rule in question for rule in rules] == [True, False, True]
 
     def test_are_the_votes_where_nobody_may_be_asked(self) -> None:
         consulting, model = reasoner(CHOICE, "never")
