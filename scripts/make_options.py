@@ -38,7 +38,8 @@ def page() -> str:
     parts = [
         "# Every option\n\nMade by `python scripts/make_options.py`. `ldm agents NAME` and "
         "`ldm envs NAME` list\nthe options of an agent (`--agent.NAME`) and an environment "
-        "(`--env.NAME`); those of models\ncome once, at the end. An option that an earlier command has is named alone.\n"
+        "(`--env.NAME`); those of models\ncome once, at the end. An option that an earlier "
+        "command has is named alone.\n"
     ]
     models, listed = "", dict[str, str]()
     for words, command in every_command():
