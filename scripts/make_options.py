@@ -58,8 +58,10 @@ def page() -> str:
                 own.append("  ".join([heading, *new]).rstrip())
         if known:
             own.append(f"As above: {' '.join(known)}")
-        parts.append("\n\n".join([f"## ldm {words}\n\n```text\n{usage}", *own]).rstrip())
-        parts[-1] += "\n```\n"
+        if not usage.endswith(f"{words} [OPTIONS]"):
+            own.insert(0, usage)
+        below = "\n\n".join(own).strip()
+        parts.append(f"## ldm {words}\n\n```text\n{below}\n```\n")
     parts.append(f"## Models\n\n```text\n{models}\n```\n")
     return "\n".join(parts)
 
