@@ -36,7 +36,7 @@ class LoopOptions:
     """Options of every loop; both lengths are ours."""
 
     budget: Annotated[
-        int | None, "Steps of a trial, thoughts included; none: as the environment's card says"
+        int | None, "Steps of a trial, thoughts included; none: by the environment's card"
     ] = None
     reply: Annotated[int, "Maximum tokens of a reply"] = 120
     observation: Annotated[int, "Maximum characters shown of an observation"] = 4000

@@ -15,6 +15,8 @@ Wording = Literal["ours", "reworded", "paper"]
 PROMPT_RECALLS = 5
 #: Minimum tokens of a complete prompt.
 LEAST_TOKENS = 1_000
+#: Characters of a recorded course of actions that are shown.
+DEMONSTRATION = 400
 
 
 @dataclass(frozen=True, slots=True)
