@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal
 from ldm.memory import Memory
 from ldm.reason import Answer, Reasoner, State, shortened
 from ldm.reason.consulting import Consult, Consulting
-from ldm.reason.prompting import LEAST_TOKENS, Histories, PromptedOptions, Thought
+from ldm.reason.prompting import DEMONSTRATION, LEAST_TOKENS, Histories, PromptedOptions, Thought
 from ldm.reason.relevance import Relevance
-from ldm.reason.views import DEMONSTRATION
 from ldm.reason.vocabulary import Lesson
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
 
@@ -104,8 +103,8 @@ class Observed:
     past: Past
     observation: str
     admissible: tuple[str, ...] | None
-    led: bool = False
     plan: tuple[str, ...] = ()
+    led: bool = False
     key: str = ""
     localize: Callable[[str], str] = str
     steps_left: int | None = None

@@ -94,8 +94,8 @@ class State:
     course: Past = ()
     steps_left: int | None = None
     refused: tuple[str, ...] = ()
-    led: bool = False
     plan: tuple[str, ...] = ()
+    led: bool = False
     kind: str = ""
     rules: tuple[str, ...] = ()
     example: str = ""

@@ -12,6 +12,8 @@ Histories = Literal["offline", "paper"]
 
 #: Recalled tuples in a prompt, as in the paper's example prompts (LDM², Tables 5 and 6).
 PROMPT_RECALLS = 5
+#: Characters of a recorded course of actions in a prompt.
+DEMONSTRATION = 400
 #: Minimum tokens of a complete prompt.
 LEAST_TOKENS = 1_000
 
