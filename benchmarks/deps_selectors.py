@@ -36,6 +36,8 @@ from ldm.worlds.minecraft.environment import MinecraftOptions
 from ldm.worlds.minecraft.tasks import LIMITS, listed_tasks
 from tools.minecraft.solver import shortest
 
+#: The woods that a planner names beside oak, which does not know what grows near.
+OTHER_WOODS = ("birch_log", "spruce_log", "acacia_log")
 ARMS = ("none", "random", "similarity", "nearest", "horizon")
 #: Ticks within which success is counted, too.
 WITHIN = (1000, 1500, 2000, 3000)
@@ -98,20 +100,36 @@ def _in_parallel(env: Minecraft, task: Task) -> str:
     for goal in goals:
         count, _, word = goal.partition(" ")
         members = env.rules.members(word)
-        if (missing := int(count) - env.state.held(*members)) > 0:
-            left.append(f"mine {missing} {word}")
+        if (missing := int(count) - env.situation.held(*members)) > 0:
+            left.append(f"mine {missing} {word}{_or_other_woods(missing, word)}")
     return "\n".join(f"step {n}: {goal}" for n, goal in enumerate(left, 1))
+
+
+def _or_other_woods(count: int, word: str) -> str:
+    """Return what a planner adds that does not know which trees are near."""
+    words = OTHER_WOODS if word == "log" else ()
+    return "".join(f" or mine {count} {other}" for other in words)
 
 
 def _solved(env: Minecraft, task: Task) -> str:
     """Return the shortest plan for a task of the paper from what is held."""
     targets = next(one.targets for one in listed_tasks() if one.word == task.source)
-    plan = shortest(targets, env.rules.name, held=env.state.inventory, burning=env.state.burning)
-    return "\n".join(
-        f'{move.verb}({{"{move.item}": {move.count}}}, {{}}, '
-        + (f'"{move.tool}")' if move.tool else "null)")
-        for move in (plan.moves if plan else ())
+    plan = shortest(
+        targets, env.rules.name, held=env.situation.inventory, burning=env.situation.burning
     )
+    lines = []
+    for move in plan.moves if plan else ():
+        tool = f'"{move.tool}"' if move.tool else "null"
+        items = [move.item]
+        free = not env.options.nearest and targets != ("oak_stairs",)
+        if free and move.verb == "mine" and move.item.endswith("log"):
+            items += [item for item in OTHER_WOODS if item != move.item]
+        lines.append(
+            " or ".join(f'mine({{"{i}": {move.count}}}, {{}}, {tool})' for i in items)
+            if len(items) > 1
+            else f'{move.verb}({{"{move.item}": {move.count}}}, {{}}, {tool})'
+        )
+    return "\n".join(lines)
 
 
 def _ticks(trial: Trajectory, env: Minecraft, limit: int) -> int:
@@ -149,6 +167,8 @@ def main() -> None:
     parser.add_argument("--arms", default=",".join(ARMS))
     parser.add_argument("--slice", type=int, default=150)
     parser.add_argument("--whole", action="store_true", help="whole tasks, from the solver")
+    parser.add_argument("--start", default="plains", choices=("plains", "any"))
+    parser.add_argument("--by-plan", action="store_true", help="env.nearest=false")
     parser.add_argument("--controller", default="oracle", choices=("oracle", "paper"))
     chosen = parser.parse_args()
     if chosen.whole:
@@ -156,7 +176,9 @@ def main() -> None:
         return
     within = ", ".join(map(str, WITHIN))
     head = f"{'arm':>11} {'ticks':>8} {'saved (95 %)':>26}   solved within {within} ticks, %"
-    options = MinecraftOptions(slice=chosen.slice, worlds=-(-chosen.worlds // 100))
+    options = MinecraftOptions(
+        slice=chosen.slice, worlds=-(-chosen.worlds // 100), nearest=not chosen.by_plan
+    )
     env = Minecraft(options)
     tasks = env.tasks("parallel")
     for number in (2, 3, 4):
@@ -170,7 +192,14 @@ def main() -> None:
 
 def _whole(chosen: argparse.Namespace) -> None:
     """Print dep and deps on the paper's tasks, by kind: success, and ticks."""
-    options = MinecraftOptions(worlds=chosen.worlds, controller=chosen.controller)
+    options = MinecraftOptions(
+        worlds=chosen.worlds,
+        controller=chosen.controller,
+        nearest=not chosen.by_plan,
+        start=chosen.start,
+        slice=chosen.slice,
+        mobs=chosen.start == "plains",
+    )
     env = Minecraft(options)
     tasks = [task for task in env.tasks("test") if _solvable(env, task)]
     print(f"{len(tasks)} tasks, controller {chosen.controller}")

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm.llm import Message
 from ldm.llm.capabilities import Capabilities, CapabilityStore
-from ldm.llm.client import Client, ClientSetup
+from ldm.llm.client import Client
 from ldm.llm.concurrency import ConcurrencyLimiter
 from ldm.llm.meter import CostLimits, Meter
 from ldm.llm.prices import load_prices
@@ -103,13 +103,11 @@ def new_client(url: str, concurrency: int, folder: Path) -> Client:
     store = CapabilityStore()
     store.put("m", Capabilities())
     return Client(
-        ClientSetup(
-            service=Service(Connection(url), connections=concurrency),
-            recording=Recording(folder / "llm.jsonl"),
-            meter=Meter(CostLimits(), load_prices()),
-            limiter=ConcurrencyLimiter(concurrency),
-            capabilities=store,
-        )
+        Service(Connection(url), connections=concurrency),
+        Recording(folder / "llm.jsonl"),
+        Meter(CostLimits(), load_prices()),
+        ConcurrencyLimiter(concurrency),
+        store,
     )
 
 

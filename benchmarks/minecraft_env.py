@@ -157,7 +157,7 @@ def show_expert(worlds: int, split: str, settings: list[str]) -> bool:
     invalid = 0
     for task in env.tasks(split):
         episode = solve(env, task)
-        kinds[task.kind].append((episode.success, env.state.tick))
+        kinds[task.kind].append((episode.success, env.situation.tick))
         words[task.source].append(episode.success)
         invalid += sum(not step.valid for step in episode.steps)
     print("| kind | episodes | success % | ticks, median |\n|---|---|---|---|")
@@ -232,8 +232,10 @@ def played(controller: str, size: int) -> str:
             first = env.step(f"{verb} {left} {item}").observation.partition("\n")[0]
             match = re.search(r", (\d+) to go", first)
             left = int(match.group(1)) if match and "broke" not in first else 0
-        states.append((env.state.tick, env.state.spot, sorted(env.state.inventory.items())))
-    return f"{env.state.tick} {states} {env.state.hazards} {env.state.veins}"
+        states.append(
+            (env.situation.tick, env.situation.spot, sorted(env.situation.inventory.items()))
+        )
+    return f"{env.situation.tick} {states} {env.situation.hazards} {env.situation.veins}"
 
 
 def show_speed() -> bool:

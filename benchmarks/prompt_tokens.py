@@ -34,6 +34,7 @@ from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reason import Process
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
+from ldm.run.builders import Knowledge
 from ldm.types import Card, Trajectory, Usage
 
 TRAJECTORIES = Path(__file__).resolve().parent.parent / "data" / "trajectories"
@@ -43,7 +44,7 @@ FILES = {
     "webshop": "demo_train.jsonl.gz",
 }
 #: Of a decision: what `--preset ldm2` sets for it.
-PAPER: dict[str, Any] = {"k": 5, "history": "summary", "histories": "paper", "index": "llm"}
+PAPER: dict[str, Any] = {"k": 5, "history": "summary", "wording": "reworded", "index": "llm"}
 #: Texts as long as the models of the lab notes write them.
 SUMMARY = "Searched three places; found the thing and took it. It is held now."
 
@@ -74,10 +75,10 @@ class Follower:
     @staticmethod
     def _filled(question: str, action: str) -> str:
         if "Which sub-goals" in question:
-            return json.dumps({"complete": "find it", "incomplete": "bring it"})
+            return json.dumps({"sub_goals": ["find it", "bring it"], "complete": []})
         if "Summarise" in question:
             return json.dumps({"summary": SUMMARY})
-        if "Give for each item" in question or "Which attempt" in question:
+        if "the number of its type" in question or "Which attempt" in question:
             return json.dumps({"item_1": 1})
         return json.dumps({"choice": 0, "action": action})
 
@@ -125,11 +126,12 @@ def followed(
 
     def decide(batches: Sequence[str], options: PolicyOptions, model: Follower) -> PromptedReasoner:
         offline = OfflineReasoner(embedder)
-        reasoner = PromptedReasoner(model, card, offline, embedder, options.prompted())
+        known = Knowledge(embedder, offline, None)
+        reasoner = known.ask(model, card, options.prompted())
         policy, planned = Policy(memory, reasoner, options), tuple[str, ...]()
         for at, (past, observation, _) in enumerate(episode.states()):
             model.at = at
-            listed = None if options.histories == "paper" else possible[at]
+            listed = None if options.wording != "ours" else possible[at]
             now = Observed(task.goal, past, observation, listed, planned, steps_left=50 - at)
             planned = policy.decide(now, batches or policy.batches(task.goal)).plan
         return reasoner

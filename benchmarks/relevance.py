@@ -3,10 +3,11 @@
     python benchmarks/relevance.py table babyai [--only TEXT] [--json FILE] [--folder FOLDER]
         [--worlds ../shared/worlds] [--data ../shared/data] [--draws 3] [--tasks N] [--curve FILE]
 
-Tables: babyai, cooking, minecraft, desk, alfworld, practice, webshop, home, ablation, calibration,
-cost, curve. BabyAI needs minigrid, cooking textworld (`WORLDS/README.md`). What is recorded stays
-in FOLDER; memories and results as well, below the digest of the code of `ldm`, so that a table is
-of one version and an interrupted one goes on. --only takes the lines whose name has this text.
+Tables: babyai, cooking, minecraft, desk, alfworld, practice, webshop, home, training, ablation,
+calibration, cost, curve. BabyAI needs minigrid, cooking textworld (`WORLDS/README.md`). What is
+recorded stays in FOLDER; memories and results as well, below the digest of the code of `ldm`, so
+that a table is of one version and an interrupted one goes on. --only takes the lines whose name has
+this text.
 
 Rates have Wilson's 95 % intervals and, where the control played the same tasks, McNemar's exact
 test; scores a bootstrap interval and the exact test of signs. The control recalls the same tuples
@@ -19,6 +20,7 @@ import argparse
 import hashlib
 import importlib
 import json
+import os
 import random
 import re
 import subprocess
@@ -26,6 +28,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -40,7 +43,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import ldm
 from ldm.embed import load_embedder, with_disk_cache
 from ldm.episode import Agent, Episode
+from ldm.memory import environments
 from ldm.policy import PolicyOptions
+from ldm.run.builders import build_environment
+from ldm.run.selection import select
 from ldm.run.statistics import bootstrap, mcnemar, sign_flips, wilson
 from ldm.types import Card, Trajectory, stable_seed
 from tools.drawing import svg
@@ -49,8 +55,11 @@ ROOT = Path(__file__).resolve().parents[1]
 Line = dict[str, Any]
 #: The name of a line, and what measures it: not called where --only leaves it out.
 Lines = Iterator[tuple[str, Callable[[], Line]]]
-#: Tickets of the desk that are worked on.
-TICKETS = 60
+#: Tickets of a desk that are worked on, and the first one, for a test and for training.
+TICKETS, TRAINED = (60, 100_000), (240, 50_000)
+#: Training tasks of a world that are played beside the recorded ones.
+UNRECORDED = 120
+DESK, BANK = "support_desk", "benchmarks.bank_desk"
 AGENTS: dict[str, dict[str, str]] = {
     "memory": {"name": "ldm"},
     "random tuples": {"name": "ldm", "control": "random"},
@@ -137,7 +146,10 @@ class Bench:
         path: Path = self.arguments.folder / "recorded" / name / "train.jsonl"
         if not path.exists():
             command = [sys.executable, str(self.arguments.worlds / script), "--out", str(path)]
-            subprocess.run([*command, *options], check=True, stdout=sys.stderr)  # noqa: S603
+            modules = {"PYTHONPATH": f"{self.arguments.worlds}:{ROOT}"}
+            subprocess.run(  # noqa: S603
+                [*command, *options], check=True, stdout=sys.stderr, env=os.environ | modules
+            )
         return path
 
     def imported(self, name: str, path: Path, least: float = 0.0) -> list[Trajectory]:
@@ -202,6 +214,9 @@ class Bench:
         """Return the worlds in which possible actions are listed, by the names of their lines."""
         room = {"name": "babyai:BabyAI"}
         known = {"BabyAI": self.demonstrated("babyai", room, "≥ 95 %", "record_babyai.py")}
+        room = {"name": "benchmarks.babyai_levels:BabyAI"}
+        script = str(ROOT / "benchmarks" / "babyai_levels.py")
+        known["other levels of BabyAI"] = self.demonstrated("levels", room, "", script)
         games = str(self.arguments.folder / "games")
         for wording, goal in (("recipe", "≥ 90 %"), ("plain", "≥ 60 %")):
             kitchen = {"name": "cooking:Cooking", "goal": wording, "folder": games}
@@ -326,13 +341,39 @@ def webshop(bench: Bench) -> Lines:
 
 
 def desk(bench: Bench) -> Lines:
-    """Support desk: what `desk_benchmark.py` measures."""
-    for episodes, mode, goal in (
-        (200, "short", "≥ the reference"),
-        (800, "short", "≥ the reference"),
-        (200, "long", "≥ 40 %"),
+    """Support desk and bank: what `desk_benchmark.py` measures."""
+    for world, episodes, mode, goal in (
+        (DESK, 200, "short", "≥ the reference"),
+        (DESK, 800, "short", "≥ the reference"),
+        (DESK, 200, "long", "≥ 40 %"),
+        (BANK, 200, "short", "≥ the reference"),
+        (BANK, 500, "short", "≥ the reference"),
     ):
-        yield f"{episodes} {mode}", partial(_desk, bench, episodes, mode, goal)
+        yield f"{world}, {episodes} {mode}", partial(_desk, bench, world, episodes, mode, goal)
+
+
+def training(bench: Bench) -> Lines:
+    """Training tasks that are not recorded, by which constants and mechanisms are chosen."""
+    for name, world in bench.worlds().items():
+        if name.startswith(("BabyAI", "other", "ALFWorld")) and "1,200" not in name:
+            yield name, partial(_unrecorded, bench, name, world)
+    for desk, episodes, mode in (
+        (DESK, 200, "short"), (DESK, 400, "short"), (DESK, 800, "short"), (DESK, 200, "long"),
+        (BANK, 200, "short"), (BANK, 500, "short"),
+    ):  # fmt: skip
+        measure = partial(_desk, bench, desk, episodes, mode, "", TRAINED)
+        yield f"{desk}, {episodes} {mode}", measure
+
+
+def _unrecorded(bench: Bench, name: str, world: World) -> Line:
+    """Return a line on training tasks that are not recorded, as many of each kind."""
+    place = world.memory()
+    recorded = ldm.Memory.open(place, environments(place)[0]).contents.sources()
+    with closing(build_environment(ldm.Evaluate(world.env).env)) as env:
+        tasks = [one for one in env.tasks("train") if one.leak_key not in recorded]
+    chosen = tuple(one.id for one in select(tasks, limit=UNRECORDED))
+    options = {"split": "train", "tasks": chosen}
+    return bench.compared(f"training, {name}", replace(world, options=options, goal=""))
 
 
 def tickets_closed(world: Any, agent: Any, count: int, mode: str, drift: bool) -> list[bool]:
@@ -346,26 +387,32 @@ def tickets_closed(world: Any, agent: Any, count: int, mode: str, drift: bool) -
     return closed
 
 
-def _desk(bench: Bench, episodes: int, mode: str, goal: str) -> Line:
+def _desk(
+    bench: Bench, world: str, episodes: int, mode: str, goal: str, drawn: tuple[int, int] = TICKETS
+) -> Line:
+    count, first = drawn
+
     def measure() -> dict[str, Any]:
         module, closed = importlib.import_module("desk_benchmark"), list[list[bool]]()
+        desk = importlib.import_module(world)
+        unseen = partial(desk.unseen_worlds, first=first)
 
         def success(*given: Any) -> float:
             closed.append(tickets_closed(*given))
             return mean(closed[-1])
 
         options = argparse.Namespace(
-            folder=bench.made / f"desk-{mode}", world="support_desk", episodes=[episodes],
-            tickets=TICKETS, mode=mode, drifted=False, no_drift=True,
+            folder=bench.made / f"desk-{mode}", world=world, episodes=[episodes],
+            tickets=count, mode=mode, drifted=False, no_drift=True,
             agent="benchmarks.relevance:random_tuple", vectors=bench.arguments.folder / "vectors",
         )  # fmt: skip
-        with patch.object(module, "success", success):
+        with patch.object(module, "success", success), patch.object(desk, "unseen_worlds", unseen):
             rows = module.measure(options)["rows"]
         rows.pop("random")
         decisive = {name: row[str(episodes)]["decisive"] for name, row in rows.items()}
         return {"closed": dict(zip(rows, closed, strict=True)), "decisive": decisive}
 
-    measured = bench.stored(f"desk, {episodes} {mode}", measure)
+    measured = bench.stored(f"{world}, {episodes} {mode}, {first}", measure)
     closed = measured["closed"]
     best, base = (
         max((name for name in closed if name.startswith(begin)), key=lambda one: sum(closed[one]))
@@ -373,7 +420,7 @@ def _desk(bench: Bench, episodes: int, mode: str, goal: str) -> Line:
     )
     control, reference = closed["own agent"], closed["learned reference"]
     return {
-        "tasks": TICKETS,
+        "tasks": count,
         "memory": f"{rated(closed[best])}, {best.removeprefix('ldm + ')}",
         "random tuples": rated(control),
         "paired": paired(closed[best], control),
@@ -397,7 +444,7 @@ def curve(bench: Bench) -> Lines:
 def _curve(bench: Bench) -> Line:
     names = {"BabyAI": "BabyAI", "cooking": "cooking, plain", "Minecraft": "Minecraft, test",
              "ALFWorld": "ALFWorld, 24 listed, draw 0"}  # fmt: skip
-    worlds, desks = bench.worlds(), _desk(bench, 800, "short", "")["episodes"]
+    worlds, desks = bench.worlds(), _desk(bench, DESK, 800, "short", "")["episodes"]
     lines, cells = {}, Line()
     for agent in desks:
         solved = {
@@ -424,6 +471,7 @@ TABLES: dict[str, Callable[[Bench], Lines]] = {
     "practice": practice,
     "webshop": webshop,
     "home": partial(playing, "home"),
+    "training": training,
     "curve": curve,
 }
 

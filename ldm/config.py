@@ -347,10 +347,10 @@ class Build(Spec):
         str | None, Option("Embedder; default: the bundled one.", MEMORY, rare=True)
     ] = None
     rebuild: Annotated[bool, Option("Delete the memory first.", MEMORY)] = False
-    formation: Annotated[
-        Literal["offline", "paper"],
-        Option("Histories: extracted, or by two model calls a step as published.", MODEL),
-    ] = "offline"
+    wording: Annotated[
+        Literal["ours", "reworded", "paper"],
+        Option("Questions to a model: ours, or LDM²'s, reworded or as printed.", MODEL),
+    ] = "ours"
     models: Annotated[SectionField, MODELS_SECTION] = NO_OPTIONS
 
     def __post_init__(self) -> None:

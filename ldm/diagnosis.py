@@ -234,5 +234,7 @@ def _probed(models: Models) -> Check:
     parameters |= {"bounds in schemas": able.constraints, "bounded replies": able.max_tokens}
     refused = ", ".join(one for one, accepted in parameters.items() if not accepted) or "nothing"
     context = f"{able.context:,} tokens" if able.context else "unknown"
-    detail = f"JSON by {able.structured}; refuses {refused}; context {context}"
+    thinks = f"thinks before it answers, with {able.room:,} tokens added to bounds for it"
+    detail = f"JSON by {able.structured}; refuses {refused}; context {context}; "
+    detail += thinks if able.room else "shows no thinking"
     return Check("Model service", name, "ok", detail)

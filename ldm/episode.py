@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
-from ldm.errors import ForkUnsupported, LdmError, RunStopped
+from ldm.errors import ForkUnsupported, LdmError, ReplayDivergence, RunStopped
 from ldm.reporting import Reporting
 from ldm.types import Card, End, EpisodeResult, Note, Past, Step, Task, TimeStep, Trajectory, Usage
 
@@ -27,7 +27,8 @@ FULL_SCORE = 1.0 - 1e-9
 CALLS = "calls"
 #: Sent and recorded in place of an empty action: "" marks a think step, and is no valid action.
 NO_ACTION = "(no action)"
-
+#: Characters of an observation in a message.
+EXCERPT = 80
 
 #: Option that names a file → the option with its digest, and the function that computes it.
 Digests = Mapping[str, tuple[str, Callable[[Path], str]]]
@@ -108,8 +109,26 @@ class EnvironmentBase(Environment):
     def __init__(self, options: Any) -> None:
         self.options = options
 
+    def state(self) -> bytes:
+        """Return the state of the running task as few bytes. Raise ForkUnsupported if impossible.
+
+        They hold no code, and `restore` goes there in any process.
+        """
+        raise ForkUnsupported(
+            f"{type(self).__name__} cannot save its state.",
+            "Derive it from ldm.envs.ReplayedEnvironment, or define its methods state and restore.",
+        )
+
+    def restore(self, state: bytes) -> TimeStep:
+        """Go to a state that `state` returned; return the last answer there."""
+        raise ForkUnsupported(f"{type(self).__name__} has no states.", "Use another environment.")
+
     def prepare(self) -> None:
         """Load lazily loaded modules and data now, before threads run concurrently."""
+
+    def as_shown(self, recorded: Trajectory) -> Trajectory:
+        """Return a recorded episode with observations of the form that the options choose."""
+        return recorded
 
     def solution(self, task: Task) -> str:
         """Return the solution of a training task in words, or "" if it is not disclosed."""
@@ -130,6 +149,8 @@ class Agent(ABC):
     sees_reward: bool = False
     #: Whether it is shown the possible actions if it has no option `admissible`.
     sees_actions: ClassVar[bool] = True
+    #: Whether a thought uses a step of the budget, as an action does.
+    counts_thoughts: ClassVar[bool] = True
     #: Names of the Resources that it cannot work without, e.g. ("memory", "reasoner").
     needs: ClassVar[Sequence[str]] = ()
     #: A frozen dataclass of hyper-parameters with the paper's defaults (`--agent.field value`).
@@ -160,6 +181,11 @@ class Agent(ABC):
     def also_needs(cls, options: Any) -> Sequence[str]:
         """Return the names of Resources that these options need in addition to `needs`."""
         return ()
+
+    @classmethod
+    def shows_actions(cls, options: Any, card: Card) -> bool:
+        """Return whether its model is shown the possible actions, as far as they are listed."""
+        return bool(getattr(options, "admissible", cls.sees_actions))
 
     @classmethod
     def sources(cls, options: Any, env: str) -> Collection[str]:
@@ -204,8 +230,16 @@ class Trial:
 class Episode:
     """One agent at one task: the only way in which agents touch an environment."""
 
-    def __init__(self, env: Environment, task: Task, *, budget: int, sees_reward: bool) -> None:
-        """Prepare the episode. budget: steps per trial, at least 1."""
+    def __init__(
+        self,
+        env: Environment,
+        task: Task,
+        *,
+        budget: int,
+        sees_reward: bool,
+        counts_thoughts: bool = True,
+    ) -> None:
+        """Prepare the episode. budget: steps per trial, at least 1, with or without thoughts."""
         if budget < 1:
             raise LdmError(f"The budget must be at least 1 step, not {budget}.", "Raise it.")
         self.goal = task.goal
@@ -217,6 +251,7 @@ class Episode:
         self._env = env
         self._task = task
         self._sees_reward = sees_reward
+        self._counts_thoughts = counts_thoughts
         self._trials: list[Trial] = []
         self._submitted: int | None = None
         self._notes: list[Note] = []
@@ -257,8 +292,14 @@ class Episode:
         return tuple(zip(observations, (s.action for s in acted), strict=False))
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the running trial so far."""
+        return tuple(self._steps or ())
+
+    @property
     def steps_left(self) -> int:
-        return self.budget - len(self._steps or ())
+        counted = (s for s in self._steps or () if s.action or self._counts_thoughts)
+        return self.budget - sum(1 for _ in counted)
 
     def trial(self) -> AbstractContextManager[TimeStep, bool]:
         """Start a trial, as a context that yields the opening and catches EpisodeOver.
@@ -271,10 +312,7 @@ class Episode:
     def _trial(self) -> Iterator[TimeStep]:
         if self._steps is not None:
             raise RuntimeError("a trial is already running")
-        self._now = checked(self._env.reset(self._task), self._task)
-        self._opening = self._now.observation
-        self._steps = []
-        self._score = self._now.reward
+        self._begin()
         end: End = "gave_up"
         try:
             yield self.now
@@ -286,6 +324,53 @@ class Episode:
         finally:
             self._trials.append(Trial(self._trajectory(), end))
             self._steps = None
+
+    def _begin(self) -> None:
+        self._now = checked(self._env.reset(self._task), self._task)
+        self._opening = self._now.observation
+        self._steps = []
+        self._score = self._now.reward
+
+    def restart(self, steps: Sequence[Step]) -> TimeStep:
+        """End the running trial as given up, and repeat `steps` in another one.
+
+        Raise as `repeat` does.
+        """
+        self._running()
+        opening = self._opening
+        self._trials.append(Trial(self._trajectory(), "gave_up"))
+        self._begin()
+        return self.repeat(opening, steps)
+
+    def repeat(self, opening: str, steps: Sequence[Step]) -> TimeStep:
+        """Take recorded steps again at the beginning of a trial; they count like all others.
+
+        opening: the recorded one. Raise ReplayDivergence if an answer differs from the recorded
+        one or ends the task, and EpisodeOver if the budget is spent.
+        """
+        self._compare("the opening", opening, self._now.observation)
+        for number, step in enumerate(steps, 1):
+            name = f"step {number} ({step.action or 'a thought'})"
+            try:
+                if step.action:
+                    self.act(step.action, thought=step.thought)
+                else:
+                    self.think(step.thought)
+            except EpisodeOver as over:
+                if over.end == "done":
+                    self._compare(name, "the task goes on", f"it ended ({over.end})")
+                raise
+            if step.action:
+                self._compare(name, step.observation, self._now.observation)
+        return self.now
+
+    def _compare(self, name: str, expected: str, actual: str) -> None:
+        if actual != expected:
+            raise ReplayDivergence(
+                f"{self.task_id}: repeating the same steps brought something else at {name}: "
+                f"{actual[:EXCERPT]!r} instead of {expected[:EXCERPT]!r}.",
+                "The environment is not deterministic, so no agent can return to its states.",
+            )
 
     def act(
         self,
@@ -322,7 +407,7 @@ class Episode:
         return self.now
 
     def think(self, thought: str) -> TimeStep:
-        """Record a thought; it uses a step of the budget and does not affect the environment."""
+        """Record a thought; it uses a step of most budgets and does not affect the environment."""
         self._running().append(Step(action="", observation="", thought=thought))
         self._spend()
         return self.now
@@ -364,7 +449,7 @@ class Episode:
     def _running(self) -> list[Step]:
         if self._steps is None:
             raise RuntimeError("act and think need a running trial: use `with episode.trial():`")
-        if len(self._steps) >= self.budget or self._now.done:
+        if self.steps_left <= 0 or self._now.done:
             # An agent that caught EpisodeOver and continues gets it again.
             raise EpisodeOver("done" if self._now.done else "budget")
         return self._steps
@@ -432,7 +517,12 @@ def run_episode(
     KeyboardInterrupt, SystemExit and RunStopped propagate: the episode does not cause those.
     """
     started = time.perf_counter()
-    episode = Episode(env, task, budget=agent.budget(env.card), sees_reward=agent.sees_reward)
+    episode = Episode(
+        *(env, task),
+        budget=agent.budget(env.card),
+        sees_reward=agent.sees_reward,
+        counts_thoughts=agent.counts_thoughts,
+    )
     error = ""
     try:
         agent.solve(episode)

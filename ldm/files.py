@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Any
 
 from ldm.errors import LdmError
-from ldm.text import kind_of
+from ldm.text import MAX_RATIO, MAX_UNPACKED, kind_of
+
+
+class ForeignFile(LdmError):
+    """A link, a pipe or a device in a folder that only ldm writes."""
 
 
 def unfollowed(path: str | Path, flags: int) -> int:
@@ -21,31 +27,54 @@ def unfollowed(path: str | Path, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
 
 
-def foreign(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield everything below a folder that is neither a file nor a folder, with its kind.
+def open_own(path: Path, mode: str = "rb", **options: Any) -> IO[Any]:
+    """Open a file of a folder that others may have made, as `open` does.
+
+    Raises ForeignFile if something other than a file is there, and OSError as `open` does.
+    """
+    refuse_foreign(path)
+    return open(path, mode, opener=unfollowed, **options)
+
+
+def read_own(path: Path) -> bytes:
+    """Return the content of a file that `open_own` opens."""
+    with open_own(path) as file:
+        content: bytes = file.read()
+    return content
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise ForeignFile if a path is anything but a file or a folder; nothing may be there.
+
+    A file that claims to be far larger than what is on the disk would be read for hours.
+    """
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    mode, held = status.st_mode, max(MAX_UNPACKED, MAX_RATIO * status.st_blocks * 512)
+    is_hollow = stat.S_ISREG(mode) and status.st_size > held
+    if is_hollow or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise ForeignFile(
+            f"{path} is {'a file of holes' if is_hollow else kind_of(mode)}, which ldm does not "
+            "make.",
+            "Remove it, or put the file itself in its place if you trust it.",
+        )
+
+
+def check_own(folder: Path) -> None:
+    """Raise ForeignFile if a folder holds anything that is neither a file nor a folder.
 
     Entries that another process removes meanwhile are skipped.
     """
     pending = [folder]
     while pending:
-        with suppress(FileNotFoundError), os.scandir(pending.pop()) as entries:
+        with reading(folder), suppress(FileNotFoundError), os.scandir(pending.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(Path(entry.path))
-                elif entry.is_symlink():
-                    yield Path(entry.path), "a link"
-                elif not entry.is_file():
-                    yield Path(entry.path), kind_of(entry.stat().st_mode)
-
-
-def check_own(folder: Path) -> None:
-    """Raise LdmError if a folder holds anything that is neither a file nor a folder."""
-    with reading(folder):
-        for path, kind in foreign(folder):
-            raise LdmError(
-                f"{path} is {kind}, which ldm does not make.",
-                "Remove it, or put the file itself in its place if you trust it.",
-            )
+                else:
+                    refuse_foreign(Path(entry.path))
 
 
 @contextmanager

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
 from ldm.reason import Answer, Reasoner, State, shortened
 from ldm.reason.consulting import Consult, Consulting
-from ldm.reason.prompting import DEMONSTRATION, LEAST_TOKENS, Histories, PromptedOptions, Thought
+from ldm.reason.prompting import DEMONSTRATION, LEAST_TOKENS, PromptedOptions, Thought, Wording
 from ldm.reason.relevance import Relevance
 from ldm.reason.vocabulary import Lesson
 from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
 
 #: A single recall cannot agree with others.
 MIN_AGREEING = 2
-#: Tuples whose translations are cached.
+#: Tuples whose translations into one wording are cached.
 TRANSLATIONS = 20_000
 #: Situations whose recalls are cached: a search returns to the same observations.
 RECALLED = 1_000
@@ -37,7 +36,7 @@ Control = Literal["", "random", "none"]
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """The options of a decision (LDM² §3.1; Table 5 for `k`, Fig. 3 for `batches`)."""
+    """The options of a decision (LDM² §3.1; Fig. 3 for `batches`)."""
 
     k: Annotated[int, "Tuples recalled; 0: 60, or 5 as published"] = 0
     history: Annotated[
@@ -50,9 +49,9 @@ class PolicyOptions:
     ] = "embedding"
     prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
     thought: Annotated[Thought, "Let the model think briefly before each decision"] = "none"
-    histories: Annotated[
-        Histories, "Ask for no histories, or by two calls before each decision as published"
-    ] = "offline"
+    wording: Annotated[Wording, "Questions: ours, or those of LDM², reworded or as printed"] = (
+        "ours"
+    )
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[
         float, "Least confidence for memory to decide; 0: by its left-out steps"
@@ -67,15 +66,17 @@ class PolicyOptions:
             raise ValueError(
                 f"prompt_tokens must be {LEAST_TOKENS} or more, or 0 for the model's context"
             )
+        if self.wording != "ours" and self.consult != "always":
+            raise ValueError(f"wording {self.wording} asks at each step: let consult be always")
 
     @staticmethod
     def with_model(given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the defaults of a new run with a language model, beside the given options.
 
-        A model is asked when memory is unsure; in the paper's way it writes each step's history.
+        A model is asked when memory is unsure, and in the paper's way at each step.
         """
-        paper = given.get("histories") == "paper"
-        return {} if "consult" in given or paper else {"consult": "unsure"}
+        ours = given.get("wording", "ours") == "ours"
+        return {"consult": "unsure"} if ours and "consult" not in given else {}
 
     def prompted(self, concurrency: int = 1) -> PromptedOptions:
         """Return the options of the prompts for such decisions."""
@@ -85,7 +86,7 @@ class PolicyOptions:
             concurrency=concurrency,
             prompt_tokens=self.prompt_tokens,
             thought=self.thought,
-            histories=self.histories,
+            wording=self.wording,
             consulting=Consulting(self.consult, self.certainty),
         )
 
@@ -103,8 +104,8 @@ class Observed:
     past: Past
     observation: str
     admissible: tuple[str, ...] | None
-    plan: tuple[str, ...] = ()
     led: bool = False
+    plan: tuple[str, ...] = ()
     key: str = ""
     localize: Callable[[str], str] = str
     steps_left: int | None = None
@@ -146,8 +147,10 @@ class Policy:
         self._reasoner = reasoner
         self._options = options
         self._seed = seed
-        self._translations: dict[int, _Translated] = {}
+        # By wording and by id() of the tuple, which is kept alive for that.
+        self._translations: dict[str, dict[int, tuple[StateActionTuple, StateActionTuple]]] = {}
         self._recalls: dict[tuple[Any, ...], list[Recall]] = {}
+        self._reasoners: dict[str, Reasoner] = {}
         self._courses: dict[str, tuple[str, ...]] = {}
 
     def with_memory(self, memory: Memory) -> Policy:
@@ -156,16 +159,18 @@ class Policy:
         policy._translations = self._translations
         return policy
 
-    @cached_property
-    def _taught(self) -> Reasoner:
-        """The reasoner with what the memory teaches; a control takes away what that is worth."""
-        match self._options.control:
-            case "none":
-                return self._reasoner.taught(Relevance())
-            case "random":
-                return self._reasoner.taught(self._memory.shuffled(self._seed))
-            case _:
-                return self._reasoner.taught(self._memory.relevance)
+    def _taught(self, localize: Callable[[str], str]) -> Reasoner:
+        """Return the reasoner with what the memory teaches, in the words of the current task.
+
+        A control takes away what that is worth.
+        """
+        control = self._options.control
+        wording = localize(self._memory.relevance.sample) if control != "none" else ""
+        if wording not in self._reasoners:
+            seed = self._seed if control == "random" else None
+            taught = Relevance() if control == "none" else self._memory.taught(localize, seed)
+            self._reasoners[wording] = self._reasoner.taught(taught)
+        return self._reasoners[wording]
 
     @property
     def classifier(self) -> Reasoner | None:
@@ -182,7 +187,7 @@ class Policy:
     def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
         """Decide on the next action, from the memories in `batches` (Eq. 2)."""
         state, recalls = self._recalled(now, batches)
-        return _decision(self._taught.act(state, recalls), recalls)
+        return _decision(self._taught(now.localize).act(state, recalls), recalls)
 
     def rank(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
         """Decide on the next action in a search, and propose up to `z` alternatives to it.
@@ -191,7 +196,7 @@ class Policy:
         the reasoner's `searching` and one recall.
         """
         state, recalls = self._recalled(now, batches)
-        reasoner = self._taught.searching
+        reasoner = self._taught(now.localize).searching
         decision = _decision(reasoner.act(state, recalls), recalls)
         others = reasoner.propose(state, recalls, z).proposals
         first = decision.proposals[0]
@@ -208,10 +213,11 @@ class Policy:
         concentration above 1 is never reached.
         """
         state, recalls = self._recalled(now, batches)
-        agreed = self._taught.agree(state, recalls)
+        reasoner = self._taught(now.localize)
+        agreed = reasoner.agree(state, recalls)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
-            return _decision(self._taught.follow(state, recalls, agreed), recalls)
-        return _decision(self._taught.propose(state, recalls, z), recalls)
+            return _decision(reasoner.follow(state, recalls, agreed), recalls)
+        return _decision(reasoner.propose(state, recalls, z), recalls)
 
     def state(self, now: Observed) -> State:
         """Return the reasoner's input: goal, history as configured, observation."""
@@ -229,7 +235,7 @@ class Policy:
         elif not noted:
             history = History(past=past if mode == "full" else ())
         else:
-            notes = self._reasoner.notes(now.goal, now.past, now.observation)
+            notes = self._reasoner.notes(now.goal, now.past)
             history = History(notes.assessment, notes.summary, past if mode == "full" else ())
         return State(
             goal=now.goal,
@@ -237,7 +243,7 @@ class Policy:
             observation=now.observation,
             admissible=now.admissible,
             steps=len(past),
-            opening=now.past[0][0] if now.past and mode == "full" else "",
+            opening=now.past[0][0] if now.past and mode in ("full", "summary") else "",
             course=course,
             steps_left=now.steps_left,
             refused=now.refused,
@@ -250,18 +256,18 @@ class Policy:
     def _rules(self, now: Observed, kind: str) -> tuple[str, ...]:
         """Return the rules that bear on a state, for a model.
 
-        There are none in the paper's prompts or for a control.
+        There are none in LDM²'s prompts or for a control.
         """
         options = self._options
-        if options.control or options.histories == "paper" or not self._reasoner.reads_notes:
+        if options.control or options.wording != "ours" or not self._reasoner.reads_notes:
             return ()
         lesson = Lesson("", now.goal, kind, now.past, now.observation, "")
-        return tuple(self._memory.rules(kind).bearing(lesson))
+        return tuple(map(now.localize, self._memory.rules(kind).bearing(lesson)))
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
         noted = self._reasoner.reads_notes
         state, recalls = self._state(now, noted=noted), self.recall(now, batches)
-        if noted and self._options.histories != "paper":
+        if noted and self._options.wording == "ours":
             state = self._demonstrated(state, recalls, now.localize)
         return state, recalls
 
@@ -310,52 +316,22 @@ class Policy:
 
     def _local(self, recalls: Sequence[Recall], localize: Callable[[str], str]) -> list[Recall]:
         """Return recalls as `localize` words them."""
-        tuples = [self._translated(recall.tuple).into(localize) for recall in recalls]
-        return [
-            recall if source is recall.tuple else replace(recall, tuple=source)
-            for recall, source in zip(recalls, tuples, strict=True)
-        ]
-
-    def _translated(self, source: StateActionTuple) -> _Translated:
-        """Return a tuple with its latest translation.
-
-        `localize` may answer otherwise in the next task: its translation of all texts at once tells
-        whether an earlier one still holds.
-        """
-        known = self._translations.get(id(source))
-        if known is None:
-            if len(self._translations) >= TRANSLATIONS:
-                self._translations.clear()
-            known = self._translations[id(source)] = _Translated(source)
-        return known
+        sample = self._memory.relevance.sample
+        if (wording := localize(sample)) == sample:
+            return [*recalls]
+        local = self._translations.setdefault(wording, {})
+        if len(local) >= TRANSLATIONS:
+            local.clear()
+        for source in (recall.tuple for recall in recalls):
+            if id(source) not in local:
+                local[id(source)] = source, _translation(source, localize)
+        return [replace(one, tuple=local[id(one.tuple)][1]) for one in recalls]
 
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
     return Decision(
         answer.proposals, recalls, answer.followed, answer.reason, answer.votes, answer.plan
     )
-
-
-class _Translated:
-    """A tuple with its texts in one, and its latest translation."""
-
-    def __init__(self, source: StateActionTuple) -> None:
-        history = source.history
-        pieces = [source.action, source.observation, history.assessment, history.summary]
-        pieces += [text for pair in history.past for text in pair]
-        self._source = source  # kept alive, as it is known by its id()
-        self._text = "\n".join(pieces)
-        self._latest = (self._text, source)
-
-    def into(self, localize: Callable[[str], str]) -> StateActionTuple:
-        """Return the tuple as `localize` words it; the tuple itself if nothing changes."""
-        text = localize(self._text)
-        known, local = self._latest
-        if text == known:
-            return local
-        local = _translation(self._source, localize)
-        self._latest = (text, local)
-        return local
 
 
 def _translation(source: StateActionTuple, localize: Callable[[str], str]) -> StateActionTuple:
@@ -365,6 +341,4 @@ def _translation(source: StateActionTuple, localize: Callable[[str], str]) -> St
         localize(source.history.summary),
         tuple((localize(o), localize(a)) for o, a in source.history.past),
     )
-    if (action, observation, history) == (source.action, source.observation, source.history):
-        return source
     return replace(source, action=action, observation=observation, history=history)

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ldm import config, records
 from ldm.errors import LdmError
-from ldm.files import check_own, unfollowed
+from ldm.files import check_own, open_own, refuse_foreign
 from ldm.parallel import Record
 from ldm.records import writing
 from ldm.text import distrust, read_bytes, read_json
@@ -172,11 +172,11 @@ class Run:
         import fcntl
 
         try:
-            with open(self.directory / "lock", "rb", opener=unfollowed) as file:
+            with open_own(self.directory / "lock") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
-        except OSError:
+        except (OSError, LdmError):
             return True
         return False
 
@@ -190,7 +190,7 @@ class Run:
 
         path = self.directory / "lock"
         with writing(path):
-            file = open(path, "a+", opener=unfollowed)  # noqa: SIM115 - closed below
+            file = open_own(path, "a+")
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -279,8 +279,7 @@ def list_runs(runs: Path, unreadable: Callable[[LdmError], None] = lambda error:
     readable = []
     for path in sorted(runs.glob(f"*/{MANIFEST}")):
         try:
-            if path.parent.is_symlink():
-                raise LdmError(f"{path.parent} is a link.", "Name the folder that it leads to.")
+            refuse_foreign(path.parent)
             readable.append(open_run(str(path.parent), runs))
         except LdmError as error:
             unreadable(error)

@@ -224,6 +224,7 @@ class _Bounded(io.RawIOBase):
 
 
 _KINDS = {
+    stat.S_IFLNK: "a link",
     stat.S_IFDIR: "a folder",
     stat.S_IFBLK: "a disk",
     stat.S_IFSOCK: "a socket",

@@ -385,6 +385,11 @@ class Usage:
     cached_tokens: Count = 0
     completion_tokens: Count = 0
 
+    @property
+    def tokens(self) -> int:
+        """The tokens of prompts and completions."""
+        return self.prompt_tokens + self.completion_tokens
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.calls + other.calls,
@@ -454,6 +459,7 @@ class Reading:
         nearest DISTANCE DIRECTION, AGE ticks ago; …", of which most parts are optional.
     place: a line with the position; the groups `biome` and `y`.
     fitting: item of a goal → the sorts of tools for it; a tool is called SORT or TIER_SORT.
+    needing: items that no one gets without such a tool.
     walks: actions that only change the place.
     """
 
@@ -469,6 +475,7 @@ class Reading:
     remembered: str = ""
     place: str = ""
     fitting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needing: tuple[str, ...] = ()
     walks: tuple[str, ...] = ()
 
 
@@ -479,7 +486,10 @@ class Card:
     name: the environment's name, equal to `Task.env` of its tasks; memories are stored under it.
     actions: the action grammar, one form a line, with its effect.
     skills: higher-level abilities built from actions (ADaPT's Table 1).
-    judged: the first words of those skills that take no action, only a judgement.
+    judged: the first words of those skills that take no action of their own, only a judgement.
+    looks: first word of a judged skill → the actions that show more to judge by; the last one leads
+        back to where the look began.
+    dividing: a rule for plans whose sub-tasks can be divided further.
     kinds: task type → one sentence on what it asks for.
     common: task types whose demonstrations prompts for any task show (ADaPT §4.1).
     handover: the state that a sub-task starts from (ADaPT): "action", the last action that changed
@@ -500,6 +510,7 @@ class Card:
     repeatable: verbs of actions that may bring something new when done twice in a row.
     final: prefixes of irreversible actions ("click[Buy Now]").
     habits: prefixes of actions that people do and no task needs; prompts show none of them.
+    situated: whether the first observation says more than the goal, such as what places there are.
     """
 
     name: str
@@ -507,6 +518,8 @@ class Card:
     actions: tuple[str, ...]
     skills: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
+    looks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dividing: str = ""
     kinds: dict[str, str] = field(default_factory=dict)
     common: tuple[str, ...] = ()
     handover: Handover = "action"
@@ -522,6 +535,7 @@ class Card:
     repeatable: tuple[str, ...] = ()
     final: tuple[str, ...] = ()
     habits: tuple[str, ...] = ()
+    situated: bool = True
 
     def offered(self, admissible: Sequence[str]) -> tuple[str, ...]:
         """Return possible actions as prompts list them.

@@ -75,6 +75,19 @@ def options() -> dict[str, list[str]]:
     }
 
 
+def shown_options() -> dict[str, int]:
+    """Return command → how many options its `--help` lists, that one included."""
+    from ldm.cli.app import every_command
+    from ldm.cli.options import RARE
+
+    return {
+        words: 1
+        + sum(not (getattr(one, "rich_help_panel", None) or "").endswith(RARE) for one in given)
+        for words, command in every_command()
+        for given in [[one for one in command.params if one.param_type_name == "option"]]
+    }
+
+
 def documents(folder: str, pattern: str) -> list[str]:
     """Return the texts of the files below a folder that match a pattern."""
     return [file.read_text("utf-8") for file in (ROOT / folder).rglob(pattern) if file.is_file()]
@@ -91,6 +104,7 @@ def counts(lines: dict[str, int]) -> dict[str, int]:
         "all": sum(lines.values()),
         "commands": len(commands),
         "options": len({name for names in commands.values() for name in names}),
+        "help": max(shown_options().values()),
         "tests": sum(map(code_lines, (ROOT / "tests").rglob("*.py"))),
         "goldens": sum(text.count("\n") for text in documents("tests", "goldens/*")),
         "docs": sum(len(text.split()) for text in documents("docs", "*.md")),

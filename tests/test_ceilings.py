@@ -14,12 +14,14 @@ import pytest
 
 from tests.conftest import CHECKOUT
 
-#: In code lines, numbers, lines of transcripts and words of documents.
+#: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
+#: transcripts and words of documents.
 CEILINGS = {
     "core": 29_000,
-    "all": 36_000,
+    "all": 37_500,
     "commands": 28,
-    "options": 75,
+    "options": 77,
+    "help": 25,
     "tests": 33_000,
     "goldens": 2_500,
     "docs": 60_000,

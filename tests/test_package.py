@@ -165,7 +165,7 @@ def test_environments_declare_the_packages_of_their_extras(project: dict[str, ob
     assert isinstance(extras, dict)
     names = registry.names(ENVS, GROUP)
     with_extra = {name: extra for name in names if (extra := metadata(name).extra) is not None}
-    assert set(extras) - {"all", "dev", "ray"} == set(with_extra)
+    assert set(extras) - {"all", "dev", "ray", "serve"} == set(with_extra)
     for name, extra in with_extra.items():
         assert {requirement_name(text) for text in extras[name]} == set(extra.distributions)
         assert f"[{name}]" in extra.install

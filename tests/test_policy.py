@@ -99,6 +99,23 @@ class TestRecalls:
             assert other.tuple.step == one.tuple.step
 
 
+def test_what_was_learnt_serves_tasks_in_other_words(memory: Memory) -> None:
+    def loud(text: str) -> str:
+        return text.replace("take", "GRAB").replace("see", "SPY")
+
+    def proposed(words: Any) -> list[tuple[str, float]]:
+        past = tuple((words(text), words(action)) for text, action in PAST)
+        listed = tuple(map(words, now().admissible or ()))
+        seen = now(past=past, observation=words(now().observation), admissible=listed)
+        decided = policy(memory).rank(
+            replace(seen, localize=words), memory.batches_for(GOAL), len(listed)
+        )
+        return [(one.action, one.confidence) for one in decided.proposals]
+
+    assert proposed(loud) == [(loud(action), sure) for action, sure in proposed(str)]
+    assert proposed(str)[0][0] == "take fig from shelf 1"
+
+
 class TestHistory:
     def test_is_full_by_default(self, memory: Memory) -> None:
         history = policy(memory).state(now()).history
@@ -207,7 +224,7 @@ def test_a_model_sees_how_one_recorded_task_was_done_to_its_end(
     assert (seen(memory).example, seen(memory).demonstration) == (near.goal, actions)
     assert seen(memory.without([], [near.trajectory_id])).demonstration != actions
     assert seen(memory, control="none").demonstration == ()
-    assert seen(memory, histories="paper").demonstration == ()
+    assert seen(memory, wording="reworded").demonstration == ()
     monkeypatch.setattr("ldm.policy.DEMONSTRATION", 1)  # none has room: the shortest of the nearest
     monkeypatch.setattr("ldm.policy.NEAR", 60)
     recalled = {one.tuple.trajectory_id for one in policy(memory).recall(now(), batches)}

@@ -8,6 +8,7 @@ ADaPT's, the detailed ones those of a planner whose plan nobody divides further 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ldm.agents.demonstrations import Division
 from ldm.envs import load_env
@@ -129,24 +130,23 @@ def _crafting() -> list[Division]:
 
 def _shopping() -> list[Division]:
     """Return a purchase, and how to buy from a shortlist: one product after the other."""
-    env = _environment("webshop")
+    env = _environment("webshop", page_size=3)
     task = next(one for one in env.tasks("demo_train") if one.id == "demo_train/2977")
     page = env.reset(task).observation
     results = env.step("search[dimmable easy assemble floor lamp]").observation
     lamp = "a dimmable floor lamp that is easy to assemble, in matte black, below 80 dollars"
     find = "find dimmable floor lamps that are easy to assemble"
     shortlist = "shortlist floor lamps of the results that may be dimmable, below 80 dollars"
-    match = f"match the product with what is asked for: {lamp}"
+    asked = f"with what is asked for: {lamp}"
+    match = f"match the product {asked}"
     choose = "choose matte black, and buy the product"
     buy = f"buy one of the shortlist that matches {lamp}"
     ordinal = [f"open the {which} product of the shortlist" for which in ("first", "second")]
-    coded = ["open L5C8DC2689", "open L334132DA9"]
+    coded = [f"match {code} {asked}" for code in ("L5C8DC2689", "L334132DA9")]
     thought = "Floor lamps have to be found, the suitable ones listed, and one that fits bought."
     either = "If the first product does not fit, the second may."
     one_by_one = plan(
-        f"Each of the shortlist has to be opened and compared. {either}",
-        [coded[0], match, coded[1], match, choose],
-        "((1 AND 2) OR (3 AND 4)) AND 5",
+        f"Each of the shortlist has to be compared. {either}", [*coded, choose], "(1 OR 2) AND 3"
     )
     return [
         Division(
@@ -164,9 +164,9 @@ def _shopping() -> list[Division]:
     ]
 
 
-def _environment(name: str) -> Environment:
+def _environment(name: str, **options: Any) -> Environment:
     env_class = load_env(name)
-    environment: Environment = env_class(env_class.Options())
+    environment: Environment = env_class(env_class.Options(**options))
     return environment
 
 

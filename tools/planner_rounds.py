@@ -10,16 +10,20 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from ldm.agents import Resources
 from ldm.deps import DepsAgent
+from ldm.deps.describe import held
 from ldm.deps.findings import data_of
 from ldm.deps.options import DepsOptions
+from ldm.deps.plans import listing
 from ldm.envs import load_env
 from ldm.episode import Environment, run_episode
 from ldm.llm import GREEDY, Completion, Message, Sampling
-from ldm.types import Task, Trajectory, Usage
+from ldm.reason.excerpts import without_goal
+from ldm.types import Reading, Task, Trajectory, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +31,13 @@ class Played:
     """A demonstration: its task, and (plan, explanation of why it fails) of each round.
 
     task: its id, or the beginning of it. actions: sub-task → what its executor does; the executor
-    fails where there is nothing left.
+    fails where there is nothing left. thoughts: sub-task → the thought of a planner that names it.
     """
 
     task: str
     rounds: Sequence[tuple[Sequence[str], str]]
     actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    thoughts: Mapping[str, str] = field(default_factory=dict)
 
 
 _TABLE = 'craft({"crafting_table": 1}, {"planks": 4}, null);'
@@ -41,8 +46,8 @@ _PLANKS = 'craft({"planks": 12}, {"log": 3}, null);'
 _STICKS = 'craft({"stick": 4}, {"planks": 2}, null);'
 _PICKAXE = 'craft({"wooden_pickaxe": 1}, {"planks": 3, "stick": 2}, "crafting_table");'
 _NO_PICKAXE = (
-    "Mining {} takes the tool wooden_pickaxe, and I hold none. I have to craft a wooden_pickaxe "
-    "first."
+    "Mining cobblestone takes the tool wooden_pickaxe, and I hold none. I have to craft a "
+    "wooden_pickaxe first."
 )
 _NO_TABLE = (
     "Crafting wooden_pickaxe takes a crafting_table, and I hold none. I have to craft a "
@@ -50,24 +55,27 @@ _NO_TABLE = (
 )
 
 
-def _stone(item: str, count: int, last: str) -> Played:
+def _stone(count: int, *last: str, wood: str = _WOOD) -> Played:
     """Return a craft that fails for want of a pickaxe, and then of a crafting table."""
-    with_pickaxe = [f'mine({{"{item}": {count}}}, "wooden_pickaxe");', last]
-    by_hand = [f'mine({{"{item}": {count}}}, null);', last]
+    with_pickaxe = [f'mine({{"cobblestone": {count}}}, "wooden_pickaxe");', *last]
+    by_hand = [f'mine({{"cobblestone": {count}}}, null);', *last]
     return Played(
         "",
         [
-            ([_WOOD, _PLANKS, _STICKS, *by_hand], _NO_PICKAXE.format(item)),
+            ([wood, _PLANKS, _STICKS, *by_hand], _NO_PICKAXE),
             ([_PICKAXE, *with_pickaxe], _NO_TABLE),
             ([_TABLE, _PICKAXE, *with_pickaxe], ""),
         ],
     )
 
 
-_ANDESITE = _stone("andesite", 4, 'craft({"polished_andesite": 4}, {"andesite": 4}, null);')
-_SWORD = _stone(
-    "cobblestone", 2, 'craft({"stone_sword": 1}, {"cobblestone": 2, "stick": 1}, "crafting_table");'
+_SMOKER = _stone(
+    8,
+    'craft({"furnace": 1}, {"cobblestone": 8}, "crafting_table");',
+    'craft({"smoker": 1}, {"furnace": 1, "log": 4}, "crafting_table");',
+    wood='mine({"log": 7}, null);',
 )
+_SWORD = _stone(2, 'craft({"stone_sword": 1}, {"cobblestone": 2, "stick": 1}, "crafting_table");')
 _LADDER = [
     _WOOD,
     _PLANKS,
@@ -87,7 +95,7 @@ _WATCH = "demo_train/look_at_obj_in_light-Watch-None-DeskLamp-92/trial_1"
 ROUNDS: Mapping[str, Sequence[Played]] = {
     "minecraft": (
         Played("train/ladder", [(_LADDER, "")]),
-        replace(_ANDESITE, task="train/polished_andesite"),
+        replace(_SMOKER, task="train/smoker"),
     ),
     "minecraft.paper": (
         Played("test/wooden_button", [(_BUTTON, "")]),
@@ -131,6 +139,17 @@ ROUNDS: Mapping[str, Sequence[Played]] = {
                 "take the cup from sinkbasin 1": ["take cup 1 from sinkbasin 1"],
                 "cool the cup with fridge 1": ["go to fridge 1", "cool cup 1 with fridge 1"],
             },
+            {
+                "take a cup from cabinet 2": "I carry nothing, so I need a cup first. There are "
+                "four cabinets. A cup may well be in cabinet 2.",
+                "take a cup from cabinet 1": "I still carry nothing. Cabinet 2 holds no cup, so "
+                "the next cabinet, cabinet 1, may.",
+                "put the cup in sinkbasin 1": "I carry cup 1. The sinkbasin is where it has to be.",
+                "take the cup from sinkbasin 1": "The cup is in the sinkbasin, but it has to be "
+                "cool, and it was not cooled. So I need it back first.",
+                "cool the cup with fridge 1": "I carry cup 1, which is not cool yet. There is a "
+                "fridge 1, and a fridge cools things.",
+            },
         ),
         Played(
             _WATCH,
@@ -142,13 +161,30 @@ ROUNDS: Mapping[str, Sequence[Played]] = {
                 ],
                 "use desklamp 1": ["use desklamp 1"],
             },
+            {
+                "take a watch from sidetable 1": "I carry nothing, so I need a watch first. A "
+                "watch may lie on sidetable 1.",
+                "use desklamp 1": "I carry watch 1. It has to be under a light that is on: "
+                "desklamp 1 stands on the sidetable.",
+            },
+        ),
+    ),
+    # One, as in the paper's Prompts 12 and 13, which have no thoughts.
+    "tabletop": (
+        Played(
+            "train/put_block_in_bowl/2",
+            [
+                (
+                    [
+                        "Step 1: put the red blocks in a red bowl",
+                        "Step 2: put the brown blocks in a brown bowl",
+                    ],
+                    "",
+                )
+            ],
         ),
     ),
 }  # fmt: skip
-
-
-#: Environment → its options. Andesite is rare: with a map it takes more than one pickaxe.
-OPTIONS: Mapping[str, Mapping[str, Any]] = {"minecraft": {"controller": "none"}}
 
 
 class _Script:
@@ -192,8 +228,7 @@ class _Script:
 def played_rounds(name: str) -> tuple[list[Trajectory], dict[str, Any]]:
     """Return the trajectories of a file's demonstrations, and task id → rounds as data."""
     env_class = load_env(name.partition(".")[0])
-    options = OPTIONS.get(name.partition(".")[0], {})
-    env: Environment = env_class(env_class.Options(**options))
+    env: Environment = env_class(env_class.Options())
     trials: list[Trajectory] = []
     by_task: dict[str, Any] = {}
     for played in ROUNDS[name]:
@@ -204,7 +239,11 @@ def played_rounds(name: str) -> tuple[list[Trajectory], dict[str, Any]]:
         if not result.success or data is None:
             raise RuntimeError(f"{played.task} was not solved: {result.error or result.notes}")
         trials.append(replace(trial, origin="expert"))
-        by_task[result.task.id] = list(_rounds(data["rounds"]))
+        scenes = _Scenes(played, trial, env.card.reading)
+        by_task[result.task.id] = [
+            {**one, **scenes.of(turn)}
+            for one, turn in zip(_rounds(data["rounds"]), data["rounds"], strict=True)
+        ]
     env.close()
     return trials, by_task
 
@@ -218,6 +257,28 @@ def _rounds(rounds: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             "description": "All steps are done. The task is done." if last else one["description"],
             "explanation": one["explanation"],
         }
+
+
+class _Scenes:
+    """What there was before each goal of a trial, one round after the other."""
+
+    def __init__(self, played: Played, trial: Trajectory, reading: Reading) -> None:
+        acted = [step.observation for step in trial.steps if step.action]
+        self._played, self._reading = played, reading
+        self._answers = iter([without_goal(trial.opening, trial.task.goal), *acted])
+
+    def of(self, turn: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the scenes and the thoughts of the goals that a round pursued."""
+        scenes: dict[str, str] = {}
+        for rank, _ in turn["pursued"]:
+            words = turn["goals"][rank - 1]["goal"]
+            actions = self._played.actions.get(words, ("",))
+            answer, *_ = islice(self._answers, len(actions))
+            counts = held(answer, self._reading)
+            hand = "" if counts is None else f"I hold {listing(counts)}."
+            scenes.setdefault(words, hand or " ".join(answer.split()))
+        thoughts = [self._played.thoughts[words] for words in scenes if self._played.thoughts]
+        return {"scenes": list(scenes.values()), "thoughts": thoughts}
 
 
 def _task(env: Environment, task_id: str) -> Task:

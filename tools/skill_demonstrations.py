@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from ldm.agents.decomposition.handover import looked
 from ldm.agents.replies import ACT, THINK
 from ldm.episode import Environment
 from ldm.reason.excerpts import without_goal
@@ -21,7 +23,8 @@ class Script:
 
     task: id of the task in whose place it is played. skill: of `Card.skills`. goal: the sub-task.
     before: actions that nobody is shown. course: lines with labels, thoughts and actions; one line
-    without a label is a judgement. success: whether it is completed.
+    without a label is a judgement. success: whether it is completed. refused: an action of it that
+    is not possible.
     """
 
     task: str
@@ -30,6 +33,7 @@ class Script:
     before: tuple[str, ...]
     course: tuple[str, ...]
     success: bool = True
+    refused: str = ""
 
 
 def played(env: Environment, script: Script, tasks: Sequence[Task]) -> Trajectory:
@@ -44,6 +48,8 @@ def played(env: Environment, script: Script, tasks: Sequence[Task]) -> Trajector
         now = _done(env, script, action)
     if env.card.handover == "page":
         opening = now.observation
+    if script.skill in env.card.judged:
+        opening, _ = looked(env.step, env.card, script.goal, now)
     steps = []
     for line in script.course:
         if not line.startswith(ACT):
@@ -52,7 +58,7 @@ def played(env: Environment, script: Script, tasks: Sequence[Task]) -> Trajector
         action = line.removeprefix(ACT).strip()
         now = _done(env, script, action)
         # What follows the end of a task is left out of every record, since it may tell the reward.
-        steps.append(Step(action, "" if now.done else now.observation))
+        steps.append(Step(action, "" if now.done else now.observation, valid=now.valid))
     skill_task = replace(task, goal=script.goal, kind=script.skill, source=task.leak_key)
     skill_task = replace(skill_task, id=f"{task.id}/{script.skill}")
     score = float(script.success)
@@ -61,7 +67,7 @@ def played(env: Environment, script: Script, tasks: Sequence[Task]) -> Trajector
 
 def _done(env: Environment, script: Script, action: str) -> TimeStep:
     answer = env.step(action)
-    if not answer.valid:
+    if answer.valid == (action == script.refused):
         raise ValueError(f"{script.goal}: {action!r} is answered {answer.observation!r}")
     return answer
 
@@ -190,6 +196,21 @@ TEXTCRAFT = (
     ),
     Script(
         _WALL,
+        "get",
+        "get 1 prismarine",
+        (),
+        (
+            "Act: get 1 prismarine",
+            "Think: prismarine cannot be fetched, so I have to craft it. The recipe needs 4 "
+            "prismarine shard.",
+            "Act: get 4 prismarine shard",
+            "Act: craft 1 prismarine using 4 prismarine shard",
+            "Think: I have 1 prismarine now.",
+        ),
+        refused="get 1 prismarine",
+    ),
+    Script(
+        _WALL,
         "craft",
         "craft 2 prismarine",
         ("get 8 prismarine shard",),
@@ -278,16 +299,19 @@ WEBSHOP = (
     Script(
         _LAMP,
         "match",
-        "match the product with what is asked for: a dimmable floor lamp in matte black, below 80 "
-        "dollars",
-        _LAMP_PAGE,
-        ("It is dimmable, comes in matte black and costs 56.49 dollars.",),
+        "match L5C8DC2689 with what is asked for: a dimmable floor lamp that is easy to assemble, "
+        "in matte black, below 80 dollars",
+        (_LAMPS,),
+        (
+            "By its features it is dimmable and easily assembled; it comes in matte black and "
+            "costs 56.49 dollars.",
+        ),
     ),
     Script(
         _LAMP,
         "match",
-        "match the product with what is asked for: a floor lamp in matte black, below 50 dollars",
-        _LAMP_PAGE,
+        "match L5C8DC2689 with what is asked for: a floor lamp in matte black, below 50 dollars",
+        (_LAMPS,),
         ("It comes in matte black, but costs 56.49 dollars.",),
         success=False,
     ),
@@ -311,14 +335,14 @@ class Skills:
         return trajectories
 
 
-def _of(name: str) -> Callable[[], Environment]:
-    """Return what makes the environment called `name` with its default options."""
+def _of(name: str, **options: Any) -> Callable[[], Environment]:
+    """Return what makes the environment called `name` with these options."""
 
     def make() -> Environment:
         from ldm.envs import load_env
 
         env_class = load_env(name)
-        environment: Environment = env_class(env_class.Options())
+        environment: Environment = env_class(env_class.Options(**options))
         return environment
 
     return make
@@ -327,5 +351,5 @@ def _of(name: str) -> Callable[[], Environment]:
 SKILLS = {
     "alfworld": Skills("demo_train", _of("alfworld"), ALFWORLD),
     "textcraft": Skills("train", _of("textcraft"), TEXTCRAFT),
-    "webshop": Skills("demo_train", _of("webshop"), WEBSHOP),
+    "webshop": Skills("demo_train", _of("webshop", page_size=3), WEBSHOP),
 }

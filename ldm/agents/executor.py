@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ldm.agents import demonstrations
-from ldm.agents.loop import Hint, Loop, LoopAgent, LoopOptions, Work
+from ldm.agents.loop import CardChoice, Hint, Loop, LoopAgent, LoopOptions, Work, prompt_card
 from ldm.agents.transcript import localized
 from ldm.config import at_least
 from ldm.episode import Digests, Episode
@@ -26,9 +26,10 @@ class ExecutorOptions(LoopOptions):
     task or failed: "skills" is shown a demonstration of each atomic skill (Table 1), "hybrid" those
     and whole tasks that are the same for any kind of task (§4.1), "task" whole tasks of the task's
     kind (App. C). Without a strength it is shown whole tasks of the kind and judges nothing.
-    Without shots it is shown neither skills nor plans.
+    Without shots it is shown neither skills nor plans. The papers show no admissible actions.
     """
 
+    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
     shots: Annotated[int, "Demonstrations of whole tasks in a prompt"] = 2
     strength: Annotated[Strength | None, "Demonstrations of an executor that judges itself"] = None
     demonstrations: Annotated[str | None, "File of trajectories to show instead"] = None
@@ -66,18 +67,45 @@ class ExecutorAgent(LoopAgent):
         return self.options.strength or cast("Strength | None", published)
 
 
+@dataclass(frozen=True, slots=True)
+class TaskOptions(ExecutorOptions):
+    """Options of agents that work on whole tasks.
+
+    A bare card and a number of actions put them on AutoPlan's terms (arXiv 2305.15064, §3.1, §4.2):
+    the world's rules are not told, and thoughts are free.
+    """
+
+    card: Annotated[CardChoice, "Show the grammar alone, or the world's rules too"] = "full"
+    actions: Annotated[int | None, "Actions of a trial, in place of its steps"] = None
+
+    def __post_init__(self) -> None:
+        ExecutorOptions.__post_init__(self)
+        at_least(1, actions=self.actions)
+
+
 class TaskAgent(ExecutorAgent):
     """Base of agents that work on whole tasks."""
 
+    Options = TaskOptions
+    options: TaskOptions
     #: Whether the model is asked for thoughts.
     thinking: ClassVar[bool] = True
+
+    def budget(self, card: Card) -> int:
+        """Return the maximum steps of a trial: a thought may come before each counted action."""
+        return super().budget(card) if self.options.actions is None else 2 * self.options.actions
 
     def attempt(self, episode: Episode, *hints: Hint, sampling: Sampling = GREEDY) -> None:
         """Play one trial of the whole task. hints: shown in addition to the skills."""
         llm = self._resources.model(episode)
         with episode.trial():
-            work = task_work(episode, self.options, *hints, sampling=sampling)
-            Loop(episode, llm, replace(work, thinking=self.thinking), self.options).run()
+            work = replace(
+                task_work(episode, self.options, *hints, sampling=sampling),
+                thinking=self.thinking,
+                card=prompt_card(episode.card, self.options.card),
+                actions=self.options.actions,
+            )
+            Loop(episode, llm, work, self.options).run()
 
 
 def task_work(
@@ -92,6 +120,7 @@ def task_work(
         examples(episode, options),
         (*skill_hints(episode, options), *hints),
         judged=options.strength is not None,
+        listed=options.admissible,
         sampling=sampling,
     )
 

@@ -1,13 +1,11 @@
 """From an action in free words to the environment's grammar (AutoPlan, arXiv 2305.15064, §3.2.1).
 
-Recognised without a model are an action in a form of the grammar and, if the agent is shown the
-possible actions, one of them, alone or within other words. Only the rest is put to the model.
+An action in a form of the grammar is recognised without a model; only the rest is put to it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -17,7 +15,7 @@ from ldm.llm import GREEDY, LLM, Sampling
 from ldm.prompts import render, shortened
 from ldm.types import Card
 
-How = Literal["possible", "form", "within", "model", "nothing"]
+How = Literal["form", "model", "nothing"]
 
 #: Characters of the last page that the model is shown for its names.
 SEEN = 600
@@ -46,70 +44,37 @@ class Formal:
 
 
 def formalise(
-    text: str,
-    card: Card,
-    admissible: Sequence[str] | None,
-    observation: str,
-    llm: LLM,
-    sampling: Sampling = GREEDY,
+    text: str, card: Card, observation: str, llm: LLM, sampling: Sampling = GREEDY
 ) -> Formal:
     """Return the action that `text` names; of several the first.
 
-    card: as the agent is shown it. admissible: the actions that are possible now, None if the agent
-    is not shown them. observation: the last one that names things. llm: decides if nothing else
-    does. A text that fits no form is returned all the same: the environment refuses it.
+    card: as the agent is shown it. observation: the last one that names things. llm: decides if no
+    form does. A text that fits none is returned all the same: the environment refuses it.
     Raise the errors of a model call.
     """
     plain = " ".join(_LEAD.sub("", text.strip(_QUOTES)).strip(_QUOTES).split())
     if not plain:
         return Formal("", "nothing")
-    known = {
-        name.casefold(): action
-        for action in admissible or ()
-        for name in (action, *card.offered([action]))
-    }
-    if (formal := _without_model(plain, known, card)) is not None:
-        return formal
+    if formal := _in_form(plain, card):
+        return Formal(formal, "form")
     messages = render("agents/formalise", card=card, seen=shortened(observation, SEEN), said=text)
     reply = llm.complete(messages, sampling=sampling, max_tokens=LENGTH, stop=("\n\n",))
     understood = read(reply.text, verbs_of(card))
     action = understood.action or plain
-    formal = _without_model(action, known, card)
-    return Formal(action if formal is None else formal.action, "model")
+    return Formal(_in_form(action, card) or action, "model")
 
 
-def _without_model(text: str, known: dict[str, str], card: Card) -> Formal | None:
-    """Return the action that `text` names; None if only a model can tell.
+def _in_form(text: str, card: Card) -> str:
+    """Return the action that `text` is in a form of the grammar, or "".
 
-    Text in brackets, as in search[the best pan], stays as it is. known: casefolded → action.
+    Text in brackets, as in search[the best pan], stays as it is.
     """
     bare = text if "[" in text else _TRAIL.sub("", _ARTICLE.sub("", text))
-    for words in (text, bare):
-        if words.casefold() in known:
-            return Formal(known[words.casefold()], "possible")
-    for words in (text, bare):
-        if (action := _within(words, known)) is not None:
-            return Formal(action, "within")
-    if any(form.fullmatch(bare) for form in forms(card.actions)):
-        verb = re.match(r"\w+", bare)
-        small = verb[0].lower() if verb else ""
-        return Formal(small + bare[len(small) :], "form")
-    return None
-
-
-def _within(text: str, known: dict[str, str]) -> str | None:
-    """Return the possible action that is mentioned first, the longest of those, or None.
-
-    Single words are ignored: "look for the mug in fridge 1" does not mean "look".
-    """
-    mentions = []
-    for folded, action in known.items():
-        if folded.isalpha():
-            continue
-        at = re.search(rf"(?<!\w){re.escape(folded)}(?!\w)", text.casefold())
-        if at:
-            mentions.append((at.start(), -len(folded), action))
-    return min(mentions)[2] if mentions else None
+    if not any(form.fullmatch(bare) for form in forms(card.actions)):
+        return ""
+    verb = re.match(r"\w+", bare)
+    small = verb[0].lower() if verb else ""
+    return small + bare[len(small) :]
 
 
 @lru_cache(maxsize=32)

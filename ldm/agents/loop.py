@@ -8,7 +8,7 @@ that they have completed their task or failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,7 +16,7 @@ from ldm.agents import Resources, replies
 from ldm.agents.replies import Reply, Verdict
 from ldm.agents.transcript import example_texts, transcript_text
 from ldm.config import at_least
-from ldm.episode import NO_ACTION, Agent, Episode
+from ldm.episode import NO_ACTION, Agent, Episode, EpisodeOver
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
 from ldm.prompts import render
@@ -27,13 +27,17 @@ STOP = (f"\n{replies.SEEN}",)
 #: Minimum characters of an observation; shorter prompts are not tried.
 NARROWEST = 160
 
+#: "bare" describes the world and the forms of actions, "full" also the world's rules.
+CardChoice = Literal["bare", "full"]
+
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """Options of every loop. The papers show no admissible actions; both lengths are ours."""
+    """Options of every loop; both lengths are ours."""
 
-    budget: Annotated[int | None, "Steps of a trial, thoughts included; none: as published"] = None
-    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
+    budget: Annotated[
+        int | None, "Steps of a trial, thoughts included; none: as the environment's card says"
+    ] = None
     reply: Annotated[int, "Maximum tokens of a reply"] = 120
     observation: Annotated[int, "Maximum characters shown of an observation"] = 4000
 
@@ -103,7 +107,9 @@ class Work:
 
     task: the goal or a part of it, in words. opening: the first observation; None for the present
     one. steps: maximum of this run, thoughts included; None for as many as the trial has left.
-    thinking: ask for thoughts. judged: the model may end the run by a verdict.
+    thinking: ask for thoughts. judged: the model may end the run by a verdict. listed: show the
+    possible actions. card: the one that prompts show; None for the episode's. actions: maximum of
+    this run, which ends the trial.
     """
 
     task: str
@@ -113,7 +119,10 @@ class Work:
     steps: int | None = None
     thinking: bool = True
     judged: bool = False
+    listed: bool = False
     sampling: Sampling = GREEDY
+    card: Card | None = None
+    actions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +153,8 @@ class Loop:
         self.options = options
         self.opening = episode.now.observation if work.opening is None else work.opening
         self.view = self.widest = View(len(work.demonstrations), options.observation)
-        self.verbs = replies.verbs_of(episode.card, work.demonstrations)
+        self.card = work.card or episode.card
+        self.verbs = replies.verbs_of(self.card, work.demonstrations)
         self.steps: list[Step] = []
         self.counts: Counter[str] = Counter()
 
@@ -169,7 +179,7 @@ class Loop:
         work, width = self.work, view.width
         return render(
             self.template,
-            card=self.episode.card,
+            card=self.card,
             thinking=work.thinking,
             judged=work.judged,
             demonstrations=example_texts(
@@ -221,8 +231,7 @@ class Loop:
             max_tokens=self.options.reply,
             stop=self.stop,
         )
-        # The last line of a reply that was cut off may be a part of an action.
-        return completion.text.rpartition("\n")[0] if completion.cut else completion.text
+        return completion.text
 
     def take(self, reply: Reply) -> None:
         """Think and act as `reply` says. Raise EpisodeOver when that ends the trial."""
@@ -235,6 +244,8 @@ class Loop:
             action = self.episode.card.listed(reply.action, self.admissible)
             answer = self.episode.act(action, thought=thought)
             self.steps.append(Step(action, answer.observation, thought=thought, valid=answer.valid))
+            if sum(bool(step.action) for step in self.steps) == self.work.actions:
+                raise EpisodeOver("budget")
 
     @property
     def spent(self) -> bool:
@@ -244,7 +255,7 @@ class Loop:
     @property
     def admissible(self) -> tuple[str, ...] | None:
         """The possible actions, if the model is shown them."""
-        return self.episode.now.admissible if self.options.admissible else None
+        return self.episode.now.admissible if self.work.listed else None
 
     def count(self, reply: Reply) -> None:
         """Count the form of a reply."""
@@ -266,7 +277,7 @@ class Loop:
 class LoopAgent(Agent):
     """Base of agents that work in the loop; subclasses add name, paper and `solve`."""
 
-    needs = ("llm",)
+    needs: ClassVar[Sequence[str]] = ("llm",)
     Options = LoopOptions
     _resources: Resources
     #: Steps of a trial if neither the options nor the environment's card name a number.
@@ -285,3 +296,8 @@ class LoopAgent(Agent):
     def published(cls, card: Card, option: str, default: int) -> int:
         """Return the value published for the environment of this card, or `default`."""
         return int(card.published.get(cls.name, {}).get(option, default))
+
+
+def prompt_card(card: Card, choice: CardChoice) -> Card:
+    """Return the card that prompts show."""
+    return card if choice == "full" else card.bare()

@@ -6,11 +6,14 @@ Any memory or model has to beat it: the search engine alone earns much of the sc
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
-from ldm.episode import Agent, Episode
-from ldm.types import Card, TimeStep
+from ldm.agents.executor import ExecutorAgent, ExecutorOptions, task_work
+from ldm.agents.loop import Loop
+from ldm.episode import Episode
+from ldm.types import TimeStep
 
 #: The number of a product in a click or on a page.
 _LINK = re.compile(r"click\[(?=[a-z]*\d)([a-z0-9]{10})\]", re.IGNORECASE)
@@ -18,22 +21,29 @@ _SHOWN = re.compile(r"\b(?=[A-Z]*\d)([A-Z0-9]{10})\b")
 
 
 @dataclass(frozen=True, slots=True)
-class NaiveOptions:
-    """Options of the naive shopper: three steps are enough."""
+class NaiveOptions(ExecutorOptions):
+    """Options of the naive shopper. choose: as in its authors' code (ADaPT, App. D and Table 9)."""
 
-    budget: Annotated[int, "Steps of a trial"] = 3
+    choose: Annotated[bool, "Let a model choose the product's options"] = False
 
 
-class NaiveAgent(Agent):
-    """Searches the instruction, opens the first product, chooses no option and buys (WebShop)."""
+class NaiveAgent(ExecutorAgent):
+    """Searches the instruction, opens the first product and buys it as it is (WebShop)."""
 
     name = "naive"
-    paper = "baseline"
+    paper = "baseline; ADaPT, arXiv 2311.05772, Table 9"
+    needs = ()
     Options = NaiveOptions
     options: NaiveOptions
+    default_budget = 15
 
-    def budget(self, card: Card) -> int:
-        return self.options.budget
+    @classmethod
+    def also_needs(cls, options: NaiveOptions) -> Sequence[str]:
+        return ("llm",) if options.choose else ()
+
+    @classmethod
+    def sources(cls, options: Any, env: str) -> Collection[str]:
+        return super().sources(options, env) if options.choose else ()
 
     def solve(self, episode: Episode) -> None:
         """Search and buy; give up if there is nothing to search or to buy."""
@@ -42,7 +52,16 @@ class NaiveAgent(Agent):
             product = first_product(page) if page.valid else None
             if product is not None:
                 episode.act(f"click[{product}]")
+                if self.options.choose:
+                    self._choose(episode)
                 episode.act("click[Buy Now]")
+
+    def _choose(self, episode: Episode) -> None:
+        """Let a model click on options until it says that all are chosen, or buys."""
+        options = replace(self.options, strength="skills")
+        task = f"choose on the product's page each option that is asked for: {episode.goal}"
+        work = replace(task_work(episode, options), task=task, steps=episode.steps_left - 1)
+        Loop(episode, self._resources.model(episode), work, options).run()
 
 
 def first_product(now: TimeStep) -> str | None:

@@ -20,9 +20,9 @@ DEPTH = 2
 
 @dataclass(frozen=True, slots=True)
 class PlanExecuteOptions(DividingOptions):
-    """Options of Plan-and-Execute. Its plan is longer than one of a few sub-tasks (ours)."""
+    """Options of Plan-and-Execute. Its plan is long: some crafts take 27 actions."""
 
-    plan: Annotated[int, "Maximum tokens of the plan"] = 400
+    plan: Annotated[int, "Maximum tokens of the plan"] = 800
 
 
 class PlanExecuteAgent(DividingAgent):

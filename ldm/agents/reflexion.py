@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ldm.agents.executor import ExecutorOptions, TaskAgent
-from ldm.agents.loop import Hint, View, ask
+from ldm.agents.executor import TaskAgent, TaskOptions
+from ldm.agents.loop import Hint, View, ask, prompt_card
 from ldm.agents.transcript import transcript_text
 from ldm.config import at_least
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
 from ldm.prompts import bullets, render, shortened
-from ldm.types import Trajectory
+from ldm.types import Card, Trajectory
 
 #: Trials if the environment's card has no published number.
 TRIALS = 5
@@ -21,7 +21,7 @@ LONGEST = 800
 
 
 @dataclass(frozen=True, slots=True)
-class ReflexionOptions(ExecutorOptions):
+class ReflexionOptions(TaskOptions):
     """Options of Reflexion.
 
     Trials are published in LDM², Tables 1 and 2; ADaPT, §4.2, for TextCraft; Reflexion, §4.2, for
@@ -33,7 +33,7 @@ class ReflexionOptions(ExecutorOptions):
     reflection: Annotated[int, "Maximum tokens of a reflection"] = 200
 
     def __post_init__(self) -> None:
-        ExecutorOptions.__post_init__(self)
+        TaskOptions.__post_init__(self)
         at_least(1, trials=self.trials, reflection=self.reflection)
         at_least(0, lessons=self.lessons)
 
@@ -60,15 +60,14 @@ class ReflexionAgent(TaskAgent):
             tried = episode.trajectory(number)
             if tried.success or number + 1 == trials:
                 return
-            text = reflect(
-                episode, llm, tried, width=options.observation, tokens=options.reflection
-            )
+            card = prompt_card(episode.card, options.card)
+            text = reflect(llm, card, tried, width=options.observation, tokens=options.reflection)
             episode.note("reflection", text=text)
             if text:
                 lessons.append(text)
 
 
-def reflect(episode: Episode, llm: LLM, tried: Trajectory, *, width: int, tokens: int) -> str:
+def reflect(llm: LLM, card: Card, tried: Trajectory, *, width: int, tokens: int) -> str:
     """Return why a trial failed and how to do better in the next one; "" if the reply is empty.
 
     width: characters shown of an observation. tokens: maximum of the reply.
@@ -77,8 +76,8 @@ def reflect(episode: Episode, llm: LLM, tried: Trajectory, *, width: int, tokens
     def prompt(view: View) -> list[Message]:
         return render(
             "agents/reflect",
-            card=episode.card,
-            task=episode.goal,
+            card=card,
+            task=tried.task.goal,
             score=f"{tried.score:.2f}",
             transcript=transcript_text(
                 tried.opening, tried.steps, width=view.width, skipped=view.skipped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ldm.agents.executor import ExecutorOptions, TaskAgent
+from ldm.agents.executor import TaskAgent, TaskOptions
 from ldm.config import at_least
 from ldm.episode import Episode
 from ldm.llm import GREEDY, Sampling
@@ -15,14 +15,14 @@ TRIALS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class TryAgainOptions(ExecutorOptions):
+class TryAgainOptions(TaskOptions):
     """Options of Try Again. The number published for an environment is d_max (§4.2)."""
 
     trials: Annotated[int | None, "Attempts at a task; none: as published"] = None
     temperature: Annotated[float, "Sampling temperature after the first trial (App. A)"] = 0.7
 
     def __post_init__(self) -> None:
-        ExecutorOptions.__post_init__(self)
+        TaskOptions.__post_init__(self)
         at_least(1, trials=self.trials)
         at_least(0, temperature=self.temperature)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import resource
 import sys
 import traceback
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ from ldm.errors import Interrupted, LdmError
 from ldm.parallel import collect_seldom, interruptible
 
 GROUP = "ldm.commands"
+#: Bytes of address space without which Chroma and safetensors abort.
+LEAST_MEMORY = 1_000_000_000
 
 
 INTERRUPTED = 130
@@ -182,6 +185,7 @@ def main() -> None:
     collect_seldom()
     try:
         try:
+            _check_memory()
             with interruptible():  # so that nothing is left half-written
                 app(prog_name="ldm")
         except SystemExit as finished:
@@ -195,7 +199,9 @@ def main() -> None:
     except KeyboardInterrupt:
         _complain("Interrupted.")
         sys.exit(INTERRUPTED)
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         if os.environ.get("LDM_DEBUG") == "1":
             output.say(traceback.format_exc())
             sys.exit(1)
@@ -203,7 +209,18 @@ def main() -> None:
         sys.exit(INTERRUPTED if isinstance(error, Interrupted) else 1)
 
 
-def _explain(error: Exception) -> tuple[str, str]:
+def _check_memory() -> None:
+    """Raise LdmError if a limit leaves so little memory that libraries abort the process."""
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= allowed < LEAST_MEMORY:
+        raise LdmError(
+            f"`ulimit -v` allows {allowed // 10**6:,} MB of memory, and ldm needs "
+            f"{LEAST_MEMORY // 10**6:,}.",
+            "Raise it, or set it to unlimited.",
+        )
+
+
+def _explain(error: BaseException) -> tuple[str, str]:
     """Return the error message and its remedy for the user."""
     match error:
         case Interrupted():

@@ -141,12 +141,12 @@ def _entries(
 
 
 def _published(agent: Any, cards: Mapping[str, Card]) -> dict[str, dict[str, Any]]:
-    """Return the published values by environment of options that are None by default."""
+    """Return the values by environment, as its card has them, of options that are None."""
     values: dict[str, dict[str, Any]] = {}
     for option in hints(agent.Options):
         for name, card in cards.items():
             if option in (known := card.published.get(agent.name, {})):
-                values.setdefault(f"published {option}", {})[name] = known[option]
+                values.setdefault(f"{option} by environment", {})[name] = known[option]
     return values
 
 

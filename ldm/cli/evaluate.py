@@ -31,6 +31,9 @@ class Variations:
     ] = None
     data: Annotated[Path | None, options.DATA] = None
     k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="agent.k", metavar="N")] = None
+    wording: Annotated[
+        str | None, Option("Questions: ours, reworded, paper.", AGENT, path="agent.wording")
+    ] = None
     generations: Annotated[
         str | None,
         Option("Generation, or several to compare: 0,newest.", MEMORY, flags=("--generation",)),

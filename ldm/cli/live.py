@@ -57,7 +57,7 @@ def figures(results: Sequence[EpisodeResult], usd: float | None) -> str:
     steps = sum(result.env_steps for result in results)
     words.append(f"{steps / len(results):.1f} steps/episode")
     usages = [result.usage for result in results]
-    if tokens := sum(usage.prompt_tokens + usage.completion_tokens for usage in usages):
+    if tokens := sum(usage.tokens for usage in usages):
         words.append(f"{tokens:,} tokens")
     if usd is not None:
         words.append(f"{usd:.4f} USD")

@@ -49,7 +49,7 @@ def ask(
     from pydantic import create_model
 
     from ldm.llm import Message, Sampling
-    from ldm.llm.models import ModelOptions, serving
+    from ldm.llm.models import ModelOptions, Models
 
     named = dict(one.partition(":")[::2] for one in field or ())
     if wrong := set(named.values()) - TYPES.keys():
@@ -58,8 +58,10 @@ def ask(
     form = create_model("Reply", **fields) if fields else None
     options = ModelOptions(llm=llm, timeout=timeout, max_calls=max_calls)
     question = [Message("user", prompt)]
-    with serving(options, connection, record, output.say) as models:
+    with Models(options, connection, record, output.say) as models:
         model = models.get("llm")
         for sampling in (Sampling(temperature, sample=n) for n in range(samples)):
             reply = model.complete(question, sampling=sampling, max_tokens=LENGTH, schema=form)
             output.show(reply.text)
+            if reply.cut:
+                output.say(f"The reply was cut off at {LENGTH} tokens, and again with more.")

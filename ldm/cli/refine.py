@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ldm.cli import output
 from ldm.cli.options import DATA, Given, Models, Recording, offers
-from ldm.config import AGENT, RUNNING, SEARCH, TASKS, Option, Refine, load, merge
+from ldm.config import AGENT, LIMITS, RUNNING, SEARCH, TASKS, Option, Refine, load, merge
 from ldm.errors import LdmError
 from ldm.text import counted
 
@@ -24,6 +24,9 @@ class Exploration:
     preset: Annotated[str | None, Option("Settings of a paper: ldm2, or a file.", TASKS)] = None
     data: Annotated[Path | None, DATA] = None
     k: Annotated[str | None, Option("Tuples to recall.", AGENT, path="policy.k")] = None
+    wording: Annotated[
+        str | None, Option("Questions: ours, reworded, paper.", AGENT, path="policy.wording")
+    ] = None
     explorer: Annotated[
         str | None, Option("best-first, or the paper's tree.", SEARCH, path="search.explorer")
     ] = None
@@ -44,6 +47,9 @@ class Exploration:
     ] = None
     dry_run: Annotated[
         bool, Option("Explore and report only; --resume adds it later.", RUNNING)
+    ] = False
+    estimate: Annotated[
+        bool, Option("Explore a few goals, print what all will cost, and stop.", LIMITS)
     ] = False
 
 
@@ -80,6 +86,9 @@ def refine(**values: Any) -> None:
             env = Refine(env=options.get("env", "")).env.name
             options = merge(Refine, stage_preset(exploration.preset, env, "refine"), options)
         recorded = refinement.prepare(load(Refine, options), runtime, dry_run=dry_run)
+    if exploration.estimate:
+        output.say_all(recorded.estimate())
+        return
     results = []
     for result in refinement.rounds(recorded, runtime, dry_run=dry_run):
         _show(result, as_json=recording.as_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -163,7 +164,8 @@ def _print_episode(
         return
     bounds = Bounds(ALL, ALL, ALL) if full else Bounds()
     place = None if trial is None else trial - 1
-    output.say_all(episode_lines(episode, tuples_of(run, [episode]), bounds, place))
+    facts, tuples = partial(run.facts, episode), tuples_of(run, [episode])
+    output.say_all(episode_lines(episode, tuples, bounds, place, facts))
 
 
 def _print_explored(run: Run, task: str, *, full: bool) -> None:

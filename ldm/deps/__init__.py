@@ -44,6 +44,7 @@ class DepsAgent(ExecutorAgent):
     options: DepsOptions
     divides = True
     default_strength = "skills"
+    counts_thoughts = False  # App. A.1: 50 steps in the environment
     digests: ClassVar[Digests] = {
         **ExecutorAgent.digests,
         "horizon": ("horizon_digest", file_digest),
@@ -64,6 +65,11 @@ class DepsAgent(ExecutorAgent):
                 f"The goals of a plan have an order in {card.name}: there is nothing to select.",
                 "Leave selector out; the paper has none there either (Table 17).",
             )
+
+    @classmethod
+    def shows_actions(cls, options: DepsOptions, card: Card) -> bool:
+        """Return whether executors are shown the possible actions; planners never are."""
+        return options.admissible and Vocabulary.of(card).free
 
     def solve(self, episode: Episode) -> None:
         """Play one trial. The rounds go into the record, however it ends.

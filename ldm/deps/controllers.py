@@ -103,7 +103,8 @@ class Executor:
 
     def pursue(self, goal: Goal) -> Pursuit:
         """Pursue a goal until there is something to decide. Raise EpisodeOver if the trial ends."""
-        work = part_of(self._whole, goal.words, self.episode, self._opening, self._carried)
+        opening = self._rule.beginning(self.episode, self._opening)
+        work = part_of(self._whole, goal.words, self.episode, opening, self._carried)
         outcome = Loop(self.episode, self.llm, work, self.options).run()
         self._carried = self._rule.after(self.episode, outcome.steps, "", self._carried)
         if outcome.end == "completed":

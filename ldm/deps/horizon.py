@@ -107,8 +107,11 @@ def _members(goal: Goal, reading: Reading) -> tuple[str, ...]:
 
 
 def _things(goal: Goal, reading: Reading) -> frozenset[str]:
-    """Return the sources of the goal's item, in the singular."""
-    members = _members(goal, reading)
+    """Return the sources of the goal's item, in the singular.
+
+    Those of a word for several items are theirs, unless it has a source of its own.
+    """
+    members = (goal.item,) if goal.item in reading.sources else _members(goal, reading)
     return frozenset(_single(reading.sources[one]) for one in members if one in reading.sources)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from ldm.agents.loop import View, ask
 from ldm.deps.controllers import Controller
-from ldm.deps.describe import amount, answer_line, description, held
+from ldm.deps.describe import LONGEST, amount, answer_line, description, held
 from ldm.deps.options import DepsOptions
 from ldm.deps.parser import Parser
 from ldm.deps.plans import Goal, Plan
@@ -90,6 +90,8 @@ class Loop:
     turns: list[Turn] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        card, options = self.episode.card, self.options
+        self._card = card if options.card == "full" else card.bare()
         self._opening = without_goal(self.episode.now.observation, self.episode.goal)
         self._vocabulary = self.parser.vocabulary
         self._sampling = Sampling(self.options.temperature)
@@ -156,7 +158,7 @@ class Loop:
         def prompt(view: View) -> list[Message]:
             return render(
                 "agents/deps/explain",
-                card=self.episode.card,
+                card=self._card,
                 examples=known[: view.demonstrations],
                 task=self.episode.goal,
                 description=turn.description,
@@ -179,13 +181,13 @@ class Loop:
         def prompt(view: View) -> list[Message]:
             return render(
                 "agents/deps/plan",
-                card=self.episode.card,
+                card=self._card,
                 goals=self._kind,
                 form=style.form,
                 verbs=sorted(self._vocabulary.items),
-                examples=[text_of(one, style) for one in self.examples[: view.demonstrations]],
+                examples=self._texts(view),
                 task=self.episode.goal,
-                seen=shortened(self._opening, view.width),
+                seen=self._first_scene(view),
                 skipped=view.skipped,
                 rounds=[
                     {
@@ -198,6 +200,15 @@ class Loop:
             )
 
         return self._ask_planner(prompt, self.options.plan)
+
+    def _texts(self, view: View) -> list[str]:
+        """Return the demonstrations as a prompt shows them."""
+        style, scene = self.options.style, self.options.scene
+        return [text_of(one, style, scene=scene) for one in self.examples[: view.demonstrations]]
+
+    def _first_scene(self, view: View) -> str:
+        """Return the first observation, or "" if planners are not shown it."""
+        return shortened(self._opening, view.width) if self.options.scene else ""
 
     def _ask_planner(
         self, prompt: Callable[[View], list[Message]], most: int, stop: Sequence[str] = ()
@@ -218,7 +229,8 @@ class Loop:
         """Ask for one goal at a time (Inner Monologue)."""
         dialogue: list[str] = []
         while len(self.turns) < self.options.max_goals:
-            reply = self._next(dialogue)
+            scene = self._scene()
+            reply = self._next(dialogue, scene)
             match = _NEXT_GOAL.search(reply)
             words = (match[1] if match else "").strip()
             if _OVER.match(words):
@@ -230,26 +242,35 @@ class Loop:
             self._carry_out(turn)
             thought = re.search(r"^\W*thought\s*:\s*(.*)$", reply, re.IGNORECASE | re.MULTILINE)
             dialogue += [
+                f"Scene: {shortened(' '.join(scene.split()), LONGEST)}",
                 f"Goal: {shortened(words or 'unreadable', 200)}",
                 f"Thought: {shortened(thought[1] if thought else '', 200)}",
                 f"Success: {'yes' if turn.trigger == 'all done' else 'no'}",
             ]
 
-    def _next(self, dialogue: Sequence[str]) -> str:
-        now, each = self.episode.now, 3
-        held_now = self.controller.held()
+    def _scene(self) -> str:
+        """Return what there is now: what is held, or what is seen, after a refusal from before."""
+        if held_now := self.controller.held():
+            return f"I hold {held_now}."
+        acted = (step for step in reversed(self.episode.steps) if step.action)
+        answers = []
+        for step in acted:
+            answers.append(step.observation)
+            if step.valid:
+                return "\n".join(answers)
+        return "\n".join([*answers, self._opening])
+
+    def _next(self, dialogue: Sequence[str], scene: str) -> str:
+        each = 4
 
         def prompt(view: View) -> list[Message]:
-            scene = f"I hold {held_now}." if held_now else now.observation
             return render(
                 "agents/deps/next",
-                card=self.episode.card,
+                card=self._card,
                 goals=self._kind,
-                examples=[
-                    text_of(one, self.options.style) for one in self.examples[: view.demonstrations]
-                ],
+                examples=self._texts(view),
                 task=self.episode.goal,
-                seen=shortened(self._opening, view.width),
+                seen=self._first_scene(view),
                 skipped=view.skipped,
                 said=dialogue[view.skipped * each :],
                 scene=shortened(scene, view.width),

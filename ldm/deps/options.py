@@ -49,8 +49,9 @@ class DepsOptions(ExecutorOptions):
     and none otherwise. rounds: Table 4, §4.3.2. parser: llm asks a model to read the lines that the
     rules cannot (App. C.4). temperature: §4.1 keeps the service's default; the authors' code has
     0.7 for plans. goal_steps: App. A.1 has a model as the controller, and 50 steps in all.
-    admissible: App. A.1. strength: of the executor of goals; skills unless published. The lengths
-    are ours.
+    admissible: App. A.1. card, scene: the paper's prompts for Minecraft hold neither rules nor a
+    scene (App. G.1), and its zero-shot planners ignore the state (Fig. 7). strength: of the
+    executor of goals; skills unless published. The lengths are ours.
     """
 
     method: Annotated[Method, "The planner: DEPS or a baseline of the paper"] = "deps"
@@ -64,6 +65,8 @@ class DepsOptions(ExecutorOptions):
     explanation: Annotated[int, "Maximum tokens of an explanation"] = 120
     goal_steps: Annotated[int, "Maximum steps of an executor for a goal"] = 20
     admissible: Annotated[bool, "Show executors the possible actions, if listed"] = True
+    card: Annotated[Literal["bare", "full"], "Show goals' forms alone, or the rules too"] = "full"
+    scene: Annotated[bool, "Show planners the first observation"] = True
     max_goals: Annotated[int, "Maximum goals read from a plan; in all for im"] = MOST_GOALS
 
     def __post_init__(self) -> None:

@@ -38,6 +38,8 @@ _PAIR = re.compile(r"([A-Za-z][\w \-]*?)\s*[:=]\s*(\d{1,4})")
 _NAMED = re.compile(r"([A-Za-z_]+)\s*=\s*([^,{}]*)")
 _NUMBER = re.compile(r"\b(?:num|count|quantity|amount)\s*=\s*(\d{1,4})\b", re.IGNORECASE)
 _TOKEN = re.compile(r"[a-z0-9]+|,")
+#: What stands between alternatives.
+_OR = re.compile(r"\s+or\s+", re.IGNORECASE)
 _COUNTS = {"num", "n", "count", "number", "quantity", "amount", "qty"}
 _OBJECTS = {"obj", "object", "item", "goal", "target"}
 _NUMBERS = {
@@ -77,7 +79,7 @@ class Parser:
                 break
             goal = self.goal(line, comment)
             if goal is not None:
-                goals.append(replace(goal, rank=len(goals) + 1))
+                goals.append(goal.ranked(len(goals) + 1))
             elif _is_step(line):
                 dropped.append(line.strip())
         return Plan(text, tuple(goals), tuple(dropped))
@@ -87,12 +89,25 @@ class Parser:
         if self.vocabulary.free:
             return _sub_task(line)
         own = " ".join(line.split()).rstrip(" ;")
-        goal = self._by_rules(line) or (self._by_rules(comment) if comment else None)
+        goal = self._chosen(line) or (self._chosen(comment) if comment else None)
         if goal is None and _is_step(line):
             goal = self._by_meaning(line, comment)
             if goal is None and self.extract is not None:
                 goal = self._by_rules(self.extract(line))
         return None if goal is None else replace(goal, text=goal.text or own)
+
+    def _chosen(self, line: str) -> Goal | None:
+        """Return the goal that a line names first, with the alternatives after each "or"."""
+        first, *parts = _OR.split(line) if self.vocabulary.counted else [line]
+        goal = self._by_rules(first) or self._by_rules(line)
+        if goal is None:
+            return None
+        others = []
+        for part in parts:
+            other = self._by_rules(part) or self._by_rules(f"{goal.verb} {goal.count} {part}")
+            if other is not None and other.verb == goal.verb:
+                others.append(replace(other, text=" ".join(part.split()).rstrip(" ;")))
+        return replace(goal, others=tuple(others))
 
     def _by_rules(self, line: str) -> Goal | None:
         text = _NAMESPACE.sub("", line)

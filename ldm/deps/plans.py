@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -14,6 +14,7 @@ class Goal:
     verb, item, count: such as mine, log, 3; item is "" if the goal is a sentence.
     materials: the (item, count) pairs that it uses up. tool: needed and kept, "" for none.
     rank: its place in the plan, from 1. text: the step as the planner wrote it, or the sentence.
+    others: the alternatives that the step names, any of which will do as well.
     """
 
     verb: str
@@ -23,6 +24,11 @@ class Goal:
     tool: str = ""
     rank: int = 0
     text: str = ""
+    others: tuple[Goal, ...] = ()
+
+    def ranked(self, rank: int) -> Goal:
+        """Return the goal and its alternatives at a place in a plan."""
+        return replace(self, rank=rank, others=tuple(one.ranked(rank) for one in self.others))
 
     @property
     def name(self) -> str:

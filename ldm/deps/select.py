@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ldm.deps.describe import amount, held
@@ -18,21 +18,27 @@ def candidates(
 ) -> tuple[Goal, ...]:
     """Return the goals that can be pursued now, in the plan's order.
 
-    These are the first that is not done, and each gathering one whose tool is held or that needs
-    none: goals "with the same precondition" (§3.3). Crafting goals keep their order, because moving
-    them could use up what an earlier goal needs.
+    These are the first that is not done, and each gathering one whose tool is held or that takes
+    none: goals "with the same precondition" (§3.3), and alternatives of one step. Crafting goals
+    keep their order, because moving them could use up what an earlier goal needs.
     """
     counts = held(now.observation, reading) or {}
     left = [goal for goal in plan.goals if goal.rank not in done]
     return tuple(
-        goal
-        for place, goal in enumerate(left)
-        if place == 0
-        or (
-            goal.verb in reading.gathering
-            and (not goal.tool or amount(goal.tool, counts, reading) > 0)
-        )
+        one
+        for goal in left
+        for one in (goal, *goal.others)
+        if one is left[0] or (one.verb in reading.gathering and _equipped(one, counts, reading))
     )
+
+
+def _equipped(goal: Goal, counts: Mapping[str, int], reading: Reading) -> bool:
+    """Return whether the tool that a goal states is held, or else one that it cannot do without."""
+    if goal.tool:
+        return amount(goal.tool, counts, reading) > 0
+    sorts = reading.fitting.get(goal.item, ())
+    held_one = any(name.rpartition("_")[2] in sorts for name in counts)
+    return held_one or goal.item not in reading.needing
 
 
 class InOrder:

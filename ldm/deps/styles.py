@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 
 from ldm.agents import demonstrations
@@ -24,12 +25,17 @@ ROUNDS = ".rounds.json"
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A plan, the number of its goals that were done, and the comments on it afterwards."""
+    """A plan, the number of its goals that were done, and the comments on it afterwards.
+
+    scenes, thoughts: what was there before each goal that was tried, and what it takes.
+    """
 
     plan: Plan
     done: int
     description: str = ""
     explanation: str = ""
+    scenes: tuple[str, ...] = ()
+    thoughts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +99,14 @@ def _round(data: Mapping[str, object], parser: Parser) -> Round:
     text = "\n".join(map(str, lines)) if isinstance(lines, list) else str(lines)
     plan = parser.plan(text)
     done = data.get("done")
-    texts = {name: str(data.get(name, "")) for name in ("description", "explanation")}
-    return Round(plan, done if isinstance(done, int) else len(plan.goals), **texts)
+    described, explained = (str(data.get(name, "")) for name in ("description", "explanation"))
+    scenes, thoughts = (_texts(data.get(name)) for name in ("scenes", "thoughts"))
+    number = done if isinstance(done, int) else len(plan.goals)
+    return Round(plan, number, described, explained, scenes, thoughts)
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    return tuple(map(str, values)) if isinstance(values, list) else ()
 
 
 def _rounds(place: str | None, env: str) -> Mapping[str, Sequence[Mapping[str, object]]]:
@@ -118,13 +130,15 @@ def _read(path: Path) -> Mapping[str, Sequence[Mapping[str, object]]]:
     return by_task
 
 
-def text_of(example: Example, style: Style) -> str:
-    """Return an example as the prompt of a method shows it.
+def text_of(example: Example, style: Style, *, scene: bool = True) -> str:
+    """Return an example as the prompt of a method shows it. scene: with what was there at first.
 
     The rounds that failed are in it if the method replans, explanations if it asks for them.
     """
     form = style.form
-    head = f"Task: {example.task}\nAt first: {' '.join(example.opening.split()) or 'nothing'}"
+    head = f"Task: {example.task}"
+    if scene:
+        head += f"\nAt first: {' '.join(example.opening.split()) or 'nothing'}"
     if form == "next":
         return "\n".join([head, *_monologue(example)])
     if not style.replans:
@@ -199,7 +213,7 @@ def _policy(goals: Sequence[Goal], task: str) -> str:
         lines.append(f'    while not inventory.has({{"{goal.item}": {needed}}}):')
         parts = [*goal.materials, *([(goal.tool, 1)] if goal.tool else [])]
         lines += [
-            f'        assert inventory.has({{"{item}": {count}}}), "{item} is missing"'
+            f'        assert inventory.has({{"{item}": {count}}}), "{count} {item} missing"'
             for item, count in parts
         ]
         lines.append(f'        {goal.verb}(obj="{goal.item}", tool={tool})')
@@ -208,28 +222,24 @@ def _policy(goals: Sequence[Goal], task: str) -> str:
 
 def _monologue(example: Example) -> Iterator[str]:
     """Yield scene, goal, thought and success of each goal that was tried."""
-    held: dict[str, int] = {}
     for one in example.rounds:
-        for number, goal in enumerate(one.plan.goals[: one.done + 1]):
-            if goal.item:
-                yield f"Scene: I hold {listing(held)}."
-            words = _step(goal).partition(": ")[2]
-            done = number < one.done
-            yield f"Goal: {words}"
-            yield f"Thought: {_needs(goal)}"
-            yield f"Success: {'yes' if done else 'no'}"
-            if done:
-                _apply(goal, held)
+        tried = one.plan.goals[: one.done + 1]
+        texts = zip_longest(tried, one.scenes[: len(tried)], one.thoughts[: len(tried)])
+        for number, (goal, scene, thought) in enumerate(texts):
+            if scene:
+                yield f"Scene: {scene}"
+            yield f"Goal: {_step(goal).partition(': ')[2]}"
+            if thought or goal.item:
+                yield f"Thought: {thought or _needs(goal)}"
+            yield f"Success: {'yes' if number < one.done else 'no'}"
     yield "Goal: done"
 
 
 def _needs(goal: Goal) -> str:
     """Return the requirements of a goal, as a thought."""
-    if not goal.item:
-        return "this brings the task forward"
     parts = [listing(goal.materials)] if goal.materials else []
     parts += [goal.tool] if goal.tool else []
-    return f"to {goal.verb} {goal.item} takes {' and '.join(parts) or 'no tool'}"
+    return f"this takes {' and '.join(parts) or 'no tool'}"
 
 
 def _apply(goal: Goal, held: dict[str, int]) -> None:

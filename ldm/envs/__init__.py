@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ldm import registry
+from ldm.envs._base import ReplayedEnvironment
 from ldm.episode import EnvironmentBase
 
 ENVS = {
@@ -25,4 +26,4 @@ def load_env(name: str, *, recorded: bool = False) -> type[EnvironmentBase]:
     return env
 
 
-__all__ = ["ENVS", "GROUP", "EnvironmentBase", "load_env"]
+__all__ = ["ENVS", "GROUP", "EnvironmentBase", "ReplayedEnvironment", "load_env"]

@@ -1,14 +1,22 @@
-"""Shared parts of the environments: listings of splits, and errors for unknown names."""
+"""Shared parts of the environments: states, listings of splits, and errors for unknown names."""
 
 from __future__ import annotations
 
-import copy
+import zlib
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from ldm import records
 from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
-from ldm.types import Task
+from ldm.text import Problem
+from ldm.types import Task, TimeStep, stable_hash
+
+#: The most bytes of a state when it is unpacked: tens of thousands of actions.
+MOST_STATE = 1 << 20
+_REMEDY = "Pass what `state()` returned."
 
 G = TypeVar("G")
 
@@ -23,7 +31,120 @@ def unknown_task(env: str, task: Task) -> LdmError:
     return LdmError(f"{env} has no task {task.id!r}.", f"Use a task of the split {task.split}.")
 
 
-class ListedEnvironment(EnvironmentBase, Generic[G]):
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What was done since a task began, by which its state is reached again.
+
+    answer: a hash of the last answer to a valid action.
+    """
+
+    task: Task
+    actions: tuple[str, ...]
+    answer: str
+
+
+class ReplayedEnvironment(EnvironmentBase):
+    """Base of deterministic environments: a state is the task and the valid actions since.
+
+    So it is small, holds no code, and means the same in another process and version. Subclasses
+    define `_start` and `_act` in place of `reset` and `step`.
+    """
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._task: Task | None = None
+        self._actions: tuple[str, ...] = ()
+        self._answered = TimeStep("")
+
+    def reset(self, task: Task) -> TimeStep:
+        """Start or restart `task`; the observation is the opening."""
+        self._task = None
+        self._answered = self._start(task)
+        self._task, self._actions = task, ()
+        return self._answered
+
+    def step(self, action: str) -> TimeStep:
+        """Execute an action; an impossible one is answered and changes nothing."""
+        if self._task is None:
+            raise RuntimeError("no task is running: call reset first")
+        now = self._act(action)
+        if now.valid:
+            self._actions, self._answered = (*self._actions, action), now
+        return now
+
+    def close(self) -> None:
+        """End the running task."""
+        self._task = None
+
+    def state(self) -> bytes:
+        """Return the state of the running task, for `restore`."""
+        if self._task is None:
+            raise RuntimeError("no task is running: call reset first")
+        played = Played(self._task, self._actions, _fingerprint(self._answered))
+        return zlib.compress(records.dumps(played).encode(), 9)
+
+    def restore(self, state: bytes) -> TimeStep:
+        """Go to a state; return its last answer. Raise LdmError if it is no state of such a task.
+
+        The same options are needed: with others, the actions lead elsewhere, and that is an error.
+        """
+        played = _unpacked(state)
+        self.reset(played.task)
+        try:
+            valid = all(self.step(action).valid for action in played.actions)
+        except RuntimeError:  # an action after the end
+            valid = False
+        if not valid or _fingerprint(self._answered) != played.answer:
+            self.close()
+            raise LdmError(
+                f"The state of {played.task.id!r} leads elsewhere here.",
+                "Restore it with the options and the version of ldm that it was made with.",
+            )
+        return self._answered
+
+    def fork(self) -> Self:
+        """Return a copy in the same state: states are never modified, only replaced."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the options and the state; data are read again where it is unpickled."""
+        return _rebuilt, (type(self), self.options, self.state() if self._task else None)
+
+    @abstractmethod
+    def _start(self, task: Task) -> TimeStep:
+        """Start `task`; the observation is the opening."""
+
+    @abstractmethod
+    def _act(self, action: str) -> TimeStep:
+        """Execute an action of the running task."""
+
+
+def _fingerprint(now: TimeStep) -> str:
+    return stable_hash(now.observation, now.reward, now.done)
+
+
+def _unpacked(state: bytes) -> Played:
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(state, MOST_STATE)
+    except zlib.error as error:
+        raise LdmError(f"These {len(state)} bytes are no state: {error}.", _REMEDY) from None
+    played = records.parse(text, Played, "state", 1)
+    if isinstance(played, Problem) or not unpacking.eof:
+        raise LdmError(f"These {len(state)} bytes are no state of an environment.", _REMEDY)
+    return played
+
+
+def _rebuilt(kind: Any, options: Any, state: bytes | None) -> Any:
+    env = kind(options)
+    if state is not None:
+        env.restore(state)
+    return env
+
+
+class ListedEnvironment(ReplayedEnvironment, Generic[G]):
     """Base of environments whose splits are lists of games; each split is read once.
 
     splits: their names. version: increased when the same game yields other texts or rewards.
@@ -53,10 +174,6 @@ class ListedEnvironment(EnvironmentBase, Generic[G]):
         if split not in self._digests:
             self._digests[split] = self._digest([game for _, game in listing])
         return tuple(task for task, _ in listing)
-
-    def fork(self) -> Self:
-        """Return a copy in the same state: states are never modified, only replaced."""
-        return copy.copy(self)
 
     def _game(self, task: Task) -> G:
         """Return the game of a task; raise LdmError if there is none."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
+from pydantic import Field
+
 from ldm import records
 from ldm.episode import FULL_SCORE, Environment
 from ldm.errors import LdmError, RunStopped
@@ -25,7 +27,7 @@ from ldm.memory import IndexedTuple, Memory, tuples_of
 from ldm.policy import Decision, Observed, Policy
 from ldm.reason import Process, Reasoner
 from ldm.runs import Run
-from ldm.types import Origin, Seconds, Step, Task, Trajectory
+from ldm.types import Origin, Seconds, Step, Task, Trajectory, Usage
 
 TREES = "trees.jsonl"
 #: Actions in a state whose votes a best-first search reads; the others count as without votes.
@@ -105,6 +107,7 @@ class ExploredGoal:
 
     seconds: wall time; the only field that differs between two runs with the same seed.
     error: the traceback of an exploration that failed; it adds nothing.
+    usage: of the model, where one is asked.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -114,6 +117,7 @@ class ExploredGoal:
     trees: tuple[Tree, ...] = ()
     seconds: Seconds = 0.0
     error: str = ""
+    usage: Annotated[Usage, Field(exclude_if=Usage().__eq__)] = Usage()  # noqa: RUF009 - frozen
 
     @property
     def added(self) -> tuple[IndexedTuple, ...]:
@@ -122,13 +126,17 @@ class ExploredGoal:
 
 @dataclass(frozen=True, slots=True)
 class ExplorationSetup:
-    """The environment, memory, reasoner and policy with which goals are explored."""
+    """The environment, memory, reasoner and policy with which goals are explored.
+
+    spent: the usage of each call of the model so far.
+    """
 
     env: Environment
     memory: Memory
     reasoner: Reasoner
     policy: Policy
     options: RefineOptions = field(default_factory=RefineOptions)
+    spent: list[Usage] = field(default_factory=list)
 
     def observed(self, task: Task, position: Position, plan: tuple[str, ...] = ()) -> Observed:
         """Return the situation at `position`. plan: of the decision before."""
@@ -189,8 +197,10 @@ class Explorer(ExplorationWorker):
     def __call__(self, item: tuple[int, Task]) -> ExploredGoal:
         """Return the result for one goal."""
         failed, started = ExploredGoal(*item), time.perf_counter()
+        self.setup.spent.clear()
         explored = self.attempted(lambda: replace(failed, trees=self.explore(item[1])), failed)
-        return replace(explored, seconds=round(time.perf_counter() - started, 3))
+        usage = sum(self.setup.spent, Usage())
+        return replace(explored, seconds=round(time.perf_counter() - started, 3), usage=usage)
 
     def explore(self, task: Task) -> tuple[Tree, ...]:
         """Return the trees of a goal. Raise the errors of the environment and the reasoner."""

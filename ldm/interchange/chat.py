@@ -82,15 +82,21 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Line(SelfDescription):
-    """An episode in messages. ldm: the trajectory that they were written from, if it was ours."""
+    """An episode in messages. ldm: the trajectory that they were written from, if it was ours.
 
-    messages: tuple[Message, ...]
+    conversation: what STATE-Bench and others call the messages.
+    """
+
+    messages: tuple[Message, ...] = ()
+    conversation: tuple[Message, ...] = ()
     ldm: Trajectory | None = None
 
 
 def detect(value: Any) -> bool:
     """Return whether a JSON value looks like an episode in chat messages."""
-    return is_bare(value) or (isinstance(value, dict) and isinstance(value.get("messages"), list))
+    names = ("messages", "conversation")
+    listed = isinstance(value, dict) and any(isinstance(value.get(name), list) for name in names)
+    return listed or is_bare(value)
 
 
 def read(path: Path, assumed: Assumed = NOTHING) -> Iterator[Trajectory | Problem]:
@@ -111,7 +117,8 @@ def _trajectory(line: Line, assumed: Assumed) -> Trajectory:
     if line.ldm is not None:
         return _edited(line.ldm, line.messages)
     stated = foreign.stated(assumed, line)
-    return foreign.trajectory(_turns(line.messages), stated, "messages")
+    messages = line.messages or line.conversation
+    return foreign.trajectory(_turns(messages), stated, "messages")
 
 
 def write(path: Path, trajectories: Sequence[Trajectory]) -> None:

@@ -1,6 +1,7 @@
 """Recorded agent episodes: lines {"instruction", "steps": [{"action", "observation"}], "reward"}.
 
 Pages are in brackets, as the published ReAct runner printed them (Yao et al., arXiv 2210.03629).
+People's episodes, in another form, are read by `webshop_people`.
 """
 
 from __future__ import annotations
@@ -8,21 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from ldm.envs.fields import FieldError, Text, read_as
+from ldm.envs.fields import FieldError, Text, parsed
 from ldm.envs.formats import LINES, Assumed
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.render import INVALID
+from ldm.interchange import webshop_people
 from ldm.interchange.webshop_sessions import ENV, SPLIT
 from ldm.records import Problem
+from ldm.text import read_lines
 from ldm.types import Score, Step, Task, Trajectory, stable_hash
 
 SUFFIXES = LINES
-SIGN = '"instruction", "steps" and "reward"'
+SIGN = '"instruction", "steps" and "reward", or "states", "actions" and "action_idxs"'
 HEAD = None
 _THOUGHT = re.compile(r"think\[(.*?)\]?\s*$", re.DOTALL)
 _LINK = re.compile(r"click\[([A-Z0-9]{10})\]")
@@ -34,7 +38,8 @@ _SCORE = re.compile(r"Your score \(min|Thank you for shopping", re.IGNORECASE)
 def detect(value: Any) -> bool:
     """Return whether a JSON value looks like such an episode."""
     signs = {"instruction", "steps", "reward"}
-    return isinstance(value, dict) and signs <= value.keys() and "opening" not in value
+    agents = isinstance(value, dict) and signs <= value.keys() and "opening" not in value
+    return agents or webshop_people.detect(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +59,22 @@ class Episode:
 
 
 def read(path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:
-    """Yield the trajectory in each line, or the problem with the line.
+    """Yield the trajectory in each line, people's with the assumed score, or the line's problem."""
+    people = partial(webshop_people.trajectory, score=assumed.score)
+    for number, text in read_lines(path):
+        if webshop_people.SIGN in text:
+            yield parsed(text, webshop_people.Episode, people, str(path), number)
+        else:
+            yield parsed(text, Episode, _trajectory, str(path), number)
+
+
+def _trajectory(line: Episode) -> Trajectory:
+    """Return the trajectory in a line of an agent's.
 
     Thoughts become think steps. The episode ends with the purchase; its answer is left out, as it
     reveals the reward. The requested product is not recorded; `source` is the last one opened,
     which for a full reward is the requested one or an equivalent.
     """
-    return read_as(path, Episode, _trajectory)
-
-
-def _trajectory(line: Episode) -> Trajectory:
     goal, reward = line.instruction.strip(), line.reward
     exchanges = [(one.action.strip(), one.observation.strip("\n")) for one in line.steps]
     opening = exchanges.pop(0)[1] if exchanges[0][0] == "reset" else ""

@@ -23,7 +23,7 @@ from ldm.envs.formats import LINES, Assumed
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.catalogue import Files, Product
 from ldm.envs.webshop.pages import Layout, Page, Session, nodes
-from ldm.envs.webshop.render import bracket
+from ldm.envs.webshop.render import CLICKED, bracket
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.records import Problem
 from ldm.text import read_lines
@@ -284,7 +284,7 @@ class _ClickReconstruction:
             if chosen.get(name) != value:
                 chosen[name] = value
                 self._do(f"click[{value}]", replace(self.now, options=tuple(chosen.items())))
-                notice = f"You have clicked {value}." if self.steps[-1].observation else ""
+                notice = CLICKED.format(value) if self.steps[-1].observation else ""
                 self.steps[-1] = replace(self.steps[-1], observation=notice)
 
     def _do(self, action: str, after: Session) -> None:

@@ -60,7 +60,7 @@ class Completion:
     value: with a schema, the validated reply, an instance of it, or None if neither the reply nor
         the repaired one fits it; `text` is the last reply.
     malformed: the reply did not fit the schema, and was asked for once more.
-    cut: the reply ended at its bound, so that its last line may be incomplete.
+    cut: the reply ended at its bound; `text` is then its whole lines alone.
     keys: the recorded calls behind the completion, in order; () if nothing is recorded.
     """
 

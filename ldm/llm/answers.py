@@ -14,28 +14,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ldm.llm.calls import Request, ServerReply
+from ldm.llm.calls import Call, Request
 from ldm.llm.capabilities import WORDS, Capabilities
 from ldm.llm.meter import prompt_guess
 from ldm.text import redacted, value_in
 from ldm.types import Usage, encodable
 
-#: Names of the parts of a reply in which models think.
-_NAME = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad)"
-#: The beginning and the end of thoughts; a word in brackets may be an action's argument, so only
-#: Mistral's capitals count there.
+#: The beginning and the end of thoughts, and fields of a message that hold them.
 _MARKS = re.compile(
-    rf"(?P<open>(?i:<{_NAME}>|◁think▷|<\|(?:begin_of_thought|start_thinking)\|>|<unused94>thought)"
-    r"|(?<!\w)\[THINK\]|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<]*<\|message\|>"
-    r"|<\|channel>thought)"
-    rf"|(?P<close>(?i:</{_NAME}>|◁/think▷|<\|(?:end_of_thought|end_thinking)\|>|<unused95>)"
-    r"|\[/THINK\]|(?:<\|start\|>assistant)?<\|channel\|>final[^<]*<\|message\|>|<channel\|>)"
+    f"(?P<open>{WORDS['opening'].pattern})|(?P<close>{WORDS['closing'].pattern})", re.IGNORECASE
 )
-#: Fields of a message that hold thoughts.
-THOUGHTS = ("reasoning_content", "reasoning")
+_THOUGHTS = re.compile("reason|think|thought")
+#: Fields of a part, or of a message, that hold its text.
+_TEXTS = ("text", "content", "value", "thinking", "summary", "refusal", "output", "parts")
 
+_TAG = re.compile(r"<[!/a-zA-Z][^<>]*>")
 _BOUND = re.compile(r"max_(?:completion_|new_|output_)?tokens", re.IGNORECASE)
-_SIZE = re.compile(r"token|length|long|context|too large", re.IGNORECASE)
+#: A complaint about the bound alone.
+_BOUND_ALONE = re.compile(
+    rf"\W*{_BOUND.pattern}\b(?!.*\b(?:inputs?|prompts?|messages?|requests?)\b)", re.IGNORECASE
+)
+_SIZE = re.compile(r"token|length|long|context|too large|长度|过长", re.IGNORECASE)
 _WAIT = re.compile(
     r"(?:try again|retry|wait|reset)\D{0,40}?((?:\d+(?:\.\d+)?\s*(?:ms|h|m|s)[a-z]*\s*)+)",
     re.IGNORECASE,
@@ -49,6 +48,10 @@ _SILENT = frozenset(
 _WAITS = frozenset({"retryDelay", "retry_after", "retry_after_seconds"})
 #: Meanings of refusals after which a weaker form of the request may be answered.
 FEATURES = ("weaker_form", "no_system", "no_chat")
+#: The status of an error in a success that names none, by its words.
+MEANT = {429: "too_many", 401: "no_key", 400: "moderated"}
+#: Fields of a response without choices that say why.
+ERRORS = ("error", "errors", "detail", "message", "msg", "base_resp")
 #: Maximum characters of a server's message that are searched, and that an error quotes.
 LONGEST_MESSAGE = 20_000
 QUOTE_LENGTH = 300
@@ -115,51 +118,78 @@ def divided(text: str) -> tuple[str, str]:
 
 def _trimmed(answer: str) -> str:
     """Return an answer without the tokens of a chat template around it."""
-    while leading := WORDS["leading"].match(answer):
-        answer = answer[leading.end() :]
+    while (leading := WORDS["leading"].match(answer)) and not WORDS["end"].match(answer.lstrip()):
+        answer = answer[leading.end() :].lstrip()
     end = WORDS["end"].search(answer)
     return answer if end is None else answer[: end.start()]
 
 
-def _content(content: Any) -> tuple[str, str]:
-    """Return (thoughts, text) of a message's content: a text, or a list of parts."""
-    if isinstance(content, str):
-        return "", content
-    thoughts: list[str] = []
-    texts: list[str] = []
-    for part in content if isinstance(content, list) else []:
-        if isinstance(part, str):
-            texts.append(part)
-        elif isinstance(part, dict):
-            inner = next((part[n] for n in ("text", "thinking", "content") if part.get(n)), "")
-            thinks = "think" in str(part.get("type")) or "reason" in str(part.get("type"))
-            (thoughts if thinks else texts).append("".join(_content(inner)))
-    return "".join(thoughts), "".join(texts)
+def _content(content: Any, depth: int = 0) -> tuple[str, str]:
+    """Return (thoughts, text) of a content: a text, a part with a text, or a list of parts."""
+    if isinstance(content, str) or content is None or depth > 8:
+        return "", content if isinstance(content, str) else ""
+    if isinstance(content, list):
+        parts = [_content(part, depth + 1) for part in content]
+        return "".join(thought for thought, _ in parts), "".join(text for _, text in parts)
+    if not isinstance(content, dict):
+        return "", str(content)
+    if not content.keys() & {"type", *_TEXTS}:  # an object that was asked for
+        return "", json.dumps(content)
+    inner = next((content[name] for name in _TEXTS if content.get(name)), "")
+    thought, text = _content(inner, depth + 1)
+    if _THOUGHTS.search(str(content.get("type"))) or content.get("thought") is True:
+        return thought + text, ""
+    return thought, text
 
 
-def reply_in(content: Any, request: Request, capabilities: Capabilities) -> ServerReply:
-    """Return the reply in a response's JSON, or raise Fault."""
+def _called(message: Mapping[str, Any], request: Request) -> str:
+    """Return the call of a tool that stands in place of a content: what fills in a form, or all."""
+    calls = message.get("tool_calls")
+    call = calls[0] if isinstance(calls, list) and calls else {"function": message}
+    call = call.get("function") if isinstance(call, dict) else None
+    call = call.get("function_call", call) if isinstance(call, dict) else {}
+    name, arguments = (call.get(part) for part in ("name", "arguments"))
+    arguments = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return arguments if request.schema else f"{name} {arguments}" if name else ""
+
+
+def reply_in(content: Any, role: str, request: Request, capabilities: Capabilities) -> Call:
+    """Return the call with the reply in a response's JSON, or raise Fault."""
     choices = content.get("choices") if isinstance(content, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
+    names = ERRORS[:1] if isinstance(choice, dict) else ERRORS
     for holder in (content, choice):  # a success that holds an error
-        if isinstance(holder, dict) and holder.get("error"):
-            raise refusal(_code(holder["error"]), holder, {})
+        if isinstance(holder, dict) and any(holder.get(name) for name in names):
+            raise refusal(_code(holder), holder, {})
     if not isinstance(choice, dict):
         raise Fault("again", "an answer without choices", final=True, billed=True)
-    message = choice.get("message")
+    message = choice.get("message") or choice.get("delta")
     message = message if isinstance(message, dict) else {"content": choice.get("text")}
     apart, text = _content(message.get("content"))
-    apart += next((_content(message[n])[1] for n in THOUGHTS if message.get(n)), "")
+    fields = (message[name] for name in message if _THOUGHTS.search(name) and message[name])
+    apart += "".join(_content(next(fields, "")))
     thoughts, answer = divided(redacted(encodable(text)))
-    answer = _trimmed(answer) or str(message.get("refusal") or "")
+    answer = _trimmed(answer) or redacted(encodable(_content(message.get("refusal"))[1]))
+    answer = answer if answer.strip() else redacted(encodable(_called(message, request)))
+    finish = str(choice.get("finish_reason") or choice.get("native_finish_reason") or "")
+    finish = redacted(encodable(finish))
+    if not answer.strip() and WORDS["moderated"].search(finish):
+        raise Fault("rejected", f"the reply was withheld ({finish})", billed=True)
+    if WORDS["broken"].fullmatch(finish):
+        raise Fault("again", f"a reply that ends by {finish!r}", final=True, billed=True)
     if not capabilities.stop:
         answer = _before_stop(answer, request.stop)
     thoughts = "\n".join(filter(None, (redacted(encodable(apart)).strip(), thoughts)))
     usage, estimated = _usage(content.get("usage"), request, thoughts + answer)
-    finish = redacted(encodable(str(choice.get("finish_reason") or "")))
     hidden = usage.completion_tokens - len(answer.encode()) - 32  # a token is at least a byte
     thinking = max(hidden, len(thoughts.encode()) // 4, 0)
-    return ServerReply(answer, finish, usage, estimated, thoughts, thinking)
+    return Call(
+        *(request.key, role, request, answer, finish, usage),
+        mode="" if request.schema is None else capabilities.structured,
+        estimated=estimated,
+        thoughts=thoughts,
+        thinking=thinking,
+    )
 
 
 def _before_stop(text: str, stop: tuple[str, ...]) -> str:
@@ -171,16 +201,22 @@ def _before_stop(text: str, stop: tuple[str, ...]) -> str:
 def _usage(reported: Any, request: Request, text: str) -> tuple[Usage, bool]:
     """Return the usage of one call, and whether it is estimated because none was reported."""
 
-    def count(table: Any, name: str) -> int | None:
-        value = table.get(name) if isinstance(table, Mapping) else None
-        return value if isinstance(value, int) and value >= 0 else None
+    def count(*names: str, table: Any = reported) -> int | None:
+        values = [table.get(name) for name in names] if isinstance(table, Mapping) else []
+        texts = (str(one).removesuffix(".0") for one in values if not isinstance(one, bool))
+        return next((int(one) for one in texts if one.isdecimal() and len(one) < 16), None)
 
-    prompt, completion = count(reported, "prompt_tokens"), count(reported, "completion_tokens")
-    if prompt is None or completion is None:
+    prompt, completion = (
+        count("prompt_tokens", "input_tokens"),
+        count("completion_tokens", "output_tokens"),
+    )
+    total = count("total_tokens") or 0
+    if not prompt or (completion is None and total < prompt):
         return Usage(1, prompt_guess(request), 0, len(text.encode()) // 4), True
     details = reported.get("prompt_tokens_details")
-    cached = min(prompt, count(details, "cached_tokens") or 0)
-    return Usage(1, prompt, cached, completion), False
+    cached = count("cached_tokens", table=details) or count("prompt_cache_hit_tokens") or 0
+    # Some count thoughts in the total alone.
+    return Usage(1, prompt, min(prompt, cached), max(completion or 0, total - prompt)), False
 
 
 # Errors
@@ -216,7 +252,7 @@ def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
         return Fault(
             "again",
             what,
-            down=status in (429, 502, 503, 504, 529),
+            down=status in (429, 502, 503, 504) or status >= 520,
             retry_after=wait,
             refused=status == 429,
             final=status >= 500,
@@ -228,19 +264,21 @@ def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
 def _is_too_long(status: int, message: str) -> bool:
     if status == 429:
         return WORDS["always_too_large"].search(message) is not None
-    rest = _BOUND.sub("", message)
+    rest = "" if _BOUND_ALONE.match(message) else _BOUND.sub("", message)
     is_size = WORDS["too_long"].search(rest) is not None and _SIZE.search(rest) is not None
     return status == 413 or (status in (400, 422, 500) and is_size)
 
 
-def _code(error: object) -> int:
-    """Return the status that an error in a success names, 500 if none."""
-    code = error.get("code", error.get("status")) if isinstance(error, Mapping) else None
-    code = int(code) if isinstance(code, str) and code.isdigit() else code
-    if isinstance(code, int) and 400 <= code < 600:
-        return code
-    words = " ".join(_words(error, 0))
-    return 429 if re.search(r"rate[ _-]?limit|too many requests", words, re.IGNORECASE) else 500
+def _code(holder: Mapping[str, Any]) -> int:
+    """Return the status that an error in a success names or means, 500 if none."""
+    inner = next((holder[n] for n in ("error", "errors", "base_resp") if holder.get(n)), holder)
+    inner = inner[0] if isinstance(inner, list) else inner
+    for name in ("code", "status", "status_code") if isinstance(inner, Mapping) else ():
+        code = str(inner.get(name))
+        if code.isdecimal() and 400 <= int(code[:9]) < 600:
+            return int(code)
+    words = " ".join(_words(holder, 0))
+    return next((code for code, name in MEANT.items() if WORDS[name].search(words)), 500)
 
 
 def _words(body: object, depth: int) -> Iterator[str]:
@@ -265,7 +303,7 @@ def _words(body: object, depth: int) -> Iterator[str]:
         if isinstance(inner, dict | list):
             yield from _words(inner, depth + 1)
         elif body.strip():
-            yield encodable(body[:LONGEST_MESSAGE])
+            yield encodable(_TAG.sub(" ", body[:LONGEST_MESSAGE]))
 
 
 def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -10,8 +11,10 @@ from ldm.types import Count, Seconds, Usage, stable_hash
 
 #: Ways to get replies in JSON: by a schema, as any object, or by the prompt alone.
 Mode = Literal["json_schema", "json_object", "prompt"]
-#: Finish reasons of a reply cut off by its bound.
-CUT = frozenset({"length", "max_tokens", "MAX_TOKENS"})
+#: Finish reasons of a reply that was cut off, by its bound or a filter, in each server's words.
+CUT = re.compile("length|max_(?:output_)?tokens|context_window|filter|safety", re.IGNORECASE)
+#: The error of a call without a usable response that may be billed all the same.
+LOST = "lost"
 SAMPLING = tuple(field.name for field in fields(Sampling))
 
 
@@ -47,30 +50,17 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerReply:
-    """A server's reply.
-
-    text: its answer. finish: the server's reason for its end. estimated: usage is a guess.
-    thoughts: what the model thought before it, where the server shows it. thinking: the tokens
-    that it spent on that, shown or not.
-    """
-
-    text: str
-    finish: str
-    usage: Usage
-    estimated: bool = False
-    thoughts: str = ""
-    thinking: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """A line of llm.jsonl.
 
-    role: the caller; "probe" is the client itself. mode: the way to get JSON, "" for free text.
-    error: "" or "context", for a request too long for the model's context, which costs nothing.
+    role: the caller; "probe" is the client itself. finish: the server's reason for the end.
+    mode: the way to get JSON, "" for free text.
+    error: "", "context" for a request too long for the model's context, which costs nothing, or
+    LOST, of which `text` says why and `usage` is the maximum.
     attempts: requests until the response. seconds: from the first request to the response.
-    paid: False if the reply was copied from the cache of another run. thoughts: see `ServerReply`.
+    estimated: usage is a guess. paid: False if the reply was copied from the cache of another run.
+    thoughts: what the model thought before it, where the server shows it. thinking: the tokens that
+    it spent on that, shown or not.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -88,8 +78,14 @@ class Call:
     estimated: bool = False
     paid: bool = True
     thoughts: str = ""
+    thinking: Count = 0
 
     @property
     def cut(self) -> bool:
         """Whether the reply ended before its answer did, or before it began."""
-        return not self.error and (self.finish in CUT or not self.text.strip())
+        return not self.error and (CUT.search(self.finish) is not None or not self.text.strip())
+
+    @property
+    def whole(self) -> str:
+        """The reply without a last line that was cut off: half an action is another action."""
+        return self.text.rpartition("\n")[0] if self.cut else self.text

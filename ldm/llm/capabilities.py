@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ldm import records
 from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
-from ldm.llm.calls import Mode, Request
+from ldm.llm.calls import CUT, Call, Mode, Request
 from ldm.text import read_json, redacted_json
 from ldm.types import stable_seed
 
@@ -30,7 +30,9 @@ _WAYS = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8
 WORDS = {meaning: re.compile("|".join(ways), re.IGNORECASE) for meaning, ways in _WAYS.items()}
 #: Tokens for thinking beside an answer: the least where a model thinks, and the most.
 LEAST_ROOM, MOST_ROOM = 1_024, 32_768
-OUT_OF_RANGE = re.compile(r"too (large|big|high|small|low)|at (most|least)|less than|greater than")
+OUT_OF_RANGE = re.compile(
+    r"too (large|big|high|small|low)|at (most|least)|(less|greater) than|valid range"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,13 @@ class Capabilities:
     room: int = field(default=0, repr=False)
     context: int | None = field(default=None, repr=False)
 
-    def after(self, thinking: int) -> Capabilities:
-        """Return the capabilities after a reply for which the model spent `thinking` tokens."""
-        room = min(MOST_ROOM, max(LEAST_ROOM, 1 << (4 * thinking).bit_length())) if thinking else 0
-        return replace(self, room=room) if room > self.room else self
+    def after(self, call: Call) -> Capabilities:
+        """Return the capabilities after a reply."""
+        if call.cut and call.request.stop and not CUT.search(call.finish):
+            # The server ends thoughts at a stop sequence that is meant for the answer.
+            return replace(self, stop=False)
+        room = min(MOST_ROOM, max(LEAST_ROOM, 1 << (4 * call.thinking).bit_length()))
+        return replace(self, room=room) if call.thinking and room > self.room else self
 
     def weaker(self, other: Capabilities) -> Capabilities:
         """Return the common capabilities, for simultaneous calls with different findings."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from typing import Unpack
 from ldm import errors
 from ldm.llm import GREEDY, CallOptions, Completion, Message
 from ldm.llm.answers import Fault
-from ldm.llm.calls import CUT, Call, Request, ServerReply
+from ldm.llm.calls import LOST, Call, Request
 from ldm.llm.capabilities import (
     LEAST_ROOM,
     MODES,
@@ -29,10 +29,10 @@ from ldm.llm.capabilities import (
     probe_request,
 )
 from ldm.llm.concurrency import ConcurrencyLimiter
-from ldm.llm.meter import Account, Meter
+from ldm.llm.meter import Meter
 from ldm.llm.recording import Recording
 from ldm.llm.service import Service
-from ldm.llm.structured import form_of, repair_messages
+from ldm.llm.structured import Form, form_of, repair_messages
 from ldm.types import Usage, stable_seed
 
 PROBE = "probe"
@@ -63,47 +63,24 @@ class RetryPolicy:
         return full * random.Random(stable_seed(key, attempt)).uniform(0.5, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Progress:
-    """The retry state of one call.
+@dataclass(eq=False)
+class Client:
+    """Calls the models of a run; `model` returns what agents and reasoners work with.
 
-    attempt: from 1. unusable: final faults (see `Fault`). room: tokens added to the bound after a
-    reply that was cut off, whose cost is `spent`.
-    """
-
-    started: float
-    attempt: int = 1
-    unusable: int = 0
-    room: int = 0
-    spent: Usage = Usage()  # noqa: RUF009 - frozen
-
-    def after(self, fault: Fault) -> _Progress:
-        """Return the progress after a failed attempt."""
-        return replace(self, attempt=self.attempt + 1, unusable=self.unusable + fault.final)
-
-
-@dataclass(frozen=True, slots=True)
-class ClientSetup:
-    """The parts of a client. service: None in replay mode.
-
-    answer_tokens: the bound of a reply whose caller gave none, if the limits need one.
+    service: None in replay mode. known: what servers accept. answer_tokens: the bound of a reply
+    whose caller gave none, if the limits need one.
     """
 
     service: Service | None
     recording: Recording
     meter: Meter
     limiter: ConcurrencyLimiter
-    capabilities: CapabilityStore
+    known: CapabilityStore
     retry: RetryPolicy = RetryPolicy()
     answer_tokens: int = 2048
 
-
-class Client:
-    """Calls the models of a run; `model` returns what agents and reasoners work with."""
-
-    def __init__(self, setup: ClientSetup) -> None:
-        self._setup = setup
-        self._setup.meter.take(setup.recording)
+    def __post_init__(self) -> None:
+        self.meter.take(self.recording)
         self._pending: dict[str, Future[Call]] = {}
         self._lock = threading.Condition()
         self._probing = threading.Lock()
@@ -118,18 +95,9 @@ class Client:
 
         Raises LdmError if a limit needs its price and the price is unknown.
         """
-        if self._setup.service is not None:
-            self._setup.meter.check_price(name)
+        if self.service is not None:
+            self.meter.check_price(name)
         return Model(self, name, role)
-
-    def accounts(self) -> list[Account]:
-        """Return the cost of this run, earlier attempts included, by role and model."""
-        return self._setup.meter.accounts()
-
-    @property
-    def in_flight(self) -> int:
-        """The number of calls in flight."""
-        return self._setup.meter.in_flight
 
     def close(self, grace: float = 0.0) -> None:
         """Close all connections, and stop the calls that wait in other threads.
@@ -139,8 +107,8 @@ class Client:
         self.stop(errors.RunStopped("The client is closed."))
         with self._lock:  # a paid response is recorded after the meter has settled it
             self._lock.wait_for(lambda: not self._pending, grace)
-        if self._setup.service is not None:
-            self._setup.service.close()
+        if self.service is not None:
+            self.service.close()
 
     def stop(self, reason: errors.RunStopped) -> None:
         """Stop sending new calls; calls in flight may still finish and be recorded."""
@@ -148,8 +116,8 @@ class Client:
             if self._stopped is None:
                 self._stopped = reason
         self._stopping.set()
-        self._setup.meter.shut()
-        self._setup.limiter.shut()
+        self.meter.shut()
+        self.limiter.shut()
 
     def call(self, role: str, request: Request) -> Call:
         """Return the recorded call, or make it; equal simultaneous requests are one call.
@@ -158,7 +126,7 @@ class Client:
         """
         key = request.key
         with self._lock:
-            call = self._setup.recording.find(key)
+            call = self.recording.find(key)
             pending = self._pending.get(key)
             if call is None and pending is None:
                 outcome: Future[Call] = Future()
@@ -179,13 +147,13 @@ class Client:
         Raises ReplayMiss without a service, and the errors of a call.
         """
         with self._probing:
-            capabilities = self._setup.capabilities.get(model)
+            capabilities = self.known.get(model)
             if capabilities is None:
                 capabilities = self._probe(model)
-                if self._setup.service is not None:
-                    context = self._setup.service.context(model)
+                if self.service is not None:
+                    context = self.service.context(model)
                     capabilities = replace(capabilities, context=context)
-                self._setup.capabilities.put(model, capabilities)
+                self.known.put(model, capabilities)
         return capabilities
 
     def context(self, model: str) -> int | None:
@@ -194,14 +162,14 @@ class Client:
         It stays the same for a whole run: the server states it when probed, and a replay takes it
         from the recorded run. Raises the errors of a call.
         """
-        if self._setup.service is None:
-            return self._setup.capabilities.context(model)
+        if self.service is None:
+            return self.known.context(model)
         return self.capabilities(model).context
 
     def _make(self, role: str, request: Request, outcome: Future[Call]) -> Call:
         """Make the call; threads that wait for `outcome` get the same result or error."""
         try:
-            if self._setup.service is None:
+            if self.service is None:
                 raise errors.ReplayMiss(
                     f"The recording does not hold a call of {request.model} that is needed "
                     f"(role {role}, key {request.key}).",
@@ -210,7 +178,7 @@ class Client:
             before = self.capabilities(request.model)
             call, after = self._send_with_retries(role, request, before)
             if after != before:
-                self._setup.capabilities.put(request.model, after)
+                self.known.put(request.model, after)
         except BaseException as error:
             outcome.set_exception(error)
             raise
@@ -226,84 +194,81 @@ class Client:
         self, role: str, request: Request, capabilities: Capabilities
     ) -> tuple[Call, Capabilities]:
         """Return the answered and recorded call, and the capabilities found."""
-        retry, responses = self._setup.retry, self._responses
-        progress = _Progress(started=time.monotonic())
+        responses, started = self._responses, time.monotonic()
+        attempt, unusable = 1, 0
         while True:
             if self._stopping.is_set():
                 raise self._stop_reason()
             try:
-                call, thinking = self._attempt(role, request, capabilities, progress)
+                call = self._attempt(role, request, capabilities, unusable)
             except Fault as error:
                 fault = error
             else:
-                capabilities = capabilities.after(thinking)
-                if progress.room or not _is_unfinished(call):
-                    return self._recorded(call, progress), capabilities
-                if not call.text.strip() and call.finish not in CUT:
-                    # The server ends thoughts at a stop sequence that is meant for the answer.
-                    capabilities = replace(
-                        capabilities, stop=capabilities.stop and not request.stop
-                    )
-                room = max(LEAST_ROOM, 4 * call.usage.completion_tokens)
-                progress = replace(progress, room=room, spent=call.usage)
-                continue
+                seconds = round(time.monotonic() - started, 3)
+                call = replace(call, attempts=attempt, seconds=seconds)
+                self.recording.add(call)
+                return call, capabilities.after(call)
             # Outside of the handler, so that no chained exception can show a key.
             if fault.message and (weaker := capabilities.without(fault.message)):
                 capabilities = weaker
                 continue
             retry_after = fault.retry_after or 0.0
-            if retry_after > retry.retry_after:
+            if retry_after > self.retry.retry_after:
                 fault.kind = "stop"
-            if fault.kind != "again" or progress.attempt >= retry.attempts:
-                raise self._failure(fault, progress.attempt, silent=self._responses == responses)
-            self._stopping.wait(max(retry_after, retry.wait(request.key, progress.attempt)))
-            progress = progress.after(fault)
+            if fault.kind != "again" or attempt >= self.retry.attempts:
+                raise self._failure(fault, attempt, silent=self._responses == responses)
+            self._stopping.wait(max(retry_after, self.retry.wait(request.key, attempt)))
+            attempt, unusable = attempt + 1, unusable + fault.final
 
     def _attempt(
-        self, role: str, request: Request, capabilities: Capabilities, progress: _Progress
-    ) -> tuple[Call, int]:
-        """Send one request; return its paid response, and the tokens that the model thought."""
-        meter = self._setup.meter
-        bound = self._bound(request, capabilities, progress.room)
+        self, role: str, request: Request, capabilities: Capabilities, unusable: int
+    ) -> Call:
+        """Send one request; return its paid response.
+
+        unusable: number of final faults so far (see `Fault`). Work that may be billed and brought
+        no response is recorded as lost, at its maximum.
+        """
+        bound = self._bound(request, capabilities)
         try:
-            reservation = meter.reserve(request, bound)
+            reserved = self.meter.reserve(request, bound)
         except errors.RunStopped as error:
             self.stop(error)
             raise
-        if reservation is None:
+        if reserved is None:
             raise self._stop_reason()
-        call, billed = None, False
+        call: Call | None = None
         try:
-            reply, failure = self._send(request, capabilities, bound, progress.unusable)
-            call = Call(
-                key=request.key,
-                role=role,
-                request=request,
-                text=reply.text,
-                finish=reply.finish,
-                usage=reply.usage,
-                mode=capabilities.structured if request.schema is not None else "",
-                error=failure,
-                attempts=progress.attempt,
-                seconds=round(time.monotonic() - progress.started, 3),
-                estimated=reply.estimated,
-                thoughts=reply.thoughts,
-            )
+            call = self._send(role, request, capabilities, bound, unusable)
         except Fault as fault:
-            billed = fault.billed
+            if fault.billed:
+                call = Call(request.key, role, request, fault.what, "", reserved.usage, error=LOST)
+                self.recording.add(call)
             raise
         finally:
-            meter.settle(reservation, call, billed=billed)
+            self.meter.settle(reserved, call)
         with self._lock:
             self._responses += 1
             self._failures = 0
-        return call, reply.thinking
-
-    def _recorded(self, call: Call, progress: _Progress) -> Call:
-        """Record a paid call, with the cost of a reply before it that was cut off."""
-        call = replace(call, usage=call.usage + progress.spent)
-        self._setup.recording.add(call)
         return call
+
+    def replies(self, role: str, request: Request, form: Form | None) -> list[Call]:
+        """Return the call, and the one with more room that is made once if its reply was cut off.
+
+        Raises as `call`.
+        """
+        return self._replies(lambda one: self.call(role, one), request, form)
+
+    def _replies(
+        self, ask: Callable[[Request], Call], request: Request, form: Form | None
+    ) -> list[Call]:
+        call = ask(request)
+        if not _is_unfinished(call, form):
+            return [call]
+        room = max(LEAST_ROOM, 4 * call.usage.completion_tokens)
+        most = room + (request.max_tokens or self.answer_tokens)
+        with suppress(errors.ModelError):  # there is no room for more: the reply stays cut
+            return [call, ask(replace(request, max_tokens=most))]
+        return [call]
 
     def judge(self, call: Call, *, usable: bool) -> None:
         """Count a reply. Raises ModelUnavailable, and stops the run, if most are unusable."""
@@ -323,40 +288,39 @@ class Client:
         raise stopped
 
     def _send(
-        self, request: Request, capabilities: Capabilities, bound: int | None, unusable: int
-    ) -> tuple[ServerReply, str]:
-        """Return (the reply, "context" if the request is too long). Raises Fault."""
-        service, limiter = self._setup.service, self._setup.limiter
-        assert service is not None  # noqa: S101 - `_make` has checked it
-        entered = limiter.enter()
+        self,
+        role: str,
+        request: Request,
+        capabilities: Capabilities,
+        bound: int | None,
+        unusable: int,
+    ) -> Call:
+        """Return the response, an error "context" if the request is too long. Raises Fault."""
+        assert self.service is not None  # noqa: S101 - `_make` has checked it
+        entered = self.limiter.enter()
         if entered is None:
             raise self._stop_reason()
         try:
-            reply = service.send(request, capabilities, bound, unusable=unusable)
+            call = self.service.send(role, request, capabilities, bound, unusable)
         except Fault as fault:
             if fault.refused:
-                limiter.narrow(entered, fault.retry_after or 0.0)
+                self.limiter.narrow(entered, fault.retry_after or 0.0)
             if fault.kind != "context":
                 raise
-            return ServerReply(fault.what, "", Usage()), "context"
+            return Call(request.key, role, request, fault.what, "", Usage(), error="context")
         else:
-            limiter.widen()
-            return reply, ""
+            self.limiter.widen()
+            return call
         finally:
-            limiter.leave()
+            self.limiter.leave()
 
-    def _bound(self, request: Request, capabilities: Capabilities, room: int) -> int | None:
+    def _bound(self, request: Request, capabilities: Capabilities) -> int | None:
         """Return the bound on the reply's length, with room for the model's thoughts.
 
         Raises RunStopped if none can be set.
         """
-        most = request.max_tokens
-        if most is None and (room or self._setup.meter.limits.need_bounds):
-            most = self._setup.answer_tokens
-        bound = None if most is None else most + max(room, capabilities.room)
-        if not self._setup.meter.limits.need_bounds:
-            return bound
-        if not capabilities.max_tokens:
+        most, needed = request.max_tokens, self.meter.limits.need_bounds
+        if needed and not capabilities.max_tokens:
             unbounded = errors.BudgetSpent(
                 f"The server takes no bound on the length of {request.model}'s replies, so "
                 "--max-usd and --max-tokens cannot be enforced.",
@@ -364,7 +328,9 @@ class Client:
             )
             self.stop(unbounded)
             raise unbounded
-        return bound
+        if most is None and needed:
+            most = self.answer_tokens
+        return None if most is None else most + capabilities.room
 
     def _failure(self, fault: Fault, attempts: int, *, silent: bool) -> errors.LdmError:
         """Return the error of a call that failed for good.
@@ -373,7 +339,7 @@ class Client:
         """
         with self._lock:
             self._failures += fault.kind != "rejected"
-            is_hopeless = self._failures >= self._setup.retry.failures
+            is_hopeless = self._failures >= self.retry.failures
         times = f"after {attempts} attempts" if attempts > 1 else "at once"
         message = f"The model service failed {times}: {fault.what}."
         if fault.kind == "stop" or is_hopeless or (silent and fault.down):
@@ -390,15 +356,20 @@ class Client:
     def _probe(self, model: str) -> Capabilities:
         """Ask short questions, from the strongest way of asking for JSON to the weakest."""
         capabilities, form = Capabilities(), form_of(Probe)
+
+        def ask(request: Request) -> Call:
+            nonlocal capabilities
+            call = self.recording.find(request.key)
+            if call is None:
+                call, capabilities = self._send_with_retries(PROBE, request, capabilities)
+            return call
+
         for mode in MODES[:-1]:
             if MODES.index(mode) < MODES.index(capabilities.structured):
                 continue  # refused while the mode before was tried
-            request = probe_request(model, mode, self._setup.capabilities.server)
-            call = self._setup.recording.find(request.key)
-            if call is None:
-                call, capabilities = self._send_with_retries(
-                    PROBE, request, replace(capabilities, structured=mode)
-                )
+            capabilities = replace(capabilities, structured=mode)
+            request = probe_request(model, mode, self.known.server)
+            call = self._replies(ask, request, form)[-1]
             if form.read(call.text)[0] is not None:
                 return capabilities
             if capabilities.structured == "prompt":
@@ -406,10 +377,15 @@ class Client:
         return replace(capabilities, structured="prompt")
 
 
-def _is_unfinished(call: Call) -> bool:
-    """Return whether a reply was cut off before its first line, or its object, was complete."""
-    is_short = call.request.schema is not None or "\n" not in call.text.strip()
-    return call.cut and is_short
+def _is_unfinished(call: Call, form: Form | None) -> bool:
+    """Return whether a reply was cut off before its end was reached.
+
+    That is an object's last bracket; with a stop sequence, a line's end, since callers that give
+    one read line by line; else whatever end the model would have found.
+    """
+    if form is not None:
+        return call.cut and form.read(call.text)[0] is None
+    return call.cut and not (call.request.stop and "\n" in call.text.strip())
 
 
 class Model:
@@ -436,20 +412,23 @@ class Model:
             max_tokens=options.get("max_tokens"),
             stop=tuple(options.get("stop", ())),
         )
-        call = self._client.call(self.role, request)
-        if form is None:
-            self._client.judge(call, usable=not _is_unfinished(call))
-            return Completion(call.text, call.usage, cut=call.cut, keys=(call.key,))
-        value, complaint = form.read(call.text)
-        usage, keys = call.usage, [call.key]
-        if value is None:
-            messages_again = repair_messages(request.messages, call.text, complaint)
+        calls = self._client.replies(self.role, request, form)
+        value, complaint = (None, "") if form is None else form.read(calls[-1].text)
+        malformed = form is not None and value is None
+        if form is not None and malformed:
+            again = repair_messages(request.messages, calls[-1].text, complaint)
             with suppress(errors.ContextTooLong):
-                call = self._client.call(self.role, replace(request, messages=messages_again))
-                usage += call.usage
-                keys.append(call.key)
-                value, _ = form.read(call.text)
-        self._client.judge(call, usable=value is not None)
-        if value is None:
-            return Completion(call.text, usage, None, True, call.cut, tuple(keys))
-        return Completion(form.write(value), usage, value, len(keys) > 1, keys=tuple(keys))
+                repaired = replace(request, messages=again)
+                calls += self._client.replies(self.role, repaired, form)
+                value, _ = form.read(calls[-1].text)
+        last = calls[-1]
+        usable = not _is_unfinished(last, None) if form is None else value is not None
+        self._client.judge(last, usable=usable)
+        return Completion(
+            last.whole if form is None or value is None else form.write(value),
+            sum((call.usage for call in calls), Usage()),
+            value,
+            malformed=malformed,
+            cut=last.cut and value is None,
+            keys=tuple(call.key for call in calls),
+        )

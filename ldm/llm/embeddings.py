@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,7 @@ from numpy.typing import NDArray
 from ldm.errors import ModelError, ModelUnavailable
 from ldm.llm.answers import Fault
 from ldm.llm.client import RetryPolicy
-from ldm.llm.service import Connection, Service, json_of
-
-if TYPE_CHECKING:
-    from openai import OpenAI
+from ldm.llm.service import Connection, Service
 
 #: Texts of a request, and maximum characters of a text: services bound both.
 BATCH, LONGEST = 64, 24_000
@@ -65,16 +62,9 @@ class Embeddings:
     def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
         # A service refuses an empty text.
         body = {"model": self._model, "input": [text[:LONGEST].strip() or "." for text in texts]}
-
-        def reply(client: OpenAI) -> NDArray[np.float32]:
-            import httpx2
-
-            response = client.post("/embeddings", cast_to=httpx2.Response, body=body)
-            return _vectors(json_of(response.content), len(texts))
-
         for attempt in range(1, self._retry.attempts + 1):
             try:
-                return self._service.ask(reply)
+                return _vectors(self._service.ask("/embeddings", body), len(texts))
             except Fault as error:
                 fault = error
             wait = max(self._retry.wait(texts[0], attempt), fault.retry_after or 0.0)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ldm.errors import BudgetSpent, LdmError
-from ldm.llm.calls import Call, Request
+from ldm.llm.calls import LOST, Call, Request
 from ldm.llm.prices import Price, price_of
 from ldm.types import Usage
 
@@ -45,7 +45,7 @@ class Account:
 class Reservation:
     """The maximum cost of a call in flight."""
 
-    tokens: int
+    usage: Usage
     usd: float
 
 
@@ -58,14 +58,14 @@ class Meter:
         self._paid = Usage()
         self._usd = 0.0
         self._accounts: dict[tuple[str, str], Account] = {}
-        self._reservations: list[Reservation] = []
+        self._reserved: list[Reservation] = []
         self._shut = False
         self._changed = threading.Condition()
 
     @property
     def in_flight(self) -> int:
         """The number of calls admitted and not settled."""
-        return len(self._reservations)
+        return len(self._reserved)
 
     def check_price(self, model: str) -> None:
         """Raise LdmError if there is a limit in dollars and the model's price is unknown."""
@@ -89,16 +89,18 @@ class Meter:
         Wait as long as calls in flight may turn out cheaper and leave room. Raises BudgetSpent if
         none is in flight.
         """
-        reservation = self._most(request, max_tokens)
+        most = Usage(1, prompt_bound(request), 0, max_tokens or 0)
+        price = price_of(request.model, self._prices)
+        reserved = Reservation(most, 0.0 if price is None else price.most(most))
         with self._changed:
-            while not self._shut and (excess := self._excess(reservation)):
-                if not self._reservations:
+            while not self._shut and (excess := self._excess(reserved)):
+                if not self._reserved:
                     raise BudgetSpent(excess, "Raise the limit.")
                 self._changed.wait()
             if self._shut:
                 return None
-            self._reservations.append(reservation)
-        return reservation
+            self._reserved.append(reserved)
+        return reserved
 
     def shut(self) -> None:
         """Admit no more calls, and wake those that wait."""
@@ -106,18 +108,12 @@ class Meter:
             self._shut = True
             self._changed.notify_all()
 
-    def settle(self, reservation: Reservation, call: Call | None, *, billed: bool = False) -> None:
-        """Count `call` in place of its reservation; None if there was no response.
-
-        billed: the server may charge for what it did; then the reservation counts in the limits.
-        """
+    def settle(self, reserved: Reservation, call: Call | None) -> None:
+        """Count `call` in place of what was reserved for it; None if it cost nothing."""
         with self._changed:
-            self._reservations.remove(reservation)
+            self._reserved.remove(reserved)
             if call is not None:
                 self._count(call)
-            elif billed:
-                self._paid += Usage(1, reservation.tokens)
-                self._usd += reservation.usd
             self._changed.notify_all()
 
     def accounts(self) -> list[Account]:
@@ -131,6 +127,8 @@ class Meter:
         usd = None if price is None else price.of(call.usage)
         self._paid += call.usage
         self._usd += usd or 0.0
+        if call.error == LOST:  # it counts in the limits, as a bill may come
+            return
         before = self._accounts.get((call.role, model), Account(call.role, model, Usage(), 0.0))
         self._accounts[call.role, model] = Account(
             call.role,
@@ -139,23 +137,17 @@ class Meter:
             None if usd is None or before.usd is None else before.usd + usd,
         )
 
-    def _most(self, request: Request, max_tokens: int | None) -> Reservation:
-        usage = Usage(1, prompt_bound(request), 0, max_tokens or 0)
-        price = price_of(request.model, self._prices)
-        usd = 0.0 if price is None else price.most(usage)
-        return Reservation(usage.prompt_tokens + usage.completion_tokens, usd)
-
     def _excess(self, reservation: Reservation) -> str:
         """Return a message on the limit that the call could exceed, or ""."""
-        limits, reserved = self.limits, [*self._reservations, reservation]
-        calls = self._paid.calls
-        tokens = self._paid.prompt_tokens + self._paid.completion_tokens
+        limits, reserved = self.limits, [*self._reserved, reservation]
+        calls, tokens = self._paid.calls, self._paid.tokens
+        most = tokens + sum(one.usage.tokens for one in reserved)
         if limits.calls is not None and calls + len(reserved) > limits.calls:
             return f"{calls} model calls of --max-calls {limits.calls} are used up."
-        if limits.tokens is not None and tokens + sum(r.tokens for r in reserved) > limits.tokens:
+        if limits.tokens is not None and most > limits.tokens:
             used, option = f"{tokens} tokens are used", f"--max-tokens {limits.tokens}"
             return f"{used}; the next call could exceed {option}."
-        if limits.usd is not None and self._usd + sum(r.usd for r in reserved) > limits.usd:
+        if limits.usd is not None and self._usd + sum(one.usd for one in reserved) > limits.usd:
             used, option = f"{self._usd:.4f} USD are spent", f"--max-usd {limits.usd:g}"
             return f"{used}; the next call could exceed {option}."
         return ""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 from ldm.config import LIMITS, MODEL, Option
 from ldm.errors import LdmError, RunStopped
@@ -105,7 +105,7 @@ class ModelOptions:
 class Models:
     """The models of one run, behind one client that is made when first needed. Thread-safe.
 
-    `close` it when the run is over.
+    As a context it closes the client in the end, and reports the cost.
     """
 
     def __init__(
@@ -114,20 +114,32 @@ class Models:
         connect: Callable[[], Connection],
         directory: Path | None = None,
         message: Callable[[str], None] = lambda line: None,
+        where: str = "",
     ) -> None:
         """Take the parts of the client.
 
         connect: returns the server, or raises LdmError if none is configured. directory: folder for
         recorded calls and the server's capabilities; None: nowhere. message: takes a line for the
-        user.
+        user. where: added to the report, e.g. " in this run".
         """
         self.options = options
-        self._connect = connect
-        self._directory = directory
-        self._message = message
+        self._make = partial(make_client, options, connect, directory)
+        self._message, self._where = message, where
         self._client: Client | None = None
         self._roles: dict[str, str] = {}
         self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is not None and issubclass(kind, RunStopped):
+                self.close(LAST_ANSWERS)
+        finally:
+            self.close()
+            for line in account_lines(self.accounts(), self._where):
+                self._message(line)
 
     def get(self, role: str) -> LLM:
         """Return the model of a role. Raises LdmError if it or its server is not configured."""
@@ -138,12 +150,12 @@ class Models:
         with self._lock:
             if self._client is None:
                 self._roles = self.options.roles()
-                self._client = make_client(self.options, self._connect, self._directory)
+                self._client = self._make()
             return self._client
 
     def accounts(self) -> list[Account]:
         """Return the cost of this run so far; [] if no model was used."""
-        return [] if self._client is None else self._client.accounts()
+        return [] if self._client is None else self._client.meter.accounts()
 
     def paid(self) -> float | None:
         """Return the US dollars paid in this run so far, or None if a price is unknown."""
@@ -151,40 +163,16 @@ class Models:
         known = [price for price in prices if price is not None]
         return sum(known) if prices and len(known) == len(prices) else None
 
-    def close(self, *, wait: bool = False) -> None:
-        """Stop sending calls. wait: give responses in flight a minute to arrive."""
+    def close(self, grace: float = GRACE) -> None:
+        """Stop sending calls; give responses in flight some seconds to arrive."""
         if self._client is None:
             return
-        if wait and self._client.in_flight:
+        if grace > GRACE and (in_flight := self._client.meter.in_flight):
             self._message(
-                f"Waiting at most {LAST_ANSWERS:g} s for {self._client.in_flight} answers under "
-                "way, which are billed already; Ctrl-C leaves without them."
+                f"Waiting at most {grace:g} s for {in_flight} answers under way, which are billed "
+                "already; Ctrl-C leaves without them."
             )
-        self._client.close(LAST_ANSWERS if wait else GRACE)
-
-
-@contextmanager
-def serving(
-    options: ModelOptions,
-    connect: Callable[[], Connection],
-    directory: Path | None,
-    message: Callable[[str], None],
-    where: str = "",
-) -> Iterator[Models]:
-    """Open the models of one run; close them in the end, and report their cost.
-
-    connect, directory, message: as for `Models`. where: added to the report, e.g. " in this run".
-    """
-    models = Models(options, connect, directory, message)
-    try:
-        yield models
-    except RunStopped:
-        models.close(wait=True)
-        raise
-    finally:
-        models.close()
-        for line in account_lines(models.accounts(), where):
-            message(line)
+        self._client.close(grace)
 
 
 def make_client(
@@ -192,17 +180,17 @@ def make_client(
 ) -> Client:
     """Return the client for these options; directory: as for `Models`."""
     from ldm.llm import capabilities, recording
-    from ldm.llm.client import Client, ClientSetup
+    from ldm.llm.client import Client
     from ldm.llm.concurrency import ConcurrencyLimiter
     from ldm.llm.meter import CostLimits, Meter
     from ldm.llm.prices import load_prices
     from ldm.llm.service import Service
 
     server = None if options.replay else connect()
-    own = known = None
-    if directory is not None:
-        own, known = directory / recording.FILE, directory / capabilities.FILE
-    store = capabilities.CapabilityStore(known, server.display_url if server else "")
+    own = None if directory is None else directory / recording.FILE
+    store = capabilities.CapabilityStore(
+        directory and directory / capabilities.FILE, server.display_url if server else ""
+    )
     if options.replay:
         source = Path(options.replay)
         store.take((source if source.is_dir() else source.parent) / capabilities.FILE)
@@ -210,19 +198,14 @@ def make_client(
     if server is not None:
         server = replace(server, timeout=options.timeout or server.timeout)
         service = Service(server, connections=options.in_flight)
+    cache, replay, prices = map(_path, (options.cache, options.replay, options.prices))
+    limits = CostLimits(options.max_usd, options.max_tokens, options.max_calls)
     return Client(
-        ClientSetup(
-            service=service,
-            recording=recording.Recording(
-                own, cache=_path(options.cache), replay=_path(options.replay)
-            ),
-            meter=Meter(
-                CostLimits(options.max_usd, options.max_tokens, options.max_calls),
-                load_prices(_path(options.prices)),
-            ),
-            limiter=ConcurrencyLimiter(options.in_flight),
-            capabilities=store,
-        )
+        service,
+        recording.Recording(own, cache=cache, replay=replay),
+        Meter(limits, load_prices(prices)),
+        ConcurrencyLimiter(options.in_flight),
+        store,
     )
 
 

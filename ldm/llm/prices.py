@@ -46,14 +46,15 @@ class Price:
         The mean prompt of several calls decides whether they are long: price calls one by one if
         the exact sum matters.
         """
-        mean = usage.prompt_tokens / max(1, usage.calls)
-        rates = [self, *(price for tokens, price in self.above if mean > tokens)]
-        return rates[-1]._of(usage)
+        return self._reached(usage.prompt_tokens / max(1, usage.calls))[-1]._of(usage)
 
     def most(self, usage: Usage) -> float:
         """Return the maximum cost of calls with this total usage, in US dollars."""
-        reachable = [price for tokens, price in self.above if usage.prompt_tokens > tokens]
-        return max(rates._of(usage) for rates in (self, *reachable))
+        return max(rates._of(usage) for rates in self._reached(usage.prompt_tokens))
+
+    def _reached(self, prompt: float) -> list[Price]:
+        """Return the prices up to that of a prompt of so many tokens."""
+        return [self, *(price for tokens, price in self.above if prompt > tokens)]
 
     def _of(self, usage: Usage) -> float:
         uncached = usage.prompt_tokens - usage.cached_tokens

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ldm import records
 from ldm.errors import LdmError
-from ldm.files import check_own, reading
-from ldm.llm.calls import Call
+from ldm.files import check_own, open_own, reading
+from ldm.llm.calls import LOST, Call
 
 FILE = "llm.jsonl"
 
@@ -67,11 +67,13 @@ class Recording:
             return call
 
     def add(self, call: Call) -> None:
-        """Record a new call, which is never sent again once this returns."""
+        """Record a new call, which is never sent again once this returns, unless it is lost."""
         with self._lock:
+            if call.error == LOST:
+                call = replace(call, key=f"{call.key}-{len(self._own)}")
             self._own[call.key] = call
             _append(self._path, call)
-            if self._cache is not None:
+            if self._cache is not None and call.error != LOST:
                 _append(self._cache.own, call)
 
     @staticmethod
@@ -98,7 +100,7 @@ class _Cache:
             if size <= start or name == self.own.name:
                 continue
             path = self._folder / name
-            with reading(path), path.open("rb") as file:
+            with reading(path), open_own(path) as file:
                 file.seek(start)
                 whole, newline, _ = file.read().rpartition(b"\n")  # the rest is being written
             for number, line in enumerate(whole.split(b"\n"), lines + 1):
@@ -121,7 +123,7 @@ def _append(path: Path | None, call: Call) -> None:
         return
     with records.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8", newline="\n") as file:
+        with open_own(path, "a", encoding="utf-8") as file:
             records.append(file, call)
 
 
@@ -144,7 +146,5 @@ def read_calls(path: Path) -> list[Call]:
 def _cut_torn_line(path: Path) -> None:
     """Remove the torn line of a killed process, so that lines can be appended."""
     if path.exists():
-        content = path.read_bytes()
-        end = content.rfind(b"\n") + 1
-        if end < len(content):
-            os.truncate(path, end)
+        with open_own(path, "r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ldm.errors import LdmError
 from ldm.llm import Message
 from ldm.llm.answers import QUOTE_LENGTH, Fault, refusal, reply_in
-from ldm.llm.calls import Request, ServerReply
+from ldm.llm.calls import Call, Request
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities, context_in
 from ldm.llm.structured import strict_schema, with_json_instruction
 from ldm.text import bare_url, guard, redacted, url_secrets
@@ -23,11 +24,8 @@ from ldm.types import stable_hash
 
 if TYPE_CHECKING:
     import openai
-    from openai import OpenAI
 
     from ldm.llm.http_timeout import DeadlineClient
-
-T = TypeVar("T")
 
 IDEMPOTENCY = "Idempotency-Key"
 #: Timeout of the list of models in seconds; not every server has one.
@@ -61,9 +59,6 @@ class Service:
 
     def __init__(self, connection: Connection, *, connections: int = 64) -> None:
         """Open a client. connections: maximum requests on the wire."""
-        import httpx2
-        import openai
-
         # At every reply the package looks `httpx` up among the modules, and mistakes one that
         # another thread has begun to import for a complete one: so it is imported now.
         with suppress(ImportError):
@@ -71,13 +66,7 @@ class Service:
 
         self.connection = connection
         guard(connection.secrets())
-        self._client = openai.OpenAI(
-            base_url=connection.base_url or None,
-            api_key=connection.api_key or "none",  # local servers need none
-            max_retries=0,  # the client retries: two layers of retries would multiply
-            timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
-            http_client=_http_client(connection, connections),
-        )
+        self._client = _openai_client(connection, connections)
 
     def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -85,77 +74,92 @@ class Service:
 
     def send(
         self,
+        role: str,
         request: Request,
         capabilities: Capabilities,
         max_tokens: int | None,
-        *,
-        unusable: int = 0,
-    ) -> ServerReply:
-        """Return the server's reply, or raise Fault and nothing else.
+        unusable: int,
+    ) -> Call:
+        """Return the call with the server's reply, or raise Fault and nothing else.
 
         unusable: number of final faults of this call so far; each changes the Idempotency-Key, or a
         gateway that honours the header would return the same unusable response again.
         """
+        content = self.ask(
+            "/chat/completions" if capabilities.chat else "/completions",
+            request_body(request, capabilities, max_tokens),
+            {IDEMPOTENCY: idempotency_key(request, capabilities, max_tokens, unusable)},
+        )
+        return reply_in(content, role, request, capabilities)
+
+    def ask(
+        self,
+        place: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Return the JSON of a response, or raise Fault and nothing else.
+
+        place: below the server's URL. body: in JSON; None to get what is there.
+        """
         import httpx2
-
-        key = idempotency_key(request, capabilities, max_tokens, unusable)
-
-        def reply(client: OpenAI) -> ServerReply:
-            # Not chat.completions.create, which takes a millisecond longer, and whose typed result
-            # hides the fault of a bad response.
-            response = client.post(
-                "/chat/completions" if capabilities.chat else "/completions",
-                cast_to=httpx2.Response,
-                body=request_body(request, capabilities, max_tokens),
-                options={"headers": {IDEMPOTENCY: key}},
-            )
-            return reply_in(json_of(response.content), request, capabilities)
-
-        return self.ask(reply)
-
-    def ask(self, action: Callable[[OpenAI], T]) -> T:
-        """Return the result of an action on the client, or raise Fault and nothing else."""
         import openai
 
-        fault: Fault
+        options: Any = {"headers": headers or {}}
+        if timeout is not None:
+            options["timeout"] = timeout
+        client, response = self._client, httpx2.Response
         try:
-            return action(self._client)
-        except Fault as error:
-            fault = error
-        except openai.APITimeoutError as error:
-            what = f"no complete answer within {self.connection.timeout:g} s"
-            fault = Fault("again", what, billed=_was_sent(error))
+            # Not chat.completions.create, which takes a millisecond longer, and whose typed result
+            # hides the fault of a bad response.
+            content = (
+                client.get(place, cast_to=response, options=options)
+                if body is None
+                else client.post(place, cast_to=response, body=body, options=options)
+            ).content
         except openai.APIStatusError as error:
-            content = error.response.content
+            refused = error.response.content
             try:
-                body = json.loads(content)
+                problem = json.loads(refused)
             except (ValueError, RecursionError):
-                body = content.decode(errors="replace")
-            fault = refusal(error.status_code, body, error.response.headers)
-        except openai.APIConnectionError as error:
-            cause = error.__cause__ or error
-            reason = redacted(str(cause)) or type(cause).__name__
-            fault = Fault("again", f"no connection ({reason})", True, billed=_was_sent(error))
-        except (openai.OpenAIError, ValueError) as error:  # ValueError: a body that is not UTF-8
-            fault = Fault(
-                "again", f"an unreadable answer ({type(error).__name__})", final=True, billed=True
-            )
-        except Exception as error:  # the package's own faults are no reason to lose an episode
-            what = redacted(f"{type(error).__name__}: {error}")[:QUOTE_LENGTH]
-            fault = Fault("again", f"an error inside the openai package ({what})")
+                problem = refused.decode(errors="replace")
+            fault = refusal(error.status_code, problem, error.response.headers)
+        except Exception as error:  # whatever happens on the wire, or inside the package
+            fault = _dropped(error, self.connection.timeout)
+        else:
+            return json_of(content)
         # Outside of the handler, so that no chained exception can show the server's message.
         raise fault
 
     def context(self, model: str) -> int | None:
         """Return the model's context length in tokens, or None if the server does not state it."""
-        import httpx2
-
-        with suppress(Exception):  # no readable list: nothing depends on it
-            response = self._client.get(
-                "/models", cast_to=httpx2.Response, options={"timeout": LISTING_TIMEOUT}
-            )
-            return context_in(json_of(response.content), model)
+        with suppress(Fault):  # no readable list: nothing depends on it
+            return context_in(self.ask("/models", timeout=LISTING_TIMEOUT), model)
         return None
+
+
+def _openai_client(connection: Connection, connections: int) -> openai.OpenAI:
+    """Return the package's client for a server."""
+    import httpx2
+    import openai
+
+    url, _, query = connection.base_url.partition("?")
+    try:
+        return openai.OpenAI(
+            base_url=url or None,
+            api_key=connection.api_key or "none",  # local servers need none
+            default_query=dict(parse_qsl(query)),
+            max_retries=0,  # the client retries: two layers of retries would multiply
+            timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
+            http_client=_http_client(connection, connections),
+        )
+    except (httpx2.InvalidURL, UnicodeError):
+        problem = LdmError(
+            "The model server's URL or key cannot be sent.",
+            "Correct OPENAI_BASE_URL or OPENAI_API_KEY.",
+        )
+    raise problem  # outside of the handler, so that no chained exception can show the key
 
 
 def _http_client(connection: Connection, connections: int) -> DeadlineClient:
@@ -165,7 +169,7 @@ def _http_client(connection: Connection, connections: int) -> DeadlineClient:
     from ldm.llm.http_timeout import DeadlineClient
 
     host = urlsplit(connection.base_url).hostname or "api.openai.com"
-    socks = any(url.startswith("socks") for url in getproxies().values())
+    socks = any(proxy.startswith("socks") for proxy in getproxies().values())
     try:
         return DeadlineClient(
             seconds=connection.timeout,
@@ -187,12 +191,24 @@ def _http_client(connection: Connection, connections: int) -> DeadlineClient:
         ) from error
 
 
-def _was_sent(error: openai.APIConnectionError) -> bool:
-    """Return whether the request reached the server, which may charge for it."""
+def _dropped(error: Exception, seconds: float) -> Fault:
+    """Return the fault of a request without a response; what was sent may be charged for."""
     import httpx2
+    import openai
 
+    cause = (error.__cause__ if isinstance(error, openai.APIConnectionError) else None) or error
+    if isinstance(cause, httpx2.DecodingError | openai.APIResponseValidationError | ValueError):
+        what = f"an unreadable answer ({redacted(str(cause))[:QUOTE_LENGTH]})"
+        return Fault("again", what, final=True, billed=True)
     early = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-    return not isinstance(error.__cause__, early)
+    sent = not isinstance(cause, early)
+    if isinstance(error, openai.APITimeoutError):
+        return Fault("again", f"no complete answer within {seconds:g} s", billed=sent)
+    if isinstance(error, openai.APIConnectionError):
+        reason = redacted(str(cause))[:QUOTE_LENGTH] or type(cause).__name__
+        return Fault("again", f"no connection ({reason})", down=True, billed=sent)
+    what = redacted(f"{type(error).__name__}: {error}")[:QUOTE_LENGTH]
+    return Fault("again", f"an error inside the openai package ({what})")
 
 
 def json_of(body: bytes) -> Any:
@@ -202,10 +218,25 @@ def json_of(body: bytes) -> Any:
     replaces them.
     """
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
+        return _joined(body) if body.startswith(b"data:") else json.loads(body)
+    except (ValueError, RecursionError, TypeError, AttributeError):
         fault = Fault("again", "an answer that is not JSON (cut off?)", final=True, billed=True)
     raise fault  # outside of the handler, so that no chained exception can show the response
+
+
+def _joined(body: bytes) -> dict[str, Any]:
+    """Return the response that a server streamed unasked, as if it had come at once."""
+    events = re.findall(rb"(?m)^data: *(\{.*)", body)
+    whole: dict[str, Any] = {"content": "", "reasoning_content": ""}
+    response, finish = dict[str, Any](), ""
+    for part in map(json.loads, events):
+        response |= {name: value for name, value in part.items() if value}
+        for choice in part.get("choices") or ():
+            finish = choice.get("finish_reason") or finish
+            delta = choice.get("delta") or {}
+            whole = {name: text + (delta.get(name) or "") for name, text in whole.items()}
+    choice = {"message": whole, "finish_reason": finish}
+    return response | {"choices": [choice] if finish or any(whole.values()) else []}
 
 
 def request_body(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 from ldm.llm import Message
 from ldm.text import value_in
 
-FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)```", re.DOTALL)
 #: Characters of a bad reply that are shown to the model for repair.
 REPAIR_EXCERPT = 4000
 #: Maximum characters read of a reply, and places at which an object may begin.
@@ -133,16 +131,13 @@ def repair_messages(messages: Sequence[Message], reply: str, complaint: str) -> 
 
 def _candidates(text: str) -> Iterator[dict[str, Any]]:
     """Yield every JSON object in a reply, the likeliest first."""
-    plain = text[:LONGEST_REPLY]
-    tries = MOST_OBJECTS
-    for part in (plain, *FENCE.findall(plain)):
-        start = part.find("{")
-        while start >= 0 and tries:
-            tries -= 1
-            value, end = value_in(part, start) or (None, start + 1)
-            if isinstance(value, dict):
-                yield value
-            start = part.find("{", end)
+    plain, end = text[:LONGEST_REPLY], 0
+    for _ in range(MOST_OBJECTS):
+        if (start := plain.find("{", end)) < 0:
+            return
+        value, end = value_in(plain, start) or (None, start + 1)
+        if isinstance(value, dict):
+            yield value
 
 
 def _error_message(error: ValidationError) -> str:

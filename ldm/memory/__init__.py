@@ -13,7 +13,7 @@ Failures raise `ldm.errors.MemoryStoreError`, whose `remedy` says what to do.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -181,9 +181,18 @@ class Memory:
         """
         return self._rules.of_kind(kind)
 
-    def shuffled(self, seed: int) -> Relevance:
-        """Return what its tuples teach with actions exchanged within a kind, as a control."""
-        return relevance_of(self.rows, self.visible, seed)
+    def taught(self, localize: Callable[[str], str] = str, seed: int | None = None) -> Relevance:
+        """Return what its tuples teach, as `localize` words them.
+
+        seed: with their actions exchanged within a kind, as a control.
+        """
+        relevance = self.relevance
+        if seed is None and localize(relevance.sample) == relevance.sample:
+            return relevance
+        return self._relevance_of(localize, seed)
+
+    def _relevance_of(self, localize: Callable[[str], str], seed: int | None) -> Relevance:
+        return relevance_of(self.rows, self.visible, seed, localize)
 
     @cached_property
     def _kinds(self) -> KindClassifier:
@@ -193,24 +202,16 @@ class Memory:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def without(
-        self,
-        tuples: Collection[str] = (),
-        trajectories: Collection[str] = (),
-        *,
-        learnt: bool = True,
-    ) -> Memory:
-        """Return a view of this memory that does not recall these tuples and trajectories.
+    def without(self, tuples: Collection[str] = (), trajectories: Collection[str] = ()) -> Memory:
+        """Return a view that neither recalls these tuples and trajectories nor learns from them.
 
-        tuples, trajectories: ids; unknown ones are ignored. learnt: whether to learn anew without
-            them, which takes time, or to decide by what all of them taught.
+        tuples, trajectories: ids; unknown ones are ignored.
         """
         view = copy(self)
         view.__dict__["_retriever"] = self._retriever  # shared, because the rows are the same
         view._hidden = self._hidden | self.rows.columns.named(tuples, trajectories)
         if (view._hidden & self.visible).any():  # what was learnt from them is not known there
-            taught = None if learnt else self.relevance
-            view._contents = replace(self._contents, kinds=None, relevance=taught)
+            view._contents = replace(self._contents, kinds=None, relevance=None)
             view.__dict__.pop("relevance", None)
             view.__dict__.pop("_kinds", None)
         for name in ("visible", "exact", "_rules"):

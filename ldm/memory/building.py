@@ -173,6 +173,7 @@ class _Builder:
                 "batching": self.options.batching,
                 "seed": str(self.options.seed),
                 "reasoner": self.reasoner.name,
+                **{f"env.{name}": value for name, value in self.options.rendering},
                 **self._selection(rows, number, left_out),
             },
             hidden=base.generation.hidden if base else (),

@@ -685,12 +685,14 @@ def _damage(place: Path) -> str:
 
     Opening a named pipe would wait forever, and a link may lead out of the directory.
     """
-    for path, kind in files.foreign(place):
-        return f"{path} is {kind}"
-    if not (place / DATABASE).exists():
+    try:
+        files.check_own(place)
+        with files.open_own(place / DATABASE) as file:
+            head = file.read(16)
+    except FileNotFoundError:
         return ""  # it will be created
-    with (place / DATABASE).open("rb") as file:
-        head = file.read(16)
+    except LdmError as error:
+        return error.message.rstrip(".")
     return "" if head == b"SQLite format 3\0" else f"{DATABASE} is not a database"
 
 
@@ -700,13 +702,13 @@ def _zero_unset(place: Path) -> None:
     Chroma does not initialise it, so it may hold secrets or purged texts of the process.
     """
     for header in place.glob("*/header.bin"):
-        if len(start := header.read_bytes()[: INDEX_HEADER.size]) < INDEX_HEADER.size:
+        if len(start := files.read_own(header)[: INDEX_HEADER.size]) < INDEX_HEADER.size:
             continue
         version, offset, capacity, elements, size = INDEX_HEADER.unpack(start)
         if version != 1 or offset or elements > capacity:
             continue
         for name, used in (("data_level0.bin", elements * size), ("length.bin", elements * 4)):
-            with header.with_name(name).open("r+b") as file:
+            with files.open_own(header.with_name(name), "r+b") as file:
                 room = file.seek(0, os.SEEK_END) - used
                 file.seek(used)
                 file.write(bytes(max(room, 0)))

@@ -9,7 +9,7 @@ within a few episodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ldm.types import Evidence, Outcome
 
@@ -21,9 +21,11 @@ SIMILAR = 2.0
 MARGIN = 0.4
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Trial:
-    """One outcome of an action. order: of several at one time. success: in [0, 1]."""
+class Trial(NamedTuple):
+    """One outcome of an action. order: of several at one time. success: in [0, 1].
+
+    A tuple, because thousands are sorted at each recall.
+    """
 
     time: float
     order: int

@@ -37,6 +37,7 @@ class FormationOptions:
     failures: trajectories with a score of 0 or less: "drop" skips them, "keep" includes them like
         others (their score may be unknown), "contrast" remembers them as warnings, which vote
         against their actions, regardless of `min_reward`.
+    rendering: options of the environment that render the trajectories, for the record.
     """
 
     batch_size: int = 50
@@ -44,6 +45,7 @@ class FormationOptions:
     seed: int = 0
     min_reward: float = 0.0
     failures: Failures = "drop"
+    rendering: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -168,7 +170,7 @@ def tuples_of(
         for number, ((observation, step), notes) in enumerate(
             zip(moves, notes_by_step, strict=True)
         )
-        if number >= first
+        if number >= first and notes is not None
     ]
 
 

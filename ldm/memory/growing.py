@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -73,6 +74,8 @@ BATCH_SIZE = 50
 LEAST_LEFT = 0.1
 #: Forms of an action that are recalled beside the most similar tuples.
 FORMS = 3
+#: Filters whose rules are cached.
+MOST_RULES = 64
 #: Seconds without an answer after which `fold` and `close` give up waiting for the other process.
 PATIENCE = 3_600.0
 
@@ -130,7 +133,7 @@ class GrowingMemory:
         self._feedback = EpisodeLog(self._folder, embedder.name, FEEDBACK)
         self._rated: dict[str, list[Trial]] = {}
         self._rated_until: tuple[tuple[int, ...], Place] = ((), Place())
-        self._rules: tuple[tuple[int, ...], Rules] | None = None
+        self._rules: tuple[tuple[int, ...], dict[Filter | None, Rules]] = ((), {})
         self._lock = threading.RLock()
         self._folding: subprocess.Popen[str] | None = None
         self._view = self._read(None)
@@ -400,6 +403,21 @@ class GrowingMemory:
         if ids:
             self._rate(ids, reward)
 
+    def holds(self, of: str, *, where: Where | None = None) -> bool:
+        """Return whether all tuples of a result of `recall`, or of an episode, match `where`.
+
+        of: an id, as in `feedback`; of an unknown one nothing matches.
+        """
+        try:
+            ids = frozenset(self._ids_of(of))
+        except MemoryStoreError:
+            return False
+        accepted, held = Filter.of(where, None, "any"), set[str]()
+        for part in self._current().parts:
+            columns = part.rows.columns
+            held |= columns.take(columns.named(ids) & part.exact.mask(accepted)).ids
+        return bool(ids) and held == ids
+
     def correct(self, episode: str, *, score: float) -> None:
         """Replace the score of a finished episode, days later and from any process.
 
@@ -490,26 +508,37 @@ class GrowingMemory:
         accepted = Filter.of(where, None, "any")
         tuples = _tuples(view.parts, accepted)
         scores = {one.trajectory_id: one.outcome.score for one in tuples if one.outcome}
+        pending, running = view.pending.trajectories.values(), view.episodes.running.values()
+        begun = [one for parts in running for one in parts if isinstance(one, Begin)]
         return {
             "episodes": len({one.trajectory_id for one in tuples}),
             "tuples": len({(texts_of(one), one.history.past) for one in tuples}),
             "succeeded": sum(score >= 1 for score in scores.values()),
             "failed": sum(score <= 0 for score in scores.values()),
-            "pending": len(view.pending.trajectories),
-            "unfinished": len(view.episodes.running),
+            "pending": sum(accepted is None or accepted.takes(one) for one in pending),
+            "unfinished": sum(accepted is None or accepted.began(one) for one in begun),
         }
 
-    def rules(self, kind: str | None = None) -> Rules:
+    def kinds(self, *, where: Where | None = None) -> dict[str, int]:
+        """Return each kind of task with the number of its episodes that match `where`."""
+        accepted = Filter.of(where, None, "any")
+        of_episodes = {x.trajectory_id: x.kind for x in _tuples(self._current().parts, accepted)}
+        return dict(sorted(Counter(of_episodes.values()).items()))
+
+    def rules(self, kind: str | None = None, *, where: Where | None = None) -> Rules:
         """Return in words what its tuples teach; the first call takes seconds, or a minute.
 
         Later calls return the same until the next generation is formed.
 
-        kind: only of this kind of task; None for all.
+        kind: only of this kind of task; None for all. where: learnt from these tuples alone.
         """
-        view = self._current()
-        if self._rules is None or self._rules[0] != view.pointer:
-            self._rules = view.pointer, rules_of(_tuples(view.parts))
-        return self._rules[1].of_kind(kind)
+        view, accepted = self._current(), Filter.of(where, None, "any")
+        pointer, learnt = self._rules
+        if pointer != view.pointer or len(learnt) >= MOST_RULES:
+            self._rules = view.pointer, (learnt := {})
+        if accepted not in learnt:
+            learnt[accepted] = rules_of(_tuples(view.parts, accepted))
+        return learnt[accepted].of_kind(kind)
 
     def fold(self) -> Generation | None:
         """Form all finished episodes into the next generation, which commands see.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,16 +55,20 @@ def rules_of(tuples: Sequence[StateActionTuple]) -> Rules:
     return learn_rules(lessons_from(tuples), times)
 
 
-def relevance_of(rows: Rows, visible: NDArray[np.bool_], seed: int | None = None) -> Relevance:
+def relevance_of(
+    rows: Rows,
+    visible: NDArray[np.bool_],
+    seed: int | None = None,
+    localize: Callable[[str], str] = str,
+) -> Relevance:
     """Return what the visible tuples teach, cached.
 
-    seed: exchange their actions first, as a control.
+    seed: exchange their actions first, as a control. localize: puts them into other words.
     """
-    columns = rows.columns
-    outcomes = [columns.texts[i] for i in columns["outcome"][visible].tolist()]
-    of = stable_hash(columns["id"][visible].tolist(), outcomes, seed, length=32)
+    lessons = [_worded(one, localize) for one in lessons_of(rows, visible)]
+    steps = [(one.observation, one.action, one.possible, one.weight) for one in lessons]
+    of = stable_hash(rows.columns["id"][visible].tolist(), repr(steps), seed, length=32)
     if of not in _learnt:
-        lessons = lessons_of(rows, visible)
         if len(_learnt) >= KEPT:
             del _learnt[next(iter(_learnt))]
         _learnt[of] = learn(lessons if seed is None else list(exchanged(lessons, seed)))
@@ -72,6 +76,17 @@ def relevance_of(rows: Rows, visible: NDArray[np.bool_], seed: int | None = None
 
 
 _learnt: dict[str, Relevance] = {}
+
+
+def _worded(lesson: Lesson, localize: Callable[[str], str]) -> Lesson:
+    """Return a recorded step as `localize` words it; the goal is the task's own."""
+    return replace(
+        lesson,
+        past=tuple((localize(text), localize(action)) for text, action in lesson.past),
+        observation=localize(lesson.observation),
+        action=localize(lesson.action),
+        possible=lesson.possible and tuple(map(localize, lesson.possible)),
+    )
 
 
 def packed(relevance: Relevance) -> bytes:
@@ -88,6 +103,7 @@ def packed(relevance: Relevance) -> bytes:
         "recorded": sorted(relevance.recorded),
         "left_out": asdict(relevance.left_out),
         "actions": relevance.actions,
+        "sample": relevance.sample,
     }
     text = json.dumps(head, ensure_ascii=False).encode("utf-8", "surrogatepass")
     columns, weights = relevance.columns.astype("<u8"), relevance.weights.astype("<f4")
@@ -114,6 +130,7 @@ def unpacked(content: bytes) -> Relevance:
         LeftOut(**{name: _tupled(value) for name, value in head["left_out"].items()}),
         tuple(head["actions"]),
         frozenset(head["recorded"]),
+        str(head["sample"]),
     )
 
 

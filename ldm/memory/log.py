@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
-from ldm.files import unfollowed
+from ldm.files import ForeignFile, open_own, read_own
 from ldm.memory.record import held, released, status, store_errors
-from ldm.text import MAX_LENGTH, Problem, check_file
+from ldm.text import MAX_LENGTH, Problem
 from ldm.types import Labels, Origin, Possible, Reward, Score, Step, Task, Time, Trajectory
 
 EPISODES, FEEDBACK, VECTORS = "episodes.log", "feedback.log", "vectors.bin"
@@ -170,8 +170,7 @@ class EpisodeLog:
         with store_errors(str(self.path)):
             if not self.status():
                 return [], Place()
-            self._check_file()
-            with self.path.open("rb") as file:
+            with open_own(self.path) as file:
                 identity, _, end = self._identity(file)
                 if not identity:
                     return [], Place()
@@ -240,10 +239,7 @@ class EpisodeLog:
         """Return the stored vectors by the keys of their texts; ignore damaged ones."""
         path, size = self.path.with_name(VECTORS), KEY + 4 * dimension + SUM
         try:
-            if path.is_symlink():
-                return {}
-            check_file(path)
-            content = path.read_bytes()
+            content = read_own(path)
         except (OSError, LdmError):
             return {}
         vectors = {}
@@ -258,8 +254,7 @@ class EpisodeLog:
         with store_errors(str(self.path)):
             if not self.status():
                 return ""
-            self._check_file()
-            with self.path.open("rb") as file:
+            with open_own(self.path) as file:
                 return self._identity(file)[1]
 
     def drop_vectors(self, place: Place) -> None:
@@ -270,7 +265,7 @@ class EpisodeLog:
 
     def add_vectors(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Store vectors of texts in the log that are missing; ignore errors of the disk."""
-        with suppress(OSError, MemoryStoreError), self._opened():
+        with suppress(OSError, MemoryStoreError, ForeignFile), self._opened():
             _append_vectors(self.path.with_name(VECTORS), vectors)
 
     @contextmanager
@@ -282,9 +277,7 @@ class EpisodeLog:
         with self._lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             while True:
-                if self.status():
-                    self._check_file()
-                with open(self.path, "a+b", opener=unfollowed) as file:
+                with open_own(self.path, "a+b") as file:
                     fcntl.flock(file, fcntl.LOCK_EX)
                     status = self.status()
                     if not status or os.fstat(file.fileno()).st_ino != status[0]:
@@ -299,14 +292,6 @@ class EpisodeLog:
                         return
                     finally:
                         released(file.fileno())
-
-    def _check_file(self) -> None:
-        if self.path.is_symlink():
-            raise MemoryStoreError(f"{self.path} is a link, not a log.", "Remove it.")
-        try:
-            check_file(self.path)
-        except LdmError as error:
-            raise MemoryStoreError(error.message, error.remedy) from error
 
     def _identity(self, file: IO[bytes]) -> tuple[str, str, int]:
         """Return the identity and embedder in the first line, and its end; empty if it is torn."""
@@ -332,7 +317,7 @@ class EpisodeLog:
         return parsed
 
     def _damaged(self, start: int, reason: str) -> MemoryStoreError:
-        with self.path.open("rb") as file:
+        with open_own(self.path) as file:
             number = file.read(start).count(b"\n") + 1
         return MemoryStoreError(
             f"{self.path}, the log of episodes, is damaged in line {number}: {reason}.",
@@ -417,7 +402,7 @@ def _trajectory(parts: Sequence[Event], finish: Finish) -> Trajectory:
 
 def _append_vectors(path: Path, vectors: Mapping[str, NDArray[np.float32]]) -> None:
     """Append vectors; a torn last one is cut off first."""
-    with open(path, "a+b", opener=unfollowed) as file:
+    with open_own(path, "a+b") as file:
         size = KEY + 4 * len(next(iter(vectors.values()))) + SUM
         end = file.seek(0, os.SEEK_END)
         if end % size:

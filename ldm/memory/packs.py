@@ -7,6 +7,7 @@ and logs give equal bytes. Members are checked before anything is written to a m
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from typing import IO
 
 from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
+from ldm.files import open_own
 from ldm.memory import places, record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
@@ -97,7 +99,8 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
             for file in logs:
                 target = record.folder_of(location, env)
                 target.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, target / file.name)
+                with open_own(file) as source, open_own(target / file.name, "xb") as copy:
+                    shutil.copyfileobj(source, copy, CHUNK)
             if contents is None:
                 return env, 0
             places.commit(location, contents, generations[:-1], log=_log_place(folder))
@@ -115,7 +118,7 @@ def read_pack(path: Path, folder: Path) -> tuple[Contents | None, tuple[Generati
             _unpack(pack, folder)
         return _checked(folder)
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
-        problem = f"it is damaged ({' '.join(str(error).split())[:200]})"
+        problem = f"it is damaged ({' '.join(str(error).replace(f'{folder}/', '').split())[:200]})"
     except (RecursionError, LookupError, NotImplementedError) as error:
         problem = f"it is damaged ({type(error).__name__})"
     except LdmError as error:
@@ -158,7 +161,7 @@ def _logs(location: str, env: str) -> list[Path]:
         return []
     folder = record.folder_of(location, env)
     logs = [folder / name for name in (EPISODES, FEEDBACK)]
-    return [file for file in logs if file.is_file() and not file.is_symlink()]
+    return [file for file in logs if os.path.lexists(file)]
 
 
 def _log_place(folder: Path) -> tuple[str, int]:
@@ -169,7 +172,7 @@ def _log_place(folder: Path) -> tuple[str, int]:
 def _write(pack: zipfile.ZipFile, name: str, file: Path) -> None:
     info = zipfile.ZipInfo(name, TIME)
     info.compress_type = zipfile.ZIP_DEFLATED
-    with file.open("rb") as source, pack.open(info, "w", force_zip64=True) as target:
+    with open_own(file) as source, pack.open(info, "w", force_zip64=True) as target:
         shutil.copyfileobj(source, target, CHUNK)
 
 

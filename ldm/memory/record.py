@@ -42,14 +42,14 @@ from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
-from ldm.files import remove, unfollowed
+from ldm.files import ForeignFile, open_own, read_own, refuse_foreign, remove, unfollowed
 from ldm.memory.columns import NUMBERS, TEXTS, Columns, Vectors
 from ldm.memory.contents import Contents
 from ldm.memory.index import FORMAT, BatchIndex, Generation
 from ldm.memory.kind_classifier import KindWeights
 from ldm.memory.lessons import packed, unpacked
 from ldm.memory.rows import Rows
-from ldm.text import check_file, read_array
+from ldm.text import parse_json, read_array
 
 MARK, LOCK, CALLS, CHROMA = "ldm-memory.json", ".lock", "calls", "chroma"
 ENVIRONMENTS = "environments"
@@ -158,9 +158,9 @@ def check_memory(location: str) -> None:
             else "Name the directory that `ldm build-memory` wrote with --memory.",
         )
     try:
-        check_file(place / MARK)
-        stated = json.loads((place / MARK).read_bytes()[:1000])
-    except (OSError, ValueError, LdmError):
+        with open_own(place / MARK) as file:
+            stated = parse_json(file.read(1000), str(place / MARK))
+    except (OSError, LdmError):
         stated = None
     if stated != {"format": FORMAT}:
         raise MemoryStoreError(
@@ -174,7 +174,7 @@ def environments(location: str) -> tuple[str, ...]:
     check_memory(location)
     with store_errors(location):
         top = Path(location) / ENVIRONMENTS
-        _refuse_link(top)
+        refuse_foreign(top)
         return tuple(sorted(unquote(one.name) for one in top.glob("*") if one.is_dir()))
 
 
@@ -199,8 +199,9 @@ def manifest(folder: Path) -> tuple[Pointer, Manifest] | None:
 
 def _current(folder: Path, read_of: Callable[[Pointer, Manifest], T]) -> T | None:
     """Return what is read of the current generation, again if a writer replaces it meanwhile."""
-    for path in (folder.parent, folder):
-        _refuse_link(path)
+    with store_errors(str(folder)):
+        for path in (folder.parent, folder):
+            refuse_foreign(path)
     for attempt in count(1):
         pointer = _pointer(folder)
         if pointer is None:
@@ -282,8 +283,7 @@ def read(place: Path, listed: Manifest, *, checked: bool = True) -> Contents:
     Raises OSError, ValueError, LookupError or LdmError if it is damaged.
     """
     for name in listed.files:
-        _refuse_link(place / name)
-        check_file(place / name)
+        refuse_foreign(place / name)
     if checked and listed.files != {name: _checksum(place / name) for name in listed.files}:
         raise ValueError("a checksum is wrong")
     # A plain view of a mapped array is indexed faster.
@@ -300,9 +300,9 @@ def read(place: Path, listed: Manifest, *, checked: bool = True) -> Contents:
     values = {name: small[i].view(_kind(name)) for i, name in enumerate(WIDE32)}
     values |= {name: large[i].view(_kind(name)) for i, name in enumerate(WIDE64)}
     columns = Columns(newest.env, MappedTexts(content, ends), values, pasts)
-    kinds = records.loads((place / KINDS).read_bytes(), KindWeights)
+    kinds = records.loads(read_own(place / KINDS), KindWeights)
     taught = RELEVANCE in listed.files
-    relevance = unpacked((place / RELEVANCE).read_bytes()) if taught else None
+    relevance = unpacked(read_own(place / RELEVANCE)) if taught else None
     _check_numbers(columns, content, ends, distinct, newest)
     vectors = Vectors.of(distinct, columns)
     return Contents(newest, listed.batches, Rows(columns), vectors, kinds, relevance)
@@ -446,9 +446,9 @@ def commit(
     env = contents.generation.env
     folder = folder_of(location, env)
     with store_errors(location):
-        _refuse_link(Path(location) / ENVIRONMENTS)
+        refuse_foreign(Path(location) / ENVIRONMENTS)
         folder.mkdir(parents=True, exist_ok=True)
-        _refuse_link(folder)
+        refuse_foreign(folder)
         known = manifest(folder)
         stated = log if log is not None else known[1].log if known else ("", 0)
         part = folder / ".writing"
@@ -486,7 +486,7 @@ def drop(location: str, env: str) -> None:
     folder = folder_of(location, env)
     with store_errors(location):
         for path in (folder.parent, folder):
-            _refuse_link(path)
+            refuse_foreign(path)
         (folder / POINTER).unlink(missing_ok=True)  # first, so that readers never see a part
         remove(folder)
 
@@ -515,9 +515,11 @@ def written(path: Path, content: bytes) -> None:
 
 @contextmanager
 def store_errors(location: str) -> Iterator[None]:
-    """Turn a failure of the disk into a MemoryStoreError with a remedy."""
+    """Turn a failure of the disk, or what is no memory's, into a MemoryStoreError with a remedy."""
     try:
         yield
+    except ForeignFile as error:
+        raise MemoryStoreError(error.message, error.remedy) from error
     except OSError as error:
         full = "space left" in str(error) or "quota" in str(error).lower()
         too_large = "File too large" in str(error)
@@ -568,8 +570,6 @@ def _pointer(folder: Path) -> Pointer | None:
     """Return the pointer, or None if there is no generation; raise MemoryStoreError if damaged."""
     path = folder / POINTER
     try:
-        _refuse_link(path)
-        check_file(path)
         pointer = records.loads(_unsealed(path), Pointer)
     except FileNotFoundError:
         return None
@@ -584,9 +584,7 @@ def _pointer(folder: Path) -> Pointer | None:
 
 def _manifest(place: Path) -> Manifest:
     """Read the manifest of a folder; raise an error of any kind if it is damaged."""
-    _refuse_link(place)
-    _refuse_link(place / MANIFEST)
-    check_file(place / MANIFEST)
+    refuse_foreign(place)
     listed = records.loads(_unsealed(place / MANIFEST), Manifest)
     numbers = [one.number for one in listed.generations]
     if listed.format != FORMAT or not numbers or numbers != [*range(len(numbers))]:
@@ -602,7 +600,7 @@ def _sealed(text: bytes) -> bytes:
 
 def _unsealed(path: Path) -> bytes:
     """Return a file without the checksum in its last line; raise ValueError if that is wrong."""
-    text, _, checksum = path.read_bytes().rpartition(b"\n")
+    text, _, checksum = read_own(path).rpartition(b"\n")
     if checksum != b"%08x" % zlib.crc32(text):
         raise ValueError("its checksum is wrong")
     return text
@@ -617,19 +615,10 @@ def _damaged(path: Path, error: Exception) -> MemoryStoreError:
     )
 
 
-def _refuse_link(path: Path) -> None:
-    """Raise MemoryStoreError for a link: a memory may come from somebody else."""
-    if path.is_symlink():
-        raise MemoryStoreError(
-            f"{path} is a link, which a memory does not contain.",
-            "Remove it, or name a memory that you trust.",
-        )
-
-
 def _checksum(path: Path) -> int:
     """Return the CRC-32 of a file, which detects accidents and is fast enough for every opening."""
     checksum = 0
-    with path.open("rb") as file:
+    with open_own(path) as file:
         while part := file.read(CHUNK):
             checksum = zlib.crc32(part, checksum)
     return checksum

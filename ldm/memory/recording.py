@@ -62,6 +62,11 @@ class Recording:
         self._end: Finish | None = None
 
     @property
+    def scope(self) -> dict[str, str]:
+        """Whom the episode belongs to."""
+        return dict(self._first.scope)
+
+    @property
     def finished(self) -> bool:
         """Whether its end is recorded."""
         return self._end is not None

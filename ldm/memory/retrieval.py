@@ -243,8 +243,9 @@ class Retriever:
         """Return the best `k` recalls over `batches`, the most similar first within each scope.
 
         There is at most one recall per text (goal, observation, action) and, as long as there are
-        enough, one per source trajectory. If the cells yield fewer than `k`, their goal types and
-        then their batches are searched, and `Recall.fallback` names the scope.
+        enough, one per source trajectory, unless a reasoner classifies: cells go first then, as in
+        the paper. If the cells yield fewer than `k`, their goal types and then their batches are
+        searched, and `Recall.fallback` names the scope.
 
         hidden: a mask of the rows to skip, or None.
         """
@@ -255,13 +256,13 @@ class Retriever:
         texts: set[int] = set()
         scopes = self._scopes(query, batches)
         fallbacks: tuple[Fallback, ...] = ("", "goal type", "batch")
-        again = {}
-        for spread, fallback in product((True, False), fallbacks):
-            if spread:
-                ranked = self._ranked(next(scopes), query, hidden)
-                parts, again[fallback] = tee(ranked)
-            else:
+        again: dict[Fallback, Iterator[list[tuple[int, float, int, int]]]] = {}
+        spreads = (True, False) if query.classifier is None else (False,)
+        for spread, fallback in product(spreads, fallbacks):
+            if fallback in again:
                 parts = again[fallback]
+            else:
+                parts, again[fallback] = tee(self._ranked(next(scopes), query, hidden))
             for row, similarity, trajectory, text in chain.from_iterable(parts):
                 if text in texts or (spread and trajectory in trajectories):
                     continue

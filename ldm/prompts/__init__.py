@@ -36,7 +36,10 @@ BRACKETED = re.compile(
     re.IGNORECASE,
 )
 #: The labels of the parts of an example; a text must not forge one.
-LABEL = re.compile(r"^(?=(?:example \d|task:|so far:|seen:|action:))", re.IGNORECASE | re.MULTILINE)
+LABEL = re.compile(
+    r"^(?=example \d|task:|so far:|seen:|action:|(?:\d+\. )?observation:|evaluation:|summary:)",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def render(name: str, **values: Any) -> list[Message]:

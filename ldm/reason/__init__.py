@@ -94,8 +94,8 @@ class State:
     course: Past = ()
     steps_left: int | None = None
     refused: tuple[str, ...] = ()
-    plan: tuple[str, ...] = ()
     led: bool = False
+    plan: tuple[str, ...] = ()
     kind: str = ""
     rules: tuple[str, ...] = ()
     example: str = ""
@@ -196,11 +196,14 @@ class Reasoner(Protocol):
         """Return counts on a model's replies so far, by name; empty without a model."""
         ...
 
-    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """Return, for each step (o_τ, a_τ) of a recorded trajectory, notes on the steps before."""
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes | None, ...]:
+        """Return, for each step (o_τ, a_τ) of a recorded trajectory, notes on the steps before.
+
+        None for a step that is not worth a tuple.
+        """
         ...
 
-    def notes(self, goal: str, past: Past, observation: str) -> Notes:
+    def notes(self, goal: str, past: Past) -> Notes:
         """Return the notes that a decision starts from."""
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, product
 
 from ldm.reason.features import Situation
@@ -12,7 +12,7 @@ from ldm.reason.labels import composed
 from ldm.reason.pages import has_lines_of_labels, read_call
 from ldm.reason.quotes import quoted
 from ldm.reason.reading import Words, instances, lines, shape, stripped
-from ldm.reason.vocabulary import Lesson, needs, standing
+from ldm.reason.vocabulary import Lesson
 
 #: Candidates for one slot, for one frame, and in all, the most used frames first, where none are
 #: listed.
@@ -26,20 +26,18 @@ class Candidates:
 
     def __init__(self, actions: Iterable[str]) -> None:
         """Learn frames, and what kinds of things fill their slots, from recorded actions."""
-        self._commands: dict[str, Command] = {}
         self._fillers: dict[str, list[Counter[Words]]] = {}
         self._kinds: set[Words] = set()
-        uses: Counter[str] = Counter()
+        self._recorded: dict[str, list[str]] = {}
         self._named: dict[str, tuple[Words, ...]] = {}
         for action in actions:
             command = read_command(action)
-            self._commands.setdefault(command.frame, command)
-            uses[command.frame] += 1
+            self._recorded.setdefault(command.frame, []).append(action)
             slots = self._fillers.setdefault(command.frame, [Counter() for _ in command.fillers])
             for slot, filler in zip(slots, command.fillers, strict=False):
                 slot[shape(filler)] += 1
                 self._kinds.add(shape(filler))
-        self._frames = sorted(uses, key=lambda one: (-uses[one], one))
+        self._frames = sorted(self._recorded, key=lambda one: (-len(self._recorded[one]), one))
 
     def of(self, now: Situation) -> list[str]:
         """Return the candidates of a state, the most used frames first."""
@@ -54,7 +52,6 @@ class Candidates:
         for text in reversed([now.goal, *now.texts]):
             names.update(dict.fromkeys(self._entities(text)))
             names.update((name, None) for role in now.roles for name in instances(role, text))
-        entities = {name: standing(name, now.sight, now.commands) for name in names}
         candidates: dict[str, None] = {}
         for text in [now.goal, *now.texts] if known.copied else ():
             copied = (x for x in stripped(text) if read_command(x).frame in known.copied)
@@ -64,11 +61,8 @@ class Candidates:
                 continue
             if len(candidates) >= MOST:
                 break
-            command = self._commands[frame]
-            options = [
-                self._options(slot, entities, needs(now.vocabulary, f"{frame}:{i}"))
-                for i, slot in enumerate(self._fillers[frame])
-            ]
+            command = read_command(self._recorded[frame][0])
+            options = [self._options(slot, names) for slot in self._fillers[frame]]
             for fillers in islice(product(*options), FILLED):
                 candidates[self._text(command, fillers, now)] = None
         return list(candidates)
@@ -103,10 +97,7 @@ class Candidates:
         made = [x for x in self.entered(now) if read_command(x).verb in verbs]
         return [*made, *(x for x in listed if x not in any_kind)]
 
-    def _options(
-        self, slot: Counter[Words], entities: Mapping[Words, set[str]], needed: set[str]
-    ) -> list[Words]:
-        there = [name for name, standing in entities.items() if needed <= standing]
+    def _options(self, slot: Counter[Words], there: Iterable[Words]) -> list[Words]:
         known = [name for name in there if shape(name) in slot][:FILLERS]
         once = sum(count == 1 for count in slot.values())
         if once < OPEN * slot.total():  # of what fills it, this share was never there before

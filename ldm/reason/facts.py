@@ -14,7 +14,6 @@ from ldm.reason.features import Situation
 from ldm.reason.frames import read_command
 from ldm.reason.reading import (
     FUNCTION_WORDS,
-    Words,
     leaves,
     lines,
     mentioned,
@@ -28,8 +27,8 @@ from ldm.reason.vocabulary import Lesson, Vocabulary
 
 #: The sorts of facts, in the order in which those that always hold together are named.
 KIND, DEED, VALUE, GOAL, SIGHT, NOT, TIME = range(7)
-#: Beginnings of facts, and what stands between alternatives.
-SAYS, AFTER, JUST, LATELY, OR = "the goal says ", "after ", "just after ", "in the latest ", " or "
+#: Beginnings of facts.
+SAYS, AFTER, JUST, LATELY = "the goal says ", "after ", "just after ", "in the latest "
 SAID, NOT_DONE = "said of ", "not done: "
 #: A thing that a description of an action does not name.
 ANY = "…"
@@ -59,6 +58,17 @@ def described(action: str, now: Situation, *, named: bool) -> str:
 def descriptions(action: str, now: Situation) -> tuple[str, ...]:
     """Return an action in words, with and without the names of things."""
     return tuple(dict.fromkeys(described(action, now, named=named) for named in (True, False)))
+
+
+def holds(fact: str, facts: Mapping[str, int]) -> bool:
+    """Return whether a fact of a rule is true of a state with these facts, which is the latest."""
+    if " != " in fact:
+        path = fact.partition(" != ")[0]
+        equal = fact.replace(" != ", " = ", 1)
+        return equal not in facts and any(one.startswith(f"{path} = ") for one in facts)
+    if fact.startswith(NOT_DONE):
+        return AFTER + fact.removeprefix(NOT_DONE) not in facts
+    return fact in facts or fact.startswith(LATELY)
 
 
 def recurring(rows: Sequence[Mapping[str, int]], lessons: Sequence[Lesson]) -> set[str]:
@@ -99,10 +109,11 @@ class FactReader:
 
         Facts are also which of the usual values a path has not, and what was not done yet.
         """
-        read = [self._step(one) for one in lessons]
+        read = [self.read(one) for one in lessons]
         rows = [facts for facts, _ in read]
+        done = [descriptions(one.action, now) for one, (_, now) in zip(lessons, read, strict=True)]
         common = recurring(rows, lessons)
-        done = [name for name in common if name.startswith(AFTER)]
+        deeds = [name for name in common if name.startswith(AFTER)]
         values: dict[str, list[str]] = defaultdict(list)
         for name in common & self._paths.keys():
             values[self._paths[name]].append(name)
@@ -112,16 +123,12 @@ class FactReader:
             others = [
                 x.replace(" = ", " != ", 1) for p in here for x in several[p] if x not in facts
             ]
-            others += [f"{NOT_DONE}{x.removeprefix(AFTER)}" for x in done if x not in facts]
+            others += [f"{NOT_DONE}{x.removeprefix(AFTER)}" for x in deeds if x not in facts]
             facts.update(dict.fromkeys(others, NOT))
-        return rows, [list(actions) for _, actions in read]
+        return rows, [list(actions) for actions in done]
 
-    def facts(self, one: Lesson) -> tuple[dict[str, int], Sequence[Words]]:
-        """Return the facts of a step, and the things of its goal in the order of their numbers."""
-        now = Situation(self._vocabulary, one.goal, one.kind, one.past, one.observation)
-        return self._step(one)[0], now.roles[:THINGS]
-
-    def _step(self, one: Lesson) -> tuple[dict[str, int], tuple[str, ...]]:
+    def read(self, one: Lesson) -> tuple[dict[str, int], Situation]:
+        """Return the facts of a step, each with its sort, and its state."""
         now = Situation(self._vocabulary, one.goal, one.kind, one.past, one.observation)
         facts: dict[str, int] = {}
         for values in self._state(tuple(now.texts)).values():
@@ -141,7 +148,7 @@ class FactReader:
         facts.update(dict.fromkeys(_sights(now), SIGHT))
         time = self._times.get(one.episode, 0.0)
         facts.update((name, TIME) for name, least in self._latest.items() if time >= least)
-        return facts, descriptions(one.action, now)
+        return facts, now
 
     def _state(self, texts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """Return the latest values of each path, as facts."""

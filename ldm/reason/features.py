@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +48,11 @@ Keys = NDArray[np.uint64]
 Pattern = tuple[str, tuple[str, ...]]
 
 #: The groups of features, and their scales: the penalty of a weight falls with the square.
-NAMES = "action roles words deeds filler lines repeat phase kind agree facts goal relation again"
-GROUPS = (*NAMES.split(), "before")
+NAMES = "action roles words deeds filler lines repeat phase kind agree facts goal relation before"
+GROUPS = tuple(NAMES.split())
 ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL = range(12)
-RELATION, AGAIN, BEFORE = 12, 13, 14
-#: `AGAIN` tells actions apart, and what it is worth is learnt on episodes left out.
-SCALES = np.array([1.0, 0.5, 0.5, 0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.7, 1.0, 0.7, 0.0, 1.0])
+RELATION, BEFORE = 12, 13
+SCALES = np.array([1.0, 0.5, 0.5, 0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.7, 1.0, 0.7, 1.0])
 
 #: The latest steps of a past that are read.
 MOST_STEPS = 100
@@ -78,9 +77,10 @@ def key(text: str, group: int = 0) -> int:
     return int.from_bytes(digest, "big") << 8 | group
 
 
-def course_keys(goal: str, action: str, sight: str) -> tuple[int, int]:
-    """Return the hashes of an action done for a goal, and done for it in a sight."""
-    return key(f"{goal}\n{action}"), key(f"{goal}\n{action}\n{sight}")
+def course_keys(goal: str, action: str, sight: str) -> tuple[int, int, int]:
+    """Return the hashes of a goal, of an action done for it, and done for it in a sight."""
+    done = f"{goal}\n{action}"
+    return key(goal), key(done), key(f"{done}\n{key(sight)}")
 
 
 def keys(facts: Iterable[str], group: int) -> list[int]:
@@ -152,6 +152,13 @@ def role_of(name: Words, roles: Sequence[Words]) -> int:
 
 
 @lru_cache(200_000)
+def relation(one: Words, other: Words) -> str:
+    """Return whether two names are the same, or those of kinds that share a word."""
+    shared = set(kind_of(one)).intersection(kind_of(other)) - FUNCTION_WORDS
+    return "same" if one == other else "alike" if shared else ""
+
+
+@lru_cache(200_000)
 def _statement_keys(
     source: str, line: Words, at: int, size: int, whole: bool = False
 ) -> tuple[int, ...]:
@@ -182,20 +189,21 @@ class Filler:
     """What a state says of a thing.
 
     part: "r1" for the last thing of the goal, or else `name`, the kind of thing. role: its place
-    in the goal, 0 if none. lines: with their sources. facts: the set of its facts. by_phase,
-    by_kind: the sets of those that may mean another thing by phase and by kind of task.
+    in the goal, 0 if none. lines: with their sources, None for the argument of a call. facts: the
+    set of its facts. by_phase, by_kind: the sets of those that may mean another thing by phase and
+    by kind of task.
     """
 
     role: int
     part: str
     name: str
-    lines: tuple[tuple[str, Words], ...]
+    lines: tuple[tuple[str, Words], ...] | None
     facts: int
     by_phase: int
     by_kind: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Descriptors:
     """The keys of an action's descriptors.
 
@@ -231,12 +239,15 @@ class Rows:
 
     features: of all blocks, one after the other. sizes: of each block. rows: the blocks of each
     distinct row. of_action: the row of each action; actions that no fact tells apart share one.
+    repeats, again: of each row, see `Situation`.
     """
 
     features: Keys
     sizes: NDArray[np.int64]
-    rows: list[tuple[int, ...]]
+    rows: Sequence[tuple[int, ...]]
     of_action: list[int]
+    repeats: Sequence[float]
+    again: Sequence[int]
 
 
 class Situation:
@@ -256,19 +267,24 @@ class Situation:
         past: the pairs (observation, action) before the observation `sight`. recorded: the test
             whether a key of `course_keys` is of what was done before.
         """
-        past, self._recorded = past[-MOST_STEPS:], recorded
+        past, self._recorded = past[-MOST_STEPS:], recorded or frozenset[int]().__contains__
         self.vocabulary, self.goal, self.kind, self.sight = vocabulary, goal, kind, sight
         self.past, self.texts = past, [*(text for text, _ in past), sight]
         self.commands = [read_command(action) for _, action in past]
         self._past = [(text, word_set(text)) for text in dict.fromkeys(self.texts[:-1])]
+        self._goal_recorded = self._recorded(key(goal))
         self.instructions = [*lines(self.goal), *self._instructions()]
         self.roles = self._things_asked()
         self._roles: dict[Words, int] = {}
         self._fillers: dict[Words, Filler] = {}
         self._alike: dict[Sequence[object], Filler] = {}
         self._sets: dict[tuple[int, ...], int] = {}
-        self._agreements: dict[tuple[str, Words, tuple[Words, ...]], int] = {}
-        self._phases: dict[int, list[int]] = {}
+        self._of_slot: dict[tuple[object, ...], tuple[int, ...]] = {}
+        self._of_relations: dict[tuple[object, ...], tuple[int, ...]] = {}
+        self._of_state: dict[tuple[Descriptors, int], tuple[int, ...]] = {}
+        self._done: dict[tuple[int, ...], int] = {}
+        self._blocks: dict[tuple[tuple[int, int], ...], int] = {}
+        self._rows: dict[tuple[object, ...], tuple[int, ...]] = {}
         self._surfaces: dict[Words, str] = {}
         self._read_past()
 
@@ -361,9 +377,10 @@ class Situation:
 
     def again(self, action: str) -> int:
         """Return 1 if an action not done yet was done for this goal before, 2 if in this sight."""
-        if self._recorded is None or self.text_done[action]:
+        if not self._goal_recorded or self.text_done[action]:
             return 0
-        return sum(map(self._recorded, course_keys(self.goal, action, self.sight)))
+        _, done, here = course_keys(self.goal, action, self.sight)
+        return self._recorded(done) + self._recorded(here)
 
     def repeats(self, action: str) -> float:
         """Return how often an action was done in this sight, and half as often beyond twice."""
@@ -588,12 +605,12 @@ class Situation:
             near.append(f"= {call.argument}")
         around = keys(facts_of(call.argument, self.sources), FILLER)
         more = crossed(self.of_goal, around, GOAL) + crossed(self.phase, around, PHASE)
-        return self._as_filler(QUOTED, (*near, *self._relations(command)), [*around, *more])
+        return self._as_filler(QUOTED, near, [*around, *more])
 
     def _as_filler(self, part: str, near: Sequence[str], more: Sequence[int]) -> Filler:
         facts = self._set([*keys(near, FILLER), *more])
         phase, kind = self._set(keys(near, PHASE)), self._set(keys(near, KIND))
-        return Filler(0, part, part, (), facts, phase, kind)
+        return Filler(0, part, part, None, facts, phase, kind)
 
     def _fresh(self, name: Words, role: Words) -> bool:
         """Return whether an answer to an action on a thing showed another one never acted on."""
@@ -603,39 +620,34 @@ class Situation:
             for thing in instances(role, text)
         )
 
-    def _agreement(self, command: Command, slot: int) -> int:
-        """Return whether lines about a filler speak of the verb, its result or other fillers."""
-        verb, name = command.verb, command.fillers[slot]
-        others = tuple(kind_of(y) for j, y in enumerate(command.fillers) if j != slot)
-        if (known := self._agreements.get((verb, name, others))) is not None:
-            return known
-        facts = [f"goal says verb {any(verb in line for line in self.instructions)}"]
+    def _agreement(
+        self, verb: str, about: Sequence[tuple[str, Words]], others: Sequence[Words]
+    ) -> Iterator[str]:
+        """Yield whether lines about a filler speak of the verb, its result or other fillers."""
+        yield f"goal says verb {any(verb in line for line in self.instructions)}"
         begin = stem(verb)
-        for source, line in self.filler(name).lines:
+        for source, line in about:
             if verb in line:
-                facts.append(f"{source} verb")
+                yield f"{source} verb"
             elif any(word.startswith(begin) for word in line):
-                facts.append(f"{source} stem")
+                yield f"{source} stem"
             if any(mentioned(other, line) for other in others):
-                facts.append(f"{source} other")
-        known = self._agreements[verb, name, others] = self._set(keys(facts, AGREE))
-        return known
+                yield f"{source} other"
 
-    def _relations(self, command: Command) -> list[str]:
-        """Return how the fillers of an action relate to each other and to the last action's."""
-        facts = []
-        for i, one in enumerate(command.fillers):
-            for j, other in enumerate(command.fillers[i + 1 :], i + 1):
-                if one == other:
-                    facts.append(f"{i} {j} same")
-                elif set(kind_of(one)) & set(kind_of(other)):
-                    facts.append(f"{i} {j} alike")
-            for j, other in enumerate(self.last.fillers if self.last else ()):
-                if one == other:
-                    facts.append(f"{i} last {j} same")
-                elif set(kind_of(one)) & set(kind_of(other)) - FUNCTION_WORDS:
-                    facts.append(f"{i} last {j} alike")
-        return facts
+    def _related(self, frame: int, fillers: Sequence[Words]) -> tuple[int, ...]:
+        """Return the block of how the fillers relate to each other and to the last action's."""
+        mine = [*enumerate(fillers)]
+        last = (
+            [(f"last {j}", other) for j, other in enumerate(self.last.fillers)] if self.last else ()
+        )
+        both = [*combinations(mine, 2), *product(mine, last)]
+        related = [(i, j, how) for (i, one), (j, x) in both if (how := relation(one, x))]
+        alike = frame, *related
+        if alike not in self._of_relations:
+            relations = self._set(keys((f"{i} {j} {how}" for i, j, how in related), RELATION))
+            block = (self._block((frame, relations), (_ANY, relations)),) if related else ()
+            self._of_relations[alike] = block
+        return self._of_relations[alike]
 
     def surface(self, name: Words) -> str:
         """Return a name as the latest text spells it, or its words if no text does."""
@@ -656,76 +668,125 @@ class Situation:
 
     def rows(self, actions: Sequence[str]) -> Rows:
         """Return the features of actions."""
-        numbers: dict[tuple[int, ...], int] = {}
-        blocks: dict[tuple[int, int], int] = {}
-        known: dict[tuple[object, ...], int] = {}
+        numbers: dict[tuple[tuple[int, ...], float, int], int] = {}
         of_action = []
         for action in actions:
-            command = read_command(action)
-            alike = self._known_by(command)
-            if alike not in known:
-                crosses = dict.fromkeys(self._blocks(command))
-                row = tuple([blocks.setdefault(one, len(blocks)) for one in crosses])
-                known[alike] = numbers.setdefault(row, len(numbers))
-            of_action.append(known[alike])
+            row = self._row(read_command(action)), self.repeats(action), self.again(action)
+            of_action.append(numbers.setdefault(row, len(numbers)))
         ends = np.cumsum([0, *map(len, self._sets)])
         facts = np.fromiter(chain.from_iterable(self._sets), np.uint64, ends[-1])
-        pairs = np.fromiter(chain.from_iterable(blocks), np.uint64, 2 * len(blocks)).reshape(-1, 2)
-        sets = pairs[:, 1].astype(np.int64)
+        crosses = np.array([*chain.from_iterable(self._blocks)], np.uint64).reshape(-1, 2)
+        sets = crosses[:, 1].astype(np.int64)
         sizes = ends[sets + 1] - ends[sets]
         shift = ends[sets] - np.cumsum(sizes) + sizes
         right = facts[np.repeat(shift, sizes) + np.arange(sizes.sum())]
-        return Rows(cross(np.repeat(pairs[:, 0], sizes), right), sizes, list(numbers), of_action)
+        features = cross(np.repeat(crosses[:, 0], sizes), right)
+        last = np.append(0, np.cumsum(sizes))[np.cumsum([0, *map(len, self._blocks)])]
+        rows, repeats, again = map(list, zip(*numbers, strict=True)) if numbers else ([], [], [])
+        return Rows(features, np.diff(last), rows, of_action, repeats, again)
 
-    def _known_by(self, command: Command) -> tuple[object, ...]:
-        """Return what two actions share only if no feature tells them apart."""
-        known, text = self.vocabulary, command.text
-        if self.page or known.quotations or text in known.closed or self.again(text):
-            return (text,)
-        things = [x if x in self.used else id(self.filler(x)) for x in command.fillers]
-        return (command.frame, *things)
+    def crosses(self, action: str) -> NDArray[np.uint64]:
+        """Return the pairs of a descriptor of an action and a fact, (n, 2)."""
+        row = self._row(read_command(action))
+        blocks, sets = [*self._blocks], [*self._sets]
+        pairs = [(one, x) for block in row for one, facts in blocks[block] for x in sets[facts]]
+        return np.array(pairs, np.uint64).reshape(-1, 2)
 
-    def _blocks(self, command: Command) -> list[tuple[int, int]]:
-        """Return the pairs of a descriptor and a set of facts that are crossed."""
+    def in_words(self, action: str) -> dict[int, str]:
+        """Return facts of the state, and of an action's things, as a reader understands them."""
+        things = [(name, self.filler(name).lines or ()) for name in read_command(action).fillers]
+        about = [(when, ROLES, one) for when, matches in self._latest for one in matches]
+        about += [
+            (source, LINES, (line, at, len(name)))
+            for name, about_it in things
+            for source, line in about_it
+            if (at := place_of(name, line)) >= 0
+        ]
+        texts = {
+            key(f"{source} {fact}", group): " ".join(one[0])
+            for source, group, one in about
+            for fact in statements(*one)
+        }
+        for line in lines(prose(self.sight)):
+            for more in ("", *amounts(line)):
+                texts[key(f"{unnumbered(line)} {more}", WORDS)] = " ".join(line)
+        for fact in {x for text in self.texts for x in self.vocabulary.facts(text)}:
+            plain = fact.replace("<=", " ≤ ").replace("=", " = ")
+            texts.update((key(f"{when} {fact}", FACTS), plain) for when in ("now", "so far"))
+        for frame, often in self.frame_done.items():
+            texts[key(f"done {frame} {min(often, 2)}", DEEDS)] = f"done: {frame}"
+        return texts
+
+    def _row(self, command: Command) -> tuple[int, ...]:
+        """Return the blocks of an action, which those share that no fact tells apart."""
         argument = self._argument(command)
-        fillers = [argument] if argument else [self.filler(name) for name in command.fillers]
-        closed = not argument and command.text in self.vocabulary.closed
+        things = [argument] if argument else [self.filler(name) for name in command.fillers]
+        text, often = command.text, self._often(command)
+        closed = text if not argument and text in self.vocabulary.closed else ""
+        alike = (text,) if argument else (command.frame, closed, often, *map(id, things))
+        if alike not in self._rows:
+            blocks = self._blocks_of(command, closed, things, often)
+            self._rows[alike] = tuple(dict.fromkeys(blocks))
+        return self._rows[alike]
+
+    def _block(self, *crosses: tuple[int, int]) -> int:
+        """Return the number of pairs of a descriptor and a set of facts, which are crossed."""
+        return self._blocks.setdefault(crosses, len(self._blocks))
+
+    def _blocks_of(
+        self, command: Command, closed: str, things: Sequence[Filler], often: int
+    ) -> Iterator[int]:
         described = _descriptors(
             command.frame,
-            command.text if closed else "",
-            tuple([one.role for one in fillers]),
-            tuple([one.part for one in fillers]),
-            tuple([one.name for one in fillers]),
+            closed,
+            tuple([one.role for one in things]),
+            tuple([one.part for one in things]),
+            tuple([one.name for one in things]),
         )
+        if (described, often) not in self._of_state:
+            self._of_state[described, often] = tuple(self._state_blocks(described, often))
+        yield from self._of_state[described, often]
+        kinds = tuple([kind_of(name) for name in command.fillers])
+        for slot, thing in enumerate(things):
+            filled = *described.slots[slot], thing, kinds[:slot] + kinds[slot + 1 :]
+            if filled not in self._of_slot:
+                self._of_slot[filled] = tuple(self._slot_blocks(command.verb, *filled))
+            yield from self._of_slot[filled]
+        if not things or things[0].lines is not None:
+            yield from self._related(described.frame[0], command.fillers)
+
+    def _state_blocks(self, described: Descriptors, often: int) -> Iterator[int]:
         by_frame, by_role, by_name = self._state_sets
-        repeats = self._repeats(command)
-        crosses = [(_ANY, repeats), (described.names, by_name)]
+        yield self._block((described.names, by_name))
         for one in described.frame:
-            crosses += [(one, by_frame), (one, repeats)]
-        crosses += [(one, facts) for one in described.roles for facts in (by_role, repeats)]
-        for slot, (thing, (at, beside)) in enumerate(zip(fillers, described.slots, strict=True)):
-            first, second, kind = self._phased(at)
-            crosses += [(at, thing.facts), (first, thing.by_phase), (second, thing.by_phase)]
-            crosses.append((kind, thing.by_kind))
-            if not argument:
-                agreed = self._agreement(command, slot)
-                crosses += [(beside, thing.facts), (at, agreed), (_ANY, agreed)]
-        if not argument and (related := self._relations(command)):
-            relations = self._set(keys(related, RELATION))
-            crosses += [(described.frame[0], relations), (_ANY, relations)]
-        return crosses
+            yield self._block((one, by_frame))
+        for one in described.roles:
+            yield self._block((one, by_role))
+        yield self._block(*((x, often) for x in (_ANY, *described.frame, *described.roles)))
 
-    def _phased(self, at: int) -> list[int]:
-        """Return the descriptors of a slot in this phase, after the last rare deed, by kind."""
-        if at not in self._phases:
-            context = np.array([*self.phase, key(f"kind {self.kind}")], np.uint64)
-            self._phases[at] = cross(np.full(len(context), at, np.uint64), context).tolist()
-        return self._phases[at]
+    def _slot_blocks(
+        self, verb: str, at: int, beside: int, thing: Filler, others: Sequence[Words]
+    ) -> Iterator[int]:
+        """Yield the blocks of a slot: its filler's facts, also by phase and kind of task."""
+        context = np.array([*self.phase, key(f"kind {self.kind}")], np.uint64)
+        each = cross(np.full(len(context), at, np.uint64), context).tolist()
+        by_phase = zip(each, (thing.by_phase, thing.by_phase, thing.by_kind), strict=True)
+        yield self._block((at, thing.facts), *by_phase)
+        if thing.lines is not None:
+            yield self._block((beside, thing.facts))
+            agreed = self._set(keys(self._agreement(verb, thing.lines, others), AGREE))
+            yield self._block((at, agreed))
+            yield self._block((_ANY, agreed))
 
-    def _repeats(self, command: Command) -> int:
-        ever, here = min(self.text_done[command.text], 3), min(self.here_done[command.text], 3)
-        same = bool(self.last and self.last.text == command.text)
-        frame = min(self.frame_done[command.frame], 4)
-        facts = [f"ever {ever}", f"here {here}", f"frame {frame}", f"again {same}"]
-        again = self.again(command.text)
-        return self._set([*keys(facts, REPEAT), *keys([f"again {again}"] * bool(again), AGAIN)])
+    def _often(self, command: Command) -> int:
+        """Return the set of facts on how often an action was done."""
+        done = (
+            min(self.text_done[command.text], 3),
+            min(self.here_done[command.text], 3),
+            min(self.frame_done[command.frame], 4),
+            bool(self.last and self.last.text == command.text),
+        )
+        if done not in self._done:
+            named = zip(("ever", "here", "frame", "again"), done, strict=True)
+            self._done[done] = self._set(keys((f"{name} {n}" for name, n in named), REPEAT))
+        return self._done[done]

@@ -19,10 +19,12 @@ WORDS = 80
 ACTION = 160
 #: Lengths of actions go in steps of this size, so that requests stay alike from state to state.
 ACTION_STEP = 80
-#: The beginnings of the parts of a model's assessment.
-COMPLETE, TO_DO = "complete", "to do"
 #: Maximum actions that a reply plans to follow its own.
 PLANNED = 2
+#: Maximum sub-goals of an evaluation: a small model may write any number of them.
+MOST_SUB_GOALS = 10
+#: The first word of each in a history.
+SUB_GOAL = "Subgoal"
 
 
 def _bounded(length: int) -> Any:
@@ -33,21 +35,28 @@ def _bounded(length: int) -> Any:
 # A few words; some sentences; an action. Without a bound a small model does not stop. `_bounded` is
 # written last, so that it runs first and the schema still has maxItems for lists.
 Words = Annotated[str, Field(max_length=WORDS), _bounded(WORDS)]
+Phrase = Annotated[str, Field(max_length=2 * WORDS), _bounded(2 * WORDS)]
 Paragraph = Annotated[str, Field(max_length=320), _bounded(320)]
 
 
 @dataclass(frozen=True)
-class AssessmentForm:
-    """The sub-goals that are complete, and those that are not."""
+class EvaluationForm:
+    """The sub-goals of a task, in order, and the numbers of those that are complete."""
 
-    complete: Words
-    incomplete: Words
+    sub_goals: Annotated[
+        tuple[Phrase, ...], Field(min_length=1, max_length=MOST_SUB_GOALS), _bounded(MOST_SUB_GOALS)
+    ]
+    complete: Annotated[tuple[int, ...], Field(max_length=MOST_SUB_GOALS), _bounded(MOST_SUB_GOALS)]
 
     @property
     def text(self) -> str:
-        """Both in one text, as histories hold it."""
-        parts = ((COMPLETE, self.complete.strip()), (TO_DO, self.incomplete.strip()))
-        return "; ".join(f"{name}: {text}" for name, text in parts if text)
+        """The sub-goals as LDM² prints them (Table 6)."""
+        lines = list[str]()
+        for number, text in enumerate(self.sub_goals, 1):
+            status = "Complete" if number in self.complete else "Incomplete"
+            if words := " ".join(text.split()):
+                lines.append(f"{SUB_GOAL} {len(lines) + 1}: {words} - {status}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)

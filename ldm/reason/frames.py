@@ -15,6 +15,8 @@ from ldm.reason.reading import FUNCTION_WORDS, TOKEN, Words, leaves, words
 
 #: Words of a value of a call above which it is free text: a slot, not part of the frame.
 FREE_TEXT = 6
+#: Words above which an action is free text, which is not filled anew.
+PROSE = 20
 
 _PRESS = re.compile(r"\s*(\w+)\s*\[(.*)\]\s*", re.DOTALL)
 
@@ -55,6 +57,8 @@ def read_command(action: str) -> Command:
         label = words(match[2])
         return Command(action, f"{match[1].lower()} [_]", (label or ("",),), (match.span(2),))
     tokens = [(m[0], *m.span()) for m in TOKEN.finditer(action.lower())]
+    if len(tokens) > PROSE:
+        return Command(action, " ".join(word for word, *_ in tokens), ())
     frame = [tokens[0][0]] if tokens else []
     fillers: list[Words] = []
     spans: list[tuple[int, int]] = []

@@ -23,8 +23,6 @@ from ldm.types import stable_seed
 
 #: Items that the model clusters at once; the others are classified.
 SAMPLE = 40
-#: Items classified with one question.
-CHUNK = 16
 #: Characters beside an item, and of the example of a type.
 MARKUP = 12
 EXAMPLE = 240
@@ -78,7 +76,7 @@ class TypeIndexer:
         )
 
     def classify(self, items: Sequence[str], types: Sequence[TypeView]) -> list[int]:
-        """Return the index of the type of each of up to CHUNK items.
+        """Return the index of the type of each of up to `Prompter.at_once` items.
 
         If the model's reply is unusable, these are the nearest types.
         """
@@ -110,7 +108,8 @@ class TypeIndexer:
         return fitted([Passage(item) for item in items], room, "")
 
     def _classify_all(self, items: Sequence[str], types: Sequence[TypeView]) -> list[int]:
-        chunks = [items[i : i + CHUNK] for i in range(0, len(items), CHUNK)]
+        size = self.prompter.at_once
+        chunks = [items[i : i + size] for i in range(0, len(items), size)]
         labels = map_concurrently(
             lambda chunk: self.classify(chunk, types), chunks, self.concurrency
         )

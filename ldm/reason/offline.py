@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -21,12 +22,11 @@ from ldm.reason import (
     Reasoner,
     State,
     TypeView,
-    shortened,
 )
 from ldm.reason.clusters import cluster, nearest
 from ldm.reason.features import Pattern, Situation
 from ldm.reason.relevance import LeftOut, Ranking, Relevance, learn
-from ldm.reason.running import RunningNotes
+from ldm.reason.running import running_notes
 from ldm.reason.vocabulary import lesson_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 
@@ -72,24 +72,12 @@ class OfflineReasoner:
 
     def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
         """Implement `Reasoner.annotate`."""
-        running = RunningNotes(goal)
-        notes = []
-        for (observation, _), step in zip(steps, shortened(steps), strict=True):
-            notes.append(running.notes(observation))
-            running.take(*step)
-        return tuple(notes)
+        return tuple(islice(running_notes(goal, (action for _, action in steps)), len(steps)))
 
-    def notes(self, goal: str, past: Past, observation: str) -> Notes:
+    def notes(self, goal: str, past: Past) -> Notes:
         """Return assessment and summary of the whole past."""
-        return _running(goal, shortened(past)).notes(observation)
-
-    def assess(self, goal: str, past: Past, observation: str) -> str:
-        """Return the verbs used on each thing that the goal names: an extractive assessment."""
-        return _running(goal, past).assessment()
-
-    def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """Return the past actions, runs of one form merged, the latest SUMMARY_LENGTH of them."""
-        return _running(goal, past).summary(observation)
+        *_, latest = running_notes(goal, (action for _, action in past))
+        return latest
 
     def cluster_goals(self, goals: Sequence[str]) -> Clustering:
         """Implement `Reasoner.cluster_goals` by the goals' embeddings."""
@@ -207,14 +195,6 @@ class OfflineReasoner:
                 self._patterns.clear()
             self._patterns[id(source)] = source, then.pattern(source.action)
         return self._patterns[id(source)][1]
-
-
-def _running(goal: str, past: Past) -> RunningNotes:
-    """Return the notes on a past."""
-    running = RunningNotes(goal)
-    for step in past:
-        running.take(*step)
-    return running
 
 
 def _shares(ranked: Sequence[tuple[str, float]]) -> tuple[Proposal, ...]:

@@ -20,9 +20,7 @@ from ldm.reason.budget import OVERHEAD, Budget
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL, WHY, Reason
 from ldm.reason.forms import (
     PLANNED,
-    AssessmentForm,
     Extras,
-    SummaryForm,
     action_length,
     choice_form,
     decision_form,
@@ -32,7 +30,7 @@ from ldm.reason.forms import (
 )
 from ldm.reason.indexing import TypeIndexer
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.prompting import PROMPT_RECALLS, PromptedOptions
+from ldm.reason.prompting import PromptedOptions
 from ldm.reason.relevance import Relevance
 from ldm.reason.replies import (
     Prompter,
@@ -41,11 +39,10 @@ from ldm.reason.replies import (
     match_action,
     salvage_field,
 )
-from ldm.reason.views import ProcessView, decision_view, own_words, past_view, with_goal_once
+from ldm.reason.views import ProcessView, decision_view, own_words, with_goal_once
 from ldm.types import Card, Past, Proposal, Recall
 
-#: Maximum tokens of replies: notes should be short, and a model that repeats itself must stop.
-NOTES_TOKENS = 200
+#: Maximum tokens of a thought: a model that repeats itself must stop.
 THOUGHT_TOKENS = 120
 #: Tokens of an action, in addition to those for its length in characters.
 ACTION_TOKENS = 20
@@ -55,8 +52,6 @@ CANDIDATES_SHOWN = 6
 #: Minimum votes of a suggestion, as a share of the first one's: asked before a purchase that all
 #: recalls support, a small model chose colours that hardly any supports.
 FAINT = 0.2
-#: Steps of a process that are shown.
-STEPS_SHOWN = 40
 #: Maximum confidence: a model may use any scale, but the sum must stay a number.
 MAX_CONFIDENCE = 1e6
 
@@ -76,18 +71,20 @@ class PromptedReasoner:
         fallback: OfflineReasoner,
         embedder: Embedder,
         options: PromptedOptions | None = None,
+        prompter: Prompter | None = None,
     ) -> None:
-        """Connect a model. card: the environment's description in prompts; may be empty."""
+        """Connect a model.
+
+        card: the environment's description in prompts; may be empty. prompter: of the model.
+        """
         self._options = options or PromptedOptions()
         self._card = card
         self._fallback = fallback
-        self._prompter = Prompter(llm)
-        self.name = f"{llm.name}, {self._options.histories}"
+        self._prompter = prompter or Prompter(llm)
+        self.name = f"{llm.name}, {self._options.wording}"
         #: Whether the model decides every step, not only if memory is unsure.
         self._always = self._options.consulting.when == "always"
-        paper = self._options.histories == "paper"
-        self.recalls = PROMPT_RECALLS if paper else fallback.recalls
-        self._recalls = self._options.recalls or PROMPT_RECALLS
+        self.recalls = fallback.recalls
         self.concurrency = self._options.concurrency
         self._budget = Budget(llm, self._options.prompt_tokens)
         index = partial(TypeIndexer, self._prompter, embedder, self._budget, self.concurrency)
@@ -110,44 +107,9 @@ class PromptedReasoner:
 
     # Formation
 
-    def annotate(self, goal: str, steps: Past) -> tuple[Notes, ...]:
-        """Implement `Reasoner.annotate`: only the paper's way asks a model for histories."""
-        if not self._always or self._options.histories != "paper":
-            return self._fallback.annotate(goal, steps)
-        return tuple(self._history(goal, steps[:n], text) for n, (text, _) in enumerate(steps))
-
-    def _history(self, goal: str, past: Past, observation: str) -> Notes:
-        """Return h_τ as in the paper: an assessment and, of a non-empty past, a summary."""
-        if not past:
-            return Notes(AssessmentForm("", goal).text)
-        return Notes(self.assess(goal, past, observation), self.summarize(goal, past, observation))
-
-    def assess(self, goal: str, past: Past, observation: str) -> str:
-        """Return the sub-goals of `goal`, each marked complete or not (App. A, Evaluation)."""
-        form = self._ask_about_past("assess", AssessmentForm, goal, past, observation)
-        return (form and form.text) or self._fallback.assess(goal, past, observation)
-
-    def summarize(self, goal: str, past: Past, observation: str) -> str:
-        """Return a summary of the past: searched, found, held, done (Eq. 6)."""
-        form = self._ask_about_past("summarize", SummaryForm, goal, past, observation)
-        summary = "" if form is None else form.summary.strip()
-        return summary or self._fallback.summarize(goal, past, observation)
-
-    def _ask_about_past(
-        self, prompt: str, form: type[Any], goal: str, past: Past, observation: str
-    ) -> Any:
-        """Return the filled form, or None if the reply is unusable or the question too long."""
-
-        def ask(share: float) -> Any:
-            return self._prompter.ask(
-                prompt,
-                form,
-                NOTES_TOKENS,
-                card=self._card,
-                **past_view(past, observation, self._budget.room(share), goal),
-            ).value
-
-        return fit_context_or_none(ask)
+    def annotate(self, goal: str, steps: Past) -> tuple[Notes | None, ...]:
+        """Implement `Reasoner.annotate` without a model, which reads no histories."""
+        return self._fallback.annotate(goal, steps)
 
     # Indices
 
@@ -171,15 +133,13 @@ class PromptedReasoner:
 
     # Decisions
 
-    def notes(self, goal: str, past: Past, observation: str) -> Notes:
-        """Implement `Reasoner.notes`: only the paper's way asks a model for them.
+    def notes(self, goal: str, past: Past) -> Notes:
+        """Implement `Reasoner.notes` without a model.
 
         Sub-goals and notes that a model kept beside its decisions bought nothing: it sees the
         record, and believed what it had noted wrongly.
         """
-        if self._options.histories == "paper":
-            return self._history(goal, past, observation)
-        return self._fallback.notes(goal, past, observation)
+        return self._fallback.notes(goal, past)
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Implement `Reasoner.act`; the vote decides if memory is to decide and is sure."""
@@ -292,24 +252,18 @@ class PromptedReasoner:
         candidates an impossible action, otherwise the one just done.
         """
         options, card = self._options, self._card
-        paper, thinking = options.histories == "paper", options.thought == "short"
+        thinking = options.thought == "short"
         form, length = self._form(state, z, len(candidates), named)
         planning = PLANNED if z == 1 and not self._always else 0
         tokens = (z + planning) * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
-        examples: Sequence[Recall] = ()
-        if paper:
-            seeing = [one for one in recalls if one.tuple.observation.strip()]
-            examples = ((state.observation.strip() and seeing) or recalls)[: self._recalls]
-            state = replace(state, steps_left=None)
-        else:
-            state = with_goal_once(state)
-            state = replace(state, rules=_telling(state.rules, candidates))
+        state = with_goal_once(state)
+        state = replace(state, rules=_telling(state.rules, candidates))
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
-            view = decision_view(card, state, examples, room, notes=paper and options.notes)
+            view = decision_view(card, state, (), room, notes=False)
             return self._prompter.ask(
-                "act_paper" if paper else "act",
+                "act",
                 form,
                 tokens,
                 card=card,
@@ -319,7 +273,6 @@ class PromptedReasoner:
                 z=z,
                 candidates=candidates,
                 listed=bool(state.admissible),
-                imitating=paper,
                 own_words=own_words(card, view["admissible"]),
                 named=named,
                 **view,
@@ -369,7 +322,7 @@ class PromptedReasoner:
             counts.add("matched choice")
             return candidates[form.choice - 1].action, True
         text: str = getattr(form, "action", "")
-        if not (text or candidates or completion.cut):  # what was cut may be a part of an action
+        if not (text or candidates):
             text = salvage_field(completion.text, "action")
         action, match = match_action(text, state.admissible, self._card.free)
         match = match if action else "none"
@@ -388,28 +341,27 @@ class PromptedReasoner:
     def compare(self, best: Process, ground: Process) -> int:
         """Implement `Reasoner.compare`.
 
-        Long processes are shown from the step at which they diverge: the key step is not before it.
+        Processes are shown from the step at which they diverge: the key step is not before it.
         """
-        if len(best.steps) <= 1:
-            return 0
         parting = self._fallback.compare(best, ground)
-        if parting == len(best.steps) - 1:
-            return parting
+        last = len(best.steps) - 1
+        return parting if parting >= last else self._key_step("compare", best, ground, parting)
+
+    def _key_step(self, question: str, best: Process, ground: Process, first: int) -> int:
+        """Return the key step that the model names, of two processes shown from `first` on."""
 
         def ask(share: float) -> int | None:
-            places = range(parting, min(parting + int(STEPS_SHOWN * share), len(best.steps)))
-            others = [place for place in places if place < len(ground.steps)]
             room = (self._budget.room(share) - OVERHEAD) // 2
             number = self._ask_number(
-                "compare",
-                numbers_form(1, places[-1] + 1, first=places[0] + 1),
-                better=ProcessView.of(best, places, room),
-                other=ProcessView.of(ground, others, room),
+                question,
+                numbers_form(1, len(best.steps), first=first + 1),
+                better=ProcessView.of(best, range(first, len(best.steps)), room),
+                other=ProcessView.of(ground, range(first, len(ground.steps)), room),
             )
             return None if number is None else number - 1
 
         key_step = fit_context_or_none(ask)
-        return parting if key_step is None else key_step
+        return self._fallback.compare(best, ground) if key_step is None else key_step
 
     def choose(self, processes: Sequence[Process]) -> int:
         """Implement `Reasoner.choose`."""
@@ -418,9 +370,7 @@ class PromptedReasoner:
 
         def ask(share: float) -> int | None:
             room = (self._budget.room(share) - OVERHEAD) // len(processes)
-            views = [
-                ProcessView.of(p, _first_and_last(len(p.steps), share), room) for p in processes
-            ]
+            views = [ProcessView.of(one, range(len(one.steps)), room) for one in processes]
             return self._ask_number("choose", numbers_form(1, len(views)), processes=views)
 
         number = fit_context_or_none(ask)
@@ -430,15 +380,6 @@ class PromptedReasoner:
         """Return the number that the model names, or None."""
         filled = self._prompter.ask(prompt, form, NUMBER_TOKENS, card=self._card, **variables).value
         return None if filled is None else int(filled.item_1)
-
-
-def _first_and_last(steps: int, share: float) -> list[int]:
-    """Return the places of the first steps and of the last ones, which show the end."""
-    most = int(STEPS_SHOWN * share)
-    if steps <= most:
-        return list(range(steps))
-    first = most // 4
-    return [*range(first), *range(steps - (most - first), steps)]
 
 
 def _telling(rules: Sequence[str], candidates: Sequence[Agreement]) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -51,7 +52,7 @@ def words(text: str) -> Words:
 @lru_cache(50_000)
 def word_set(text: str) -> frozenset[str]:
     """Return the distinct words of a text."""
-    return frozenset(words(text))
+    return frozenset().union(*lines(text))
 
 
 @lru_cache(50_000)
@@ -59,8 +60,12 @@ def lines(text: str) -> tuple[Words, ...]:
     """Return the distinct pieces of a text that say one thing each, as words."""
     if structure(text) is not None:
         text = "\n".join(f"{path} {value}" for path, value in leaves(text))
-    pieces = (words(piece)[:LINE] for piece in _ENDS.split(text))
-    return tuple(dict.fromkeys(piece for piece in pieces if piece))[:LINES]
+    pieces: dict[Words, None] = {}
+    for piece in _ENDS.split(text):
+        if len(pieces) == LINES:
+            break
+        pieces[words(piece)[:LINE]] = None
+    return tuple(piece for piece in pieces if piece)
 
 
 @lru_cache(50_000)
@@ -190,9 +195,18 @@ def place_of(name: Words, line: Words) -> int:
 @lru_cache(200_000)
 def lines_with(name: Words, text: str) -> tuple[Words, ...]:
     """Return the lines of a text that name a thing in full."""
-    if name[0] not in word_set(text):
-        return ()
-    return tuple(line for line in lines(text) if place_of(name, line) >= 0)
+    by_word = _lines_by_word(text)
+    fewest = min((by_word.get(word, []) for word in name), key=len)
+    return tuple(line for line in fewest if place_of(name, line) >= 0)
+
+
+@lru_cache(20_000)
+def _lines_by_word(text: str) -> Mapping[str, list[Words]]:
+    by_word = defaultdict[str, list[Words]](list)
+    for line in lines(text):
+        for word in dict.fromkeys(line):
+            by_word[word].append(line)
+    return dict(by_word)
 
 
 @lru_cache(100_000)

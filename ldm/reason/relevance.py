@@ -13,14 +13,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldm.reason.candidates import Candidates
-from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys
+from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
 from ldm.reason.frames import read_command
 from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, vocabulary_of
 from ldm.types import Past
@@ -43,10 +43,14 @@ TEMPERED, ISOTONIC = 30, 500
 PARTS = 10
 #: Iterations of the fit.
 ITERATIONS = 80
+#: Facts that are told of a decision.
+BECAUSE = 3
 #: The logit of an action of a frame that no recorded step used, beside others.
 UNKNOWN = -1e3
 #: Bits by which features are counted.
 BINS = 24
+#: Steps by which the wording of a memory is known, and characters of what was seen there.
+EXAMPLES, EXAMPLE = 50, 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,10 +138,8 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
         for row in read.rows:
             blocks += [first + block for block in row]
             lengths.append(len(row))
-        taken = dict(zip(reversed(read.of_action), reversed(actions), strict=True))
-        each = [taken[row] for row in range(len(read.rows))]
-        repeats += map(now.repeats, each)
-        again += map(now.again, each)
+        repeats += read.repeats
+        again += read.again
     return Data(
         np.concatenate(features),
         np.concatenate(sizes),
@@ -326,7 +328,7 @@ def _supported(data: Data) -> NDArray[np.bool_]:
     borders = ends[np.searchsorted(data.owner, np.arange(episodes + 1))]
     support = np.zeros(1 << BINS, np.int32)
     for begin, end in pairwise(borders):
-        support[np.unique(bins[begin:end])] += 1
+        support[bins[begin:end]] += 1  # once for each bin, however often it is listed
     least: NDArray[np.bool_] = support[bins] >= min(SUPPORT, max(1, episodes // 4))
     return least
 
@@ -449,7 +451,8 @@ class Relevance:
 
     columns, weights: of features, (n,) each. special: the weights of `Situation.repeats` and
     `Situation.again`. recorded: the keys of what was done for which goal (`course_keys`).
-    left_out: how left-out steps were decided.
+    left_out: how left-out steps were decided. sample: texts whose translation tells whether a task
+    words them otherwise than the memory.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -459,6 +462,7 @@ class Relevance:
     left_out: LeftOut = field(default_factory=LeftOut)
     actions: tuple[str, ...] = ()
     recorded: frozenset[int] = frozenset()
+    sample: str = ""
 
     def situation(self, goal: str, kind: str, past: Past, sight: str) -> Situation:
         """Read a state, see `Situation`."""
@@ -475,11 +479,7 @@ class Relevance:
         some = any(known)
         chosen = [a for a, one in zip(actions, known, strict=True) if one or not some]
         values = np.full(len(actions), UNKNOWN)
-        repeats = np.array([now.repeats(action) for action in chosen])
-        again = np.array([now.again(action) for action in chosen])
-        values[np.array(known, np.bool_) | (not some)] = (
-            self._values(now.rows(chosen)) + self.special[0] * repeats + self.special[1] * again
-        )
+        values[np.array(known, np.bool_) | (not some)] = self._values(now.rows(chosen))
         return np.round(values, 6)
 
     def rank(
@@ -508,6 +508,18 @@ class Relevance:
         sure = self.left_out.confidence(float(shares[each.argmax()]))
         return Ranking(texts, groups, tuple(shares.tolist()), sure)
 
+    def because(self, now: Situation, action: str, other: str) -> tuple[str, ...]:
+        """Return the facts that speak most for an action rather than another one, in words."""
+        index, weights = self._index
+        gains: Counter[str] = Counter()
+        for text, sign in ((action, 1), (other, -1)):
+            pairs, known = now.crosses(text), now.in_words(text)
+            worth = sign * weights[index.places(cross(pairs[:, 0], pairs[:, 1]))]
+            for fact, gain in zip(pairs[:, 1].tolist(), worth.tolist(), strict=True):
+                if fact in known:
+                    gains[known[fact]] += gain
+        return tuple(fact for fact, gain in gains.most_common(BECAUSE) if gain > 0)
+
     def forms(self, now: Situation, count: int) -> dict[str, float]:
         """Return the most probable forms of an action with their probabilities, the best first."""
         shares: dict[str, float] = defaultdict(float)
@@ -517,15 +529,13 @@ class Relevance:
         return {form: shares[form] for form in best}
 
     def _values(self, read: Rows) -> NDArray[np.float64]:
-        if not len(self.columns):
-            return np.zeros(len(read.of_action))
         index, weights = self._index
-        each = weights[index.places(read.features)]
-        blocks = np.diff(np.append(0.0, np.cumsum(each))[np.append(0, np.cumsum(read.sizes))])
-        row = np.repeat(np.arange(len(read.rows)), [len(one) for one in read.rows])
-        of_row: NDArray[Any] = np.bincount(
-            row, blocks[[block for one in read.rows for block in one]]
-        )
+        each = np.append(0.0, np.cumsum(weights[index.places(read.features)]))
+        blocks = np.diff(each[np.append(0, np.cumsum(read.sizes))])
+        row = np.repeat(np.arange(len(read.rows)), [*map(len, read.rows)])
+        each_row = np.array([*chain.from_iterable(read.rows)], np.int64)
+        of_row = np.bincount(row, blocks[each_row], len(read.rows)).astype(np.float64)
+        of_row += self.special[0] * np.array(read.repeats) + self.special[1] * np.array(read.again)
         values: NDArray[np.float64] = of_row[read.of_action]
         return values
 
@@ -540,8 +550,9 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     vocabulary = vocabulary_of(lessons)
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
     data = gather(lessons, vocabulary, Candidates(actions))
+    sample = _sample(lessons)
     if not len(data.start):
-        return Relevance(vocabulary, actions=actions)
+        return Relevance(vocabulary, actions=actions, sample=sample)
     fit = Fit(data)
     weights = fit.weights()
     again, left_out = AGAIN, LeftOut()
@@ -551,7 +562,16 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
         if decided := [*fit.decided(steps, values + again * data.again)]:
             left_out = LeftOut.of(*zip(*decided, strict=True))
     special, learnt = (float(weights[-1]), again), fit.learnt(weights[:-1])
-    return Relevance(vocabulary, *learnt, special, left_out, actions, data.recorded)
+    return Relevance(vocabulary, *learnt, special, left_out, actions, data.recorded, sample)
+
+
+def _sample(lessons: Sequence[Lesson]) -> str:
+    """Return an action of each frame, and where it was done, of the first EXAMPLES frames."""
+    examples: dict[str, Lesson] = {}
+    for lesson in lessons:
+        examples.setdefault(read_command(lesson.action).frame, lesson)
+    first = islice(examples.values(), EXAMPLES)
+    return "\n".join(f"{one.action}\n{one.observation[:EXAMPLE]}" for one in first)
 
 
 def _curve(

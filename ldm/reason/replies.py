@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from ldm import prompts
 from ldm.errors import ContextTooLong
@@ -48,7 +48,12 @@ class ReplyCounts:
 
 
 class Prompter:
-    """Renders prompts, sends them to one model, and counts its replies."""
+    """Renders prompts, sends them to one model, and counts its replies.
+
+    at_once: the number of items that one question may classify.
+    """
+
+    at_once: ClassVar[int] = 16
 
     def __init__(self, llm: LLM) -> None:
         self.llm = llm

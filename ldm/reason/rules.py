@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,9 +22,8 @@ from ldm.reason.reading import words
 from ldm.reason.vocabulary import Lesson, vocabulary_of
 from ldm.types import stable_seed
 
-#: Facts of one rule, conjunctions that are looked at further, rules of one action, and facts that
-#: are joined as alternatives.
-FACTS, WIDTH, OF_ACTION, ALTERNATIVES = 3, 6, 6, 6
+#: Facts of one rule, conjunctions that are looked at further, and rules of one action.
+FACTS, WIDTH, OF_ACTION = 3, 6, 6
 #: Parts of the episodes that are left out in turn, and left-out steps that must test a rule.
 FOLDS, TESTED = 5, 3
 #: Steps that are read; whole episodes beyond are left aside.
@@ -91,14 +90,14 @@ class Rules:
 
     contradictions: conditions for which the memory has no single answer, in words. habits: what was
     done in each kind of task, in the usual order. explained: the share of the steps of episodes
-    that worked which the rules explain. reader: of facts.
+    that worked which the rules explain. reader: the `FactReader` that they were read by, or None.
     """
 
     rules: tuple[Rule, ...] = ()
     contradictions: tuple[str, ...] = ()
     habits: tuple[Habit, ...] = ()
     explained: float = 0.0
-    reader: about.FactReader | None = field(default=None, compare=False, repr=False)
+    reader: Any = field(default=None, compare=False, repr=False)
 
     def of_kind(self, kind: str | None) -> Rules:
         """Return those of a kind of task; all for None."""
@@ -114,9 +113,9 @@ class Rules:
         """
         if self.reader is None:
             return []
-        facts, roles = self.reader.facts(now)
-        texts = [x.text for x in self.rules if all(_holds(fact, facts) for fact in x.facts)]
-        for number, name in reversed([*enumerate(roles, 1)]):
+        facts, state = self.reader.read(now)
+        texts = [x.text for x in self.rules if all(about.holds(fact, facts) for fact in x.facts)]
+        for number, name in reversed([*enumerate(state.roles[: about.THINGS], 1)]):
             texts = [one.replace(f"thing {number}", " ".join(name)) for one in texts]
         return texts
 
@@ -135,38 +134,6 @@ class _Condition:
     have: Array
     part: Array
     loss: float
-
-    def joined(self, other: _Condition) -> _Condition | None:
-        """Return both as one, if they differ in what one fact names."""
-        mine = [x for x in self.facts if x not in other.facts]
-        theirs = [x for x in other.facts if x not in self.facts]
-        if self.action != other.action or not len(mine) == len(theirs) == 1:
-            return None
-        (head, first), (same, second) = _parted(mine[0]), _parted(theirs[0])
-        if head != same or not head or f"{first}{second}".count(about.OR) > ALTERNATIVES - 2:
-            return None
-        facts = tuple(f"{head}{first}{about.OR}{second}" if x == mine[0] else x for x in self.facts)
-        part = (self.have & self.part) | (other.have & other.part)
-        return replace(self, facts=facts, have=self.have | other.have, part=part)
-
-
-def _parted(fact: str) -> tuple[str, str]:
-    """Return the beginning of a fact that may have alternatives, or "", and what follows it."""
-    marks = (about.SAYS, "in sight: ", about.JUST, "kind ")
-    head = next((mark for mark in marks if fact.startswith(mark)), "")
-    return head, fact.removeprefix(head)
-
-
-def _holds(fact: str, facts: Collection[str]) -> bool:
-    """Return whether a rule's fact holds beside those read of a state, which is of the latest."""
-    if fact.startswith(about.LATELY):
-        return True
-    if fact.startswith(about.NOT_DONE):
-        return about.AFTER + fact.removeprefix(about.NOT_DONE) not in facts
-    if " != " in fact:
-        return fact.replace(" != ", " = ", 1) not in facts
-    head, rest = _parted(fact)
-    return any(head + one in facts for one in (rest.split(about.OR) if head else [rest]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,19 +169,6 @@ class _Table:
             has[self.by_fact.indices[self.by_fact.indptr[f] : self.by_fact.indptr[f + 1]]] = True
             have &= has
         return have
-
-    def with_joined(self, joined: Sequence[str]) -> _Table:
-        """Return the table with facts that are true where one of several is."""
-        from scipy.sparse import csr_matrix, hstack
-
-        place = {name: f for f, name in enumerate(self.names)}
-        each = [
-            [place[about.SAYS + x] for x in _parted(fact)[1].split(about.OR)] for fact in joined
-        ]
-        columns = [np.any([self.steps((f,)) for f in places], axis=0) for places in each]
-        x = hstack([self.x, csr_matrix(np.array(columns, float).T)], format="csr")
-        costs = np.append(self.costs, [self.costs[places[0]] for places in each])
-        return replace(self, x=x, by_fact=x.tocsc(), names=[*self.names, *joined], costs=costs)
 
     def conditions(self, action: str, part: Array) -> Iterator[Facts]:
         """Yield the conditions in some steps for an action, each for what those before leave."""
@@ -338,11 +292,6 @@ def learn_rules(lessons: Sequence[Lesson], times: Mapping[str, float] | None = N
         return Rules()
     reader = about.FactReader(vocabulary_of(lessons), lessons, times or {})
     table = _table(lessons, times or {}, reader)
-    chosen, *_ = _chosen(table)
-    if joined := {
-        x for one in chosen for x in one.facts if x.startswith(about.SAYS) and about.OR in x
-    }:
-        table = table.with_joined(sorted(joined))
     chosen, against, explained = _chosen(table)
     against += _undecided(table, table.worked & ~explained)
     rules = tuple(map(table.rule, chosen))
@@ -397,9 +346,7 @@ def _chosen(table: _Table) -> tuple[list[_Condition], list[str], Array]:
         if doubt := table.doubt(case):
             doubts.append(doubt)
             continue
-        both = ((i, other.joined(case)) for i, other in enumerate(chosen))
-        i, joined = next((one for one in both if one[1]), (len(chosen), case))
-        chosen[i : i + 1] = [joined or case]
+        chosen.append(case)
     return sorted(chosen, key=lambda one: one.loss), doubts, explained
 
 

@@ -13,7 +13,7 @@ from ldm.prompts import shortened
 from ldm.reason import Process, State
 from ldm.reason.budget import OVERHEAD
 from ldm.reason.excerpts import Passage, excerpt, fitted, level, without_goal
-from ldm.reason.forms import COMPLETE, TO_DO
+from ldm.reason.forms import SUB_GOAL
 from ldm.reason.prompting import DEMONSTRATION
 from ldm.types import Card, History, Past, Recall, StateActionTuple
 
@@ -41,13 +41,12 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class ExampleView:
-    """A recalled tuple. so_far: its history in words. outcome: in words."""
+    """A recalled tuple. so_far: its history in words."""
 
     goal: str
     so_far: str
     observation: str
     action: str
-    outcome: str
 
 
 def course_views(course: Past, observation: str, room: int, goal: str) -> list[StepView]:
@@ -91,8 +90,10 @@ def in_words(history: History) -> str:
 
     The offline reasoner's assessment consists of words of the goal, which tell a model nothing.
     """
-    written = history.assessment.startswith((f"{COMPLETE}: ", f"{TO_DO}: "))
-    return history.text if written else ""
+    if not history.assessment.startswith(f"{SUB_GOAL} 1: "):
+        return ""
+    parts = ("Evaluation", history.assessment), ("Summary", history.summary)
+    return "\n".join(f"{name}: {text}" for name, text in parts if text)
 
 
 def example_views(recalls: Sequence[Recall], room: int, *, notes: bool) -> list[ExampleView]:
@@ -103,9 +104,7 @@ def example_views(recalls: Sequence[Recall], room: int, *, notes: bool) -> list[
     """
     sources = [recall.tuple for recall in recalls]
     while sources:
-        histories = [
-            in_words(source.history).replace("\n", ". ") if notes else "" for source in sources
-        ]
+        histories = [in_words(source.history) if notes else "" for source in sources]
         goals = [shortened(source.goal, EXAMPLE_GOAL) for source in sources]
         left = room - sum(
             len(goal) + min(len(s.action), ACTION_LENGTH) + 40
@@ -128,18 +127,7 @@ def _example(source: StateActionTuple, goal: str, history: str, most: int) -> Ex
         excerpt(history, most, source.action, source.goal),
         excerpt(source.observation, most, source.action, source.goal),
         shortened(source.action, ACTION_LENGTH),
-        _outcome_text(source),
     )
-
-
-def _outcome_text(source: StateActionTuple) -> str:
-    """Return the outcome of a recalled action in words; "" for a full success or if unknown."""
-    outcome = source.outcome
-    if outcome is None or not source.fell_short:
-        return ""
-    if source.is_warning:
-        return "this was tried and failed; do otherwise"
-    return f"this was tried and earned {outcome.score:.2g} of 1"
 
 
 def with_goal_once(state: State) -> State:
@@ -234,14 +222,13 @@ class ProcessView:
         return cls(goal, opening, tuple(numbered))
 
 
-def past_view(past: Past, observation: str, room: int, goal: str) -> dict[str, Any]:
+def past_view(past: Past, room: int, goal: str) -> dict[str, Any]:
     """Return the variables of a question about a past, in `room` characters."""
     goal = shortened(goal, room // 4)
-    now = excerpt(observation, room // 4, "", goal)
     actions = [shortened(action, ACTION_LENGTH) for _, action in past]
-    left = room - OVERHEAD - len(goal) - len(now) - sum(len(action) + 20 for action in actions)
+    left = room - OVERHEAD - len(goal) - sum(len(action) + 20 for action in actions)
     texts = fitted([Passage(text, action) for text, action in past], left, goal)
-    return {"goal": goal, "observation": now, "past": list(zip(texts, actions, strict=True))}
+    return {"goal": goal, "past": list(zip(texts, actions, strict=True))}
 
 
 def own_words(card: Card, offered: Sequence[str]) -> str:

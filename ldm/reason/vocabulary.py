@@ -8,29 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ldm.reason.frames import Command, read_command
+from ldm.reason.frames import read_command
 from ldm.reason.labels import words_taken
 from ldm.reason.pages import has_lines_of_labels, labels_of, read_call
 from ldm.reason.quotes import Quotation, patterns, sources
-from ldm.reason.reading import (
-    Words,
-    kind_of,
-    leaves,
-    lines_with,
-    masked,
-    number,
-    stripped,
-    words,
-    words_beside,
-)
+from ldm.reason.reading import kind_of, leaves, masked, number, stripped, words, words_beside
 from ldm.types import Outcome, Past, StateActionTuple
 
 #: A frame that is used at most so often in an episode marks a phase of it.
 RARE = 2.0
 #: Numbers of one path that are told apart one by one, and beyond by so many quantiles.
 DISTINCT = 12
-#: Where a thing may stand: named in sight, there or in the last action, in any action before.
-STANDING = ("sight", "near", "used")
 #: Texts whose facts a vocabulary keeps.
 KEPT = 20_000
 #: A feature must occur in so many episodes, and a fact of a structured text as well.
@@ -42,9 +30,6 @@ CLOSED, CLOSED_TIMES = 0.3, 3
 LEAST = 0.5
 #: The weight of a step of a failure against its action: most of its steps were not at fault.
 FAILED = -0.25
-#: Share of the episodes that used a slot in which its filler may have stood elsewhere, and so many
-#: episodes at least.
-EXCEPTIONS, NEEDED_TIMES = 0.05, 5
 #: A frame of which so many actions stood in texts as lines takes only such lines.
 COPIED = 0.9
 
@@ -100,8 +85,8 @@ class Vocabulary:
     actions that worked. closed: actions written the same in many episodes. rare: frames that mark a
     phase. thresholds: numbers by which a path's values are told apart. recurring: facts of
     structured texts that occur in several episodes. goal_words: words of several episodes' goals.
-    needed: where a slot's filler always stood ("frame:slot" and one of STANDING). pressed, entered:
-    verbs of calls whose arguments are labels of pages, and of calls in which they are made up.
+    pressed, entered: verbs of calls whose arguments are labels of pages, and of calls in which they
+    are made up.
     taken: how often made-up arguments took each word of their goals. quotations, phrases: where
     free arguments stood in texts, and the (verb, argument) of those that stood in none. copied:
     frames of actions that stood in texts as lines of their own.
@@ -117,7 +102,6 @@ class Vocabulary:
     thresholds: tuple[tuple[str, tuple[float, ...]], ...] = ()
     recurring: frozenset[str] = frozenset()
     goal_words: frozenset[str] = frozenset()
-    needed: frozenset[str] = frozenset()
     pressed: frozenset[str] = frozenset()
     entered: frozenset[str] = frozenset()
     taken: tuple[tuple[str, float], ...] = ()
@@ -164,21 +148,6 @@ def between(values: Sequence[float]) -> tuple[float, ...]:
         ranked = sorted(values)
         distinct = sorted({ranked[i * (len(ranked) - 1) // DISTINCT] for i in range(DISTINCT + 1)})
     return tuple((a + b) / 2 for a, b in zip(distinct, distinct[1:], strict=False))
-
-
-def standing(name: Words, sight: str, commands: Sequence[Command]) -> set[str]:
-    """Return those of STANDING that are true of a thing."""
-    places = {"sight", "near"} if lines_with(name, sight) else set()
-    if commands and name in commands[-1].fillers:
-        places.add("near")
-    if any(name in command.fillers for command in commands):
-        places.add("used")
-    return places
-
-
-def needs(vocabulary: Vocabulary, slot: str) -> set[str]:
-    """Return where a filler of a slot always stood."""
-    return {one for one in STANDING if f"{slot} {one}" in vocabulary.needed}
 
 
 def _calls(
@@ -260,7 +229,6 @@ def vocabulary_of(lessons: Sequence[Lesson]) -> Vocabulary:
         thresholds=thresholds,
         recurring=recurring,
         goal_words=_frequent(goal_words, SUPPORT),
-        needed=_needed(lessons),
         pressed=pressed,
         entered=entered,
         taken=taken,
@@ -297,24 +265,3 @@ def _structured(
             recurring[fact].add(lesson.episode)
     known = frozenset(f for f, where in recurring.items() if SUPPORT <= len(where) < count)
     return draft.thresholds, known or frozenset([""])
-
-
-def _needed(lessons: Sequence[Lesson]) -> frozenset[str]:
-    """Return where the fillers of slots always stood, as "frame:slot place"."""
-    elsewhere: dict[str, set[str]] = defaultdict(set)
-    slots: dict[str, set[str]] = defaultdict(set)
-    for lesson in lessons:
-        command = read_command(lesson.action)
-        commands = [read_command(action) for _, action in lesson.past]
-        for i, filler in enumerate(command.fillers):
-            slot, there = f"{command.frame}:{i}", standing(filler, lesson.observation, commands)
-            slots[slot].add(lesson.episode)
-            for one in STANDING:
-                if one not in there:
-                    elsewhere[f"{slot} {one}"].add(lesson.episode)
-    return frozenset(
-        f"{slot} {one}"
-        for slot, where in slots.items()
-        for one in STANDING
-        if len(where) >= NEEDED_TIMES and len(elsewhere[f"{slot} {one}"]) <= EXCEPTIONS * len(where)
-    )

@@ -15,7 +15,7 @@ from ldm.episode import CALLS
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.consulting import REASONS
 from ldm.reporting import Branch, Reporting
-from ldm.run.reading import RecordedEpisode
+from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.run.statistics import COLUMNS
 from ldm.types import StateActionTuple, Step, Trajectory
 
@@ -79,9 +79,9 @@ def cut(text: str) -> str:
 
 
 def episode_data(
-    episode: RecordedEpisode, reporting: Reporting, numbers: Mapping[str, int]
+    run: ReadRun, episode: RecordedEpisode, reporting: Reporting, numbers: Mapping[str, int]
 ) -> Json:
-    """Return an episode with all its trials, its tree and its notes.
+    """Return an episode of a run with all its trials, its tree and its notes.
 
     reporting: of the agent's class. numbers: of the recalled tuples.
     """
@@ -89,9 +89,7 @@ def episode_data(
     tree = reporting.tree(result)
     notes = [note for note in result.notes if note.kind not in SHOWN_BY_STEPS]
     return {
-        "trials": [
-            _trial(episode, place, trial, numbers) for place, trial in enumerate(episode.trials)
-        ],
+        "trials": [_trial(run, episode, place, numbers) for place in range(len(episode.trials))],
         "submitted": result.submitted,
         "end": result.end,
         "error": cut(result.error),
@@ -155,9 +153,8 @@ def _shared(text: str, other: str) -> int:
     return bisect_left(lengths, True, key=lambda length: text[:length] != other[:length])
 
 
-def _trial(
-    episode: RecordedEpisode, place: int, trial: Trajectory, numbers: Mapping[str, int]
-) -> Json:
+def _trial(run: ReadRun, episode: RecordedEpisode, place: int, numbers: Mapping[str, int]) -> Json:
+    trial, facts = episode.trials[place], run.facts(episode, place)
     data = _steps(trial, numbers)
     votes, acted = episode.votes(place), 0
     calls = episode.calls(place)
@@ -168,6 +165,8 @@ def _trial(
                 entry["votes"] = [list(share) for share in vote.shares]
             if vote.reason:
                 entry["asked"] = REASONS.get(vote.reason, vote.reason)
+        if step.action and (because := next(facts)):
+            entry["because"] = [cut(fact) for fact in because]
         acted += bool(step.action)
         if number in calls:
             entry["calls"] = calls[number]

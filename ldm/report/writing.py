@@ -92,7 +92,7 @@ def _packed_entries(
     rows = list(details.entry_rows(content.episodes, content.goals))
     for number, (row, episode) in enumerate(zip(rows, content.episodes, strict=False)):
         numbering.used(start + number, episode.trials)
-        data = details.episode_data(episode, content.reporting, numbering.numbers)
+        data = details.episode_data(content.run, episode, content.reporting, numbering.numbers)
         row["at"] = chunks.add("entries", data)
         keys = [
             key

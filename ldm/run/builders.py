@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ldm.reason.offline import OfflineReasoner
     from ldm.reason.prompted import PromptedReasoner
     from ldm.reason.prompting import PromptedOptions
-    from ldm.types import Card
+    from ldm.types import Card, Usage
 
 #: Held while a builder works: threads share the knowledge, and importing a library may break
 #: threads that run concurrently.
@@ -47,8 +47,10 @@ class Knowledge:
     def ask(self, llm: LLM, card: Card, options: PromptedOptions) -> PromptedReasoner:
         """Return a reasoner that asks a model, with the offline one to fall back on."""
         from ldm.reason.prompted import PromptedReasoner
+        from ldm.reason.published import PublishedReasoner
 
-        return PromptedReasoner(llm, card, self.reasoner, self.embedder, options)
+        asking = PromptedReasoner if options.wording == "ours" else PublishedReasoner
+        return asking(llm, card, self.reasoner, self.embedder, options)
 
 
 #: The knowledge that this process loaded last, by place, environment, generation and digest.
@@ -154,6 +156,7 @@ class ExplorerBuilder(Builder[Refine]):
 
     def equipped(self, env: EnvironmentBase, models: Models | None) -> ExplorationSetup:
         from ldm.explore import ExplorationSetup
+        from ldm.llm import ScopedLLM
         from ldm.policy import Policy
 
         spec = self.spec
@@ -161,11 +164,14 @@ class ExplorerBuilder(Builder[Refine]):
         known = self.knowledge(env.card.name)
         assert known.memory is not None  # noqa: S101 - it needs one
         reasoner: Reasoner = known.reasoner
+        spent: list[Usage] = []
         if models is not None:
             prompted = options.prompted(models.options.in_flight)
-            reasoner = known.ask(models.get("reasoner"), env.card, prompted)
+            llm = ScopedLLM(models.get("reasoner"), lambda: (), spent.append)
+            reasoner = known.ask(llm, env.card, prompted)
         policy = Policy(known.memory, reasoner, options, spec.seed)
-        return ExplorationSetup(env, known.memory, reasoner, policy, spec.typed("search"))
+        search = spec.typed("search")
+        return ExplorationSetup(env, known.memory, reasoner, policy, search, spent)
 
 
 class AttemptBuilder(Builder[OptimisePlan]):
@@ -270,10 +276,12 @@ def only_environment(memory: str) -> str:
 def card_of(env: str) -> Card:
     """Return the card of the environment that records call `env`; empty if not registered."""
     from ldm.envs import load_env
+    from ldm.envs.metadata import card_of as card_of_class
     from ldm.types import Card
 
     try:
-        load_env(env, recorded=True)
+        if card := card_of_class(load_env(env, recorded=True)):
+            return card
         environment = build_environment(Section(env))
     except LdmError:
         return Card(env, "", ())

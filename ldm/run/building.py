@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm.config import DEFAULT_MEMORY, Build, Section
+from ldm.config import DEFAULT_MEMORY, Build, Section, written
 from ldm.errors import Interrupted, LdmError, MemoryStoreError
-from ldm.llm.estimate import SAMPLE, cost_lines
-from ldm.llm.models import ModelOptions, serving
-from ldm.run.builders import card_of, environment_name, open_embedder
+from ldm.llm.models import ModelOptions, Models
+from ldm.run.builders import Knowledge, card_of, environment_name, open_embedder
+from ldm.run.estimate import SAMPLE, cost_lines
 from ldm.run.replaying import with_possible
 from ldm.run.runtime import Runtime
 from ldm.types import stable_seed
@@ -235,10 +235,13 @@ def formation_options(env: str, options: Build) -> FormationOptions:
     from ldm.envs.metadata import batch_size
     from ldm.memory import FormationOptions
 
-    size = options.batch_size or batch_size(env)
     try:
         return FormationOptions(
-            size, seed=options.seed, min_reward=options.min_reward, failures=options.failures
+            options.batch_size or batch_size(env),
+            seed=options.seed,
+            min_reward=options.min_reward,
+            failures=options.failures,
+            rendering=tuple((name, written(value)) for name, value in options.env.given),
         )
     except ValueError as error:
         raise LdmError(f"Invalid options: {error}.", "Correct these options.") from error
@@ -259,7 +262,6 @@ def _reasoners(
         runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
-    from ldm.reason.prompted import PromptedReasoner
     from ldm.reason.prompting import PromptedOptions
     from ldm.run.results import describe_replies
 
@@ -267,13 +269,13 @@ def _reasoners(
         where = runtime.connection().display_url
         runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
     reasoners: list[PromptedReasoner] = []
-    prompted = PromptedOptions(histories=options.formation, concurrency=models.in_flight)
-    with serving(models, runtime.connection, record, runtime.message) as served:
+    prompted = PromptedOptions(options.wording, concurrency=models.in_flight)
+    with Models(models, runtime.connection, record, runtime.message) as served:
 
         def reasoner_for(env: str) -> Callable[[Embedder], Reasoner]:
             def make(embedder: Embedder) -> Reasoner:
-                offline, llm = OfflineReasoner(embedder), served.get("reasoner")
-                reasoners.append(PromptedReasoner(llm, card_of(env), offline, embedder, prompted))
+                known = Knowledge(embedder, OfflineReasoner(embedder), None)
+                reasoners.append(known.ask(served.get("reasoner"), card_of(env), prompted))
                 return reasoners[-1]
 
             return make
@@ -327,16 +329,18 @@ def estimate(
     sample = [new[i] for i in even(kinds, min(SAMPLE, len(new)))]
     embedder = open_embedder(options.embedder, runtime.embeddings)
     record = calls_folder(memory, runtime)
-    prompted = PromptedOptions(histories=options.formation, concurrency=models.in_flight)
+    prompted = PromptedOptions(options.wording, concurrency=models.in_flight)
     usages = []
     with (
-        serving(models, runtime.connection, record, runtime.message) as served,
+        Models(models, runtime.connection, record, runtime.message) as served,
         runtime.progress("estimate", len(sample)) as advance,
     ):
         llm = served.get("reasoner")
         for one in sample:
             known_as = classes.get(one.task.env, one.task.env)
-            usages.append(_cost(one, llm, known_as, embedder, prompted))
+            world = Section.read({**options.env.options, "name": known_as})
+            (shown_as,) = with_possible([one], world)
+            usages.append(_cost(shown_as, llm, known_as, embedder, prompted))
             advance()
     yield from cost_lines(usages, len(new), models, "trajectories")
     yield "Build the memory with the same command without --estimate; no history is paid twice."
@@ -361,12 +365,11 @@ def _cost(
     from ldm.memory import form_batch
     from ldm.memory.formation import BatchPlan
     from ldm.reason.offline import OfflineReasoner
-    from ldm.reason.prompted import PromptedReasoner
     from ldm.types import Usage
 
     spent: list[Usage] = []
     scoped = ScopedLLM(llm, lambda: (), spent.append)
-    offline = OfflineReasoner(embedder)
-    reasoner = PromptedReasoner(scoped, card_of(known_as), offline, embedder, options)
+    known = Knowledge(embedder, OfflineReasoner(embedder), None)
+    reasoner = known.ask(scoped, card_of(known_as), options)
     form_batch(BatchPlan("sample", trajectory.task.kind, (trajectory,)), reasoner, 0)
     return sum(spent, Usage())

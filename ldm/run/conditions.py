@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ldm.run.builders import agent_of, option_names
+from ldm.run.builders import agent_of, card_of, option_names
 from ldm.text import short
 
 if TYPE_CHECKING:
@@ -100,13 +100,11 @@ class Conditions:
 def sees_actions(spec: Evaluate, protocol: Mapping[str, Any]) -> bool:
     """Return whether the agent is shown the possible actions, as far as they are listed.
 
-    An agent decides by its option, if it has one. Of others the class may say that it shows none
-    (`sees_actions`). An environment says in its protocol whether it lists them.
+    The agent's class says whether it shows them, an environment in its protocol whether it lists
+    them.
     """
-    if not protocol.get(ACTIONS, True):
-        return False
-    own = getattr(spec.typed("agent"), ACTIONS, None)
-    return agent_of(spec).sees_actions if own is None else bool(own)
+    listed = bool(protocol.get(ACTIONS, True))
+    return listed and agent_of(spec).shows_actions(spec.typed("agent"), card_of(spec.env.name))
 
 
 def alike(members: Sequence[Member[Evaluate]], runtime: Runtime) -> list[Member[Any]]:

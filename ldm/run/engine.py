@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from ldm import parallel, records, text
 from ldm.config import S, Section, dump
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
-from ldm.llm.models import ModelOptions, serving
+from ldm.files import open_own
+from ldm.llm.models import ModelOptions, Models
 from ldm.records import writing
 from ldm.run.builders import Builder, build_environment, roles
 from ldm.run.runtime import Runtime
@@ -255,7 +256,7 @@ class _Part:
 
     def append(self, record: parallel.Record) -> None:
         path, self._path = self._path, self._new_path()
-        with writing(path), path.open("a", encoding="utf-8", newline="\n") as file:
+        with writing(path), open_own(path, "a", encoding="utf-8") as file:
             records.append(file, record)
         self._path = path  # append only to a file whose last line is whole
 
@@ -409,7 +410,7 @@ class Experiment(Generic[S, Outcome, Result]):
             if calls:
                 check_backend(runtime)
                 models = stack.enter_context(
-                    serving(
+                    Models(
                         *(member.models, runtime.connection, member.run.directory),
                         *(runtime.message, " in this run"),
                     )

@@ -5,7 +5,7 @@ Everything is bounded: a record may hold megabytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ldm.reason.consulting import REASONS
@@ -49,11 +49,16 @@ def episode_row(episode: RecordedEpisode) -> tuple[str, ...]:
 
 
 def episode_lines(
-    episode: RecordedEpisode, tuples: Tuples, bounds: Bounds, trial: int | None = None
+    episode: RecordedEpisode,
+    tuples: Tuples,
+    bounds: Bounds,
+    trial: int | None = None,
+    facts: Callable[[int], Iterable[Sequence[str]]] = lambda _: (),
 ) -> Iterator[str]:
     """Yield an episode step by step. trial: from 0; None is the one that counts.
 
-    tuples: the recalled ones by id; None for those that the memory no longer holds.
+    tuples: the recalled ones by id; None for those that the memory no longer holds. facts: returns
+    those that decided each step of a trial.
     """
     result = episode.result
     yield result.task.id
@@ -74,11 +79,15 @@ def episode_lines(
     place = max(0, result.submitted) if trial is None else trial
     if len(episode.trials) > 1:
         yield f"trial {place + 1} of {len(episode.trials)}"
-    yield from _trial_lines(episode, place, tuples, bounds)
+    yield from _trial_lines(episode, place, tuples, bounds, iter(facts(place)))
 
 
 def _trial_lines(
-    episode: RecordedEpisode, place: int, tuples: Tuples, bounds: Bounds
+    episode: RecordedEpisode,
+    place: int,
+    tuples: Tuples,
+    bounds: Bounds,
+    facts: Iterator[Sequence[str]],
 ) -> Iterator[str]:
     trial: Trajectory = episode.trials[place]
     votes, calls = iter(episode.votes(place)), episode.calls(place)
@@ -86,6 +95,8 @@ def _trial_lines(
     for number, step in enumerate(trial.steps[: bounds.steps]):
         vote = next(votes, None) if step.action else None
         yield from _step_lines(number, step, vote, tuples, bounds)
+        if step.action and (because := next(facts, ())):
+            yield f"    because: {short('; '.join(because), bounds.text)}"
         if number in calls:
             count = len(calls[number])
             yield f"    a model was asked: {count} call{'s' if count > 1 else ''}"

@@ -205,7 +205,7 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
 
         All runs can be resumed. Raises LdmError if none calls a model.
         """
-        from ldm.llm.estimate import SAMPLE, cost_lines
+        from ldm.run.estimate import SAMPLE, cost_lines
         from ldm.run.selection import even
 
         if not any(map(self.roles, self.members)):

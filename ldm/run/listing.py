@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ldm.errors import LdmError
+from ldm.files import open_own
 from ldm.text import read_json
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _progress(run: Run, tasks: int) -> tuple[Status, int]:
         return "finished", tasks
     places = set()
     for part in run.parts.glob("*.jsonl"):
-        with part.open("rb") as file:
+        with open_own(part) as file:
             places |= {match[1] for line in file if (match := _INDEX.match(line))}
     return "running" if run.is_locked else "stopped", len(places)
 

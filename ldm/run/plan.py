@@ -15,12 +15,12 @@ from ldm.agents.autoplan.optimiser import ITERATIONS, Collector, Item
 from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.config import OptimisePlan, Section, written
 from ldm.errors import LdmError
-from ldm.llm.estimate import cost_lines
 from ldm.llm.models import listed
 from ldm.records import writing
 from ldm.run import engine, plan_scores
 from ldm.run.builders import AttemptBuilder, build_environment, roles
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
+from ldm.run.estimate import cost_lines
 from ldm.run.grid import check_repeats, say_limits, sweep_values
 from ldm.run.runtime import Playing, Runtime
 from ldm.run.selection import training_split, with_data
@@ -201,7 +201,7 @@ class Optimisation(Experiment[OptimisePlan, OptimisedPlan, OptimisedPlans]):
         yield "They were made without a plan, which later prompts hold; rewriting it is included."
         if self.evaluation is not None:
             count = plan_scores.episodes(self.evaluation, [member.spec for member in self.members])
-            tokens = sum(one.prompt_tokens + one.completion_tokens for one in playing)
+            tokens = sum(one.tokens for one in playing)
             yield (
                 f"The evaluation comes on top: {count} episodes, like these attempts without "
                 f"their reflections about {count * tokens / max(1, len(playing)):,.0f} tokens."

@@ -28,6 +28,8 @@ SHIPPED = Path(__file__).parent.parent / "presets"
 SUFFIX = ".toml"
 #: Maximum bytes of a preset.
 MOST_BYTES = 1 << 20
+#: Options that say what to open, to run or to delete: those of the command line alone.
+OF_THE_USER = {"memory", "embedder", "models", "rebuild"}
 GUIDE = "docs/usage/evaluating.md#a-papers-table says what stands in a preset."
 
 ModelRole = Literal["llm", "planner_llm", "reasoner_llm"]
@@ -83,9 +85,10 @@ class Content:
 
     paper, table, model, tasks, second_hand, notes: see `PublishedTable`.
     evaluation: fields of `Evaluate` that all rows have; options of `agent` are for those agents
-    that have them. build, refine: fields of `Build` and `Refine`, for `--preset` of
-    `ldm build-memory` and `ldm refine`. memory: the paper's. needs: required options,
-    such as "env.tasks" → their meaning. prepare: commands that create what the preset needs.
+    that have them, and `tasks` may be a file of ids beside the preset. build, refine: fields
+    of `Build` and `Refine`, for `--preset` of `ldm build-memory` and `ldm refine`. memory: the
+    paper's. needs: required options, such as "env.tasks" → their meaning. prepare: commands that
+    create what the preset needs. repeats: how often each task is played.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -97,6 +100,7 @@ class Content:
     rows: tuple[Row, ...]
     model: str = ""
     tasks: Count | None = None
+    repeats: Count = 1
     second_hand: bool = False
     notes: tuple[str, ...] = ()
     needs: dict[str, str] = field(default_factory=dict)
@@ -273,7 +277,28 @@ def read(path: Path) -> Preset:
         raise LdmError(
             f"{path}{line}: not TOML: {fault}.", f"Correct that line. {GUIDE}"
         ) from error
-    return Preset(path.stem, path, stable_hash(text), _content(data, str(path)))
+    listed = _listed(data, path)
+    preset = Preset(path.stem, path, stable_hash(text + listed), _content(data, str(path)))
+    for part in ("evaluation", "build", "refine"):
+        for name in OF_THE_USER & getattr(preset.content, part).keys():
+            raise LdmError(
+                f"{path}:{part}.{name}: a preset cannot say this.",
+                "Leave it out there, and give it on the command line.",
+            )
+    return preset
+
+
+def _listed(data: dict[str, Any], path: Path) -> str:
+    """Put the tasks of the list that a preset names in its place; return the list's text.
+
+    Raises LdmError if it cannot be read.
+    """
+    own = data.get("evaluation")
+    if not isinstance(own, dict) or not isinstance(own.get("tasks"), str):
+        return ""
+    text = read_bytes(path.parent / own["tasks"], most=MOST_BYTES).decode(errors="replace")
+    own["tasks"] = text.split()
+    return text
 
 
 def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict[str, Any]:
@@ -286,6 +311,7 @@ def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict
     fitting = [one for one in known if env in ("", one.env)]
     if len(fitting) == 1:
         chosen = fitting[0]
+        config.ENV_SECTION.load(chosen.env, recorded=env != chosen.env)
         name_of_env = chosen.env if stage == "build" else {"name": chosen.env}
         owner = config.Build if stage == "build" else config.Refine
         return config.merge(owner, {"env": name_of_env}, getattr(chosen.content, stage))

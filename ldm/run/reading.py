@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import Iteration
     from ldm.explore import ExploredGoal
     from ldm.llm.calls import Call
+    from ldm.reason.relevance import Relevance
 
 Spec = Evaluate | Refine | OptimisePlan
 #: The form of a tuple's id; records may hold anything.
@@ -127,6 +128,25 @@ class ReadRun:
         """The reporting of the agent's class."""
         return reporting_named(self.agent) if self.agent else Reporting()
 
+    def facts(self, episode: RecordedEpisode, place: int) -> Iterator[tuple[str, ...]]:
+        """Yield, for each step of a trial that a vote decided, the facts that spoke for it most."""
+        task, trial, past = episode.result.task, episode.trials[place], list[tuple[str, str]]()
+        sight, votes, spec, taught = trial.opening, iter(episode.votes(place)), self.spec, None
+        if isinstance(spec, Evaluate) and not spec.agent.text("control", ""):
+            taught = _taught(spec.memory, spec.memory_digest, task.env, spec.generation)
+        for step in trial.steps:
+            if not step.action:
+                continue
+            vote = next(votes, Votes())
+            others = [action for action, _ in vote.shares if action != step.action]
+            facts: tuple[str, ...] = ()
+            if taught and others and vote.shares[0][0] == step.action and not vote.reason:
+                now = taught.situation(task.goal, task.kind, tuple(past), sight)
+                facts = taught.because(now, step.action, others[0])
+            yield facts
+            past.append((sight, step.action))
+            sight = step.observation
+
     def episodes(self) -> list[RecordedEpisode]:
         """Return the episodes of an evaluation, or the attempts of an optimisation, in order."""
         match self.run.manifest.command:
@@ -185,6 +205,16 @@ def read_run(name: str | Path, folder: Path, *, trust: bool = False) -> ReadRun:
     if trust and ":" in one.agent:
         load_agent(one.agent)
     return one
+
+
+@lru_cache(8)
+def _taught(place: str, digest: str, env: str, generation: int | None) -> Relevance | None:
+    """Return what a run's memory teaches, or None if there is none; digest: of the memory."""
+    from ldm.memory import inspect
+
+    with suppress(LdmError):
+        return inspect(place, env, generation).learnt() if digest else None
+    return None
 
 
 def tuples_of(

@@ -158,7 +158,7 @@ def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
     """Choose the goals and write a new run, or nothing if something does not fit."""
     from ldm.memory import inspect
 
-    spec = _resolved(spec, runtime)
+    spec = resolved(spec, runtime)
     with closing(builders.build_environment(spec.env, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
         base = contents.generation
@@ -245,6 +245,25 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     def result(self, outcomes: Sequence[Refined]) -> Refined:
         return outcomes[0]
 
+    def estimate(self) -> Iterator[str]:
+        """Explore a few goals; yield lines on the cost of all. The run can be resumed.
+
+        Raises LdmError if no model is called.
+        """
+        from ldm.llm.estimate import SAMPLE, cost_lines
+        from ldm.run.selection import even
+
+        (member,) = self.members
+        if not self.roles(member):
+            engine.discard(self.members)
+            raise LdmError("No model is called, so a refinement costs nothing.", "")
+        goals = [(task.id, task.kind) for task in member.tasks]
+        usages = [one.usage for one in self.sample(member, even(goals, SAMPLE))]
+        yield from cost_lines(usages, len(goals), member.models, "goals")
+        if member.spec.typed("gate").gate == "on":
+            yield "The gate comes on top: it plays each goal without and with what is added."
+        yield f"Resume with `{self.resume_command}`; nothing is paid twice."
+
     @contextmanager
     def at_work(self, member: Member[Refine]) -> Iterator[Session]:
         """Yield a session; at the end, report how usable a model's replies were."""
@@ -306,6 +325,8 @@ def _extended(
         "goals": str(total.goals),
         "improved": str(total.improved),
         **options,
+        "split": spec.split,
+        **{f"env.{name}": written(value) for name, value in spec.env.given},
         **{name: written(value) for name, value in spec.policy.given},
         "gate": spec.typed("gate").gate,
         **({"round": f"{spec.round}/{spec.rounds}"} if spec.rounds > 1 else {}),
@@ -326,7 +347,7 @@ def _extended(
         )
 
 
-def _resolved(spec: Refine, runtime: Runtime) -> Refine:
+def resolved(spec: Refine, runtime: Runtime) -> Refine:
     """Return the spec with environment, data, training split and the memory's full place."""
     from ldm.envs import load_env
 

@@ -39,11 +39,15 @@ class TTest:
 
 @dataclass(frozen=True, slots=True)
 class PassAt:
-    """The chance that at least one of k attempts at a task succeeds, on average over tasks."""
+    """The chance that at least one of k attempts at a task succeeds, on average over tasks.
+
+    every: the chance that all of them do: pass^k of tau-bench (arXiv 2406.12045).
+    """
 
     k: int
     rate: float
     interval: Interval
+    every: float
 
 
 def pass_at(repeats: Sequence[Sequence[EpisodeResult]], *, seed: int = 0) -> tuple[PassAt, ...]:
@@ -61,7 +65,8 @@ def pass_at(repeats: Sequence[Sequence[EpisodeResult]], *, seed: int = 0) -> tup
     for k in range(1, count + 1):
         chances = [1 - comb(count - c, k) / comb(count, k) for c in solved.values()]
         interval = rate_interval(chances, seed=seed)
-        figures.append(PassAt(k, float(np.mean(chances)), interval))
+        every = float(np.mean([comb(c, k) / comb(count, k) for c in solved.values()]))
+        figures.append(PassAt(k, float(np.mean(chances)), interval, every))
     return tuple(figures)
 
 

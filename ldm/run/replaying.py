@@ -6,9 +6,9 @@ other possible actions, which only the environment knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ldm.envs import load_env
@@ -31,11 +31,12 @@ def with_possible(
 ) -> list[Trajectory]:
     """Return the trajectories with the possible actions of their steps, where they can be known.
 
-    env: the environment's class and options. An episode stays as it is if the environment has no
-    such task or lists no actions, or if it does not take the same course again.
+    env: the environment's class and options, which also choose the form of observations. An episode
+    gets no possible actions if the environment has no such task or lists no actions, or if it does
+    not take the same course again.
     """
-    lacking = [one for one in trajectories if any(step.possible is None for step in one.steps)]
-    if not lacking:
+    lacking = any(step.possible is None for one in trajectories for step in one.steps)
+    if not (lacking or env.options):
         return list(trajectories)
     try:
         load_env(env.name, recorded=True)  # no code that only a file names is run
@@ -46,7 +47,7 @@ def with_possible(
     known = []
     with closing(world):
         for done, one in enumerate(trajectories):
-            known.append(_replayed(world, one, tasks))
+            known.append(_replayed(world, world.as_shown(one), tasks))
             on_progress("replay", done + 1, len(trajectories))
     return known
 
@@ -56,10 +57,7 @@ def _replayed(
 ) -> Trajectory:
     """Return a trajectory with its possible actions, or as it is."""
     try:
-        split = one.task.split
-        if split not in tasks:
-            tasks[split] = {task.id: task for task in world.tasks(split)}
-        if (task := tasks[split].get(one.task.id)) is None:
+        if (task := _task_of(one, world, tasks)) is None:
             return one
         now, steps, score = world.reset(task), list[Step](), 0.0
         for step in one.steps:
@@ -76,3 +74,47 @@ def _replayed(
     except (LdmError, OSError, ImportError, ValueError, KeyError):
         tasks.setdefault(one.task.split, {})
         return one
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """How many recorded actions were possible as an environment lists them, of how many.
+
+    unknown: trajectories of tasks that the environment does not have. first: the first action that
+    was not listed, with its place.
+    """
+
+    possible: int = 0
+    steps: int = 0
+    unknown: int = 0
+    first: str = ""
+
+
+def listed_in(trajectories: Iterable[Trajectory], env: Section) -> Listed:
+    """Play recorded episodes again, and count the actions that were possible as listed."""
+    tasks: dict[str, Mapping[str, Task]] = {}
+    possible, steps, unknown, first = 0, 0, 0, ""
+    with closing(build_environment(env)) as world:
+        for one in trajectories:
+            if (task := _task_of(one, world, tasks)) is None:
+                unknown += 1
+                continue
+            now = world.reset(task)
+            for number, step in enumerate(one.steps, 1):
+                if step.action and not now.done:
+                    is_listed = step.action in (now.admissible or ())
+                    steps, possible = steps + 1, possible + is_listed
+                    if not is_listed:
+                        first = first or f"{task.id}, step {number}: {step.action}"
+                    now = world.step(step.action)
+    return Listed(possible, steps, unknown, first)
+
+
+def _task_of(
+    one: Trajectory, world: EnvironmentBase, tasks: dict[str, Mapping[str, Task]]
+) -> Task | None:
+    """Return the environment's task of a trajectory, if it has it. tasks: those read before."""
+    split = one.task.split
+    if split not in tasks:
+        tasks[split] = {task.id: task for task in world.tasks(split)}
+    return tasks[split].get(one.task.id)

@@ -6,18 +6,19 @@ shown: these belong to another protocol then.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ldm.config import Evaluate, Section, Value, load, merge, written
+from ldm.config import Build, Evaluate, Refine, Section, Value, load, merge, written
 from ldm.errors import LdmError
 from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member, discard
 from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
 from ldm.run.grid import Grid, fitting, label, with_options
-from ldm.run.presets import Formed, Preset, Row, list_presets, preset
+from ldm.run.presets import Preset, Row, list_presets, preset
 from ldm.run.published import PresetRecord, beside, remarks
 from ldm.run.runtime import Runtime
 
@@ -90,6 +91,8 @@ def resolve_preset(
     Raises LdmError if something does not fit.
     """
     chosen.check(trust=runtime.trust)
+    if grid.repeats == 1:
+        grid = replace(grid, repeats=chosen.content.repeats)
     request = _Request(chosen, dict(changes), grid)
     if request.env.name not in ("", chosen.env):
         raise LdmError(
@@ -216,15 +219,17 @@ class _Request:
     def overridden(self) -> Iterator[str]:
         """Yield each setting of the preset that is overridden, with its old and new value.
 
-        Agents select rows, and further ones have no published row: they override nothing.
+        Agents select rows, and further ones have no published row: they override nothing, like
+        models, which the published rows' own lines name.
         """
         own = self.preset.evaluation
         places = {*PLACES, *self.preset.content.needs}
         now = load(Evaluate, {k: v for k, v in self.changes.items() if k not in ("agent", "env")})
-        for name in sorted(self.changes.keys() - {"env", "agent", *places}):
+        for name in sorted(self.changes.keys() - {"env", "agent", "models", *places}):
             before, after = getattr(own, name), getattr(now, name)
             if name == "generation":
-                before, after = self._generations(), "newest" if after is None else after
+                after = "newest" if after is None else after
+                before = after if after in self._generations() else self._generations()
             if before != after:
                 yield _instead(name.replace("_", " "), after, before)
         if "split" in self.changes and "tasks" not in self.changes and own.tasks:
@@ -334,10 +339,10 @@ def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator
         one.spec.typed("models").configured for one in checked
     ):
         yield "no model is called: the offline reasoner decides"
-    formed = chosen.content.memory
-    remembering = [one for one in checked if one.spec.memory_digest]
-    if formed is not None and remembering:
-        yield from _memory_departures(formed, remembering[0])
+    remembering = [one.spec for one in checked if one.spec.memory_digest]
+    if remembering:
+        latest = max(remembering, key=lambda spec: spec.generation or 0)
+        yield from _memory_departures(chosen, latest)
     for one in checked:
         options = one.spec.typed("agent")
         if "shots" not in one.spec.agent.options or not hasattr(options, "demonstrations"):
@@ -350,13 +355,54 @@ def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator
             )
 
 
-def _memory_departures(formed: Formed, one: Member[Evaluate]) -> Iterator[str]:
-    from ldm.memory import inspect
+def _memory_departures(chosen: Preset, spec: Evaluate) -> Iterator[str]:
+    """Yield how a memory was formed, indexed and refined otherwise than the preset says."""
+    from ldm.memory import generations, inspect
 
-    contents = inspect(one.spec.memory, one.tasks[0].env, 0)
+    own, contents = chosen.content, inspect(spec.memory, chosen.env, 0)
     trajectories = len(contents.rows.columns.distinct("trajectory_id"))
-    if (trajectories, len(contents.batches)) != (formed.trajectories, formed.batches):
+    made, formed = (trajectories, len(contents.batches)), own.memory
+    if formed is not None and made != (formed.trajectories, formed.batches):
         yield (
-            f"the memory was formed from {trajectories} trajectories in {len(contents.batches)} "
-            f"batches, the paper's from {formed.trajectories} in {formed.batches}"
+            f"the memory was formed from {made[0]} trajectories in {made[1]} batches, "
+            f"the paper's from {formed.trajectories} in {formed.batches}"
         )
+    if expected := _settings(Build, own.build):
+        sizes = Counter[str]()
+        for batch in contents.batches:
+            sizes[batch.kind] += len(batch.trajectories)
+        wordings = {batch.reasoner.rpartition(", ")[2] for batch in contents.batches}
+        per_kind = "not one number" if len({*sizes.values()}) > 1 else str(max(sizes.values()))
+        named = {"wording": " and ".join(sorted(wordings)), "per_kind": per_kind}
+        actual = {**contents.generation.settings, **named}
+        yield from _differing("the memory was formed", expected, actual)
+    if expected := _settings(Refine, own.refine):
+        for one in generations(spec.memory, chosen.env):
+            if 0 < one.number <= (spec.generation or 0):
+                actual = one.settings if one.origin == "refined" else {}
+                yield from _differing(f"generation {one.number} was {one.origin}", expected, actual)
+
+
+def _settings(owner: type[Build | Refine], stage: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a preset says of making a memory, by the names of `Generation.settings`."""
+    settings = {}
+    for name, value in stage.items():
+        if name not in owner.sections():
+            settings["goals" if name == "limit" else name] = written(value)
+            continue
+        prefix = "env." if name == "env" else ""
+        options = Section.read(value).options.items()
+        settings.update({f"{prefix}{option}": written(one) for option, one in options})
+    return settings
+
+
+def _differing(made: str, expected: dict[str, str], actual: Mapping[str, str]) -> Iterator[str]:
+    """Yield what differs in how a generation was made. made: the generation and its origin."""
+    given = {name: actual.get(name, "default") for name in expected}
+    parts = [
+        f"{name} {given[name]} (preset: {value})"
+        for name, value in expected.items()
+        if given[name].casefold() != value.casefold()
+    ]
+    if parts:
+        yield f"{made} with {', '.join(parts)}"

@@ -254,7 +254,8 @@ def _repeats_in_words(report: Report) -> str:
     figures = _spread(report)
     rates = ", ".join(percent(rate) for rate in figures.rates)
     chances = ", ".join(
-        f"pass@{one.k} {percent(one.rate)} ({span(one.interval)})"
+        f"pass@{one.k} {percent(one.rate)} ({span(one.interval)}),"
+        f" pass^{one.k} {percent(one.every)}"
         for one in pass_at(report.repeats, seed=report.seed)
     )
     return (

@@ -64,7 +64,7 @@ COLUMNS = (
            meaning="seconds per task"),
     Column("trials", lambda one: one.trials, side="trials", meaning="trials per task"),
     Column("calls", lambda one: one.usage.calls, side="calls", meaning="model calls per task"),
-    Column("tokens", lambda one: one.usage.prompt_tokens + one.usage.completion_tokens,
+    Column("tokens", lambda one: one.usage.tokens,
            side="tokens", meaning="tokens per task", digits=0),
     Column("prompt_tokens", lambda one: one.usage.prompt_tokens, digits=0),
     Column("completion_tokens", lambda one: one.usage.completion_tokens, digits=0),

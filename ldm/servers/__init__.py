@@ -340,16 +340,12 @@ class ServerMemory(Memory):
             return self.contents.learnt()
         return unpacked(base64.b64decode("".join(part[4:] for part in parts)))
 
-    def shuffled(self, seed: int) -> Relevance:
-        """Return what its tuples, downloaded, teach with actions exchanged, as a control."""
-        return Memory(self.contents, self._embedder).shuffled(seed)
+    def _relevance_of(self, localize: Callable[[str], str], seed: int | None) -> Relevance:
+        """Learn from its tuples, downloaded, in other words or as a control."""
+        return Memory(self.contents, self._embedder)._relevance_of(localize, seed)
 
     def without(
-        self,
-        tuples: Collection[str] = (),
-        trajectories: Collection[str] = (),
-        *,
-        learnt: bool = False,
+        self, tuples: Collection[str] = (), trajectories: Collection[str] = ()
     ) -> ServerMemory:
         """Return a view that does not recall these; it decides by what all of them taught."""
         view = copy(self)

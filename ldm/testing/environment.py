@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -20,14 +21,16 @@ from ldm.errors import ForkUnsupported, LdmError
 from ldm.types import Task, TimeStep, stable_seed
 
 _IN_ANOTHER_PROCESS = """
-import json, sys
+import json, pickle, sys
 from ldm.envs import load_env
-name, options, split, tasks = json.loads(sys.argv[1])
+name, options, split, tasks, states, pickled = json.loads(sys.argv[1])
 kind = load_env(name)
 env = kind(kind.Options(**options))
 listed = env.tasks(split)
 openings = [env.reset(task).observation for task in listed[:tasks]]
-print(json.dumps([[task.id for task in listed], openings, env.protocol()]))
+restored = [env.restore(bytes.fromhex(state)).observation for state in states]
+again = [pickle.loads(bytes.fromhex(one)).state().hex() for one in pickled]
+print(json.dumps([[task.id for task in listed], openings, restored, again, env.protocol()]))
 """
 
 
@@ -116,8 +119,14 @@ class EnvironmentContract:
         self.walk(env, tasks[0])
         assert json.loads(json.dumps(env.protocol())) == other.protocol()
 
-    def test_another_process_with_another_hash_seed_sees_the_same(self, env: Environment) -> None:
-        arguments = json.dumps([self.name, self.options, self.split, self.tasks])
+    def test_another_process_with_another_hash_seed_sees_the_same(self, env: Any) -> None:
+        states, pickled, answers = list[str](), list[str](), list[str]()
+        with suppress(ForkUnsupported):
+            for task in self.some_tasks(env):
+                answers.append(self.walk(env, task)[-1][1].observation)
+                states.append(env.state().hex())
+                pickled.append(pickle.dumps(env).hex())
+        arguments = json.dumps([self.name, self.options, self.split, self.tasks, states, pickled])
         answer = subprocess.run(
             [sys.executable, "-c", _IN_ANOTHER_PROCESS, arguments],
             env={**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -126,7 +135,9 @@ class EnvironmentContract:
             check=False,
         )
         assert answer.returncode == 0, answer.stderr
-        ids, openings, protocol = json.loads(answer.stdout)
+        ids, openings, restored, again, protocol = json.loads(answer.stdout)
+        assert restored == answers[: len(states)]
+        assert again == states
         assert ids == [task.id for task in env.tasks(self.split)]
         assert openings == [env.reset(task).observation for task in self.some_tasks(env)]
         assert protocol == json.loads(json.dumps(env.protocol()))
@@ -175,18 +186,24 @@ class EnvironmentContract:
         assert not step.valid
         assert len(episode.trajectory(0).steps) == 3
 
-    def test_a_fork_is_independent_where_there_is_one(self, env: Environment) -> None:
+    @pytest.mark.parametrize("way", ["fork", "restore"])
+    def test_a_copy_goes_on_by_itself_in_the_same_way(self, env: Any, other: Any, way: str) -> None:
         for task in self.some_tasks(env):
             transitions = self.walk(env, task)
-            env.reset(task)
+            half = (len(transitions) + 1) // 2
+            now = env.reset(task)
+            for action, _ in transitions[1:half]:
+                now = env.step(action)
+            env.step(self.invalid)
             try:
-                twin = env.fork()
-            except ForkUnsupported:
-                pytest.skip("the environment cannot be forked")
-            for action, answer in transitions[1:]:
-                assert twin.step(action) == answer
-            for action, answer in transitions[1:]:
-                assert env.step(action) == answer
+                if way == "restore":
+                    assert other.restore(env.state()) == now
+                twin = other if way == "restore" else env.fork()
+            except ForkUnsupported as error:
+                pytest.skip(str(error))
+            for one in (twin, env):
+                for action, answer in transitions[half:]:
+                    assert one.step(action) == answer
             twin.close()
 
     def test_localizing_twice_changes_no_more(self, env: Environment) -> None:

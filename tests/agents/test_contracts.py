@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,8 @@ from ldm.testing import AgentContract, Onlooker
 from tests.agents.loop_contract import LOOP_AGENTS, SPLITS, make_agent
 from tests.agents.scripted import ODD, Scripted, always, babbling
 from tests.cases import cases
+from tests.llm.conftest import make_client
+from tests.llm.server import Behaviour, FakeServer, completion
 
 #: Agent → the options of its episodes here.
 HELD: dict[str, dict[str, Any]] = {
@@ -112,6 +115,25 @@ def test_no_reply_breaks_an_episode(
         if kind in ("empty", "refusing", "label alone"):
             assert sum(c["malformed"] for c in counts) == replies
             assert result.invalid == result.env_steps
+
+
+@pytest.mark.parametrize("name", [*HELD, "cot"])
+def test_half_an_action_is_not_played(name: str, environments: dict[str, Environment]) -> None:
+    """It ends a reply that was cut off at its bound, and so was the longer one after it."""
+    last = "Answer" if name == "cot" else "Act"
+
+    def cut(body: dict[str, Any]) -> Any:
+        content = completion(body, f"Think: so.\n{last}: go to shel")
+        content["choices"][0]["finish_reason"] = "length"
+        return 200, content, {}
+
+    env = environments["hotpotqa" if name == "cot" else "toy"]
+    with FakeServer(Behaviour(reply=cut)) as server, closing(make_client(server)) as client:
+        llm: Any = client.model("m")
+        agent = make_agent(name, llm, **{"budget": 4, **HELD.get(name, {})})
+        _, trials = run_episode(env, agent, env.tasks("demo_test" if name == "cot" else "test")[0])
+    assert trials
+    assert not any(step.action[-4:] == "shel" for trial in trials for step in trial.steps)
 
 
 def test_a_model_without_room_is_an_error_that_says_so(

@@ -411,7 +411,7 @@ class TestMovingInTheEnvironment:
         [
             ("opening", "at the opening: 'opening 2' instead of 'opening 1'"),
             ("step", "brought something else at step 1 (go b): 'step 2' instead of 'step 1'."),
-            ("end", "at step 1 (go b): it ended (done) instead of the task goes on"),
+            ("end", "at step 1 (go b): 'it ended (done)' instead of 'the task goes on'"),
         ],
     )
     def test_another_answer_than_before_is_an_error_that_names_the_step(

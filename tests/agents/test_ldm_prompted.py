@@ -264,7 +264,7 @@ def test_history_says_what_the_model_sees(
     env = ToyEnv()
     run_episode(env, player, env.tasks("test")[0])
     first, question = (model.prompts[number][-1].content for number in (0, -1))
-    assert ("<start>" in question) == (history == "full")
+    assert ("<start>" in question) == (history in ("full", "summary"))
     assert "<start>" in first  # what is seen now stands where it will at each step
     assert ("<so-far>" in question) == notes
     assert ("<done>" in question) == actions

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from ldm.agents import Resources
+from ldm.agents import Resources, load_agent
 from ldm.agents.loop import NARROWEST, Loop, LoopOptions, Outcome, View, Work
 from ldm.agents.react import ReactAgent
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
 from ldm.envs.webshop.card import CARD as WEBSHOP
 from ldm.episode import Agent, Episode, run_episode
+from ldm.llm import Message
 from ldm.types import Card, EpisodeResult, Trajectory
 from tests.agents.scripted import Scripted, always, in_turn
 from tests.toy import ToyEnv, expert, expert_trajectories
@@ -226,3 +227,23 @@ def test_the_budget_is_the_published_one_unless_it_is_given() -> None:
         60,
     ]
     assert ReactAgent(ReactAgent.Options(budget=7), Resources()).budget(WEBSHOP) == 7
+
+
+@pytest.mark.parametrize("name", ["react", "reflexion"])
+def test_on_the_terms_of_autoplan_no_rule_is_told_and_thoughts_are_free(name: str) -> None:
+    """Its zero-shot baselines (arXiv 2305.15064, Table 3) have as many actions as itself."""
+    agent_class, env = load_agent(name), ToyEnv()
+
+    def reply(messages: Sequence[Message], _: object) -> str:
+        acting = "begins with Act:" in messages[-1].content
+        return "Act: go to shelf 1" if acting else "Think: a shelf."
+
+    llm = Scripted(reply)
+    agent = agent_class(agent_class.Options(shots=0, card="bare", actions=5), Resources(llm=llm))
+    result, trials = run_episode(env, agent, env.tasks("test")[0])
+    assert result.end == "budget", result.error
+    for trial in trials:
+        assert [bool(step.action) for step in trial.steps] == [False, True] * 5
+    sent = "\n".join(message.content for messages, _ in llm.requests for message in messages)
+    assert env.card.rules not in sent
+    assert all(form.partition(":")[0] in sent for form in env.card.actions)

@@ -8,6 +8,7 @@ from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.episode import Agent, Environment, run_episode
 from ldm.testing import AgentContract
 from ldm.types import TimeStep
+from tests.agents.scripted import in_turn
 from tests.toy import EchoEnv, ToyEnv
 
 
@@ -34,6 +35,19 @@ def test_it_searches_opens_the_first_product_and_buys() -> None:
         assert buy == "click[Buy Now]"
         assert result.end == "done"
         assert 0 < result.score < 1
+
+
+def test_a_model_may_choose_the_options_first() -> None:
+    env = WebShop()
+    task = next(one for one in env.tasks("demo_train") if one.id == "demo_train/2977")
+    llm = in_turn(["Think: I choose the colour.", "Act: click[matte black]", "Act: task completed"])
+    options = NaiveOptions(choose=True)
+    assert NaiveAgent.also_needs(options) == ("llm",)
+    result, (trial,) = run_episode(env, NaiveAgent(options, Resources(llm=llm)), task)
+    acted = [step.action for step in trial.steps if step.action]
+    assert acted[0] == f"search[{task.goal}]"
+    assert acted[2:] == ["click[matte black]", "click[Buy Now]"]
+    assert result.end == "done"
 
 
 def test_elsewhere_it_gives_up() -> None:

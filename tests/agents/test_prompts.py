@@ -57,10 +57,11 @@ def executor_part() -> list[Message]:
 
         def solve(self, episode: Episode) -> None:
             with episode.trial():
-                options = ExecutorOptions(shots=1, admissible=True)
+                options = ExecutorOptions(shots=1)
                 hint = Hint("What you hold", "inventory", "nothing")
                 shots = examples(episode, options)
-                work = Work("find a mug", shots, (hint,), "You stand there.", judged=True)
+                seen = "You stand there."
+                work = Work("find a mug", shots, (hint,), seen, judged=True, listed=True)
                 Loop(episode, llm, work, options).run()
 
     env = open_env("alfworld")
@@ -103,7 +104,7 @@ def bare(env: str) -> Card:
 
 def formal() -> list[Message]:
     llm = in_turn(["go to drawer 1"])
-    formalise("walk over to the first drawer", bare("alfworld"), None, "You see a drawer 1.", llm)
+    formalise("walk over to the first drawer", bare("alfworld"), "You see a drawer 1.", llm)
     return list(llm.requests[0][0])
 
 
@@ -164,9 +165,6 @@ CASES: dict[str, dict[str, Request]] = {
         "autoplan_thought": of_autoplan(2, plan=PLAN),
         "autoplan_action": of_autoplan(3, plan=PLAN),
         "autoplan_thought_without_plan": of_autoplan(0, "webshop"),
-        "autoplan_joined_full_card": of_autoplan(
-            0, plan=PLAN, joined=True, card="full", admissible=True
-        ),
         "autoplan_formalise": formal,
         "autoplan_summary": reflection(0),
         "autoplan_flaw": reflection(1),

@@ -16,6 +16,7 @@ from ldm.reason.rules import Rule, Rules
 from ldm.types import Step, Task, Trajectory
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
+from tests.toy import expert_trajectories
 
 WARNED = Build(failures="contrast")
 HOSTILE = "../../etc: - # x\n---\nname: y \U0001f7e2"
@@ -73,6 +74,15 @@ class TestRules:
         )
         out = run("memory", "rules", "--memory", built, "--kind", "sort", "--limit", "1").done().out
         assert "more: --limit" in out
+
+    def test_what_it_is_worth_to_obey_them(self, run: Run) -> None:
+        build_memory(expert_trajectories(), "toys", Build(env="tests.toy:ToyEnv"))
+        named = "rules", "--memory", "toys", "--env", "tests.toy:ToyEnv"
+        printed = json.loads(run("memory", *named, "--split", "train", "--json").out)
+        tried = [one for one in printed["tried"] if one["states"]]
+        assert len(printed["tried"]) == len(printed["rules"])
+        assert sum(one["obeyed"] + one["saved"] / 50 - one["broken"] for one in tried) > 0
+        run("memory", *named, "--split", "test").refused("not a training split")
 
     def test_nothing_to_say_is_said(self, run: Run) -> None:
         build_memory(episodes(2), "few", WARNED)

@@ -45,6 +45,18 @@ def test_a_good_file_is_counted_and_its_type_told(run: Run, file: Path) -> None:
     assert (outcome.code, outcome.out) == (0, f"{file}: 3 trajectory records, ok\n")
 
 
+def test_the_share_of_recorded_actions_that_were_listed(run: Run, file: Path) -> None:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    steps = lines[1]["steps"]
+    steps[1]["action"] = "fly"
+    change(file, 2, steps=steps)
+    change(file, 3, task={**lines[2]["task"], "id": "train/none"})
+    count = len(lines[0]["steps"]) + len(steps)
+    outcome = run("validate", file, "--env", "tests.toy:ToyEnv")
+    assert f"{100 * (count - 1) / count:.1f} % of {count} recorded actions listed" in outcome.out
+    assert f"{lines[1]['task']['id']}, step 2: fly; 1 trajectory of tasks" in outcome.out
+
+
 def test_every_problem_of_every_line_is_named(run: Run, file: Path) -> None:
     change(file, 1, score="high", origin="alien")
     change(file, 3, opening=None)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
 
+from ldm.config import Evaluate, Section
 from ldm.deps import DepsAgent
 from ldm.deps.findings import REPORTING, data_of
 from ldm.deps.options import STYLES, DepsOptions, Method
 from ldm.deps.vocabulary import Vocabulary
+from ldm.envs.alfworld import ALFWorld
 from ldm.episode import Agent, Environment, run_episode
 from ldm.llm import Message, Sampling
+from ldm.run.conditions import sees_actions
 from ldm.testing import AgentContract
 from ldm.worlds.minecraft import Minecraft
 from tests.agents.loop_contract import SPLITS, make_agent
-from tests.agents.scripted import ODD, Scripted, always, babbling
+from tests.agents.scripted import ODD, Scripted, always, babbling, in_turn
 from tests.agents.test_contracts import PLANS as DIVISIONS
 from tests.deps.workshop import Workshop
 
@@ -92,13 +96,29 @@ def test_no_reply_breaks_an_episode(
         result, trials = run_episode(env, agent, env.tasks(split)[0])
         assert result.error == "", (name, result.error)
         assert result.end in ("budget", "done", "gave_up")
-        assert all(len(trial.steps) <= 4 for trial in trials)
+        assert all(sum(bool(step.action) for step in trial.steps) <= 4 for trial in trials)
         assert result.usage.calls == len(llm.requests)
         data = data_of(result)
         assert data is not None
         assert len(data["rounds"]) <= max(OPTIONS["rounds"] + 1, OPTIONS["max_goals"])
         assert REPORTING.tree(result) is not None
         assert REPORTING.findings([result]).lines
+
+
+def test_only_actions_use_up_the_budget() -> None:
+    walks = ["Think: on", "Act: go to fridge 1", "Think: back", "Act: go to microwave 1"]
+    llm = in_turn(["Step 1: walk about", *walks * 3])
+    env = ALFWorld()
+    agent = make_agent("deps", llm, budget=3, method="gpt")
+    result, (trial,) = run_episode(env, agent, env.tasks("demo_test")[0])
+    assert (result.end, result.env_steps, len(trial.steps)) == ("budget", 3, 6)
+
+
+@pytest.mark.parametrize(("env", "seen"), [("minecraft", False), ("alfworld", True)])
+def test_tables_say_whether_a_model_is_shown_the_possible_actions(env: str, seen: bool) -> None:
+    spec = Evaluate(env=Section(env), agent=Section("deps"))
+    assert sees_actions(spec, {}) == seen
+    assert sees_actions(replace(spec, agent=Section("random")), {})
 
 
 @pytest.mark.parametrize("method", METHODS)

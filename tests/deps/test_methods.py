@@ -72,10 +72,32 @@ def test_a_monologue_sees_what_came_of_each_goal() -> None:
     assert [step.action for step in trial.steps] == ["craft 4 planks", "mine 1 log"]
     assert [one["trigger"] for one in rounds] == ["refused", "all done"]
     last = llm.prompts[-1]
-    assert "Goal: craft 4 planks\nThought: easy\nSuccess: no" in last
+    assert "Scene: I hold nothing.\nGoal: craft 4 planks\nThought: easy\nSuccess: no" in last
     assert "Success: yes" in last.rpartition("Goal: mine 1 log")[2]
     assert last.rpartition("<scene>")[2].startswith("\nI hold 1 log.")
     assert result.end == "gave_up"
+
+
+def test_a_refusal_leaves_the_scene_before_it_in_view() -> None:
+    env = ALFWorld()
+    replies = ["Goal: leave the room", "Act: fly away", "Act: task failed", "Goal: done"]
+    llm = in_turn(replies)
+    play(env, llm, env.tasks("demo_test")[0], method="im")
+    scene = llm.prompts[-1].rpartition("<scene>")[2]
+    assert "Nothing happens." in scene
+    assert "You are in the middle of a room" in scene
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_papers_prompts_hold_neither_rules_nor_a_scene(method: Method) -> None:
+    env, task = without_map()
+    llm = always("Goal: mine 1 log\nstep 1: mine 1 cobblestone")
+    play(env, llm, task, method=method, rounds=1, max_goals=2, card="bare", scene=False)
+    for prompt in llm.prompts:
+        assert env.card.rules[:60] not in prompt
+        assert "wooden pickaxe" not in prompt  # which tool is for what, in the rules
+        assert "<seen>" not in prompt
+        assert "At first" not in prompt
 
 
 def test_a_monologue_comes_to_an_end() -> None:
@@ -220,7 +242,7 @@ class TestDemonstrations:
 
     def test_ours_may_be_evaluated_on_all_of_the_papers_tasks(self, env: Environment) -> None:
         sources = frozenset(DepsAgent.sources(DepsOptions(), "minecraft"))
-        assert sources == {"ladder", "polished_andesite"}
+        assert sources == {"ladder", "smoker"}
         check_leakage(sources, env.tasks("test"))
 
     def test_the_papers_own_are_refused_for_their_two_tasks_alone(self, env: Environment) -> None:

@@ -43,6 +43,14 @@ def read(text: str, parser: Parser = PARSER) -> list[str]:
     return [goal.words for goal in parser.plan(text).goals]
 
 
+def test_a_line_may_name_alternatives() -> None:
+    lines = "step 1: mine 2 log or oak_log or mine 3 coal\nmine({'log': 1}, null) or craft stick;"
+    first, second = PARSER.plan(lines).goals
+    assert [one.words for one in first.others] == ["mine 2 oak_log", "mine 3 coal"]
+    assert {one.rank for one in first.others} == {first.rank}
+    assert second.others == ()  # another kind of goal is no alternative
+
+
 @pytest.mark.parametrize(("line", "goal"), cases(__file__, "a_line_is_read"))
 def test_a_line_is_read(line: str, goal: str) -> None:
     assert read(line) == [goal]

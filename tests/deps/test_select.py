@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -38,6 +39,16 @@ def test_what_is_made_waits_for_what_is_before_it() -> None:
 def test_a_goal_with_a_tool_waits_until_that_is_held() -> None:
     assert names({1}, "1 wooden_pickaxe") == ["planks", "wool", "cobblestone"]
     assert names({1, 2, 3}) == ["cobblestone"]  # unless it is the first
+
+
+def test_alternatives_are_candidates_and_what_takes_a_tool_that_is_not_held_is_none() -> None:
+    reading = replace(CARD.reading, fitting={"coal": ("pickaxe",)}, needing=("coal",))
+    wood = replace(LOG, others=(replace(LOG, item="birch_log"),))
+    plan = Plan("", (wood, PLANKS, Goal("mine", "coal", rank=3)))
+    for hand, items in (("1 stick", []), ("1 stone_pickaxe", ["coal"])):
+        now = TimeStep(f"Inventory: {hand}.")
+        possible = [one.item for one in candidates(plan, set(), now, reading)]
+        assert possible == ["log", "birch_log", *items]
 
 
 def test_a_plan_that_is_done_has_no_candidates() -> None:

@@ -77,7 +77,7 @@ class Workshop(EnvironmentBase):
     ) -> None:
         self.options = options or WorkshopOptions()
         self.searches = dict(searches or {})
-        self.state = State({})
+        self.situation = State({})
         self.actions: list[str] = []
 
     def protocol(self) -> Mapping[str, Any]:
@@ -87,7 +87,7 @@ class Workshop(EnvironmentBase):
         return [Task(f"{split}/0", "workshop", split, f"obtain 1 {self.options.goal}", "make")]
 
     def reset(self, task: Task) -> TimeStep:
-        self.state = State({}, 0, {})
+        self.situation = State({}, 0, {})
         return self._time_step(f"Task: {task.goal} within {self.options.limit} ticks.")
 
     def step(self, action: str) -> TimeStep:
@@ -98,7 +98,7 @@ class Workshop(EnvironmentBase):
                 return self._mine(item, int(count), tool)
             case ["craft", count, item] if item in RECIPES and count.isdigit():
                 return self._craft(item, int(count), tool)
-            case ["equip", item] if self.state.held.get(item):
+            case ["equip", item] if self.situation.held.get(item):
                 return self._time_step(f"You wear 1 {item}.")
         return self._time_step("Nothing happens.", valid=False)
 
@@ -107,19 +107,21 @@ class Workshop(EnvironmentBase):
 
     def fork(self) -> Workshop:
         twin = Workshop(self.options, self.searches)
-        twin.state = self.state
+        twin.situation = self.situation
         return twin
 
     def close(self) -> None:
-        self.state = State({})
+        self.situation = State({})
 
     def _mine(self, item: str, count: int, tool: str) -> TimeStep:
         needed = RAW[item]
-        if (needed and tool != needed) or (tool and not self.state.held.get(tool)):
+        if (needed and tool != needed) or (tool and not self.situation.held.get(tool)):
             return self._time_step("Nothing happens.", valid=False)
-        searched = dict(self.state.searched or {})
+        searched = dict(self.situation.searched or {})
         searched[item] = searched.get(item, 0) + 1
-        self.state = replace(self.state, tick=self.state.tick + TICKS, searched=searched)
+        self.situation = replace(
+            self.situation, tick=self.situation.tick + TICKS, searched=searched
+        )
         if searched[item] <= self.searches.get(item, 0):
             return self._time_step(f"Got 0 {item}, {count} to go.")
         self._add({item: 1})
@@ -129,26 +131,30 @@ class Workshop(EnvironmentBase):
     def _craft(self, item: str, count: int, tool: str) -> TimeStep:
         makes, materials, needed = RECIPES[item]
         runs = -(-count // makes)
-        enough = all(self.state.held.get(m, 0) >= n * runs for m, n in materials.items())
-        if not runs or not enough or (needed and (tool != needed or not self.state.held.get(tool))):
+        enough = all(self.situation.held.get(m, 0) >= n * runs for m, n in materials.items())
+        if (
+            not runs
+            or not enough
+            or (needed and (tool != needed or not self.situation.held.get(tool)))
+        ):
             return self._time_step("Nothing happens.", valid=False)
         self._add({m: -n * runs for m, n in materials.items()} | {item: makes * runs})
-        self.state = replace(self.state, tick=self.state.tick + 20)
+        self.situation = replace(self.situation, tick=self.situation.tick + 20)
         return self._time_step(f"Made {makes * runs} {item}.")
 
     def _add(self, items: Mapping[str, int]) -> None:
-        held = dict(self.state.held)
+        held = dict(self.situation.held)
         for item, count in items.items():
             held[item] = held.get(item, 0) + count
-        self.state = replace(self.state, held={k: v for k, v in held.items() if v})
+        self.situation = replace(self.situation, held={k: v for k, v in held.items() if v})
 
     def _time_step(self, answer: str, valid: bool = True) -> TimeStep:
-        held = ", ".join(f"{count} {item}" for item, count in sorted(self.state.held.items()))
+        held = ", ".join(f"{count} {item}" for item, count in sorted(self.situation.held.items()))
         lines = [
             answer,
-            f"Time: {self.state.tick} of {self.options.limit}.",
+            f"Time: {self.situation.tick} of {self.options.limit}.",
             f"Inventory: {held or 'nothing'}.",
         ]
-        won = self.state.held.get(self.options.goal, 0) > 0
-        over = won or self.state.tick >= self.options.limit
+        won = self.situation.held.get(self.options.goal, 0) > 0
+        over = won or self.situation.tick >= self.options.limit
         return TimeStep("\n".join(lines), float(won), over, None, valid)

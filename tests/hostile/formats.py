@@ -36,6 +36,7 @@ from tests.envs.textcraft.test_tasks import GOOD as LISTED
 from tests.hostile.stored_formats import caches, memories
 from tests.hostile.subject import IMPORT, VALIDATE, Subject
 from tests.interchange.test_alfworld_conversations import line as conversation
+from tests.interchange.test_traces import LANGFUSE, LANGSMITH
 from tests.interchange.test_webshop_episodes import BUY, episode
 from tests.interchange.test_webshop_sessions import A, event, item, purchase, results
 from tests.test_records import RESULT
@@ -104,7 +105,9 @@ def _foreign(folder: Path) -> list[Subject]:
     logs: tuple[tuple[str, str, bytes, bool], ...] = (
         ("chat", "a.jsonl", ours("chat", "a.jsonl"), True),
         ("alfworld-conversations", "a.jsonl", _text(story, story), True),
+        ("traces", "a.jsonl", _text(*LANGSMITH, LANGFUSE), False),
         ("webshop-episodes", "a.jsonl", _text(episode(*BUY)), True),
+        ("webshop-episodes", "b.jsonl", _text(PEOPLE), True),
         ("webshop-sessions", "a.jsonl", _text(event("index"), *shopped), False),
     )
     return [
@@ -113,6 +116,11 @@ def _foreign(folder: Path) -> list[Subject]:
     ]
 
 
+#: What a person did, as WebShop's imitation baselines have it.
+PEOPLE = {
+    "states": ["WebShop\nInstruction:\na red lamp\n[button] Search [button_]\n", "Page 1\n"],
+    **{"actions": ["search[lamp]", "click[b000000001]"], "action_idxs": [-1, 0]},
+}
 #: A shop's product and instruction in the form of the published data.
 PRODUCT = {
     **{"asin": "B000000001", "name": "A red lamp", "full_description": "It is red."},

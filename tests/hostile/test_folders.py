@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import random
@@ -14,6 +15,7 @@ from types import FrameType
 
 import pytest
 
+import ldm
 from ldm import records
 from ldm.llm.client import RetryPolicy
 from ldm.types import stable_hash
@@ -28,6 +30,10 @@ __all__ = ["run"]
 PATIENCE = 120
 #: Names that no memory or run need hold, and that some command might open, write or remove.
 ABSENT = (".lock", "lock", "llm.jsonl", "snapshots", "chroma", "parts", "parts/1.jsonl", ".x.tmp")
+ASKING = (
+    "eval --env tests.toy:ToyEnv --agent tests.integration.agents:Asking --llm m --workers 1"
+    " --runs RUNS"
+)
 OF_MEMORY = (
     "memory show",
     "memory show --env toy",
@@ -42,7 +48,11 @@ OF_MEMORY = (
     "memory forget --origin expert --env toy --purge",
     "build-memory DATA",
     "build-memory DATA --rebuild",
-    "eval --env tests.toy:ToyEnv --agent ldm --runs RUNS",
+    "memory import PACK",
+    "memory export OUT --skills SKILLS --env toy",
+    "doctor",
+    "refine --env tests.toy:ToyEnv --runs RUNS --workers 1 --limit 1",
+    "eval --env tests.toy:ToyEnv --agent ldm --runs RUNS --workers 1",
 )
 OF_RUN = (
     "runs list --runs PARENT",
@@ -50,8 +60,10 @@ OF_RUN = (
     "compare FOLDER FOLDER",
     "report FOLDER --out OUT",
     "validate FOLDER/episodes.jsonl",
-    "eval --resume FOLDER --trust",
-    "eval --env tests.toy:ToyEnv --agent tests.integration.agents:Asking --llm m --replay FOLDER",
+    "eval --resume FOLDER --trust --workers 1",
+    f"{ASKING} --replay FOLDER",
+    f"{ASKING} --models.cache FOLDER",
+    "llm ask question --llm m --record FOLDER",
 )
 
 
@@ -169,10 +181,14 @@ def test_nothing_outside_a_hostile_folder_is_touched(
     monkeypatch.setattr(RetryPolicy, "wait", lambda *_: 0.0)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     monkeypatch.chdir(tmp_path)
-    memory, first, wrong = small_memory(tmp_path), int(os.environ.get("LDM_SEED", "0")), []
-    run("eval", "--env", "tests.toy:ToyEnv", "--agent", "random", "--runs", "runs").done()
+    memory, wrong = small_memory(tmp_path), []
+    first = int(os.environ.get("LDM_SEED", "0"))
+    number = int(os.environ.get("LDM_FOLDERS", number))
+    playing = "eval --env tests.toy:ToyEnv --agent random --runs runs --workers 1"
+    run(*playing.split()).done()
     (recorded,) = Path("runs").iterdir()
-    data = tmp_path / "data.jsonl"
+    data, pack = tmp_path / "data.jsonl", tmp_path / "toy.ldmpack"
+    run("memory", "export", pack, "--memory", memory).done()
     records.write(data, expert_trajectories("test")[:2])
     for seed in range(first, first + number):
         chance, place = random.Random(seed), tmp_path / str(seed)
@@ -183,9 +199,32 @@ def test_nothing_outside_a_hostile_folder_is_touched(
             (folder / "episodes.jsonl").unlink()  # it can be resumed
         decoy = decoys(place / "decoy")
         trick = plant(folder, decoy, chance)
-        names = {"OUT": place / "out", "DATA": data, "RUNS": place / "new"}
+        names = {"OUT": place / "out", "DATA": data, "PACK": pack}
+        names |= {"RUNS": place / "new", "SKILLS": place / "skills"}
         names |= {"PARENT": folder.parent, "FOLDER": folder}
         if reason := failure(run, commands, names, decoy):
             wrong.append(f"{seed} {trick}: {reason}")
         shutil.rmtree(place)
     assert not wrong, "\n".join(wrong)
+
+
+#: Ways to open a file, and the modules whose files lie in memories and runs.
+OPENS = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "copyfile", "truncate"}
+STORES = ("memory/*.py", "runs.py", "run/listing.py", "run/engine.py", "llm/recording.py")
+#: Files that are new (mode "x", or a name that no other process has), are no file of a folder, or
+#: lie in a folder that `check_own` has checked as a whole.
+ELSEWHERE = {
+    "part.open('xb')", "target.open('xb')", "(part / name).open('xb')", "pack.open",
+    "os.open(", "file.truncate", "(temporary / MANIFEST)", "GrowingMemory.open", "read_bytes(path)",
+    "temporary.write_text", "path.read_text",  # skills, which go where the user says
+}  # fmt: skip
+
+
+def test_files_in_memories_and_runs_are_opened_in_one_way() -> None:
+    package = Path(ldm.__file__).parent
+    for file in (file for pattern in STORES for file in package.glob(pattern)):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call):
+                call = ast.unparse(node)
+                is_opening = ast.unparse(node.func).rpartition(".")[2] in OPENS
+                assert not is_opening or call.startswith(tuple(ELSEWHERE)), f"{file}: {call}"

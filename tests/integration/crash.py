@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm import records
-from ldm.llm.calls import Call
+from ldm.llm.calls import LOST, Call
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.service import request_body
 from ldm.memory import environments, generations, inspect
@@ -205,7 +205,8 @@ def asking(server: FakeServer, *options: str, program: Sequence[str] = LDM) -> C
 
     def calls(place: Path) -> list[Call]:
         files = list(place.glob("*/llm.jsonl"))
-        return records.read(files[0], Call, torn_tail=True) if files else []
+        read = records.read(files[0], Call, torn_tail=True) if files else []
+        return [call for call in read if call.error != LOST]
 
     def start(place: Path) -> list[str]:
         recorded.clear()

@@ -50,10 +50,10 @@ class Method:
         self, place: str, people: Sequence[Trajectory], batch_size: int
     ) -> tuple[Memory, Scripted]:
         """The memory of what people did, and the model that formed it."""
-        formation, model = self.preset.content.build["formation"], Scripted(self.reply)
+        wording, model = self.preset.content.build["wording"], Scripted(self.reply)
 
         def forming(_: Any) -> PromptedReasoner:
-            return self._reasoner(model, PromptedOptions(histories=formation))
+            return self._reasoner(model, PromptedOptions(wording=wording))
 
         build(place, people, EMBEDDER, forming, options=FormationOptions(batch_size=batch_size))
         return Memory.open(place, self.world.card.name, embedder=EMBEDDER), model
@@ -74,8 +74,8 @@ class Method:
         return refined, Refinement(trees, model)
 
     def _reasoner(self, model: Scripted, options: PromptedOptions) -> PromptedReasoner:
-        offline = OfflineReasoner(EMBEDDER)
-        return PromptedReasoner(model, self.world.card, offline, EMBEDDER, options)
+        known = Knowledge(EMBEDDER, OfflineReasoner(EMBEDDER), None)
+        return known.ask(model, self.world.card, options)
 
 
 @dataclass

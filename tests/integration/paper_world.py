@@ -141,20 +141,19 @@ def imitating(question: str, actions: Acting, sort: Sorting, sub_goals: tuple[st
     observation; goals are of one type. sub_goals: what comes before "pick up" was seen, and after.
     """
     if "Which sub-goals" in question:
-        if "pick up" in question:
-            return {"complete": sub_goals[0], "incomplete": sub_goals[1]}
-        return {"complete": "", "incomplete": "; ".join(sub_goals)}
+        found = re.search(r"done: (?:take|click)", question)
+        return {"sub_goals": list(sub_goals), "complete": [1] if found else []}
     if "Summarise the course" in question:
         return {"summary": f"Did: {'; '.join(re.findall(r'done: (.*)', question))}."}
     if "types of about equal size" in question:
         return {"types": _types(items_in(question), sort)}
-    if "number of its type" in question:
+    if "the number of its type" in question:
         return _classified(question, sort)
     if "Which attempt" in question:
         attempts = re.findall(r"<attempt-\d>\n(.*?)</attempt", question, re.DOTALL)
         put = [n for n, text in enumerate(attempts, 1) if ": You put" in text]
         return {"item_1": (put or [1])[0]}
-    if "first that made the difference" in question:
+    if "first step in which" in question:
         better, other = (
             re.findall(r"^(\d+)\. (.*?):", part, re.MULTILINE) for part in question.split("<other>")
         )

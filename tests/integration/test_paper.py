@@ -1,8 +1,8 @@
 """LDM² as published, step by step: the preset ldm2 with a model that does what the paper's did.
 
 Figure 1: a prompt holds tuples of the present situation. Figure 2: formation, index, refinement.
-Table 3 (bottom right): what the memory does before refinement, and after. Its other cases are in
-test_paper_cases.py; Figure 3 is a plot of success against the size of the data.
+Table 3 (bottom right): what the memory does before refinement, and after. Figure 3 is a plot of
+success against the size of the data. The presets play in real worlds in test_paper_players.py.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class TestRefinement:
             assert [node.action for node in path] == REFINED
 
     def test_adds_it_from_the_key_step_on_in_the_present_types(self, published: Published) -> None:
-        compared = questions(published.refinement.model, "made the difference")
+        compared = questions(published.refinement.model, "first step in which")
         assert len(compared) == len(published.refinement.trees)
         for tree in published.refinement.trees:
             assert tree.key == 1  # "go to countertop 1", which the ground process did not do

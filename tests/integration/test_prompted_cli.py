@@ -23,7 +23,7 @@ from tests.toy import ToyOptions, expert_trajectories
 SHED = ("--env.tasks", "10", "--env.shelves", "8")
 ENV = ("--env", "tests.toy:ToyEnv", *SHED)
 MODEL = ("--reasoner-llm", "scripted")
-BUILD = (*MODEL, "--formation", "paper")
+BUILD = (*MODEL, "--wording", "reworded")
 ALWAYS = (*MODEL, "--agent.consult", "always")
 POLICY = (*MODEL, "--policy.consult", "always")
 
@@ -34,7 +34,7 @@ def reply(body: dict[str, Any]) -> str:
     if "Greet me" in question:
         return json.dumps({"greeting": "hello", "language": "English"})
     if "check how far" in body["messages"][0]["content"]:
-        return json.dumps({"complete": "", "incomplete": "find it"})
+        return json.dumps({"sub_goals": ["find it"], "complete": []})
     if "write down what" in body["messages"][0]["content"]:
         return json.dumps({"summary": "looked around"})
     if "types of about equal size" in question:
@@ -91,13 +91,14 @@ class TestBuilding:
         assert run("memory", "export", "out.jsonl").code == 0
         text = Path("out.jsonl").read_text()
         assert "looked around" in text
-        assert "to do: find it" in text
+        assert "Subgoal 1: find it - Incomplete" in text
         calls = records.read(Path(".ldm/memory/calls/llm.jsonl"), Call)
         systems = [call.request.messages[0].content for call in calls]
         histories = ("check how far", "write down what")
         counts = [sum(words in system for system in systems) for words in histories]
-        steps = sum(len(t.steps) - 1 for t in expert_trajectories(options=ToyOptions(4, 8)))
-        assert counts == [steps, steps]
+        episodes = expert_trajectories(options=ToyOptions(4, 8))
+        pasts = {(t.task.goal, past) for t in episodes for past, *_ in t.states()}
+        assert counts == [len(pasts), sum(past != () for _, past in pasts)]
 
     def test_again_from_its_recording_is_the_same_without_a_server(
         self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
@@ -106,9 +107,7 @@ class TestBuilding:
         run("memory", "export", "first.jsonl")
         no_server(monkeypatch)
         other = ("--memory", "other")
-        run(
-            "build-memory", "data", *other, "--formation", "paper", "--replay", ".ldm/memory/calls"
-        ).done()
+        run("build-memory", "data", *other, *BUILD[2:], "--replay", ".ldm/memory/calls").done()
         run("memory", "export", "second.jsonl", *other)
         assert Path("first.jsonl").read_bytes() == Path("second.jsonl").read_bytes()
 
@@ -192,7 +191,7 @@ class TestEvaluating:
         assert run("build-memory", "data").code == 0
         for more, options in [
             *((MODEL, {"consult": "unsure"}), (("--workers", "1"), {})),
-            ((*MODEL, "--agent.histories", "paper"), {"histories": "paper"}),
+            ((*MODEL, "--wording", "paper"), {"wording": "paper"}),
         ]:
             manifest = json.loads((Path(evaluated(run, *more)["run"]) / "run.json").read_text())
             recorded = manifest["spec"]["agent"]
@@ -212,6 +211,20 @@ class TestRefining:
         run(*self.REFINE, "--dry-run", "--replay", first, "--runs", "again").done()
         (second,) = (place / "again").glob("refine-*")
         assert explored(first) == explored(second)
+
+    def test_is_estimated_from_some_goals_and_then_played_to_the_end(
+        self, run: Run, place: Path, server: FakeServer
+    ) -> None:
+        assert run("build-memory", "data").code == 0
+        command = (*self.REFINE[:-4], "--limit", "6", "--depth", "4", "--estimate")
+        estimated = run(*command, *POLICY).done("Measured on 6 of 6 goals", "The gate comes on top")
+        (first,) = (place / "runs").glob("refine-*")
+        paid = list(server.bodies)
+        played = run("refine", "--resume", first).done()
+        assert f"ldm refine --resume runs/{first.name}" in estimated.out
+        assert not [one for one in server.bodies[len(paid) :] if one in paid]
+        assert "Refinement of generation 0" in played.out
+        assert "costs nothing" in run(*command, "--reuse-goals").err
 
     def test_is_resumed_with_the_model_it_was_begun_with(
         self, run: Run, place: Path, server: FakeServer

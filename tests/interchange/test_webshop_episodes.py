@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from ldm.envs import formats
+from ldm.envs.formats import Assumed
+from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.records import Problem
+from ldm.run.building import read_trajectories
 from ldm.types import Trajectory
+from tests.conftest import CHECKOUT
 
 SCORE = "Your score (min 0.0, max 1.0): 1.0"
 
@@ -92,3 +96,53 @@ def test_the_recorded_react_episodes_are_all_read(shared_data: Path) -> None:
     assert sum(t.success for t in trajectories) == 179
     assert sum(t.score for t in trajectories) / 500 == pytest.approx(0.638, abs=0.0005)
     assert not any("Your score" in s.observation for t in trajectories for s in t.steps)
+
+
+class TestPeople:
+    """Lines of `il_trajs_finalized_images.zip`, whose pages are in the official form."""
+
+    def line(self, recorded: Trajectory, **changes: Any) -> dict[str, Any]:
+        """What the official text environment would have recorded of an episode."""
+        env = WebShop(WebShopOptions(observation="text_rich"))
+        tasks = {task.id: task for task in env.tasks("demo_train")}
+        states = [env.reset(tasks[recorded.task.id]).observation]
+        actions = [step.action for step in recorded.steps]
+        states += [env.step(action).observation for action in actions[:-1]]
+        actions = [one.lower() if one.startswith("click") else one for one in actions]
+        count = len(actions)
+        known = {"action_idxs": [0] * count, "images": [0] * count, "available_actions": []}
+        return {"states": states, "actions": actions, **known, **changes}
+
+    @pytest.fixture
+    def recorded(self) -> Trajectory:
+        episodes = read_trajectories(CHECKOUT / "data" / "trajectories" / "webshop")
+        return max(episodes[:20], key=lambda one: len(one.steps))
+
+    def test_pages_are_those_that_the_site_shows_in_brackets(
+        self, tmp_path: Path, recorded: Trajectory
+    ) -> None:
+        path = tmp_path / "il_trajs_finalized_images.jsonl"
+        path.write_text(json.dumps(self.line(recorded)))
+        name = formats.format_of(path)
+        (one,) = formats.read(path, str(name), Assumed(score=1.0))
+        assert isinstance(one, Trajectory)
+        assert (one.task.goal, one.opening) == (recorded.task.goal, recorded.opening)
+        assert (one.score, one.success, one.origin) == (1.0, True, "human")
+        env = WebShop(WebShopOptions(observation="page"))
+        shown, expected = env.as_shown(one), env.as_shown(recorded)
+        assert [s.observation for s in shown.steps] == [s.observation for s in expected.steps]
+
+    @pytest.mark.parametrize(
+        ("changes", "field"),
+        [
+            ({"states": ["x"]}, "states"),
+            ({"actions": [3]}, "actions"),
+            ({"actions": []}, "actions"),
+        ],
+    )
+    def test_a_line_that_does_not_fit_is_told(
+        self, tmp_path: Path, recorded: Trajectory, changes: dict[str, Any], field: str
+    ) -> None:
+        (problem,) = read(tmp_path, {**self.line(recorded), **changes})
+        assert isinstance(problem, Problem)
+        assert problem.field.startswith(field)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldm.llm.capabilities import CapabilityStore
-from ldm.llm.client import Client, ClientSetup, RetryPolicy
+from ldm.llm.client import Client, RetryPolicy
 from ldm.llm.concurrency import ConcurrencyLimiter
 from ldm.llm.meter import CostLimits, Meter
 from ldm.llm.prices import load_prices
@@ -42,7 +42,7 @@ def make_client(
         service = Service(connection, connections=concurrency)
     own = None if directory is None else directory / "llm.jsonl"
     known = None if directory is None else directory / "capabilities.json"
-    setup = ClientSetup(
+    return Client(
         service,
         of.get("recording") or Recording(own),
         Meter(of.get("limits", CostLimits()), load_prices(of.get("prices"))),
@@ -51,7 +51,6 @@ def make_client(
         of.get("retry", HASTY),
         of.get("answer_tokens", 2048),
     )
-    return Client(setup)
 
 
 Connect = Callable[..., Client]

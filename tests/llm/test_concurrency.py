@@ -93,7 +93,7 @@ class TestStoppingAClient:
         client.capabilities("m")
         server.behaviour.rates = {"429": 1.0}
         refused, first = in_thread(lambda: client.model("m").complete(ask("1")))
-        until(lambda: client._setup.limiter.width == 8)  # the refusal has come
+        until(lambda: client.limiter.width == 8)  # the refusal has come
         waiting, second = in_thread(lambda: client.model("m").complete(ask("2")))
         waiting.join(0.05)
         assert refused.is_alive()
@@ -110,7 +110,7 @@ class TestStoppingAClient:
         client.capabilities("m")
         server.behaviour.latency = 2.0
         _, first = in_thread(lambda: client.model("m").complete(ask("1")))
-        until(lambda: client.in_flight == 1)
+        until(lambda: client.meter.in_flight == 1)
         waiting, second = in_thread(lambda: client.model("m").complete(ask("2")))
         waiting.join(0.02)
         assert waiting.is_alive()

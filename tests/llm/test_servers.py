@@ -20,10 +20,13 @@ import pytest
 
 from ldm.errors import BudgetSpent, ContextTooLong, LdmError, ModelError, ModelUnavailable
 from ldm.llm import Message, Sampling
-from ldm.llm.answers import divided, refusal
+from ldm.llm.answers import Fault, divided, refusal, reply_in
+from ldm.llm.calls import Request
+from ldm.llm.capabilities import Capabilities
 from ldm.llm.client import RetryPolicy
 from ldm.llm.meter import CostLimits
 from ldm.llm.recording import read_calls
+from ldm.types import Usage
 from tests.llm.conftest import HASTY, Connect, Serve
 from tests.llm.server import completion
 
@@ -193,15 +196,10 @@ def row(shapes: Shapes, serve: Serve, connect: Connect, directory: Path) -> list
     able = client.capabilities("m")
     assert able.system == (shapes.system is None)
     assert any("Be brief." in m["content"] for m in fake.sent[-1]["messages"])
-    place = "a field" if len(shapes.thoughts) > 1 else "parts"
-    place = (
-        place
-        if not isinstance(shapes.thoughts["content"], str) or len(shapes.thoughts) > 1
-        else "tags"
-    )
-    quota = refusal(
-        shapes.quota[0], shapes.quota[1], {k.lower(): v for k, v in shapes.quota[2].items()}
-    )
+    place = "tags" if isinstance(shapes.thoughts["content"], str) else "parts"
+    place = "a field" if len(shapes.thoughts) > 1 else place
+    status, problem, headers = shapes.quota
+    quota = refusal(status, problem, {name.lower(): text for name, text in headers.items()})
     return [
         place if thinks else "none shown",
         f"HTTP {shapes.too_long[0]}",
@@ -241,6 +239,79 @@ def test_thoughts_are_divided_from_the_answer(text: str, answer: str) -> None:
     assert divided(text)[1] == answer
 
 
+CALLED = {"name": "reply", "arguments": {"name": "blue"}}
+#: Messages of one answer, in the ways of further servers and models.
+BLUE: tuple[dict[str, Any], ...] = (
+    *({"content": f"blue{end}"} for end in (
+        "<|im_end|>", "<｜end▁of▁sentence｜>", "<|observation|>", "</s><s>[INST] more", "[e~[",
+        "<end_of_turn>\n<start_of_turn>user", "<eos>", "<|eot_id|>", "[/INST]")),
+    *({"content": f"{start}blue"} for start in (
+        "<s> ", "[INST] hi [/INST] ", "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        "<|assistant|>\n", "<answer>", "<think time=3>red</think>", "< think >red</ think >",
+        "Here is my thought process:\nred\nHere is my response:\n",
+        "analysisWe need red.assistantfinal", "<inner_monologue>red</inner_monologue>")),
+    *({"content": parts} for parts in (
+        [{"type": "output_text", "text": "blue"}], [{"type": "refusal", "refusal": "blue"}],
+        [{"type": "text", "text": {"value": "blue"}}], {"type": "text", "text": "blue"},
+        [{"type": "reasoning", "summary": [{"text": "red"}]}, {"type": "text", "text": "blue"}])),
+    *({"content": "blue", name: thought} for name, thought in (
+        ("thinking", "red"), ("reasoning_details", [{"type": "reasoning.text", "text": "red"}]))),
+    {"content": None, "refusal": "blue"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("message", BLUE, ids=str)
+def test_an_answer_is_read_wherever_it_stands(message: dict[str, Any]) -> None:
+    content = {"choices": [{"message": message, "finish_reason": "stop"}]}
+    assert reply_in(content, "llm", Request("m", ask("x")), Capabilities()).text == "blue"
+
+
+def test_a_form_may_be_filled_in_by_a_call_and_come_in_pieces(
+    serve: Serve, connect: Connect
+) -> None:
+    server = serve(reply=lambda body: answered(body, {"content": None, "function_call": CALLED}))
+    model = connect(server).model("m")
+    assert model.complete(ask("x"), schema=Colour).value == Colour("blue")
+    parts: list[Any] = [{"choices": [{"delta": {"content": text}}]} for text in ("re", "d")]
+    parts.append({"usage": {"prompt_tokens": "7", "total_tokens": 9.0}})
+    stream = b"".join(b"data: %s\n\n" % json.dumps(part).encode() for part in parts)
+    server.behaviour.reply = lambda body: (200, stream, {})
+    reply = model.complete(ask("y"))
+    assert (reply.text, reply.usage) == ("red", Usage(1, 7, 0, 2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("context", "Trying to keep the first 9000 tokens when context the overflows."),
+     ("context", "输入的 tokens 超过最大长度限制"), ("context", "Conversation is too long"),
+     ("context", "Range of input length should be [1, 30720]"),
+     ("refused", "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"),
+     ("refused", "`max_tokens` must be less than or equal to `8192`, the maximum value for "
+      "`max_tokens` is less than the `context_window` for this model"),
+     ("rejected", "Content Exists Risk"), ("stop", "Insufficient credits")],
+)  # fmt: skip
+def test_what_a_refusal_means_is_read_from_its_words(kind: str, message: str) -> None:
+    fault = refusal(400, {"error": {"message": message}}, {})
+    assert fault.kind == kind
+    assert not fault.message or Capabilities().without(message) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("context", {"choices": [], "error": {"code": 400, "message": LONG}}),
+     ("stop", {"error": {"message": "Incorrect API key", "code": "invalid_api_key"}}),
+     ("rejected", {"code": 1301, "msg": "content flagged by policy"}),
+     ("again", {"choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}}),
+     ("again", {"choices": [{"finish_reason": "error", "message": {"content": "half"}}]}),
+     ("rejected", {"choices": [{"finish_reason": "SAFETY", "message": {"content": ""}}]}),
+     ("again", {"object": "error", "message": "Internal error", "code": 50001})],
+)  # fmt: skip
+def test_a_success_that_holds_an_error_is_one(kind: str, content: dict[str, Any]) -> None:
+    with pytest.raises(Fault) as caught:
+        reply_in(content, "llm", Request("m", ask("x")), Capabilities())
+    assert caught.value.kind == kind
+
+
 @pytest.mark.parametrize("bound", [16, 60, 512])
 @pytest.mark.parametrize("shown", [True, False])
 def test_a_model_that_thinks_gets_room(
@@ -263,19 +334,20 @@ def test_a_model_that_thinks_gets_room(
     assert server.bodies[-1]["max_tokens"] >= 1024 + bound
 
 
+@pytest.mark.parametrize("reason", ["length", "max_output_tokens", "content_filter"])
 def test_a_cut_reply_is_asked_for_once_more_and_paid_twice(
-    serve: Serve, connect: Connect, tmp_path: Path
+    reason: str, serve: Serve, connect: Connect, tmp_path: Path
 ) -> None:
     def reply(body: dict[str, Any]) -> Response:
         whole = body.get("max_tokens", 10**6) > 60
         _, content, _ = answered(body, {"content": "go to fridge 1" if whole else "go to fr"})
-        content["choices"][0]["finish_reason"] = "stop" if whole else "length"
+        content["choices"][0]["finish_reason"] = "stop" if whole else reason
         return 200, content, {}
 
     client = connect(serve(reply=reply), directory=tmp_path)
     completion = client.model("m").complete(ask("x"), max_tokens=20)
     assert (completion.text, completion.cut, completion.usage.calls) == ("go to fridge 1", False, 2)
-    assert sum(a.usage.calls for a in client.accounts()) == sum(
+    assert sum(a.usage.calls for a in client.meter.accounts()) == sum(
         call.usage.calls for call in read_calls(tmp_path)
     )
 
@@ -366,15 +438,19 @@ def test_a_fault_is_named_and_shows_no_key(
     assert len(WRONG) >= 43
 
 
-@pytest.mark.parametrize("mode", ["honest", "cut", "500", "truncated", "hang", "empty"])
-def test_no_limit_of_calls_is_exceeded(mode: str, serve: Serve, connect: Connect) -> None:
+@pytest.mark.parametrize("limits", [{"calls": 60}, {"tokens": 8000}, {"usd": 0.02}], ids=repr)
+@pytest.mark.parametrize("mode", ["honest", "cut", "500", "truncated", "hang", "empty", "long"])
+def test_no_limit_is_exceeded(
+    mode: str, limits: dict[str, Any], serve: Serve, connect: Connect
+) -> None:
     server = serve(latency=0.002, hang=0.6)
-    client = connect(
-        server, limits=CostLimits(calls=60), answer_tokens=100, timeout=0.3, retry=HASTY
-    )
+    allowed = CostLimits(**limits)
+    client = connect(server, limits=allowed, answer_tokens=100, timeout=0.3, retry=HASTY)
     client.capabilities("gpt-4o")
     if mode == "empty":
         server.behaviour.reply = lambda body: answered(body, {"content": None})
+    elif mode == "long":
+        server.behaviour.reply = unfinished
     elif mode != "honest":
         server.behaviour.rates = {mode: 0.5}
 
@@ -385,9 +461,38 @@ def test_no_limit_of_calls_is_exceeded(mode: str, serve: Serve, connect: Connect
             return type(problem).__name__
 
     with ThreadPoolExecutor(32) as pool:
-        outcomes = list(pool.map(one, range(200)))
-    assert len(server.bodies) <= 60
-    assert mode == "empty" or BudgetSpent.__name__ in outcomes
+        outcomes = list(pool.map(one, range(600)))
+    prompts = sum(len(json.dumps(body["messages"])) // 4 for body in server.bodies)
+    long = [body for body in server.bodies if mode == "long" and not is_probe(body)]
+    replies = 3 * len(server.bodies) + sum(body.get("max_tokens", 0) for body in long)
+    assert len(server.bodies) <= (allowed.calls or 10**6)
+    assert prompts + replies <= (allowed.tokens or 10**6)
+    assert prompts / 2 * 3.75e-6 + replies * 1e-5 <= (allowed.usd or 10**6)
+    assert mode in ("empty", "long") or BudgetSpent.__name__ in outcomes
+
+
+def unfinished(body: dict[str, Any]) -> Response:
+    _, content, _ = answered(body, {"content": "an endless line"})
+    content["choices"][0]["finish_reason"] = "length"
+    content["usage"]["completion_tokens"] = body.get("max_tokens", 100)
+    return 200, content, {}
+
+
+def test_what_was_billed_without_a_use_counts_after_a_resume(
+    serve: Serve, connect: Connect, tmp_path: Path
+) -> None:
+    server = serve(reply=lambda body: (500, {}, {}) if "fails" in str(body) else unfinished(body))
+    client = connect(server, directory=tmp_path, retry=QUICK)
+    with pytest.raises(ModelError):
+        client.model("m").complete(ask("fails"))
+    assert client.model("m").complete(ask("x")).cut
+    sent = len(server.bodies)
+    again = connect(server, directory=tmp_path, limits=CostLimits(calls=sent + 1))
+    assert again.model("m").complete(ask("x")).usage.calls == 2
+    assert len(server.bodies) == sent
+    with pytest.raises(BudgetSpent, match=f"{sent + 1} model calls"):
+        again.model("m").complete(ask("y"))
+    assert len(server.bodies) == sent + 1
 
 
 def test_a_head_that_never_ends_is_given_up(serve: Serve, connect: Connect) -> None:

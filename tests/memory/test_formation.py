@@ -60,8 +60,8 @@ class TestHistory:
         history = tuples_of(trajectory(steps=steps), REASONER, 0)[1].history
         goal = "heat egg 0"
         assert history.past == (("You are in a kitchen.", "go to stove 1"),)
-        assert history.summary == REASONER.summarize(goal, history.past, "You see a stove.")
-        assert history.assessment == REASONER.assess(goal, history.past, "You see a stove.")
+        notes = REASONER.notes(goal, history.past)
+        assert (history.assessment, history.summary) == (notes.assessment, notes.summary)
 
     def test_shortens_long_observations(self) -> None:
         steps = [Step("click[x]", "page " * 1_000), Step("click[y]", "")]

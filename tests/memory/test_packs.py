@@ -202,7 +202,7 @@ def in_text(column: str, text: str) -> Change:
     ("change", "reason"),
     [(lambda p: {**p, "../evil": b"x"}, "other files"), (lambda p: {**p, "x": b""}, "other files"),
      (lambda p: {**p, "gen-000009-00000000/kinds.json": b"x"}, "more than one"),
-     (lambda p: {n: c for n, c in p.items() if n != record.KINDS}, "kinds.json cannot be read"),
+     (lambda p: {n: c for n, c in p.items() if n != record.KINDS}, "No such file.*kinds.json"),
      (lambda p: {**p, record.KINDS: bytes(10**7)}, "compressed more than"),
      (lambda p: {**p, record.KINDS: b"[" * 100_000}, "deeply"),
      (lambda p: {**p, record.MANIFEST: sealed(b"[" * 100_000)}, "deeply"),

@@ -103,11 +103,18 @@ class TestAReasonerThatClassifies:
         assert recalls[0].observation_type == index.goal_types[-1].observation_types[-1]
         assert [text for text, _ in reasoner.questions] == list(QUERIES[1])
 
-    def test_the_nearest_centroid_is_what_the_offline_one_says(self, memory: Memory) -> None:
-        reasoner = OfflineReasoner(BagOfWords())
+    def test_of_its_cell_all_tuples_come_first_whatever_their_trajectory(
+        self, memory: Memory
+    ) -> None:
+        """As in the paper, whose Tables 5 and 6 show tuples of one trajectory side by side."""
+        reasoner, repeated = OfflineReasoner(BagOfWords()), 0
         for goal, observation in QUERIES:
-            plain = memory.retrieve(goal, observation, 9)
-            assert memory.retrieve(goal, observation, 9, classifier=reasoner) == plain
+            recalls = memory.retrieve(goal, observation, 40, classifier=reasoner)
+            scopes = [("", "goal type", "batch").index(one.fallback) for one in recalls]
+            assert scopes == sorted(scopes)
+            cell = [one.tuple.trajectory_id for one in recalls if not one.fallback]
+            repeated += len(cell) - len(set(cell))
+        assert repeated
 
 
 class TestTheRandomControl:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ldm.reason.features import Situation, key, role_of
-from ldm.reason.frames import read_command
-from ldm.reason.vocabulary import Vocabulary, between, standing
+from ldm.reason.vocabulary import Vocabulary, between
 from ldm.types import Past
 
 ROOM = (
@@ -96,14 +95,6 @@ def test_what_was_read_on_the_way_is_followed_like_the_goal(
     now = situation("make it", past, sight)
     assert (("slice", "the", "carrot") in now.instructions) == known
     assert (("carrot",) in now.roles) == known
-
-
-def test_where_a_thing_stands() -> None:
-    done = [read_command("take mug 1 from drawer 1"), read_command("go to desk 1")]
-    sight = "On desk 1 you see a pen 2."
-    assert standing(("desk", "1"), sight, done) == {"sight", "near", "used"}
-    assert standing(("mug", "1"), sight, done) == {"used"}
-    assert standing(("pen",), sight, done) == {"sight", "near"}
 
 
 def test_facts_of_a_structured_text_are_those_that_recur() -> None:

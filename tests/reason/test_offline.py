@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ldm.reason
 from ldm.reason import Process, State, TypeView
@@ -25,6 +27,10 @@ from tests.reason.scripted import a_recall
 
 ROOT = Path(__file__).resolve().parents[2]
 START = "You are in a room. You see a box 1, a box 2, a box 3 and a table 1."
+TEXTS = (
+    st.lists(st.sampled_from(["take", "the", "Mug", "mug", "1", "in/on", "with"])).map(" ".join)
+    | st.text()
+)
 KNIFE, SPOON = "put a knife on the table", "put a spoon on the table"
 
 
@@ -192,21 +198,24 @@ def test_it_does_the_same_in_invented_words() -> None:
 
 class TestHistories:
     def test_the_assessment_says_what_was_done_with_each_thing_of_the_goal(self) -> None:
-        assessment = REASONER.assess(KNIFE, HELD, "You hold the knife 1.")
+        assessment = REASONER.notes(KNIFE, HELD).assessment
         assert assessment == "put: not yet; knife: take; table: not yet"
-
-    def test_the_summary_merges_runs_of_the_same_action(self) -> None:
-        summary = REASONER.summarize(KNIFE, SEARCHED, "In box 2 you see nothing.")
-        assert summary == "go to box 1, box 2"
 
     def test_a_long_past_is_cut_from_its_beginning(self) -> None:
         past: Past = tuple(("x", f"open{n} box {n}") for n in range(30))
-        summary = REASONER.summarize(KNIFE, past, "x")
+        summary = REASONER.notes(KNIFE, past).summary
         assert summary.startswith("(18 earlier); ")
         assert "open29" in summary
 
     def test_without_a_past_there_is_nothing_to_sum_up(self) -> None:
-        assert REASONER.summarize(KNIFE, (), START) == ""
+        assert REASONER.notes(KNIFE, ()).summary == ""
+
+    @given(TEXTS, st.lists(st.tuples(TEXTS, TEXTS), max_size=25))
+    def test_notes_written_in_one_pass_are_those_of_each_step_by_itself(
+        self, goal: str, steps: list[tuple[str, str]]
+    ) -> None:
+        alone = [REASONER.notes(goal, tuple(steps[:number])) for number in range(len(steps))]
+        assert REASONER.annotate(goal, tuple(steps)) == tuple(alone)
 
 
 def process(*actions: str, confidence: float = 0.5) -> Process:

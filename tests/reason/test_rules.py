@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ldm.reason.facts import holds
 from ldm.reason.rules import Rule, Rules, learn_rules
 from ldm.reason.vocabulary import FAILED, Lesson
 from tests.reason import clinic
@@ -108,6 +109,14 @@ def test_chance_teaches_nothing() -> None:
     steps = [replace(one, action=clinic.call(draw.choice("abcde"))) for one in clinic.lessons(150)]
     assert learn_rules(steps).rules == ()
     assert learn_rules([]) == Rules()
+
+
+def test_a_rule_holds_where_its_facts_do() -> None:
+    facts = dict.fromkeys(("heat = high", "age <= 9", 'the goal says "hot"'), 0)
+    true = ("age <= 9", "heat != low", "not done: measure", 'the goal says "hot"')
+    assert all(holds(fact, facts) for fact in true)
+    false = ("age > 9", "heat != high", "smoke != low", 'the goal says "dry"')
+    assert not any(holds(fact, facts) for fact in false)
 
 
 def test_what_failed_lends_no_support() -> None:

@@ -25,6 +25,7 @@ from ldm.reason.budget import PROMPT_TOKENS
 from ldm.reason.excerpts import characters
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
+from ldm.run.builders import Knowledge
 from ldm.types import Card, Past, Trajectory
 from tests.conftest import Golden
 from tests.embedder import BagOfWords
@@ -42,16 +43,19 @@ SHORT = 2400
 STATES = ("first", "middle", "last")
 #: The default of runs with a model, at a state where it is asked: here at each.
 UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0}
-PAPER: dict[str, Any] = {"histories": "paper", "history": "summary", "k": 5}
+PAPER: dict[str, Any] = {"wording": "paper", "history": "summary", "k": 5}
+REWORDED: dict[str, Any] = {**PAPER, "wording": "reworded"}
 EMBEDDER = BagOfWords()
 
 
 def reply(question: str) -> Reply:
     """A model that notes something at every step, and does nothing."""
     if "Which sub-goals" in question:
-        return {"complete": "find what is asked for", "incomplete": "get it ready"}
+        return {"sub_goals": ["find what is asked for", "get it ready"], "complete": [1]}
     if "Summarise the course" in question:
         return {"summary": "The record was read so far, and what is asked for was found."}
+    if question.startswith("Goals: ") and "Past:" in question:
+        return "subgoal 1: find what is asked for - complete\nsubgoal 2: finish - in complete"
     if "<items>" in question:
         return {f"item_{n}": 1 for n, _ in enumerate(items_in(question), 1)}
     return {"action": "look", "choice": 1, "item_1": 1, "actions": []}
@@ -99,8 +103,8 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def asking(card: Card, **options: Any) -> PromptedReasoner:
-    prompted = PolicyOptions(**options).prompted()
-    return PromptedReasoner(Scripted(reply), card, OfflineReasoner(EMBEDDER), EMBEDDER, prompted)
+    known = Knowledge(EMBEDDER, OfflineReasoner(EMBEDDER), None)
+    return known.ask(Scripted(reply), card, PolicyOptions(**options).prompted())
 
 
 def model(reasoner: PromptedReasoner) -> Scripted:
@@ -114,19 +118,20 @@ def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> 
     """What is asked at a state, after decisions at all states before it."""
     reasoner = asking(place.card, **options)
     policy = Policy(place.memory, reasoner, PolicyOptions(**options))
-    plan, goal = tuple[str, ...](), place.episode.task.goal
+    last, goal = None, place.episode.task.goal
     for at, (past, observation) in enumerate(place.states[: number + 1]):
-        possible = None if options.get("histories") == "paper" else place.admissible[at]
-        now = Observed(goal, past, observation, possible, plan, steps_left=50 - at)
+        possible = None if "wording" in options else place.admissible[at]
+        led, plan = (False, ()) if last is None else (bool(last.reason), last.plan)
+        now = Observed(goal, past, observation, possible, led, plan, steps_left=50 - at)
         z = proposals if at == number else 1
-        plan = policy.branch(now, policy.batches(goal), z, 2).plan
+        last = policy.branch(now, policy.batches(goal), z, 2)
     return list(model(reasoner).prompts[-1])
 
 
 @cache
 def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
     """All questions about a state, by their kinds."""
-    past, observation = place.states[number]
+    _, observation = place.states[number]
     goal = place.episode.task.goal
     process = Process(
         goal,
@@ -139,13 +144,12 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
         "act": decisions(place, number),
         "act with a thought": decisions(place, number, thought="short"),
         "act where memory is unsure": decisions(place, number, **UNSURE),
-        "act as in the paper": decisions(place, number, **PAPER),
+        "act as in the paper": decisions(place, number, **REWORDED),
+        "act in the paper's words": decisions(place, number, **PAPER),
         "propose": decisions(place, number, proposals=4),
     }
     seen_before = sorted({text for text, _ in place.states[0][0]} | {p[1] for p in place.states})
     ways: dict[str, Callable[[PromptedReasoner], object]] = {
-        "assess": lambda r: r.assess(goal, past, observation),
-        "summarize": lambda r: r.summarize(goal, past, observation),
         "compare": lambda r: r.compare(process, other),
         "choose": lambda r: r.choose([process, other]),
         "cluster": lambda r: r.cluster_observations(seen_before[:4]),

@@ -62,6 +62,8 @@ class TestPassAtK:
             ]
             assert figure.rate == pytest.approx(np.mean(shares))
             assert figure.interval[0] <= figure.rate <= figure.interval[1]
+            every = [np.mean([outcomes[list(s), task].all() for s in subsets]) for task in range(9)]
+            assert figure.every == pytest.approx(np.mean(every))
 
     def test_an_error_is_a_failure(self) -> None:
         broken = tuple(replace(one, end="error") for one in episodes(True, True))

@@ -75,19 +75,18 @@ def test_who_decided_is_told_in_words() -> None:
     counts = {"decided by memory": 1000, "consulted: unsure": 230, "consulted: loop": 4}
     assert results.describe_decisions(counts) == (
         "Decided by memory: 1,000 of 1,234 steps; by the model: 234 (about to repeat itself 4; "
-        "the recalls did not agree 230)."
+        "memory was unsure 230)."
     )
 
 
 def test_what_became_of_replies_is_told_in_words() -> None:
     assert results.describe_replies({"matched exact": 3}) == ""
-    names = ("malformed", "loose", "dropped", "types by the aid", "misplaced", "unseen")
+    names = ("malformed", "loose", "dropped", "types by the aid")
     counts = {name: number for number, name in enumerate(names, 1)}
     counts |= {"replies": 40, "asked again": 9, "matched exact": 7, "matched none": 8}
     assert results.describe_replies(counts) == (
         "Malformed replies: 1 of 40 (2.5 %); 2 understood although not in the requested form; "
         "3 further actions in the same reply were dropped; 4 named no usable types: made "
-        "offline instead; 5 notes spoke of another step and were left out; 6 notes named what "
-        "only later steps show: left out; 9 named the last action, not possible now: asked again; "
+        "offline instead; 9 named the last action or an impossible one: asked again; "
         "actions were matched to admissible ones: exact 7, none 8."
     )

@@ -121,7 +121,7 @@ def test_workers_are_named_or_as_many_as_requests(
 
 @pytest.mark.parametrize("workers", [0, -5])
 def test_no_workers_are_refused(workers: int) -> None:
-    with pytest.raises(LdmError, match=f"{workers} workers cannot play"):
+    with pytest.raises(LdmError, match=f"at least 1, not {workers}"):
         Runtime(workers=workers)
 
 

@@ -1,4 +1,4 @@
-"""An expert for our own ALFWorld games that explores as a person would.
+"""An expert for ALFWorld's games, our own and the official ones, that explores as a person would.
 
 It knows the task and the usual places of things, not where they are: it visits likely places
 first, opens what is closed, remembers what it sees, and never looks into the game's state.
@@ -21,7 +21,7 @@ _NOISE = 1.5
 
 
 def solve(env: Environment, task: Task, *, seed: int) -> Trajectory:
-    """Return the expert's episode of one of our own tasks. Raise LdmError where it fails."""
+    """Return the expert's episode of a task. Raise LdmError where it fails."""
     _, folder, _ = task.id.split("/")
     _, object_type, _, target, _ = folder.split("-")
     person = _Person(env, random.Random(stable_seed("expert", seed, task.id)))
@@ -69,7 +69,13 @@ class _Person:
         return opening
 
     def do(self, action: str) -> str:
-        """Act, remember what is seen in the place, and return the observation."""
+        """Act, remember what is seen in the place, and return the observation.
+
+        Nothing is done once the task is: another thing may lie where it belongs already.
+        """
+        if self.now.done:
+            return ""
+        action = self.env.localize(action)
         self.now = self.env.step(action)
         now = self.now
         self.steps.append(Step(action, now.observation, now.reward, valid=now.valid))
@@ -88,12 +94,18 @@ class _Person:
             self.closed.discard(place)
 
     def choose(self, kind: str) -> str:
-        """Return one of the places of a type."""
-        return self.rng.choice([place for place in self.places if place.split()[0] == kind])
+        """Return one of the places of a type. Raise LdmError without one."""
+        fitting = [place for place in self.places if place.split()[0] == kind]
+        if not fitting:
+            raise LdmError(f"The room has no {kind}.", "Leave the game out.")
+        return self.rng.choice(fitting)
 
     def nearest(self, kind: str) -> str:
-        """Return the first thing of a type in the present place."""
-        return next(name for name in self.contents[self.here] if name.split()[0] == kind)
+        """Return the first thing of a type in the present place. Raise LdmError without one."""
+        for name in self.contents.get(self.here, ()):
+            if name.split()[0] == kind:
+                return name
+        raise LdmError(f"The expert sees no {kind}.", "Try another seed.")
 
     def search(self, object_type: str, *, avoiding: str = "") -> None:
         """Go to a place that has an object of the type: one remembered, else place after place."""
@@ -106,7 +118,7 @@ class _Person:
         if remembered:
             self.go(remembered[0])
             return
-        likely = [place.lower() for place in PLACES[object_type]]
+        likely = [place.lower() for place in PLACES.get(object_type, ())]
         unlikely = float(len(likely) + 2)
         order = sorted(
             (place for place in self.places if place not in self.contents and place != avoiding),

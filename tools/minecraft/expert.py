@@ -43,7 +43,7 @@ def solve(env: Minecraft, task: Task) -> Trajectory:
 def next_action(env: Minecraft, now: TimeStep) -> str:
     """Return the expert's next action. Raise LdmError where no way leads to the targets."""
     moves = _moves(env)
-    listed = now.admissible or tuple(possible(env.state, env.rules, env.options.tools))
+    listed = now.admissible or tuple(possible(env.situation, env.rules, env.options.tools))
     for move in moves:
         for action in listed:
             if move.verb != "mine" and action.split()[0::2][:2] == [move.verb, move.item]:
@@ -54,7 +54,9 @@ def next_action(env: Minecraft, now: TimeStep) -> str:
         near = min(surface, key=lambda move: (_distance(move, env), moves.index(move)))
         return f"mine 1 {_plainly(near.item, env)}"
     if not able:
-        raise LdmError(f"The expert is stuck with {dict(env.state.inventory)}.", "Read its plan.")
+        raise LdmError(
+            f"The expert is stuck with {dict(env.situation.inventory)}.", "Read its plan."
+        )
     return f"mine 1 {able[0].item}"
 
 
@@ -62,13 +64,13 @@ def _plainly(item: str, env: Minecraft) -> str:
     """Return "log" for the wood of the nearest known tree, any other item itself."""
     if not item.endswith("_log") or env.world is None:
         return item
-    near = sight.nearest_tree(None, env.state.sightings, env.state, env.world)
+    near = sight.nearest_tree(None, env.situation.sightings, env.situation, env.world)
     return "log" if near and f"{sight.wood_of(near, env.world)}_log" == item else item
 
 
 def _moves(env: Minecraft) -> list[Move]:
     """Return what is to be done from here."""
-    targets = [target for target in env.targets if env.state.held(*target.items) < target.count]
+    targets = [target for target in env.targets if env.situation.held(*target.items) < target.count]
     if len(env.targets) > 1:
         return [Move("mine", target.word, target.count) for target in targets]
     (target,) = targets
@@ -89,8 +91,8 @@ def _from_here(env: Minecraft, items: tuple[str, ...]) -> Plan | None:
     woods = _woods(items, rules)
     wood = _wood(env, woods) or next(iter(woods), "")
     relevant = _below(items, rules)
-    held = tuple(sorted((i, n) for i, n in env.state.inventory.items() if i in relevant))
-    return _planned(items, rules, held, env.state.burning, wood)
+    held = tuple(sorted((i, n) for i, n in env.situation.inventory.items() if i in relevant))
+    return _planned(items, rules, held, env.situation.burning, wood)
 
 
 @lru_cache(maxsize=100_000)
@@ -110,7 +112,7 @@ def _woods(items: tuple[str, ...], rules: RuleSet) -> tuple[str, ...]:
 
 def _wood(env: Minecraft, woods: Iterable[str]) -> str:
     """Return the kind of wood of which most is held, "" where none is."""
-    held = {wood: 4 * env.state.held(f"{wood}_log") + env.state.held(f"{wood}_planks")
+    held = {wood: 4 * env.situation.held(f"{wood}_log") + env.situation.held(f"{wood}_planks")
             for wood in woods}  # fmt: skip
     best = max(held, key=lambda wood: held[wood], default="")
     return best if held.get(best) else ""
@@ -132,7 +134,7 @@ def _below(items: tuple[str, ...], rules: RuleSet) -> frozenset[str]:
 def _able(move: Move, env: Minecraft) -> bool:
     item = _items(move, env)[0]
     fit = env.rules.fit(item)
-    return not fit or env.state.held(*fit) > 0
+    return not fit or env.situation.held(*fit) > 0
 
 
 def _source(move: Move, env: Minecraft) -> str:
@@ -149,7 +151,7 @@ def _distance(move: Move, env: Minecraft) -> float:
 
 
 def _known(items: tuple[str, ...], env: Minecraft) -> Iterator[float]:
-    state, world, source = env.state, env.world, env.rules.sources[items[0]]
+    state, world, source = env.situation, env.world, env.rules.sources[items[0]]
     if world is None:
         return
     if source.where == "animal":

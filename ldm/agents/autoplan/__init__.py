@@ -23,7 +23,7 @@ from ldm.episode import NO_ACTION, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render
-from ldm.types import Card, Step
+from ldm.types import Step
 
 #: Note of an episode: the model's words at each step, before they were formalised.
 SAID = "said"
@@ -33,9 +33,6 @@ _ACT = re.compile(r"\b(?:next |first )?act(?:ion)?(?: \d+)?\s*:", re.IGNORECASE)
 _THINK = re.compile(r"^\W*(?:think|thought)\s*:", re.IGNORECASE)
 _PLAN_STEP = re.compile(r"^(\W*(?:think|thought)\s*:)?\W*(step \d+)\s*[:.\-]", re.I | re.M)
 
-#: "bare" describes the world and the forms of actions, "full" also the world's rules.
-CardChoice = Literal["bare", "full"]
-
 
 @dataclass(frozen=True, slots=True)
 class AutoPlanOptions(LoopOptions):
@@ -44,15 +41,13 @@ class AutoPlanOptions(LoopOptions):
     Without plans it follows none. Iteration i follows the plan X_i with which that iteration of the
     optimisation began (§4.5, Fig. 3); X_0 is empty. The default is X_I, as in inference (§3.2.3).
     As in the paper, the card is bare (§3.1), no action is listed, thought and action are two calls
-    (§3.2.1) and replies are greedy (§4.2); a full card, admissible and joined are our variants.
+    (§3.2.1) and replies are greedy (§4.2).
     """
 
     plans: Annotated[str | None, "Folder with the plan files"] = None
     digest: Annotated[str | None, "Digest of that folder; set by ldm"] = None
     iteration: Annotated[int | None, "Follow the plan of this iteration; none: the last"] = None
     plan: Annotated[str | None, "A plan's text, in place of the folder"] = None
-    card: Annotated[CardChoice, "Show the grammar alone, or the world's rules too"] = "bare"
-    joined: Annotated[bool, "Ask for thought and action in one call"] = False
     temperature: Annotated[float, "Sampling temperature of all replies"] = 0.0
     top_p: Annotated[float, "Probability mass of nucleus sampling"] = 1.0
     reply: Annotated[int, "Maximum tokens of a reply"] = 160
@@ -144,11 +139,6 @@ def _followed(options: AutoPlanOptions, env: str) -> list[plans.PlanFile]:
     return fitting
 
 
-def prompt_card(card: Card, choice: CardChoice) -> Card:
-    """Return the card that prompts show."""
-    return card if choice == "full" else card.bare()
-
-
 def understood(text: str, verbs: frozenset[str]) -> replies.Reply:
     """Return the thought and the action in a reply: all before the first "Act:" is the thought.
 
@@ -180,13 +170,11 @@ class _Following(Loop):
 
     def __init__(self, episode: Episode, llm: LLM, options: AutoPlanOptions, plan: str) -> None:
         sampling = Sampling(options.temperature, options.top_p)
-        super().__init__(episode, llm, Work(episode.goal, sampling=sampling), options)
+        work = Work(episode.goal, sampling=sampling, card=episode.card.bare())
+        super().__init__(episode, llm, work, options)
         self.plan = plan
-        self.at_once = options.joined
-        self.card = prompt_card(episode.card, options.card)
-        self.verbs = replies.verbs_of(self.card)
         self.intentions: list[str] = []
-        self._ask_for("both" if self.at_once else "thought")
+        self._ask_for("thought")
 
     def prompt(self, view: View) -> list[Message]:
         steps = [*self.steps, Step("", "", thought=self.thought)] if self.thought else self.steps
@@ -196,34 +184,25 @@ class _Following(Loop):
             plan=self.plan,
             task=self.work.task,
             transcript=transcript_text(self.opening, steps, width=view.width, skipped=view.skipped),
-            admissible=self.admissible,
             asked=self.form,
         )
 
     def read(self, text: str) -> Reply:
         """Return the thought and the formalised action; `text` is the first reply."""
-        if self.at_once:
-            reply = understood(text, self.verbs)
-            thought, intention = reply.thought, reply.action
-        else:
-            thought = thought_in(text, self.verbs)
-            self._ask_for("action", thought)
-            reply = understood(self.ask(), self.verbs)
-            intention = reply.action or reply.thought
-            self._ask_for("thought")
+        thought = thought_in(text, self.verbs)
+        self._ask_for("action", thought)
+        reply = understood(self.ask(), self.verbs)
+        intention = reply.action or reply.thought
+        self._ask_for("thought")
         self.intentions.append(intention)
-        if self.at_once and thought and not intention:
-            return Reply(thought)
-        formal = formalise(
-            intention, self.card, self.admissible, self._page(), self.llm, self.work.sampling
-        )
+        formal = formalise(intention, self.card, self._page(), self.llm, self.work.sampling)
         self.counts[formal.how] += 1
         return Reply(thought, formal.action or NO_ACTION)
 
     def note(self) -> None:
         self.episode.note(SAID, said=self.intentions, formalised=dict(self.counts), plan=self.plan)
 
-    def _ask_for(self, form: Literal["thought", "action", "both"], thought: str = "") -> None:
+    def _ask_for(self, form: Literal["thought", "action"], thought: str = "") -> None:
         """Set the form of reply that the next prompt asks for, given a thought."""
         self.form, self.thought = form, thought
         self.stop = _THOUGHT_STOP if form == "thought" else STOP

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from ldm.agents import Resources
-from ldm.agents.autoplan import SAID, AutoPlanAgent, prompt_card
+from ldm.agents.autoplan import SAID, AutoPlanAgent
 from ldm.agents.autoplan.plans import Experience, Iteration
 from ldm.agents.autoplan.reflection import Attempt, reflect, rewritten
 from ldm.agents.autoplan.settings import AutoPlanSettings
@@ -94,7 +94,7 @@ class Optimisation:
     def _rewrite(self, batch: tuple[Experience, ...], number: int) -> None:
         """Rewrite the plan after a batch; keep it if the model gives none."""
         setup, spent = self.setup, list[Usage]()
-        card = prompt_card(setup.env.card, setup.settings.card)
+        card = setup.env.card.bare()
         kinds = {task.kind for task in self.pool}
         about = card.kinds.get(kinds.pop(), "") if len(kinds) == 1 else ""
         llm = ScopedLLM(setup.planner, lambda: (setup.seed, number, "update"), spent.append)
@@ -134,7 +134,7 @@ class Collector:
         experience = Experience(item.index, result, trajectories[-1], tuple(note.data["said"]))
         try:
             attempt = Attempt(item.plan, trajectories[-1], self._solution(item.task))
-            card = prompt_card(setup.env.card, setup.settings.card)
+            card = setup.env.card.bare()
             reflection = reflect(llm, card, attempt, setup.settings)
         except RunStopped:
             raise

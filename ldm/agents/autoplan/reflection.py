@@ -91,7 +91,7 @@ def rewritten(
     batch: Sequence[Experience],
     settings: AutoPlanSettings,
 ) -> str:
-    """Return the plan rewritten after a batch (Eq. 9); "" if the model gave none.
+    """Return the plan rewritten after a batch (Eq. 9); "" if the model gave none, or half of one.
 
     about: the aim of tasks of the plan's kind, "" if there is more than one kind.
     """
@@ -109,7 +109,7 @@ def rewritten(
     completion, _ = ask(
         llm, prompt, View(0, LONGEST), 0, sampling=settings.sampling, max_tokens=settings.length
     )
-    return cleaned(completion.text)
+    return "" if completion.cut else cleaned(completion.text)
 
 
 def _in_words(one: Experience) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions, CardChoice
+from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions
 from ldm.config import at_least
 from ldm.llm import Sampling
 from ldm.types import Card
@@ -20,8 +20,8 @@ class AutoPlanSettings:
 
     iterations: I (§3.2.3; the first three in §4.5). batch: B (§3.2.1; 4 in §4.2). pool: §4.1.
     reflection: "summary" is the ablation (§4.5, Fig. 3b), "full" is §3.2.2. solution: the authors'
-    code shows it for questions; §3.2.2 names only the reward. card, admissible, joined: see
-    `AutoPlanOptions`. top_p: nucleus sampling (§4.2, which states no temperature).
+    code shows it for questions; §3.2.2 names only the reward. top_p: nucleus sampling (§4.2, which
+    states no temperature).
     """
 
     iterations: Annotated[int, "Times that the plan is rewritten"] = 3
@@ -31,9 +31,6 @@ class AutoPlanSettings:
         Literal["summary", "full"], "Summary alone, or also flaw and revision"
     ] = "full"
     solution: Annotated[bool, "Show reflections the solution if the environment tells it"] = True
-    card: Annotated[CardChoice, "Show the grammar alone, or the world's rules too"] = "bare"
-    admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
-    joined: Annotated[bool, "Ask for thought and action in one call"] = False
     steps: Annotated[int | None, "Steps of an attempt; none: as published"] = None
     temperature: Annotated[float, "Sampling temperature of all replies"] = 1.0
     top_p: Annotated[float, "Probability mass of nucleus sampling"] = 0.9
@@ -58,21 +55,12 @@ class AutoPlanSettings:
     def agent(self, plan: str | None = None) -> AutoPlanOptions:
         """Return the options of an agent that makes attempts with a plan."""
         return AutoPlanOptions(
-            plan=plan,
-            budget=self.steps,
-            card=self.card,
-            admissible=self.admissible,
-            joined=self.joined,
-            temperature=self.temperature,
-            top_p=self.top_p,
+            plan=plan, budget=self.steps, temperature=self.temperature, top_p=self.top_p
         )
 
     def evaluated(self) -> dict[str, str]:
         """Return the options of an agent that evaluates the plans: as in attempts, but greedy."""
-        options = asdict(self.agent())
-        default = asdict(AutoPlanOptions())
-        names = ("budget", "card", "admissible", "joined")
-        return {name: str(options[name]) for name in names if options[name] != default[name]}
+        return {} if self.steps is None else {"budget": str(self.steps)}
 
 
 def published_settings(card: Card) -> dict[str, int]:

@@ -23,13 +23,15 @@ class DividingOptions(ExecutorOptions):
     """Options of agents that divide tasks (ADaPT, arXiv 2311.05772).
 
     Steps of an executor are published in App. A, its strength in §4.1 and App. A; the default is
-    hybrid, ADaPT's standard executor. Budget, calls and the length of a plan are ours; without a
-    budget there is no limit.
+    hybrid, ADaPT's standard executor. restore: the authors' code does so on ALFWorld and WebShop;
+    the paper does not say it. Budget, calls and the length of a plan are ours; without a budget
+    there is no limit.
     """
 
     executor_steps: Annotated[int | None, "Steps of an executor call; none: as published"] = None
     max_calls: Annotated[int | None, "Model calls per task, the planner's included"] = None
     plan: Annotated[int, "Maximum tokens of a plan"] = 300
+    restore: Annotated[bool, "Return to the state after the last success before each try"] = False
 
     def __post_init__(self) -> None:
         ExecutorOptions.__post_init__(self)
@@ -68,6 +70,7 @@ class DividingAgent(ExecutorAgent):
                 *(episode, llm, planner, options, self.depth(episode.card)),
                 steps=self.executor_steps(episode.card),
                 plan=options.plan,
+                restore=options.restore,
                 plan_first=self.plan_first,
             )
             try:
@@ -75,4 +78,10 @@ class DividingAgent(ExecutorAgent):
             finally:
                 root = controller.root
                 record = {TREE: asdict(root)}
-                episode.note(self.name, k_max=root.k_max, calls=len(calls), **record)
+                episode.note(
+                    self.name,
+                    k_max=root.k_max,
+                    calls=len(calls),
+                    replayed=controller.replayed,
+                    **record,
+                )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ldm.agents import demonstrations
-from ldm.agents.decomposition.handover import part_of, rule_of
+from ldm.agents.decomposition.handover import looked, part_of, rule_of, skill_of
 from ldm.agents.decomposition.logic import Logic, Plan, parse_plan
 from ldm.agents.decomposition.tree import Node
 from ldm.agents.executor import ExecutorOptions, task_work
@@ -53,8 +53,10 @@ class Controller:
     """Carries out one task in a running trial.
 
     d_max: maximum depth. steps: of an executor call. plan: maximum tokens of a plan. plan_first:
-    whether the whole task is planned in detail before an executor tries it. root: the tree so far.
-    failed: the tasks at which executors failed.
+    whether the whole task is planned in detail before an executor tries it. restore: whether each
+    executor begins where the last success left the world. root: the tree so far. failed: the tasks
+    at which executors failed. reached: the steps up to the last success. replayed: how many of them
+    were repeated to return there.
     """
 
     episode: Episode
@@ -65,7 +67,10 @@ class Controller:
     steps: int
     plan: int
     plan_first: bool = False
+    restore: bool = False
     failed: list[str] = field(default_factory=list)
+    reached: tuple[Step, ...] = ()
+    replayed: int = 0
 
     def __post_init__(self) -> None:
         episode, options = self.episode, self.options
@@ -124,7 +129,10 @@ class Controller:
 
     def _attempt(self, node: Node, carried: str) -> tuple[bool, str]:
         """Run the task's own executor; return as `_adapt`."""
-        node.mode = "judge" if _skill(node.task) in self.episode.card.judged else "loop"
+        node.mode = "judge" if skill_of(node.task) in self.episode.card.judged else "loop"
+        if self.restore and not self._untouched:
+            self.episode.restart(self.reached)
+            self.replayed += len(self.reached)
         work = None if node.mode == "judge" else self._work(node, carried)
         steps: tuple[Step, ...] = ()
         judgement = ""
@@ -141,19 +149,35 @@ class Controller:
         finally:
             node.steps = left - self.episode.steps_left
         if node.executor == "completed":
+            self.reached = tuple(step for step in self.episode.steps if step.action)
             return True, self.rule.after(self.episode, steps, judgement, carried)
         self.failed.append(node.task)
         return False, carried
+
+    @property
+    def _untouched(self) -> bool:
+        """Whether nothing was done since the last success."""
+        return len(self.episode.past) == len(self.reached)
 
     def _work(self, node: Node, carried: str) -> Work:
         whole = replace(self.whole, steps=self.steps)
         if node is self.root:
             return whole
-        return part_of(whole, node.task, self.episode, self.opening, carried)
+        opening = self._beginning()
+        return part_of(whole, node.task, self.episode, opening, carried)
+
+    def _beginning(self) -> str:
+        """Return what a sub-task sees first: nothing of what failed attempts left (App. A)."""
+        return self.rule.beginning(self.episode, self.opening, untouched=self._untouched)
 
     def _judge(self, node: Node) -> tuple[Any, str]:
-        """Judge the page, which is a step like a thought; return the verdict and the judgement."""
-        looks = tuple(one for one in self.looks if one.task.kind == _skill(node.task))
+        """Judge what is seen, which is a step like a thought; return the verdict and the judgement.
+
+        What was opened for that and does not fit is left again.
+        """
+        card = self.episode.card
+        page, opened = looked(self.episode.act, card, node.task, self.episode.now)
+        looks = tuple(one for one in self.looks if one.task.kind == skill_of(node.task))
 
         def prompt(view: View) -> list[Message]:
             return render(
@@ -161,17 +185,21 @@ class Controller:
                 examples=look_texts(looks[: view.demonstrations], width=view.width),
                 task=node.task,
                 whole=self.episode.goal,
-                page=transcript_text(self.episode.now.observation, (), width=view.width),
+                page=transcript_text(page, (), width=view.width),
             )
 
         reply = self._reply(self.llm, prompt, JUDGEMENT, len(looks))
-        judgement = shortened(reply, LONGEST)
+        text = reply.text.strip()
+        judgement = shortened(text, LONGEST)
         self.episode.think(judgement or "(no judgement)")
-        verdicts = re.findall(rf"{COMPLETED}|{FAILED}", reply.casefold())
-        return ("completed" if verdicts[-1:] == [COMPLETED] else "failed"), judgement
+        verdicts = re.findall(rf"{COMPLETED}|{FAILED}", text.casefold())
+        completed = verdicts[-1:] == [COMPLETED]
+        if opened and not completed:
+            self.episode.act(card.looks[skill_of(node.task)][-1])
+        return ("completed" if completed else "failed"), judgement
 
     def _plan(self, node: Node) -> Plan:
-        hints = self.rule.to_planner(self.episode, self.failed)
+        hints = self.rule.to_planner(self.episode, node.task, self.failed)
 
         def prompt(view: View) -> list[Message]:
             return render(
@@ -185,21 +213,15 @@ class Controller:
                 ),
                 task=node.task,
                 hints=hints,
-                seen=transcript_text(
-                    self.rule.beginning(self.episode, self.opening), (), width=view.width
-                ),
+                seen=transcript_text(self._beginning(), (), width=view.width),
             )
 
-        return parse_plan(self._reply(self.planner, prompt, self.plan, len(self.divisions)))
+        reply = self._reply(self.planner, prompt, self.plan, len(self.divisions))
+        return parse_plan(reply.text.strip(), cut=reply.cut)
 
     def _reply(
         self, llm: LLM, prompt: Callable[[View], list[Message]], tokens: int, examples: int = 0
-    ) -> str:
+    ) -> Completion:
         widest = View(examples, self.options.observation)
         completion, _ = ask(llm, prompt, widest, 0, max_tokens=tokens)
-        return completion.text.strip()
-
-
-def _skill(task: str) -> str:
-    """Return the first word of a sub-task, which names its skill."""
-    return task.split(maxsplit=1)[0].casefold().strip(":*") if task.strip() else ""
+        return completion

@@ -79,8 +79,8 @@ class Plan:
         return "\n".join([*lines, f"Execution Order: {order}"])
 
 
-def parse_plan(text: str) -> Plan:
-    """Return the plan in a model's reply. Never raises.
+def parse_plan(text: str, *, cut: bool = False) -> Plan:
+    """Return the plan in a model's reply, which may be cut off before its order. Never raises.
 
     A repeated number is ignored, and so is everything after the execution order. If some steps are
     named, as in "Step 1: …", a list with bare numbers is a part of a step or of a thought, unless
@@ -107,6 +107,8 @@ def parse_plan(text: str) -> Plan:
     for order_text in reversed(orders):
         if (logic := parse_logic(order_text, steps)) is not None:
             return Plan(steps, logic)
+    if cut:
+        return Plan(steps, None, "it was cut off")
     flaw = "there is no execution order"
     if orders:
         flaw = f"unusable order: {orders[-1].strip()[:200]}"

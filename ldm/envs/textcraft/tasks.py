@@ -1,27 +1,30 @@
 r"""Tasks, the items to craft: our own splits by recipe depth, and published lists.
 
 A published list is JSONL, one task per line: {"id": "env_0", "goal": "craft polished granite
-stairs.", "commands": "Crafting commands:\ncraft …\ncraft …"}.
+stairs.", "commands": "Crafting commands:\ncraft …\ncraft …"}; or the file of results of ADaPT's
+authors, one JSON object: {"env_0": {"problem": …, "commands": …}, …}.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ldm.envs.fields import FieldError, Text, read_as
+from ldm.envs.fields import FieldError, Text, parsed, read_as
 from ldm.envs.textcraft.recipes import Book, Recipe, name_of, words
 from ldm.errors import LdmError
 from ldm.records import Problem
+from ldm.text import read_json
 from ldm.types import Task, stable_hash, stable_seed
 
 ENV = "textcraft"
 #: Depths of the items in our splits: shallower ones take one step, and none is deeper.
 DEPTHS = (2, 3, 4)
 TRAIN, TEST = "train", "test"
-STORED, STORED_TEST = "stored", "stored_test"
+STORED, STORED_TEST, STORED_DEV = "stored", "stored_test", "stored_dev"
 OWN_SPLITS = (TRAIN, TEST, *(f"{TEST}_depth{depth}" for depth in DEPTHS))
 #: Recipes in a listing that the goal does not need, at most.
 DISTRACTORS = 10
@@ -70,6 +73,7 @@ def own_games(split: str, book: Book) -> list[Game]:
 def stored_games(split: str, path: Path, book: Book) -> list[Game]:
     """Return the games of a published list; for "stored_test" without those in our "train".
 
+    For "stored_dev" they are our own test games of depth 2 that are not in the list (ADaPT, §4.1).
     Raise LdmError with file, line and field if an entry is invalid.
     """
     games = []
@@ -81,6 +85,14 @@ def stored_games(split: str, path: Path, book: Book) -> list[Game]:
         raise LdmError(f"{path} holds no task.", "Use a file with one task per line.")
     if split == STORED:
         return games
+    if split == STORED_DEV:
+        listed = {game.item for game in games}
+        own = own_games(f"{TEST}_depth2", book)
+        return [
+            Game(_task(split, game.item, game.item, game.task.goal, book), game.item, game.listing)
+            for game in own
+            if game.item not in listed
+        ]
     trained = {game.item for game in own_games(TRAIN, book)}
     return [
         Game(
@@ -132,7 +144,8 @@ def _listing(item: str, book: Book) -> str:
 def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
     """Return the games of a published list in order, and a problem for each invalid line.
 
-    Raise LdmError if the file cannot be read.
+    Problems in the authors' results name entries in place of lines. Raise LdmError if the file
+    cannot be read.
     """
     task_ids: set[str] = set()
     known_recipes = {str(recipe): recipe for recipe in book.all_recipes()}
@@ -144,7 +157,21 @@ def read_list(path: Path, book: Book) -> Iterator[Game | Problem]:
         task_ids.add(line.id)
         return game
 
-    return read_as(path, Stored, game_of)
+    if path.suffix != ".json":
+        return read_as(path, Stored, game_of)
+    lines = enumerate(_entries(path), 1)
+    return (parsed(line, Stored, game_of, str(path), number) for number, line in lines)
+
+
+def _entries(path: Path) -> Iterator[str]:
+    """Yield the entries of the authors' results as lines of a list, and no rates over all tasks."""
+    results = read_json(path)
+    if not isinstance(results, dict):
+        raise LdmError(f"{path} is no JSON object.", "Name the authors' results, or a JSONL list.")
+    for name, one in results.items():
+        if isinstance(one, dict) and {"problem", "commands"} & one.keys():
+            names = (("goal", "problem"), ("commands", "commands"))
+            yield json.dumps({"id": name} | {own: one[its] for own, its in names if its in one})
 
 
 def _stored(line: Stored, book: Book, known_recipes: Mapping[str, Recipe]) -> Game:

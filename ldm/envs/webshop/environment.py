@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,19 +12,18 @@ from typing import Annotated, Any, Literal, overload
 import numpy as np
 
 from ldm.config import at_least
-from ldm.envs._base import unknown_split, unknown_task
+from ldm.envs._base import ReplayedEnvironment, unknown_split, unknown_task
 from ldm.envs.webshop import pages
 from ldm.envs.webshop.card import CARD, KIND, METADATA
 from ldm.envs.webshop.catalogue import Files
 from ldm.envs.webshop.pages import BOUGHT, Layout, Node, Session
-from ldm.envs.webshop.render import INVALID, Mode, render
+from ldm.envs.webshop.render import CLICKED, INVALID, Mode, render, with_pages
 from ldm.envs.webshop.reward import alike
 from ldm.envs.webshop.store import Settings, open_catalogue
 from ldm.envs.webshop.titles import check_parser, load_parser, parser_version
 from ldm.envs.webshop.world import World
-from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
-from ldm.types import Card, Task, TimeStep
+from ldm.types import Card, Task, TimeStep, Trajectory
 
 ENV = "webshop"
 #: Increased when the same catalogue yields other texts, rewards or splits.
@@ -46,7 +44,8 @@ class WebShopOptions:
     """Options of WebShop.
 
     goals: synthetic and human goals are different tasks. observation: "bracket" is the compact form
-    of the published prompts; "text" and "text_rich" are the official ones. page_size: officially
+    of the published prompts, "page" that of LDM²'s, where the page stays after a chosen option or a
+    refusal (Table 5); "text" and "text_rich" are the official ones. page_size: officially
     10. seed: of prices, price caps and the order of the goals; officially 233. cache: without one,
     catalogues are compiled again each time.
     """
@@ -64,7 +63,7 @@ class WebShopOptions:
         at_least(1, page_size=self.page_size, num_products=self.num_products)
 
 
-class WebShop(EnvironmentBase):
+class WebShop(ReplayedEnvironment):
     """Shopping by instruction on a simulated site (Yao et al., NeurIPS 2022).
 
     The reward, in [0, 1], is given for the purchase, which ends the task; before that it is 0.
@@ -82,7 +81,7 @@ class WebShop(EnvironmentBase):
 
     def __init__(self, options: WebShopOptions | None = None, world: World | None = None) -> None:
         """Create the environment; `world` replaces the one of the official splits."""
-        self.options = options or WebShopOptions()
+        super().__init__(options or WebShopOptions())
         self._layout = Layout(self.options.page_size)
         self._worlds: dict[bool, World] = {} if world is None else {False: world}
         self._listed: dict[str, Sequence[Task]] = {}
@@ -130,9 +129,8 @@ class WebShop(EnvironmentBase):
             self._listed[split] = _Tasks(world, split, numbers)
         return self._listed[split]
 
-    def reset(self, task: Task) -> TimeStep:
+    def _start(self, task: Task) -> TimeStep:
         """Start `task` on the search page."""
-        self._session = None
         split, _, number = task.id.partition("/")
         self._world = self._open(split in OWN_SPLITS)
         if not number.isdecimal() or int(number) >= len(self._world.goals):
@@ -140,7 +138,7 @@ class WebShop(EnvironmentBase):
         self._session = self._world.start(int(number))
         return self._answer(self._session)
 
-    def step(self, action: str) -> TimeStep:
+    def _act(self, action: str) -> TimeStep:
         """Execute search[…] or click[…]; anything else changes nothing."""
         world, before = self._running()
         answer = pages.step(before, action, self._there, world)
@@ -149,9 +147,9 @@ class WebShop(EnvironmentBase):
             return TimeStep(BOUGHT, reward=after.score or 0.0, done=True, admissible=())
         return self._answer(after, before, valid=answer.valid)
 
-    def fork(self) -> WebShop:
-        """Return a copy in the same state; the catalogue is shared."""
-        return copy.copy(self)
+    def as_shown(self, recorded: Trajectory) -> Trajectory:
+        """Return an episode recorded in brackets with the whole pages that `page` shows."""
+        return with_pages(recorded) if self.options.observation == "page" else recorded
 
     def prepare(self) -> None:
         """Load rapidfuzz and, for official data, spaCy's model, which purchases need.
@@ -163,9 +161,6 @@ class WebShop(EnvironmentBase):
         if self.options.data:
             with suppress(LdmError):  # the purchase that needs it raises the error
                 load_parser()
-
-    def close(self) -> None:
-        self._world = self._session = None
 
     @staticmethod
     def _titles_of(world: World) -> str:
@@ -217,8 +212,9 @@ class WebShop(EnvironmentBase):
                 return INVALID
             if before.page == session.page == "item_page":
                 # On a product's page, only choosing an option stays on that page.
-                return f"You have clicked {session.options[-1][1]}."
-        return render(session, self._page, self.options.observation)
+                return CLICKED.format(session.options[-1][1])
+        page = render(session, self._page, self.options.observation)
+        return page if valid or self.options.observation != "page" else f"{page}\n{INVALID}"
 
 
 class _Tasks(Sequence[Task]):

@@ -237,6 +237,9 @@ function voteBars(step) {
     { class: "vote" },
     el("div", { class: "quiet small" }, decided),
     el("ul", null, bars),
+    step.because
+      ? el("div", { class: "quiet small" }, `because: ${oneLine(step.because.join("; "), 300)}`)
+      : null,
   );
 }
 

@@ -76,18 +76,16 @@ class HotpotQA(ListedEnvironment[Question]):
         self._reading = Reading()
         self._done = False
 
-    def reset(self, task: Task) -> TimeStep:
+    def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the question."""
-        self._question = None
         question = self._game(task)
         self._question, self._library = question, self._open(task.id.partition("/")[0])
         self._reading, self._done = Reading(), False
         return TimeStep(question.opening)
 
-    def step(self, action: str) -> TimeStep:
+    def _act(self, action: str) -> TimeStep:
         """Carry out an action; `finish` ends the task and earns the score of its answer."""
-        if self._question is None or self._library is None:
-            raise RuntimeError("no task is running: call reset first")
+        assert self._question is not None and self._library is not None  # noqa: PT018, S101
         if self._done:
             return TimeStep(FINISHED, done=True)
         reply = apply_action(action, self._reading, self._library.collection)
@@ -98,9 +96,6 @@ class HotpotQA(ListedEnvironment[Question]):
         partial = self.options.score == "f1"
         earned = reward(reply.answer, self._question.answer, partial=partial)
         return TimeStep(reply.text, reward=earned, done=True)
-
-    def close(self) -> None:
-        self._question = None
 
     def solution(self, task: Task) -> str:
         """Return the answer of a training task and the articles it follows from.

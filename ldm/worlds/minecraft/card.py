@@ -25,6 +25,7 @@ def _reading() -> Reading:
         sources={item: source.thing for item, source in RAW.items()} | {mob: mob for mob in MOBS},
         fitting={item: tuple(tools[source.where]) for item, source in RAW.items()}
         | dict.fromkeys(MOBS, tuple(tools["animal"])),
+        needing=tuple(item for item, source in RAW.items() if source.tool),
         walks=tuple(f"explore {direction}" for direction in DIRECTIONS),
     )
 
@@ -44,3 +45,11 @@ def _goals() -> Iterator[str]:
 
 
 CARD = replace(_CARD, goals=tuple(_goals()), reading=_reading())
+#: The card of worlds in which plans choose: a word for several kinds of wood means oak.
+BY_PLAN = replace(
+    CARD,
+    rules=f"{CARD.rules} {FACTS['by_plan']}",
+    reading=replace(
+        CARD.reading, sources={**CARD.reading.sources, "log": "oak tree", "leaves": "oak tree"}
+    ),
+)

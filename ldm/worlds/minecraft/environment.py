@@ -10,11 +10,11 @@ from ldm.config import at_least
 from ldm.envs._base import ListedEnvironment
 from ldm.types import Card, Task, TimeStep
 from ldm.worlds.minecraft import texts, ticks
-from ldm.worlds.minecraft.card import CARD, METADATA
+from ldm.worlds.minecraft.card import BY_PLAN, CARD, METADATA
 from ldm.worlds.minecraft.commands import Command, Refusal, Tools, Way, parse, possible, way
 from ldm.worlds.minecraft.controllers import Controller, ControllerName, Oracle, Paper, Recipes
 from ldm.worlds.minecraft.map import World
-from ldm.worlds.minecraft.rules import Rules, RuleSet, load_rules
+from ldm.worlds.minecraft.rules import Rules, RuleSet, load_rules, wood_order
 from ldm.worlds.minecraft.state import State
 from ldm.worlds.minecraft.tasks import (
     SPLITS,
@@ -38,13 +38,16 @@ class MinecraftOptions:
     """Options of Minecraft.
 
     rules: "paper" counts as DEPS' tables do. controller: skills of "paper" fail as often as DEPS'
-    did; with "none" only recipes count and there is no map. tools: "held" takes the best tool that
-    is held, "stated" only what the action names. limit: actions without a controller.
+    did; with "none" only recipes count and there is no map. nearest: if false, the choice is left
+    to the plan, as in DEPS, whose controllers see a picture and keep no map. tools: "held" takes
+    the best tool that is held, "stated" only what the action names. limit: actions without a
+    controller.
     """
 
     rules: Annotated[RuleSet, "Rules of the game, or those that DEPS' tables count by"] = "vanilla"
     controller: Annotated[ControllerName, "Pursues goals: never failing, as DEPS', none"] = "oracle"
     start: Annotated[Start, "Begin in the nearest plains or anywhere"] = "plains"
+    nearest: Annotated[bool, "Mine the nearest of several woods, and remember places"] = True
     mobs: Annotated[bool, "Place herds near the start"] = True
     given: Annotated[Literal["diamond_axe", "none"], "Item held at the start"] = "diamond_axe"
     task_set: Annotated[TaskSet, "The paper's tasks with a published rate, or all"] = "measured69"
@@ -78,6 +81,7 @@ class Minecraft(ListedEnvironment[Game]):
 
     def __init__(self, options: MinecraftOptions | None = None) -> None:
         super().__init__(options or MinecraftOptions())
+        self.card = CARD if self.options.nearest else BY_PLAN
         self.rules: Rules = load_rules(self.options.rules)
         self._playing: Game | None = None
         self._controller: Controller = Recipes(self.rules, 0)
@@ -85,9 +89,8 @@ class Minecraft(ListedEnvironment[Game]):
         self._state = State()
         self._done = False
 
-    def reset(self, task: Task) -> TimeStep:
+    def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation is the goal, the limit and the surroundings."""
-        self._playing = None
         self._playing = game = self._game(task)
         self._done = False
         self._controller = self._control(game)
@@ -97,15 +100,15 @@ class Minecraft(ListedEnvironment[Game]):
         unit = "actions" if self._without_map else "ticks"
         return self._answer(texts.opening(task.goal, f"{self._limit} {unit}"))
 
-    def step(self, action: str) -> TimeStep:
+    def _act(self, action: str) -> TimeStep:
         """Carry out an action until it is done, its slice is over, a tool breaks or time is up."""
-        if self._playing is None:
-            raise RuntimeError("no task is running: call reset first")
         if self._done:
             return TimeStep(texts.TIME_UP, done=True)
         command = parse(action, self.rules)
         if isinstance(command, Refusal):
             return self._refused(command)
+        if command.verb == "mine" and not self.options.nearest:
+            command = replace(command, items=(min(command.items, key=wood_order),))
         how = way(command, self._state, self.rules, self.options.tools)
         if isinstance(how, Refusal):
             if how.material and self.options.rules == "paper":
@@ -113,11 +116,8 @@ class Minecraft(ListedEnvironment[Game]):
             return self._refused(how)
         return self._carry_out(command, how)
 
-    def close(self) -> None:
-        self._playing = None
-
     @property
-    def state(self) -> State:
+    def situation(self) -> State:
         """The present state, for measurements; agents see the observation only."""
         return self._state
 
@@ -150,7 +150,12 @@ class Minecraft(ListedEnvironment[Game]):
         if self._without_map:
             return Recipes(self.rules, game.world)
         herded = self.options.mobs if game.mobs is None else game.mobs
-        self._world = World(game.world, start=game.start or self.options.start, herded=herded)
+        self._world = World(
+            game.world,
+            start=game.start or self.options.start,
+            herded=herded,
+            remembered=self.options.nearest,
+        )
         oracle = Oracle(self.rules, self._world, stated=self.options.tools == "stated")
         return Paper(oracle) if self.options.controller == "paper" else oracle
 

@@ -72,11 +72,13 @@ class Animal:
 class World:
     """The map of one seed.
 
-    herded: whether animals of all sorts are near the start. start: the first place of an episode.
+    herded: whether animals of all sorts are near the start. remembered: whether an agent still
+    knows what is out of sight. start: the first place of an episode.
     """
 
-    def __init__(self, seed: int, *, start: str, herded: bool) -> None:
+    def __init__(self, seed: int, *, start: str, herded: bool, remembered: bool = True) -> None:
         self.seed = seed
+        self.remembered = remembered
         self._regions: dict[Cell, tuple[float, float, str]] = {}
         self._biomes: dict[Cell, str] = {}
         self._trees: dict[Cell, tuple[Tree, ...]] = {}

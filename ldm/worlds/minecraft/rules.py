@@ -65,7 +65,7 @@ class Rules:
             listed, melted, self.sources = _paper(listed, melted)
         self.recipes: dict[str, tuple[Recipe, ...]] = _grouped(listed)
         self.smelting: dict[str, tuple[str, ...]] = {}
-        for product, part in sorted(melted, key=lambda pair: (pair[0], *_wood_order(pair[1]))):
+        for product, part in sorted(melted, key=lambda pair: (pair[0], *wood_order(pair[1]))):
             self.smelting[product] = (*self.smelting.get(product, ()), part)
         self.items = frozenset(self._named())
         self._fit = {item: self._fitting(source.tool) for item, source in self.sources.items()}
@@ -166,12 +166,12 @@ def _other_wood(item: str) -> bool:
 
 def _grouped(recipes: list[Recipe]) -> dict[str, tuple[Recipe, ...]]:
     by_item: dict[str, tuple[Recipe, ...]] = {}
-    order = sorted(recipes, key=lambda r: (r.item, [_wood_order(part) for part, _ in r.parts]))
+    order = sorted(recipes, key=lambda r: (r.item, [wood_order(part) for part, _ in r.parts]))
     for recipe in order:
         by_item[recipe.item] = (*by_item.get(recipe.item, ()), recipe)
     return by_item
 
 
-def _wood_order(item: str) -> tuple[int, str]:
+def wood_order(item: str) -> tuple[int, str]:
     """Return a key by which oak comes before other kinds of wood."""
     return int(_other_wood(item)), item

@@ -38,7 +38,8 @@ def look(state: State, world: World) -> State:
     x, y, z = state.spot
     if y < world.surface(x, z):
         return state
-    sightings = {**state.sightings, **dict.fromkeys(visible(x, z), state.tick)}
+    before = state.sightings if world.remembered else {}
+    sightings = {**before, **dict.fromkeys(visible(x, z), state.tick)}
     animals: dict[str, tuple[int, int, int]] = {}
     for animal in world.animals(cell_of(x, z)):
         near = (animal.x - x) ** 2 + (animal.z - z) ** 2 <= _HOMES**2
@@ -46,7 +47,7 @@ def look(state: State, world: World) -> State:
             i, j = world.position(animal, state.tick)
             if (i - x) ** 2 + (j - z) ** 2 <= SIGHT**2:
                 animals[animal.name] = i, j, state.tick
-    for name, (i, j, tick) in state.animals.items():
+    for name, (i, j, tick) in state.animals.items() if world.remembered else ():
         if name not in animals and (i - x) ** 2 + (j - z) ** 2 > _GONE**2:
             animals[name] = i, j, tick
     return replace(state, sightings=sightings, animals=animals)

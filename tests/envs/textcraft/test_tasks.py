@@ -10,6 +10,7 @@ import pytest
 from ldm.agents.autoplan import AutoPlanOptions
 from ldm.agents.loop import LoopOptions
 from ldm.envs.textcraft import TextCraft, TextCraftOptions
+from ldm.envs.textcraft.data import check
 from ldm.envs.textcraft.recipes import Book
 from ldm.envs.textcraft.tasks import OWN_SPLITS, own_games, stored_games
 from ldm.errors import LdmError
@@ -73,6 +74,28 @@ def test_stored_tasks_for_testing_are_those_not_in_training(env: TextCraft, book
     assert {task.source for task in tasks}.isdisjoint(train)
     assert {task.source for task in env.tasks("stored")} - train == {task.source for task in tasks}
     env.reset(tasks[0])
+
+
+def test_the_results_of_the_authors_are_such_a_list(tmp_path: Path, book: Book) -> None:
+    results = tmp_path / "adapt_results.json"
+    entry = {"problem": GOOD["goal"], "commands": f"{GOOD['commands']}\n\n", "success": True}
+    results.write_text(json.dumps({"env_7": entry}), encoding="utf-8")
+    (game,) = stored_games("stored", results, book)
+    assert (game.task.id, game.listing) == ("stored/env_7", GOOD["commands"])
+    results.write_text(json.dumps({"env_7": entry, "env_8": {"problem": 3}}), encoding="utf-8")
+    with pytest.raises(LdmError, match=r"adapt_results\.json:2:goal: "):
+        stored_games("stored", results, book)
+    assert check(tmp_path).facts["listed"] == {"depth1": 1}
+
+
+def test_the_dev_set_holds_no_item_of_the_list_and_none_of_training(
+    env: TextCraft, book: Book
+) -> None:
+    dev = {task.source for task in env.tasks("stored_dev")}
+    assert len(dev) > 90
+    assert dev.isdisjoint(task.source for task in env.tasks("stored"))
+    assert dev.isdisjoint(game.item for game in own_games("train", book))
+    assert {task.kind for task in env.tasks("stored_dev")} == {"depth2"}
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ import pytest
 from ldm.envs.webshop import WebShop, WebShopOptions, titles
 from ldm.envs.webshop.environment import OFFICIAL_SPLITS
 from ldm.envs.webshop.pages import BOUGHT
-from ldm.envs.webshop.render import INVALID
+from ldm.envs.webshop.render import CLICKED, INVALID
 from ldm.envs.webshop.world import World
 from ldm.errors import LdmError
-from ldm.types import Task
+from ldm.run.building import read_trajectories
+from ldm.types import Step, Task, Trajectory
+from tests.conftest import CHECKOUT
 from tests.envs.webshop.shop import annotation, raw, write_shop
 
 
@@ -194,3 +196,28 @@ def test_bad_options_and_tasks_are_refused(env: WebShop) -> None:
     for name in ("test/999999", "test/x", "test"):
         with pytest.raises(LdmError, match="no task"):
             env.reset(replace(task, id=name))
+
+
+def test_recorded_episodes_are_shown_in_whole_pages_as_the_site_shows_them() -> None:
+    """LDM²'s Table 5: the page stays, with a line for each chosen option below it."""
+    env = WebShop(WebShopOptions(observation="page"))
+    tasks = {task.id: task for task in env.tasks("demo_train")}
+    chosen = 0
+    for recorded in read_trajectories(CHECKOUT / "data" / "trajectories" / "webshop")[:20]:
+        now = env.reset(tasks[recorded.task.id])
+        for step in env.as_shown(recorded).steps[:-1]:
+            now = env.step(step.action)
+            assert step.observation == now.observation
+            chosen += "[Buy Now]" in now.observation and "You have clicked" in now.observation
+        refused = replace(recorded, steps=(*recorded.steps[:-1], Step("click[x]", INVALID)))
+        assert env.as_shown(refused).steps[-1].observation == env.step("click[x]").observation
+    assert chosen
+    assert WebShop().as_shown(recorded) == recorded
+
+
+def test_a_line_on_a_page_that_was_not_recorded_shows_nothing() -> None:
+    steps = (Step("search[a]", ""), Step("click[B]", ""), Step("click[red]", CLICKED.format("red")))
+    task = Task("1", "webshop", "recorded", "a", "buy")
+    recorded = Trajectory(task, "", steps, 0.0, False, "human")
+    shown = WebShop(WebShopOptions(observation="page")).as_shown(recorded)
+    assert [step.observation for step in shown.steps] == ["", "", ""]

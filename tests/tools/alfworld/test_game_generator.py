@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +47,23 @@ def test_the_expert_searches_rather_than_knows() -> None:
     assert len(late) > len(shipped) / 3
     assert any("open" in verbs for verbs in episodes)
     assert all(step.valid for episode in shipped for step in episode.steps)
+
+
+def test_an_interrupted_recording_of_the_expert_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = str(CHECKOUT / "scripts" / "record_alfworld.py")
+    for name, cut in (("whole.jsonl", False), ("cut.jsonl", True)):
+        options = ("--out", str(tmp_path / name), "--split", "demo_train", "--per-kind", "2")
+        monkeypatch.setattr("sys.argv", [script, *options])
+        runpy.run_path(script, run_name="__main__")
+        if cut:
+            content = (tmp_path / name).read_bytes()
+            (tmp_path / name).write_bytes(content[: len(content) // 2])
+            runpy.run_path(script, run_name="__main__")
+    assert (tmp_path / "cut.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    episodes = records.read(tmp_path / "cut.jsonl", Trajectory)
+    assert [one.success for one in episodes] == [True] * 12
 
 
 def test_an_expert_that_fails_says_so() -> None:

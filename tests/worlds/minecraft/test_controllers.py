@@ -71,20 +71,20 @@ def test_it_never_takes_less_than_the_oracle(start: Start) -> None:
     paper = start("test/furnace/0", slice=100_000, limit=100_000, controller="paper")
     for env in (oracle, paper):
         play(env, "mine 3 log", "kill 1 pig", "mine 2 dirt")
-    assert paper.state.tick > oracle.state.tick
+    assert paper.situation.tick > oracle.situation.tick
 
 
 def test_a_failed_attempt_costs_time_and_nothing_else(start: Start) -> None:
     env = start("test/hopper/0", controller="paper", limit=100_000)
     play(env, "mine 8 log", "craft 32 planks", "craft 1 crafting_table")
     for _ in range(40):
-        before = env.state
-        now = env.step("craft 1 wooden_pickaxe") if env.state.held("stick") > 1 else None
+        before = env.situation
+        now = env.step("craft 1 wooden_pickaxe") if env.situation.held("stick") > 1 else None
         if now is None:
             env.step("craft 4 stick")
         elif now.observation.startswith("Nothing happens."):
             assert now.valid
-            assert env.state.tick == before.tick + 150
-            assert env.state.inventory == before.inventory
+            assert env.situation.tick == before.tick + 150
+            assert env.situation.inventory == before.inventory
             return
     pytest.fail("forty attempts that fail one time in ten never failed")

@@ -28,7 +28,7 @@ def test_the_opening_says_task_time_place_and_what_there_is(start: Start) -> Non
 
 def test_an_item_is_made_from_nothing_and_earns_one(start: Start) -> None:
     env = start("test/furnace/0", given="none")
-    assert env.state.inventory == {}
+    assert env.situation.inventory == {}
     now = play(env, *TO_STONE)
     assert now.done
     assert now.reward == 1.0
@@ -48,18 +48,18 @@ def test_an_item_is_made_from_nothing_and_earns_one(start: Start) -> None:
 )  # fmt: skip
 def test_the_impossible_changes_nothing(start: Start, action: str, reason: str) -> None:
     plain, fine = start("test/shears/0"), start("test/shears/0", feedback="fine")
-    before = plain.state
+    before = plain.situation
     refused = plain.step(action)
     assert not refused.valid
     assert refused.observation.startswith("Nothing happens.\nTime: 0 of")
-    assert plain.state == before
+    assert plain.situation == before
     assert reason in fine.step(action).observation.partition("\n")[0]
 
 
 def test_a_count_is_an_increase_of_what_is_held(start: Start) -> None:
     env = start("test/furnace/0")
     play(env, "mine 2 log", "mine 1 log")
-    assert env.state.held(*env.rules.members("log")) == 3
+    assert env.situation.held(*env.rules.members("log")) == 3
 
 
 def test_control_returns_after_a_slice_and_says_how_far_it_came(start: Start) -> None:
@@ -74,7 +74,7 @@ def test_any_slice_gives_the_same_units_at_the_same_ticks(start: Start, controll
         env = start("train/ladder/0", slice=size, controller=controller, limit=60_000)
         play(env, *TO_STONE, "mine 2 iron_ore", "smelt 2 iron_ingot", "kill 2 sheep")
         play(env, "mine 3 leather")
-        return replace(env.state, actions=0)
+        return replace(env.situation, actions=0)
 
     whole = played(100_000)
     assert played(1) == played(150) == whole
@@ -87,7 +87,7 @@ def test_tools_wear_and_the_one_that_breaks_ends_the_action(start: Start) -> Non
          "craft 1 wooden_pickaxe")  # fmt: skip
     now = play(env, "mine 64 cobblestone")
     assert "Got 59 cobblestone, 5 to go. Your wooden_pickaxe broke." in now.observation
-    assert not env.state.held("wooden_pickaxe")
+    assert not env.situation.held("wooden_pickaxe")
     assert not env.step("mine 1 cobblestone").valid
 
 
@@ -95,19 +95,19 @@ def test_smelting_burns_planks_first_and_keeps_what_is_left_of_the_fire(start: S
     env = start("test/iron_door/0")
     play(env, *TO_STONE[:5], "mine 12 cobblestone")
     play(env, "craft 1 furnace", "mine 3 log", "craft 8 planks")
-    planks = env.state.held(*env.rules.members("planks"))
+    planks = env.situation.held(*env.rules.members("planks"))
     play(env, "smelt 2 stone")
-    assert env.state.held(*env.rules.members("planks")) == planks - 2
+    assert env.situation.held(*env.rules.members("planks")) == planks - 2
     play(env, "smelt 1 stone")  # 600 ticks of fire for 600 ticks of smelting
-    assert env.state.held(*env.rules.members("planks")) == planks - 2
-    assert env.state.held("furnace") == 1
+    assert env.situation.held(*env.rules.members("planks")) == planks - 2
+    assert env.situation.held("furnace") == 1
 
 
 def test_under_the_paper_smelting_is_quick_and_needs_no_fuel(start: Start) -> None:
     env = start("test/iron_door/0", rules="paper", controller="none")
     for action in (*TO_STONE, "mine 4 cobblestone", "smelt 4 stone"):
         assert env.step(action).valid
-    assert env.state.held("stone") == 4
+    assert env.situation.held("stone") == 4
 
 
 def test_under_the_paper_an_impossible_attempt_costs_time(start: Start) -> None:
@@ -115,9 +115,9 @@ def test_under_the_paper_an_impossible_attempt_costs_time(start: Start) -> None:
     now = env.step("craft 4 stick")
     assert now.valid
     assert now.observation.startswith("Nothing happens. To craft 4 stick takes 2 planks.")
-    assert env.state.tick == 150
+    assert env.situation.tick == 150
     env.step("smelt 1 iron_ingot")
-    assert env.state.tick == 350
+    assert env.situation.tick == 350
 
 
 def test_only_what_is_stated_is_used_where_tools_have_to_be_stated(start: Start) -> None:
@@ -135,7 +135,7 @@ def test_the_time_limit_ends_the_task_without_a_reward(start: Start) -> None:
     now = env.step("mine 64 log")
     assert now.done
     assert now.reward == 0.0
-    assert env.state.tick == 50
+    assert env.situation.tick == 50
     assert "Time: 50 of 50." in now.observation
 
 
@@ -154,7 +154,7 @@ def test_each_of_several_goals_earns_its_share_once(start: Start) -> None:
     rewards = []
     for target in env.targets:
         verb = f"mine {target.count} {target.word}"
-        while not env.state.held(*target.items) >= target.count:
+        while not env.situation.held(*target.items) >= target.count:
             rewards.append(env.step(verb).reward)
     assert sorted(rewards)[-4:] == [0.25] * 4
     assert sum(rewards) == 1.0
@@ -164,8 +164,8 @@ def test_what_is_found_below_depends_on_what_was_dug_alone(start: Start) -> None
     one, other = start("test/diamond/0"), start("test/diamond/0")
     play(one, *TO_STONE, "mine 2 iron_ore")
     play(other, "kill 2 pig", "mine 1 dirt", *TO_STONE, "mine 2 iron_ore")
-    assert one.state.hazards == other.state.hazards
-    assert one.state.finds == other.state.finds
+    assert one.situation.hazards == other.situation.hazards
+    assert one.situation.finds == other.situation.finds
 
 
 def test_an_armour_is_worn_and_said(start: Start) -> None:

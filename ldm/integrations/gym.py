@@ -1,0 +1,106 @@
+"""Gymnasium: importing this registers `ldm/ALFWorld-v0` and every other environment.
+
+    import gymnasium, ldm.integrations.gym
+    env = gymnasium.make("ldm/ALFWorld-v0", split="demo_train")
+
+Observations and actions are texts; what is possible now is in info["admissible"]. Members of a
+vector environment start from one state with `reset(options={"state": env.unwrapped.state()})`.
+"""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import gymnasium
+from gymnasium.spaces import Text
+
+from ldm import registry
+from ldm.envs import ENVS, GROUP
+from ldm.integrations.sessions import STEPS, Session
+
+#: The longest text of an observation and of an action, in characters.
+OBSERVATION, ACTION = 1 << 20, 1 << 12
+
+
+class AnyText(Text):
+    """Texts of any characters; samples are printable ASCII."""
+
+    def __init__(self, max_length: int) -> None:
+        super().__init__(max_length, min_length=0, charset=string.printable)
+
+    def contains(self, x: Any) -> bool:
+        """Return whether it is a text that is short enough."""
+        return isinstance(x, str) and len(x) <= self.max_length
+
+
+class TextEnvironment(gymnasium.Env[str, str]):
+    """A session as a Gymnasium environment."""
+
+    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 - as Gymnasium declares it
+
+    def __init__(
+        self,
+        env: str,
+        split: str | None = None,
+        max_steps: int = STEPS,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Open an environment; see `Session`."""
+        self.session = Session(env, split, max_steps, **options)
+        self.observation_space, self.action_space = AnyText(OBSERVATION), AnyText(ACTION)
+        self.render_mode = render_mode
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Start the task options["task"] (number or id), else one drawn with the seed.
+
+        options["state"] goes to a state instead.
+        """
+        super().reset(seed=seed)
+        chosen = options or {}
+        if "state" in chosen:
+            now = self.session.restore(chosen["state"])
+        else:
+            drawn = int(self.np_random.integers(len(self.session.tasks)))
+            now = self.session.reset(chosen.get("task", drawn))
+        return now.observation, self._info()
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Execute an action; an episode is truncated after `max_steps`."""
+        now = self.session.step(action)
+        ended, over = now.done, self.session.over
+        return now.observation, now.reward, ended, over and not ended, self._info()
+
+    def state(self) -> bytes:
+        """Return the present state, for reset(options={"state": …})."""
+        return self.session.state()
+
+    def render(self) -> str:
+        """Return the last observation."""
+        return self.session.now.observation
+
+    def close(self) -> None:
+        """Release the environment."""
+        self.session.close()
+
+    def _info(self) -> dict[str, Any]:
+        session = self.session
+        return {
+            "task": session.task.id if session.task else "",
+            "goal": session.task.goal if session.task else "",
+            "kind": session.task.kind if session.task else "",
+            "admissible": list(session.now.admissible or ()),
+            "valid": session.now.valid,
+            "score": session.score,
+        }
+
+
+for _name, _path in registry.names(ENVS, GROUP).items():
+    gymnasium.register(
+        f"ldm/{_path.rpartition(':')[2]}-v0",
+        "ldm.integrations.gym:TextEnvironment",
+        kwargs={"env": _name},
+    )

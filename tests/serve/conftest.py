@@ -1,0 +1,57 @@
+"""A server of a memory in this process, on a port of its own."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ldm.memory.growing import GrowingMemory
+from tests.cli.conftest import run
+from tests.embedder import BagOfWords
+
+__all__ = ["run"]
+
+from ldm.serve.operations import Client
+from ldm.serve.tokens import Tokens
+
+A, B, ALL = "token-of-tenant-a", "token-of-tenant-b", "token-of-everything"
+SCOPES = {A: {"tenant": "a"}, B: {"tenant": "b"}, ALL: {}}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[GrowingMemory]:
+    with GrowingMemory.open(tmp_path / "m", "desk", embedder=BagOfWords(), create=True) as opened:
+        yield opened
+
+
+def serving(memory: GrowingMemory, tokens: Tokens) -> Iterator[str]:
+    import uvicorn
+
+    from ldm.serve.web import application  # where MCP is not installed, the tests skip before
+
+    app = application(tokens, lambda scope: Client(memory, scope, tokens.names))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", ws="none"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def open_server(memory: GrowingMemory) -> Iterator[str]:
+    yield from serving(memory, Tokens({}))
+
+
+@pytest.fixture
+def server(memory: GrowingMemory, tmp_path: Path) -> Iterator[str]:
+    """Return the address of a server with the tokens of `SCOPES`."""
+    (tmp_path / "tokens.json").write_text(json.dumps(SCOPES))
+    yield from serving(memory, Tokens.read(tmp_path / "tokens.json"))
