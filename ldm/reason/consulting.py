@@ -19,8 +19,8 @@ Consult = Literal["always", "unsure", "never"]
 #: Why a model decides; "" if memory does. "planned": it named the action at the question before.
 Reason = Literal["", "always", "refused", "loop", "unsure", "final", "planned"]
 
-#: Confidence, which is the share of left-out steps that were right at it, above which memory decides:
-#: to ask about more cost twice the calls and solved no more games (docs/lab, language models).
+#: Confidence from which memory decides; it is the share of left-out steps that were right there. To
+#: ask about more cost twice the calls and solved no more games (docs/lab, language models).
 MAJORITY = 0.5
 #: The same where a model decided the step before: steps were left out on the way of people, and a
 #: model is asked where that way is lost.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ldm.reason import State
+from ldm.reason import Agreement, State
 from ldm.reason.consulting import Consulting
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
@@ -194,6 +194,8 @@ class TestDecisions:
         state = replace(STATE, admissible=("take letter 1", *drawers), refused=("wait",))
         consulting.act(state, [recall(n, "go to drawer 9") for n in range(4)])
         assert "1. go to drawer 2, 3, 4 (" in model.prompts[-1][-1].content
+        alike = Agreement("take cup 1 from desk 1", 1.0, 1, ("take cup 2 from desk 1",))
+        assert alike.text == "take cup 1, 2 from desk 1"
 
     def test_show_the_rules_that_say_more_than_all_suggestions(self) -> None:
         consulting, model = reasoner(CHOICE)
