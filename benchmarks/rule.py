@@ -34,8 +34,8 @@ from ldm.types import Step, Task, Trajectory
 PARTS = {
     "nothing": "",
     "reading of structure": "facts",
-    "history": "deeds repeat phase",
-    "slots": "filler lines agree relation",
+    "history": "deeds phase",
+    "slots": "filler lines agree",
     "the goal's things": "roles",
     "kinds of task": "kind",
     "learnt weights": "",

@@ -88,6 +88,7 @@ class TestRules:
         build_memory(episodes(2), "few", WARNED)
         run("memory", "rules", "--memory", "few").done("No rule of post holds")
 
+    @pytest.mark.slow
     def test_an_own_memory_tells_its_pending_episodes_too(self, run: Run) -> None:
         with Memory.open("own", "post", embedder=BagOfWords(), create=True) as memory:
             for one in episodes(40):

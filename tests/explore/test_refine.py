@@ -175,6 +175,7 @@ class TestTheExplorer:
         assert first == again
         assert any(tree.nodes for trees in first for tree in trees)
 
+    @pytest.mark.slow
     def test_that_is_best_first_solves_more_than_the_tree(self, poor: Path) -> None:
         def solved(**options: Any) -> int:
             work = explorer(opened(poor), **options)
