@@ -216,13 +216,9 @@ class Policy:
         return _decision(reasoner.propose(state, recalls, z), recalls)
 
     def state(self, now: Observed) -> State:
-        """Return the reasoner's input: goal, history, observation."""
-        return self._state(now, noted=True)
-
-    def _state(self, now: Observed, *, noted: bool) -> State:
-        """Return the state. noted: with the notes or rules that prompts show."""
+        """Return the reasoner's input: goal, history, observation, for a model also rules."""
         history = History(past=shortened(now.past))
-        if noted and self._options.wording != "ours":
+        if self._reasoner.reads_notes and self._options.wording != "ours":
             notes = self._reasoner.notes(now.goal, now.past)
             history = replace(history, assessment=notes.assessment, summary=notes.summary)
         return State(
@@ -238,7 +234,7 @@ class Policy:
             led=now.led,
             plan=now.plan,
             kind=(kind := self._memory.kind_of(now.goal, now.kind)),
-            rules=self._rules(now, kind) if noted else (),
+            rules=self._rules(now, kind),
         )
 
     def _rules(self, now: Observed, kind: str) -> tuple[str, ...]:
@@ -253,9 +249,8 @@ class Policy:
         return tuple(map(now.localize, self._memory.rules(kind).bearing(lesson)))
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
-        noted = self._reasoner.reads_notes
-        state, recalls = self._state(now, noted=noted), self.recall(now, batches)
-        if noted and self._options.wording == "ours":
+        state, recalls = self.state(now), self.recall(now, batches)
+        if self._reasoner.reads_notes and self._options.wording == "ours":
             state = self._demonstrated(state, recalls, now.localize)
         return state, recalls
 

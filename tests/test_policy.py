@@ -118,7 +118,8 @@ def test_what_was_learnt_serves_tasks_in_other_words(memory: Memory) -> None:
 
 def test_a_history_is_the_past_and_as_published_has_notes_on_it(memory: Memory) -> None:
     assert policy(memory).state(now()).history == History(past=PAST)
-    noted = policy(memory, wording="reworded").state(now()).history
+    published = PolicyOptions(wording="reworded")
+    noted = Policy(memory, Watching(), published).state(now()).history
     assert (noted.past, noted.summary) == (PAST, "go to shelf 1")
     assert "fig: not yet" in noted.assessment
 
