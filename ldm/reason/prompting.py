@@ -17,6 +17,8 @@ PROMPT_RECALLS = 5
 DEMONSTRATION = 400
 #: Minimum tokens of a complete prompt.
 LEAST_TOKENS = 1_000
+#: Characters of a recorded course of actions that are shown.
+DEMONSTRATION = 400
 
 
 @dataclass(frozen=True, slots=True)
