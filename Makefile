@@ -17,7 +17,7 @@ PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
 help:
 	@echo "make setup   create $(VENV) and install ldm with everything it can use"
 	@echo "make demo    build a memory from the shipped episodes, refine it, evaluate before and after"
-	@echo "make check   lint, types, import layers and the quick tests: for every day, under four minutes"
+	@echo "make check   lint, types, import layers and the quick tests: for every day, some three minutes"
 	@echo "make test    lint, types, import layers and all tests with their coverage"
 	@echo "make docs    build the site in build/site (an environment of its own in .docs)"
 	@echo "make integrations   the adapters with their frameworks, in environments of their own"

@@ -21,9 +21,15 @@ WIDTH = "100"
 HEADING = re.compile(r"^(?!Examples)[A-Z][\w ]*:$", re.M)
 #: The same in all commands that have them.
 MODELS = re.compile(r"\nOptions of models:\n.*?(?=\n\n|\Z)", re.S)
-#: Headings that are not repeated where they say the same.
-SHARED = ("Model:", "Limits:", "Running:")
+#: One option of a group, and the forms in which help pages write types and defaults.
+ITEM = re.compile(r"^  (?=\S)", re.M)
+TYPE = re.compile(r" (?:TEXT|PATH|NAME|N|X|A,B|<[^>]*>)(?= )|\[[^]]*\]$")
 HELP = re.compile(r"(?:\nGeneral:)?\n  -h, --help .*")
+
+
+def _is_new(item: str, words: str, listed: dict[str, str]) -> bool:
+    """Return whether no command before this one has an option with the same name and meaning."""
+    return listed.setdefault(TYPE.sub("", " ".join(item.split())), words) == words
 
 
 def page() -> str:
@@ -32,7 +38,8 @@ def page() -> str:
     parts = [
         "# Every option\n\nMade by `python scripts/make_options.py`. `ldm agents NAME` and "
         "`ldm envs NAME` list\nthe options of an agent (`--agent.NAME`) and an environment "
-        "(`--env.NAME`); those of models\ncome once, at the end.\n"
+        "(`--env.NAME`); those of models\ncome once, at the end. An option that an earlier "
+        "command has is named alone.\n"
     ]
     models, listed = "", dict[str, str]()
     for words, command in every_command():
@@ -42,13 +49,19 @@ def page() -> str:
             models, text = shared[0].strip(), MODELS.sub("", text)
         usage, _, below = text.partition("\n")
         first = HEADING.search(below)
-        own = []
+        own, known = list[str](), list[str]()
         for group in (below[first.start() :] if first else "").strip().split("\n\n"):
-            heading = group.partition("\n")[0]
-            same = listed.setdefault(group, words) if heading in SHARED else words
-            own.append(group if same == words else f"{heading} as ldm {same}")
-        parts.append("\n\n".join([f"## ldm {words}\n\n```text\n{usage}", *own]).rstrip())
-        parts[-1] += "\n```\n"
+            heading, *items = ITEM.split(group)
+            new = [item for item in items if _is_new(item, words, listed)]
+            known += [item.split()[0].strip(",") for item in items if item not in new]
+            if new or not items:
+                own.append("  ".join([heading, *new]).rstrip())
+        if known:
+            own.append(f"As above: {' '.join(known)}")
+        if not usage.endswith(f"{words} [OPTIONS]"):
+            own.insert(0, usage)
+        below = "\n\n".join(own).strip()
+        parts.append(f"## ldm {words}\n\n```text\n{below}\n```\n")
     parts.append(f"## Models\n\n```text\n{models}\n```\n")
     return "\n".join(parts)
 

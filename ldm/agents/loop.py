@@ -36,7 +36,7 @@ class LoopOptions:
     """Options of every loop; both lengths are ours."""
 
     budget: Annotated[
-        int | None, "Steps of a trial, thoughts included; none: as the environment's card says"
+        int | None, "Steps of a trial, thoughts included; none: by the environment's card"
     ] = None
     reply: Annotated[int, "Maximum tokens of a reply"] = 120
     observation: Annotated[int, "Maximum characters shown of an observation"] = 4000
@@ -109,7 +109,7 @@ class Work:
     one. steps: maximum of this run, thoughts included; None for as many as the trial has left.
     thinking: ask for thoughts. judged: the model may end the run by a verdict. listed: show the
     possible actions. card: the one that prompts show; None for the episode's. actions: maximum of
-    this run, which ends the trial.
+    the trial, which ends it.
     """
 
     task: str
@@ -244,7 +244,7 @@ class Loop:
             action = self.episode.card.listed(reply.action, self.admissible)
             answer = self.episode.act(action, thought=thought)
             self.steps.append(Step(action, answer.observation, thought=thought, valid=answer.valid))
-            if sum(bool(step.action) for step in self.steps) == self.work.actions:
+            if sum(bool(step.action) for step in self.episode.steps) == self.work.actions:
                 raise EpisodeOver("budget")
 
     @property

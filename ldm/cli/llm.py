@@ -31,8 +31,6 @@ def ask(
         list[str] | None, typer.Option(help="Field of the reply, NAME:TYPE; repeatable.")
     ] = None,
     temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
-    samples: Annotated[int, typer.Option(min=1, help="Number of replies.")] = 1,
-    timeout: Annotated[float | None, typer.Option(help="Seconds a request [300].")] = None,
     max_calls: Annotated[int | None, typer.Option(help="Stop before more calls.")] = None,
     record: Annotated[Path | None, typer.Option(help="Folder to record calls in.")] = None,
 ) -> None:
@@ -56,12 +54,12 @@ def ask(
         raise typer.BadParameter(f"{wrong.pop()!r} is not one of {', '.join(TYPES)}.")
     fields: dict[str, Any] = {name: TYPES[kind] for name, kind in named.items()}
     form = create_model("Reply", **fields) if fields else None
-    options = ModelOptions(llm=llm, timeout=timeout, max_calls=max_calls)
+    options = ModelOptions(llm=llm, max_calls=max_calls)
     question = [Message("user", prompt)]
     with Models(options, connection, record, output.say) as models:
-        model = models.get("llm")
-        for sampling in (Sampling(temperature, sample=n) for n in range(samples)):
-            reply = model.complete(question, sampling=sampling, max_tokens=LENGTH, schema=form)
-            output.show(reply.text)
-            if reply.cut:
-                output.say(f"The reply was cut off at {LENGTH} tokens, and again with more.")
+        reply = models.get("llm").complete(
+            question, sampling=Sampling(temperature), max_tokens=LENGTH, schema=form
+        )
+        output.show(reply.text)
+        if reply.cut:
+            output.say(f"The reply was cut off at {LENGTH} tokens, and again with more.")

@@ -14,6 +14,7 @@ from ldm.reason import Process, State
 from ldm.reason.budget import OVERHEAD
 from ldm.reason.excerpts import Passage, excerpt, fitted, level, without_goal
 from ldm.reason.forms import SUB_GOAL
+from ldm.reason.prompting import DEMONSTRATION
 from ldm.types import Card, History, Past, Recall, StateActionTuple
 
 #: Characters of an action that are shown, and of the goal of an example.
@@ -21,8 +22,8 @@ ACTION_LENGTH = 300
 EXAMPLE_GOAL = 400
 #: Minimum characters of an example's observation; with less room there are fewer examples.
 LEAST_EXAMPLE = 160
-#: Characters of a recorded course of actions, and of the rules, that are shown.
-DEMONSTRATION, RULES_LENGTH = 400, 240
+#: Characters of the rules that are shown.
+RULES_LENGTH = 240
 #: Minimum characters of a repeated observation that is replaced by a reference.
 REPEATED = 40
 #: The maximum share of the budget for the opening, the present observation and the actions each.

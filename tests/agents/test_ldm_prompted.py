@@ -129,6 +129,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return env, Memory.open(memory, name, embedder=EMBEDDER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*ODD, "a form without content"])
 @pytest.mark.parametrize("options", [{}, UNSURE], ids=["always", "unsure"])
 def test_no_reply_breaks_an_episode_in_any_environment(

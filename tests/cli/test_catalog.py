@@ -26,16 +26,17 @@ def test_what_an_agent_needs_and_takes_from_its_paper_is_said(run: Run) -> None:
     for name in ("act", "react", "reflexion", "try_again"):
         assert entries[name]["needs"] == ["llm"]
         assert "arXiv" in entries[name]["paper"]
-        assert entries[name]["published budget"]["webshop"] == 45
+        steps = 15 if name == "try_again" else 45
+        assert entries[name]["budget by environment"]["webshop"] == steps
         assert entries[name]["options"]["shots"] == 2
     assert [n for n in entries if entries[n]["sees_reward"]] == ["lats", "reflexion", "try_again"]
-    assert entries["reflexion"]["published trials"]["alfworld"] == 5
-    assert "  published trials: alfworld=3, textcraft=4, webshop=3\n" in run("agents").out
+    assert entries["reflexion"]["trials by environment"]["alfworld"] == 5
+    assert "  trials by environment: alfworld=3, textcraft=4, webshop=3\n" in run("agents").out
     for name in ("adapt", "plan_execute"):
-        assert entries[name]["published strength"]["webshop"] == "skills"
-        assert entries[name]["published strength"]["alfworld"] == "hybrid"
-        assert entries[name]["published executor_steps"]["webshop"] == 15
-        assert "published budget" not in entries[name]
+        assert entries[name]["strength by environment"]["webshop"] == "skills"
+        assert entries[name]["strength by environment"]["alfworld"] == "hybrid"
+        assert entries[name]["executor_steps by environment"]["webshop"] == 15
+        assert "budget by environment" not in entries[name]
     assert entries["standard"]["class"] == entries["act"]["class"]
 
 

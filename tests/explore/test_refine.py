@@ -175,6 +175,7 @@ class TestTheExplorer:
         assert first == again
         assert any(tree.nodes for trees in first for tree in trees)
 
+    @pytest.mark.slow
     def test_that_is_best_first_solves_more_than_the_tree(self, poor: Path) -> None:
         def solved(**options: Any) -> int:
             work = explorer(opened(poor), **options)
@@ -296,7 +297,7 @@ class TestTheNextGeneration:
 
     def test_does_not_repeat_what_the_memory_holds(self, richer: Path) -> None:
         base = generations(str(richer), "toy")[1]
-        rows = opened(richer).rows
+        rows = [*opened(richer).rows]
         created = extend(str(richer), base, rows, BagOfWords(), tasks=(), settings={})
         assert (created.number, created.tuples) == (2, base.tuples)
         assert opened(richer).rows == rows

@@ -55,8 +55,6 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "import": ("memory", "import", "FILE", "--memory", "PLACE"),
     "fold": ("memory", "fold", "--memory", "PLACE"),
 }
-#: The one that `make check` makes, too.
-CANARY = "forget"
 
 
 def prepared(change: str, folder: Path) -> Path:
@@ -84,7 +82,7 @@ def state(place: Path | str) -> tuple[str, ...]:
     digests = []
     for generation in generations(str(place), "toy"):
         contents = inspect(str(place), "toy", generation.number)
-        assert contents.rows.columns.digest(generation, contents.batches) == generation.digest
+        assert contents.rows.digest(generation, contents.batches) == generation.digest
         digests.append(generation.digest)
     return tuple(digests)
 
@@ -156,9 +154,8 @@ def killed(change: str, folder: Path, kills: int) -> tuple[int, int]:
     return killed_often(place, fresh, command, kills, seed=change, repeated=repeated)
 
 
-@pytest.mark.parametrize(
-    "change", [n if n == CANARY else pytest.param(n, marks=pytest.mark.process) for n in CHANGES]
-)
+@pytest.mark.process
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_killed_change_is_complete_or_absent(change: str, tmp_path: Path) -> None:
     killed(change, tmp_path / change, kills=2)
 

@@ -201,6 +201,7 @@ class TestEvaluating:
 class TestRefining:
     REFINE = ("refine", *ENV, "--limit", "2", "--depth", "4")
 
+    @pytest.mark.slow
     def test_explores_and_replays_without_a_server(
         self, run: Run, place: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -39,6 +39,7 @@ def stored(shared_data: Path, place: Path) -> Path:
     return place / "adapt.jsonl"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moved", [False, True])
 def test_refinement_explores_no_item_that_was_evaluated_from_a_list(
     moved: bool, run: Run, place: Path, stored: Path

@@ -182,6 +182,7 @@ class TestOutcome:
         assert [t.outcome for t in explored] == [Outcome(1.0, 1.0, 0.5)]
 
 
+@pytest.mark.slow
 def test_its_work_grows_with_an_episode_s_length_and_not_with_its_square(tmp_path: Path) -> None:
     (base, *_) = expert_trajectories()
 

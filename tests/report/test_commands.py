@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run, run
 from tests.report.conftest import Recorded
 
 __all__ = ["run"]
 
 
+@pytest.mark.slow
 def test_runs_are_named_by_id_and_the_page_is_named(
     run: Run, recorded: Recorded, tmp_path: Path
 ) -> None:
