@@ -284,40 +284,10 @@ def test_a_form_may_be_filled_in_by_a_call_and_come_in_pieces(
 
 
 #: Names of fields, and values, of which any response may be made.
-FIELDS = [
-    "choices",
-    "message",
-    "delta",
-    "content",
-    "text",
-    "type",
-    "reasoning",
-    "tool_calls",
-    "function",
-    "function_call",
-    "name",
-    "arguments",
-    "usage",
-    "prompt_tokens",
-    "total_tokens",
-    "prompt_tokens_details",
-    "cached_tokens",
-    "error",
-    "errors",
-    "code",
-    "status",
-    "base_resp",
-    "detail",
-    "finish_reason",
-    "refusal",
-    "value",
-    "summary",
-    "thought",
-    "data",
-    "meta",
-    "id",
-    "n_ctx",
-]
+FIELDS = re.findall(r"\w+", """choices message delta content text type reasoning tool_calls function
+    function_call name arguments usage prompt_tokens total_tokens prompt_tokens_details error errors
+    cached_tokens code status base_resp detail finish_reason refusal value summary thought data meta
+    id n_ctx""")  # fmt: skip
 VALUES = (None, True, 0, -1, 1.5, 10**30, "", "blue", "429", "<think>a", "</think>b", '{"a": 1}')
 
 
