@@ -8,7 +8,6 @@ A session that nobody has used for an hour is closed.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +19,7 @@ from starlette.routing import Route
 
 from ldm.errors import LdmError
 from ldm.integrations.sessions import STEPS, Session
+from ldm.text import Problem, parse_json
 
 #: Seconds without a request after which a session may be closed, and sessions at a time.
 IDLE, SESSIONS = 3_600.0, 1_024
@@ -90,7 +90,9 @@ def server(env: str, split: str | None = None, max_steps: int = STEPS, **options
         async def endpoint(request: Request) -> JSONResponse:
             try:
                 sent = await request.body()
-                body = json.loads(sent) if sent else dict(request.query_params)
+                body = parse_json(sent, "the request") if sent else dict(request.query_params)
+                if isinstance(body, Problem):
+                    raise ValueError(str(body))
                 answer = await asyncio.to_thread(operation, body)
                 return JSONResponse(answer[field] if field else answer)
             except (LdmError, LookupError, TypeError, ValueError, OverflowError) as error:

@@ -10,7 +10,6 @@ compared with, else the whole of it; its score (1 by default) is evidence.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +25,7 @@ from langgraph.store.base import (
 )
 
 from ldm.memory.growing import GrowingMemory
+from ldm.text import parse_json
 
 #: The most items that a filter, an offset or a list of namespaces looks through.
 MOST = 10_000
@@ -117,8 +117,5 @@ def _meets(namespace: tuple[str, ...], condition: MatchCondition) -> bool:
 
 def _value(action: str) -> dict[str, Any]:
     """Return what was put, or the action that something else recorded."""
-    try:
-        value = json.loads(action)
-    except ValueError:
-        value = None
+    value = parse_json(action, "the value")
     return value if isinstance(value, dict) else {"action": action}

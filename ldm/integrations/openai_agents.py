@@ -7,8 +7,6 @@ await Runner.run(agent, goal, hooks=hooks, run_config=RunConfig(call_model_input
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +14,7 @@ from agents import AgentHookContext, RunContextWrapper, RunHooks, Tool
 from agents.run import CallModelData, ModelInputData
 
 from ldm.integrations.experience import Experience
+from ldm.text import Problem, parse_json
 
 
 class ExperienceHooks(RunHooks[Any]):
@@ -35,9 +34,10 @@ class ExperienceHooks(RunHooks[Any]):
         self, context: RunContextWrapper[Any], agent: Any, tool: Tool, result: object
     ) -> None:
         """Record a call of a tool."""
-        arguments = getattr(context, "tool_arguments", "") or "{}"
-        with contextlib.suppress(ValueError):  # else as the model wrote them
-            arguments = json.loads(arguments)
+        written = getattr(context, "tool_arguments", "") or "{}"
+        arguments = parse_json(written, tool.name)
+        if isinstance(arguments, Problem):
+            arguments = written  # as the model wrote them
         await asyncio.to_thread(self.attempt.acted, tool.name, arguments, result)
 
     async def on_agent_end(self, context: AgentHookContext[Any], agent: Any, output: Any) -> None:
