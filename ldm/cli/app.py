@@ -180,8 +180,10 @@ def main() -> None:
     """
     # Processes that we start must not find modules in the working directory either.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - None where it is closed
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it is closed; workers would take a pipe of theirs for it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+            os.set_inheritable(getattr(sys, name).fileno(), True)
     collect_seldom()
     try:
         try:

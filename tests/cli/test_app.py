@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -17,6 +18,7 @@ from ldm import __version__
 from ldm.cli import app as module
 from ldm.errors import Interrupted, LdmError
 from tests.cli.conftest import Run
+from tests.conftest import CHECKOUT
 
 HEAVY = {"torch", "sentence_transformers", "chromadb", "sklearn", "spacy", "textworld", "polars"}
 
@@ -112,6 +114,13 @@ def printing_into(standard_output: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, stdout=standard_output, stderr=subprocess.PIPE, text=True, check=False
     )
+
+
+@pytest.mark.process
+def test_workers_start_without_output_streams(tmp_path: Path) -> None:
+    words = "eval --env tests.toy:ToyEnv --agent random --limit 2 --workers 2 --runs"
+    line = f"{sys.executable} -m ldm {words} {tmp_path}/runs >&- 2>&-"
+    assert subprocess.run(["bash", "-c", line], check=False, cwd=CHECKOUT).returncode == 0
 
 
 def test_a_closed_pipe_is_quiet() -> None:
