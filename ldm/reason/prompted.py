@@ -261,7 +261,7 @@ class PromptedReasoner:
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
-            view = decision_view(card, state, (), room, notes=False)
+            view = decision_view(card, state, (), room)
             return self._prompter.ask(
                 "act",
                 form,
