@@ -45,7 +45,7 @@ def test_an_episode_without_a_score_waits_for_it(experience: Experience) -> None
 
 
 @pytest.mark.filterwarnings("ignore")  # of a run in an event loop of its own
-@example_of(*(FRAMEWORKS.keys() - {"with_google_adk", "with_langgraph"}))
+@example_of(*sorted(FRAMEWORKS.keys() - {"with_google_adk", "with_langgraph"}))
 def test_an_agent_is_advised_and_its_run_recorded(
     example: Any, experience: Experience, monkeypatch: pytest.MonkeyPatch
 ) -> None:
