@@ -166,7 +166,7 @@ def test_they_are_listed(run: Run) -> None:
     assert environments["depot"]["is"] == "Fetching crates."
     assert "cannot be imported" in environments["broken_depot"]["unusable"]
     clerk = json.loads(run("agents", "--json").out)["clerk"]
-    assert clerk["published patience"] == {"depot": 7}
+    assert clerk["patience by environment"] == {"depot": 7}
 
 
 def test_its_commands_are_part_of_the_command_line(run: Run) -> None:
