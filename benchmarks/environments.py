@@ -1,23 +1,27 @@
 """Measure the environments as trainers use them: many in one process, forked, saved, restored.
 
-    python benchmarks/environments.py [--envs alfworld textcraft webshop hotpotqa]
+    python benchmarks/environments.py [--envs alfworld textcraft webshop hotpotqa] [--official]
 
 Each plays shipped expert episodes of its own training tasks. Prints steps and resets a second of
 one environment, microseconds of a fork of 16, of saving and of restoring in the middle of an
 episode, bytes of that state, and for 1, 16 and 256 environments that step in turn steps a second
-and kilobytes for each.
+and kilobytes for each. --official plays two of ALFWorld's episodes on its official engine
+besides, which takes a minute.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ldm
+from ldm.envs.alfworld import ALFWorld
 from ldm.integrations.sessions import Session
 
 DATA = Path(__file__).parents[1] / "data" / "trajectories"
@@ -100,13 +104,29 @@ def measure(env: str) -> None:
         print(f"  {number} at a time: {rate:,.0f} steps a second, {size:.0f} kB each")
 
 
+class OfficialALFWorld(ALFWorld):
+    """ALFWorld on TextWorld."""
+
+    def __init__(self, options: Any = None) -> None:
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+        from tools.alfworld.official_engine import OfficialEngine
+
+        super().__init__(options, OfficialEngine())  # type: ignore[arg-type]
+
+
 def main() -> None:
     """Print a few lines for each environment."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     shipped = ["alfworld", "textcraft", "webshop", "hotpotqa"]
     parser.add_argument("--envs", nargs="+", default=shipped)
-    for env in parser.parse_args().envs:
+    parser.add_argument("--official", action="store_true")
+    options = parser.parse_args()
+    for env in options.envs:
         measure(env)
+    if options.official:
+        split, plays = recorded("alfworld")
+        resets, steps = playing(Session("__main__:OfficialALFWorld", split), plays[:2])
+        print(f"official engine: {resets:,.1f} resets and {steps:,.0f} steps a second")
 
 
 if __name__ == "__main__":

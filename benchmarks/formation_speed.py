@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import ldm
 from ldm.llm.service import Connection
-from ldm.memory.exchange import export
+from ldm.memory.packs import export
 from ldm.run.selection import even
 from ldm.types import Trajectory
 from tests.integration.test_prompted_cli import reply

@@ -35,9 +35,8 @@ import numpy as np
 
 from ldm.embed import load_embedder
 from ldm.memory import Contents, IndexedTuple, Memory, chroma, extend, inspect, record
-from ldm.memory.columns import ColumnsBuilder
 from ldm.memory.retrieval import Query
-from ldm.memory.rows import Rows
+from ldm.memory.rows import Rows, RowsBuilder
 from ldm.types import stable_seed
 
 ENV = "alfworld"
@@ -76,7 +75,7 @@ def varied_vectors(vectors: np.ndarray, seed: int) -> np.ndarray:
 def copy_of(contents: Contents, copy: int) -> tuple[list[IndexedTuple], np.ndarray]:
     """Return the tuples of a varied copy, and their vectors, (n, 2 · dimension)."""
     if copy == 0:
-        return list(contents.rows), contents.vectors[:]
+        return list(contents.rows), contents.rows.vectors_of(slice(None))
     rows = []
     pasts: dict[int, tuple[tuple[str, str], ...]] = {}
     for row in contents.rows:
@@ -95,15 +94,15 @@ def copy_of(contents: Contents, copy: int) -> tuple[list[IndexedTuple], np.ndarr
             trajectory_id=f"{one.trajectory_id[:12]}{copy:04x}",
         )
         rows.append(replace(row, tuple=source, batch=f"{row.batch}~{copy}"))
-    distinct = varied_vectors(np.asarray(contents.vectors.distinct), copy)
-    vectors = contents.vectors
-    of_goals = vectors.distinct[vectors.goals]
-    return rows, np.concatenate([of_goals, distinct[vectors.observations]], axis=1)
+    columns, vectors = contents.rows.columns, contents.rows.vectors
+    distinct = varied_vectors(vectors, copy)
+    of_goals = vectors[columns["goal_vector"]]
+    return rows, np.concatenate([of_goals, distinct[columns["observation_vector"]]], axis=1)
 
 
 def reduced(contents: Contents, size: int) -> Contents:
     """Return some batches, the kinds in turn, with about `size` tuples."""
-    spans = contents.rows.columns.batch_spans()
+    spans = contents.rows.batch_spans()
     names = sorted(spans, key=lambda name: (name.rpartition("-")[2], name))
     numbers: list[int] = []
     chosen = []
@@ -115,10 +114,9 @@ def reduced(contents: Contents, size: int) -> Contents:
     empty = replace(contents, batches=())
     mask = np.zeros(len(contents.rows), np.bool_)
     mask[numbers] = True
-    columns = contents.rows.columns.take(mask)
-    vectors = type(contents.vectors).of(contents.vectors.distinct, columns)
+    rows = contents.rows.take(mask)
     batches = tuple(b for b in contents.batches if b.id in chosen)
-    return replace(empty, batches=batches, rows=type(contents.rows)(columns), vectors=vectors)
+    return replace(empty, batches=batches, rows=rows)
 
 
 def states_of(contents: Contents, episodes: int) -> list[tuple[str, str, int]]:
@@ -170,26 +168,26 @@ def build_ours(contents: Contents, size: int, place: Path, *, published: bool) -
     shutil.rmtree(place, ignore_errors=True)
     copies = max(1, round(size / len(contents.rows)))
     base = reduced(contents, size) if size < len(contents.rows) else contents
-    builder = ColumnsBuilder(ENV, base.generation.dimension)
+    builder = RowsBuilder(Rows.empty(ENV, base.generation.dimension))
     batches = []
     for copy in range(copies):
         builder.add_rows(*copy_of(base, copy))
         for batch in base.batches:
             name = f"{batch.id}~{copy}" if copy else batch.id
             batches.append(replace(batch, id=name, generation=0))
-    columns, vectors = builder.collected()
+    rows = builder.collected()
     ordered = tuple(sorted(batches, key=lambda batch: batch.id))
-    made = replace(base.generation, number=0, tuples=len(columns), hidden=(), tasks=())
-    made = replace(made, digest=columns.digest(made, ordered))
-    whole = Contents(made, ordered, Rows(columns), vectors)
+    made = replace(base.generation, number=0, tuples=len(rows), hidden=(), tasks=())
+    made = replace(made, digest=rows.digest(made, ordered))
+    whole = Contents(made, ordered, rows)
     with record.writing(str(place)):
         committing, _ = timed(lambda: record.commit(str(place), whole, [made]))
-    built = {"tuples": len(columns), "commit_s": committing, "disk_mb": bytes_of(place) / 1e6}
+    built = {"tuples": len(rows), "commit_s": committing, "disk_mb": bytes_of(place) / 1e6}
     if published:
         publishing, _ = timed(
             lambda: chroma.publish(whole, chroma.beside(str(place)), generations=[made])
         )
-        built["published_per_s"] = len(columns) / publishing
+        built["published_per_s"] = len(rows) / publishing
         built["chroma_mb"] = bytes_of(place / record.CHROMA) / 1e6
     rows, more = copy_of(reduced(contents, 1000), 9_999)
     embedder = KnownVectors(made.embedder, made.dimension)
@@ -266,7 +264,7 @@ def known_vectors(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Kno
 def open_exact(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Recall:
     """Recall exactly over all kinds, as a growing memory does."""
     contents = inspect(str(place), ENV)
-    known = KnownVectors(contents.generation.embedder, contents.vectors.dimension)
+    known = KnownVectors(contents.generation.embedder, contents.generation.dimension)
     memory = Memory(contents, known)
     return lambda _goal, _observation, vector: memory.exact.nearest(
         Query("", "", *np.split(vector, 2)), K
@@ -302,7 +300,7 @@ def loopback() -> int:
 def open_brute_force(place: Path, _: object) -> Recall:
     """Compare with all vectors, and look up the best."""
     contents = inspect(str(place), ENV)
-    vectors = contents.vectors[:]
+    vectors = contents.rows.vectors_of(slice(None))
 
     def recall(_goal: str, _observation: str, vector: np.ndarray) -> Any:
         products = vectors @ vector
@@ -316,7 +314,7 @@ def cells_of(place: Path) -> Callable[[str, str, np.ndarray], list[str]]:
     """Return the function from a state to the cells that our index would search."""
     contents = inspect(str(place), ENV)
     memory = Memory(
-        contents, KnownVectors(contents.generation.embedder, contents.vectors.dimension)
+        contents, KnownVectors(contents.generation.embedder, contents.generation.dimension)
     )
     from ldm.memory.retrieval import Query
 
@@ -390,7 +388,7 @@ def write(collection: Any, contents: Contents, cells: list[str], part: slice) ->
     rows = contents.rows[part]
     collection.add(
         ids=[row.tuple.id for row in rows],
-        embeddings=contents.vectors[part],
+        embeddings=contents.rows.vectors_of(part),
         documents=[row.tuple.observation for row in rows],
         metadatas=[
             {"goal": row.tuple.goal, "action": row.tuple.action, "cell": cell}
@@ -415,10 +413,10 @@ def build_usearch(place: Path) -> float:
     from usearch.index import Index
 
     contents = inspect(str(place), ENV)
-    index = Index(ndim=2 * contents.vectors.dimension, metric="ip", dtype="f32")
+    index = Index(ndim=2 * contents.generation.dimension, metric="ip", dtype="f32")
     seconds = 0.0
     for start in range(0, len(contents.rows), 10_000):
-        part = contents.vectors[start : start + 10_000]
+        part = contents.rows.vectors_of(slice(start, start + 10_000))
         keys = np.arange(start, start + len(part))
         seconds += timed(lambda: index.add(keys, part))[0]  # noqa: B023
     index.save(str(place / "index.usearch"))
@@ -433,7 +431,7 @@ def run(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
         built = build_ours(contents, size, place, published=not arguments.no_chroma)
         present = reduced(contents, size) if size < len(contents.rows) else contents
         listed = states_of(present, arguments.episodes)
-        vectors = present.vectors[[i for _, _, i in listed]]
+        vectors = present.rows.vectors_of([i for _, _, i in listed])
         halves = np.concatenate(np.split(vectors, 2, axis=1))
         # One vector a text: an agent's goal has the same at each step.
         texts = [text for column in (0, 1) for text in (state[column] for state in listed)]

@@ -128,12 +128,13 @@ def followed(
         offline = OfflineReasoner(embedder)
         known = Knowledge(embedder, offline, None)
         reasoner = known.ask(model, card, options.prompted())
-        policy, planned = Policy(memory, reasoner, options), tuple[str, ...]()
+        policy, led, planned = Policy(memory, reasoner, options), False, tuple[str, ...]()
         for at, (past, observation, _) in enumerate(episode.states()):
             model.at = at
             listed = None if options.wording != "ours" else possible[at]
-            now = Observed(task.goal, past, observation, listed, planned, steps_left=50 - at)
-            planned = policy.decide(now, batches or policy.batches(task.goal)).plan
+            now = Observed(task.goal, past, observation, listed, led, planned, steps_left=50 - at)
+            last = policy.decide(now, batches or policy.batches(task.goal))
+            led, planned = bool(last.reason), last.plan
         return reasoner
 
     ways: dict[str, Follower] = {}

@@ -22,7 +22,7 @@ import numpy as np
 import ldm
 from benchmarks.relevance import TICKETS, Bench, Line, Lines, paired, rated, tickets_closed
 from ldm.memory import environments
-from ldm.memory.lessons import lessons_of
+from ldm.memory.lessons import lessons_from
 from ldm.policy import Policy
 from ldm.reason import features, vocabulary
 from ldm.reason.features import Situation
@@ -34,8 +34,8 @@ from ldm.types import Step, Task, Trajectory
 PARTS = {
     "nothing": "",
     "reading of structure": "facts",
-    "history": "deeds repeat phase",
-    "slots": "filler lines agree relation",
+    "history": "deeds phase",
+    "slots": "filler lines agree",
     "the goal's things": "roles",
     "kinds of task": "kind",
     "learnt weights": "",
@@ -152,7 +152,7 @@ def error_of(sure: Any, right: Any) -> float:
 def lessons_in(place: str) -> list[Lesson]:
     """Return the recorded steps of a memory."""
     memory = ldm.Memory.open(place, environments(place)[0])
-    return lessons_of(memory.rows, memory.visible)
+    return lessons_from(memory.contents.recallable.tuples)
 
 
 def left_out(lessons: Sequence[Lesson]) -> Iterator[tuple[float, float, bool]]:

@@ -56,8 +56,9 @@ def work(place: str, out: Path, seed: int) -> None:
                     episode.finish(float(draw.random() < 0.7))
                     tell(episode=episode.id, finished=True)
                     recalls = memory.recall(episode.goal, seen, k=3)
-                    if recalls[0].similarity < 0.999:
-                        tell(failed=f"the own step is not recalled: {recalls[0].similarity}")
+                    nearest = max(one.similarity for one in recalls)  # learnt actions come first
+                    if nearest < 0.999:
+                        tell(failed=f"the own step is not recalled: {nearest}")
                     memory.feedback(recalls.id, draw.uniform(-1, 1))
                 except Exception as error:
                     tell(failed=f"{type(error).__name__}: {error}")

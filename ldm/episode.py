@@ -149,8 +149,6 @@ class Agent(ABC):
     sees_reward: bool = False
     #: Whether it is shown the possible actions if it has no option `admissible`.
     sees_actions: ClassVar[bool] = True
-    #: Whether a thought uses a step of the budget, as an action does.
-    counts_thoughts: ClassVar[bool] = True
     #: Names of the Resources that it cannot work without, e.g. ("memory", "reasoner").
     needs: ClassVar[Sequence[str]] = ()
     #: A frozen dataclass of hyper-parameters with the paper's defaults (`--agent.field value`).
@@ -230,16 +228,8 @@ class Trial:
 class Episode:
     """One agent at one task: the only way in which agents touch an environment."""
 
-    def __init__(
-        self,
-        env: Environment,
-        task: Task,
-        *,
-        budget: int,
-        sees_reward: bool,
-        counts_thoughts: bool = True,
-    ) -> None:
-        """Prepare the episode. budget: steps per trial, at least 1, with or without thoughts."""
+    def __init__(self, env: Environment, task: Task, *, budget: int, sees_reward: bool) -> None:
+        """Prepare the episode. budget: steps per trial, at least 1."""
         if budget < 1:
             raise LdmError(f"The budget must be at least 1 step, not {budget}.", "Raise it.")
         self.goal = task.goal
@@ -251,7 +241,6 @@ class Episode:
         self._env = env
         self._task = task
         self._sees_reward = sees_reward
-        self._counts_thoughts = counts_thoughts
         self._trials: list[Trial] = []
         self._submitted: int | None = None
         self._notes: list[Note] = []
@@ -298,8 +287,7 @@ class Episode:
 
     @property
     def steps_left(self) -> int:
-        counted = (s for s in self._steps or () if s.action or self._counts_thoughts)
-        return self.budget - sum(1 for _ in counted)
+        return self.budget - len(self._steps or ())
 
     def trial(self) -> AbstractContextManager[TimeStep, bool]:
         """Start a trial, as a context that yields the opening and catches EpisodeOver.
@@ -407,7 +395,7 @@ class Episode:
         return self.now
 
     def think(self, thought: str) -> TimeStep:
-        """Record a thought; it uses a step of most budgets and does not affect the environment."""
+        """Record a thought; it uses a step of the budget and does not affect the environment."""
         self._running().append(Step(action="", observation="", thought=thought))
         self._spend()
         return self.now
@@ -449,7 +437,7 @@ class Episode:
     def _running(self) -> list[Step]:
         if self._steps is None:
             raise RuntimeError("act and think need a running trial: use `with episode.trial():`")
-        if self.steps_left <= 0 or self._now.done:
+        if len(self._steps) >= self.budget or self._now.done:
             # An agent that caught EpisodeOver and continues gets it again.
             raise EpisodeOver("done" if self._now.done else "budget")
         return self._steps
@@ -517,12 +505,7 @@ def run_episode(
     KeyboardInterrupt, SystemExit and RunStopped propagate: the episode does not cause those.
     """
     started = time.perf_counter()
-    episode = Episode(
-        *(env, task),
-        budget=agent.budget(env.card),
-        sees_reward=agent.sees_reward,
-        counts_thoughts=agent.counts_thoughts,
-    )
+    episode = Episode(env, task, budget=agent.budget(env.card), sees_reward=agent.sees_reward)
     error = ""
     try:
         agent.solve(episode)

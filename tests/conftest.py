@@ -167,7 +167,7 @@ def texts_are_embedded_once() -> Iterator[None]:
 def nothing_is_published() -> Iterator[None]:
     """Keep memories out of Chroma, which takes far longer than writing them; see `published`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chroma, "publish_beside", lambda *_: None)
+        patch.setattr(chroma, "publish_beside", lambda *_, **__: None)
         patch.setattr(chroma, "differences", lambda *_: [])
         yield
 

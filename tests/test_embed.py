@@ -22,6 +22,7 @@ from threadpoolctl import ThreadpoolController
 import ldm
 from ldm.embed import DEFAULT, Embedder, bundled_model, load_embedder
 from ldm.embed.caching import CachingEmbedder
+from ldm.embed.disk import PROBES
 from ldm.embed.language import Reader
 from ldm.embed.minilm import GROUP, WINDOW, MiniLM
 from ldm.embed.pieces import LIMIT
@@ -154,9 +155,10 @@ SPACY = "spacy.lang.{}.examples"
 def test_other_languages_are_warned_of_once(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sentences = pytest.importorskip(SPACY.format(language)).sentences
     monkeypatch.setattr(Reader, "warned", False)
-    reader = MiniLM(DEFAULT, bundled_model() or Path())._reader
+    model = MiniLM(DEFAULT, bundled_model() or Path())
+    model.embed(PROBES)  # as a file of vectors does: the texts are not the user's
     with pytest.warns(EmbedderWarning, match=r"lacks \d+%.*multilingual.*--embedder") as caught:
-        reader.see(sentences * 2)
+        model._reader.see(sentences * 2)
     assert len(caught) == 1
 
 

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 import ldm
 from ldm.cli.app import app
 from ldm.embed import cached, chosen_embedder, load_embedder, recorded_embedder
+from ldm.embed.service import BATCH, Embeddings
 from ldm.errors import LdmError, MemoryStoreError, ModelError, ModelUnavailable
 from ldm.llm.client import RetryPolicy
-from ldm.llm.embeddings import BATCH, Embeddings
 from ldm.llm.service import Connection
 from ldm.memory.growing import GrowingMemory
 from tests.embedder import BagOfWords

@@ -109,7 +109,7 @@ class Work:
     one. steps: maximum of this run, thoughts included; None for as many as the trial has left.
     thinking: ask for thoughts. judged: the model may end the run by a verdict. listed: show the
     possible actions. card: the one that prompts show; None for the episode's. actions: maximum of
-    this run, which ends the trial.
+    the trial, which ends it.
     """
 
     task: str
@@ -244,7 +244,7 @@ class Loop:
             action = self.episode.card.listed(reply.action, self.admissible)
             answer = self.episode.act(action, thought=thought)
             self.steps.append(Step(action, answer.observation, thought=thought, valid=answer.valid))
-            if sum(bool(step.action) for step in self.steps) == self.work.actions:
+            if sum(bool(step.action) for step in self.episode.steps) == self.work.actions:
                 raise EpisodeOver("budget")
 
     @property

@@ -241,7 +241,6 @@ def _as_object(built: BuildResult) -> dict[str, Any]:
 
 def _show(built: BuildResult, memory: str, spec: Build) -> None:
     from ldm.memory import type_sizes
-    from ldm.memory.typical import typical_goals
 
     if built.left_out:
         why = "they scored 0 (--failures keep takes them, --failures contrast as warnings)"
@@ -259,13 +258,9 @@ def _show(built: BuildResult, memory: str, spec: Build) -> None:
     rows = []
     for batch in built.batches:
         sizes = type_sizes(batch, built.rows)
-        observations = sum(len(below) for _, _, below in sizes)
-        tuples = sum(size for _, size, _ in sizes)
-        typical = typical_goals(batch, built.rows)
-        names = "; ".join(
-            f"{name} ({size}), e.g. {goal}"
-            for goal, (name, size, _) in zip(typical, sizes, strict=True)
-        )
+        observations = sum(len(below) for *_, below in sizes)
+        tuples = sum(size for _, _, size, _ in sizes)
+        names = "; ".join(f"{name} ({size}), e.g. {goal}" for name, goal, size, _ in sizes)
         count = len(batch.trajectories), tuples, len(sizes), observations
         rows.append((batch.id, *map(str, count), names))
     counts = ("trajectories", "tuples", "goal types", "observation types")

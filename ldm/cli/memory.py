@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from ldm.text import counted
 if TYPE_CHECKING:
     from ldm.embed import Embedder
     from ldm.memory import Contents, Generation
+    from ldm.memory.rows import Rows
     from ldm.reason.relevance import LeftOut
     from ldm.reason.rules import Rules
     from ldm.run.worth import Worth
@@ -118,7 +120,7 @@ def show(
         columns = ("batch", "goal type", "typical goal", "observation type", "tuples")
         output.print_table(f"Types of {name}", columns, table)
     if contents and left_out and left_out.kinds:
-        pairs = contents.rows.columns.pairs("kind", "trajectory_id")
+        pairs = contents.rows.pairs("kind", "trajectory_id")
         _print_left_out(name, left_out, Counter(kind for kind, _ in pairs))
 
 
@@ -156,7 +158,6 @@ def _print_generations(memory: str, listed: list[tuple[Generation, dict[str, int
 def _types(contents: Contents) -> list[dict[str, Any]]:
     """Return the goal types of every batch, with a typical goal and the observation types."""
     from ldm.memory import type_sizes
-    from ldm.memory.typical import typical_goals
 
     return [
         {
@@ -164,12 +165,10 @@ def _types(contents: Contents) -> list[dict[str, Any]]:
             "goal_type": goal_type,
             "typical_goal": typical,
             "tuples": size,
-            "observation_types": dict(below),
+            "observation_types": below,
         }
         for batch in contents.batches
-        for typical, (goal_type, size, below) in zip(
-            typical_goals(batch, contents.rows), type_sizes(batch, contents.rows), strict=True
-        )
+        for goal_type, typical, size, below in type_sizes(batch, contents.rows)
     ]
 
 
@@ -209,7 +208,7 @@ def rules(
             name, learnt = growing, opened.rules(kind)
     else:
         name = chosen(memory, env)
-        learnt = rules_of(inspect(memory, name).recalled()).of_kind(kind)
+        learnt = rules_of(inspect(memory, name).recallable.tuples).of_kind(kind)
     known = {one.kind for one in learnt.habits}
     if kind is not None and not known:
         raise LdmError(
@@ -384,14 +383,16 @@ def export(
         from ldm.memory.skills import export_skills
 
         contents = inspect(memory, chosen(memory, env), generation)
-        written = export_skills(contents.recalled(), contents.generation.env, skills, replace=yes)
+        written = export_skills(
+            contents.recallable.tuples, contents.generation.env, skills, replace=yes
+        )
         output.say_all(map(str, written))
     if file is None and skills is None:
         raise LdmError("Nothing is named to write to.", "Give FILE or --skills DIR.")
     if file is None:
         return
-    from ldm.memory.exchange import export as write
     from ldm.memory.packs import SUFFIX, export_pack
+    from ldm.memory.packs import export as write
     from ldm.records import is_stream
 
     write_to = export_pack if file.suffix == SUFFIX else write
@@ -466,9 +467,8 @@ def verify(
             output.say_all(f"{name}: {problem}" for problem in listed or ("sound",))
     if failed:
         output.say(
-            "`ldm memory publish` makes Chroma's tuples again, and files that are left over can be "
-            "deleted. To repair anything else, take a copy or a pack, or build the memory again "
-            "with `ldm build-memory DATA --rebuild`."
+            "`ldm memory publish` makes Chroma's tuples again. To repair anything else, take a "
+            "copy or a pack, or build the memory again with `ldm build-memory DATA --rebuild`."
         )
         raise typer.Exit(1)
 
@@ -500,10 +500,14 @@ def publish(
         contents = inspect(memory, name)
         with output.stages(quiet=as_json) as on_progress:
             present = of_memory(memory, name)
-            if to:
-                chroma.publish(contents, to, on_progress, generations=present)
-            else:
-                chroma.publish_beside(memory, contents, present, on_progress)
+            put = (
+                partial(chroma.publish, contents, to, on_progress, generations=present)
+                if to
+                else partial(chroma.publish_beside, memory, contents, present, on_progress)
+            )
+            put()
+            if chroma.differences(contents, to or chroma.beside(memory)):
+                put(anew=True)  # somebody changed what was published
         published[name] = contents.generation.recallable
     if as_json:
         output.print_json(published)
@@ -554,7 +558,7 @@ def forget(
       ldm memory forget --sources sessions.jsonl --purge
       ldm memory forget --origin agent --env alfworld
     """
-    from ldm.memory import Selection, generations, hide, inspect
+    from ldm.memory import generations, hide, inspect
     from ldm.memory.addresses import is_server
 
     if not (trajectories or tasks or sources or origin):
@@ -564,19 +568,15 @@ def forget(
         )
     name = _folded(memory, env)
     contents = inspect(memory, name)
-    columns, recalled = contents.rows.columns, contents.recallable()
-    known = columns.distinct("trajectory_id").values()
-    from_files, named = _sources(listed_names(sources), known)
-    ids_given = (*listed_names(trajectories), *from_files)
-    selection = Selection(ids_given, listed_ids(tasks), named, origin)
-    ids = list(selection.of(columns))
+    recalled = contents.recallable.ids
+    given, ids = _selected(contents.rows, trajectories, tasks, sources, origin)
     if purge:
         _erase(memory, name, ids, quiet=as_json)
         newest = generations(memory, name)[-1]
         done = f"{counted(len(ids), 'tuple')} erased: generation {newest.number} recalls "
         done += f"{newest.recallable}."
     elif ids := [one for one in ids if one in recalled]:
-        settings = selection.described()
+        settings = {field: " ".join(values) for field, values in given.items()}
         newest = hide(memory, contents.generation, ids, settings=settings, origin="forgotten")
         done = f"{counted(len(ids), 'tuple')} forgotten: generation {newest.number} recalls "
         done += f"{newest.recallable}."
@@ -589,6 +589,30 @@ def forget(
         output.print_json({"generation": newest.number, "forgotten": ids})
     else:
         output.show(done)
+
+
+def _selected(
+    rows: Rows, trajectories: str, tasks: str, sources: str, origin: str
+) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Return the conditions that are given, and the ids of the tuples that meet them.
+
+    Raises MemoryStoreError for a value that no tuple has.
+    """
+    from ldm.memory.filters import Filter
+
+    known = rows.distinct("trajectory_id").values()
+    from_files, named = _sources(listed_names(sources), known)
+    where = {
+        "episode": (*listed_names(trajectories), *from_files),
+        "task": tuple(listed_ids(tasks)),
+        "source": named,
+        "origin": tuple(listed_names(origin)),
+    }
+    given = {field: values for field, values in where.items() if values}
+    if (accepted := Filter.of(given)) is None:
+        return given, []
+    accepted.check(rows)
+    return given, sorted(rows.take(accepted.mask(rows)).ids)
 
 
 def _recorded(memory: str) -> tuple[str, ...]:
@@ -624,8 +648,8 @@ def _folded(memory: str, env: str) -> str:
 def _erase(memory: str, env: str, ids: Sequence[str], *, quiet: bool) -> None:
     """Erase tuples from all generations, and the cache of vectors."""
     from ldm.embed.disk import remove as remove_vectors
+    from ldm.memory.changes import purge as remove
     from ldm.memory.places import refuse_server
-    from ldm.memory.purging import purge as remove
 
     refuse_server(memory, "may keep what is removed in its files")
     # The cache first: an interrupted command can be repeated as long as the tuples exist.

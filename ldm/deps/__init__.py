@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from ldm.agents.executor import ExecutorAgent
+from ldm.agents.executor import TaskAgent
 from ldm.deps.controllers import Controller, Executor, OwnController
 from ldm.deps.findings import NOTE, REPORTING
 from ldm.deps.horizon import REMEDY, HorizonModel, file_digest, horizon_model, shipped
@@ -34,7 +34,7 @@ from ldm.types import Card
 _PROGRAMS = ("program", "policy")
 
 
-class DepsAgent(ExecutorAgent):
+class DepsAgent(TaskAgent):
     """Plans, and plans again from a description and an explanation of what failed."""
 
     name = "deps"
@@ -44,11 +44,7 @@ class DepsAgent(ExecutorAgent):
     options: DepsOptions
     divides = True
     default_strength = "skills"
-    counts_thoughts = False  # App. A.1: 50 steps in the environment
-    digests: ClassVar[Digests] = {
-        **ExecutorAgent.digests,
-        "horizon": ("horizon_digest", file_digest),
-    }
+    digests: ClassVar[Digests] = {**TaskAgent.digests, "horizon": ("horizon_digest", file_digest)}
 
     @classmethod
     def check(cls, card: Card, options: DepsOptions) -> None:

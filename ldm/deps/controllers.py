@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ldm.agents.decomposition.handover import part_of, rule_of
-from ldm.agents.executor import ExecutorOptions, task_work
-from ldm.agents.loop import Loop
+from ldm.agents.executor import TaskOptions, task_work
+from ldm.agents.loop import Loop, prompt_card
 from ldm.deps.describe import answer_line, clock, held, progress
 from ldm.deps.plans import Goal, listing
 from ldm.deps.vocabulary import Vocabulary
@@ -89,11 +89,17 @@ class Executor:
 
     episode: Episode
     llm: LLM
-    options: ExecutorOptions
+    options: TaskOptions
     steps: int
 
     def __post_init__(self) -> None:
-        self._whole = replace(task_work(self.episode, self.options), steps=self.steps, judged=True)
+        self._whole = replace(
+            task_work(self.episode, self.options),
+            steps=self.steps,
+            judged=True,
+            card=prompt_card(self.episode.card, self.options.card),
+            actions=self.options.actions,
+        )
         self._opening = self.episode.now.observation
         self._rule = rule_of(self.episode.card)
         self._carried = ""

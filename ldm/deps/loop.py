@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ldm.agents.loop import View, ask
+from ldm.agents.loop import View, ask, prompt_card
 from ldm.deps.controllers import Controller
 from ldm.deps.describe import LONGEST, amount, answer_line, description, held
 from ldm.deps.options import DepsOptions
@@ -90,8 +90,7 @@ class Loop:
     turns: list[Turn] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        card, options = self.episode.card, self.options
-        self._card = card if options.card == "full" else card.bare()
+        self._card = prompt_card(self.episode.card, self.options.card)
         self._opening = without_goal(self.episode.now.observation, self.episode.goal)
         self._vocabulary = self.parser.vocabulary
         self._sampling = Sampling(self.options.temperature)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from ldm.agents.executor import ExecutorOptions
+from ldm.agents.executor import TaskOptions
 from ldm.config import at_least
 from ldm.deps.parser import MOST_GOALS
 
@@ -37,7 +37,7 @@ STYLES: Mapping[Method, Style] = {
 
 
 @dataclass(frozen=True, slots=True)
-class DepsOptions(ExecutorOptions):
+class DepsOptions(TaskOptions):
     """Options of DEPS and the planners that it is compared with.
 
     method (§4.1, App. D, G): deps describes, explains, plans and selects; dep has no selector; gpt
@@ -48,7 +48,7 @@ class DepsOptions(ExecutorOptions):
     probable goal of Eq. 2. The default is horizon for deps if there is a model for the environment,
     and none otherwise. rounds: Table 4, §4.3.2. parser: llm asks a model to read the lines that the
     rules cannot (App. C.4). temperature: §4.1 keeps the service's default; the authors' code has
-    0.7 for plans. goal_steps: App. A.1 has a model as the controller, and 50 steps in all.
+    0.7 for plans. goal_steps, actions: App. A.1 has a model as the controller, and 50 steps in all.
     admissible: App. A.1. card, scene: the paper's prompts for Minecraft hold neither rules nor a
     scene (App. G.1), and its zero-shot planners ignore the state (Fig. 7). strength: of the
     executor of goals; skills unless published. The lengths are ours.
@@ -65,12 +65,11 @@ class DepsOptions(ExecutorOptions):
     explanation: Annotated[int, "Maximum tokens of an explanation"] = 120
     goal_steps: Annotated[int, "Maximum steps of an executor for a goal"] = 20
     admissible: Annotated[bool, "Show executors the possible actions, if listed"] = True
-    card: Annotated[Literal["bare", "full"], "Show goals' forms alone, or the rules too"] = "full"
     scene: Annotated[bool, "Show planners the first observation"] = True
     max_goals: Annotated[int, "Maximum goals read from a plan; in all for im"] = MOST_GOALS
 
     def __post_init__(self) -> None:
-        ExecutorOptions.__post_init__(self)
+        TaskOptions.__post_init__(self)
         at_least(1, plan=self.plan, explanation=self.explanation)
         at_least(1, goal_steps=self.goal_steps, max_goals=self.max_goals)
         at_least(0, rounds=self.rounds, temperature=self.temperature)

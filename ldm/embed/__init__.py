@@ -19,7 +19,7 @@ from ldm.registry import load
 
 DEFAULT = "all-MiniLM-L6-v2"
 #: Prefix → class that is called with the rest of a name, such as "openai:MODEL".
-SERVICES = {"openai": "ldm.llm.embeddings:Embeddings"}
+SERVICES = {"openai": "ldm.embed.service:Embeddings"}
 GROUP = "ldm.embedders"
 OWN = (
     "Name its class with --embedder module:Class, or in Python give the object as embedder=; if it"

@@ -29,9 +29,19 @@ class CachingEmbedder:
     """
 
     def __init__(
-        self, source: Embedder, stored: VectorFile | None = None, *, on_disk: bool = True
+        self,
+        source: Embedder,
+        stored: VectorFile | None = None,
+        *,
+        on_disk: bool = True,
+        size: int = CACHE_SIZE,
     ) -> None:
-        """Wrap `source`. stored: keeps vectors beyond this process. on_disk: whether it may."""
+        """Wrap `source`.
+
+        stored: keeps vectors beyond this process. on_disk: whether it may. size: the maximum number
+            of vectors in memory.
+        """
+        self._size = size
         self.on_disk = on_disk
         self.source = source
         self.name = source.name
@@ -55,10 +65,10 @@ class CachingEmbedder:
                 known |= self._known(text for text in texts if text not in known)
                 new = sorted({text for text in texts if text not in known})
                 known |= self._vectors(new)
-                surplus = len(self._cache) + len(new) - CACHE_SIZE
+                surplus = len(self._cache) + len(new) - self._size
                 for text in list(islice(self._cache, max(0, surplus))):
                     del self._cache[text]
-                self._cache |= {text: known[text] for text in new[:CACHE_SIZE]}
+                self._cache |= {text: known[text] for text in new[: self._size]}
         if not texts:
             return np.empty((0, self.dimension), np.float32)
         return np.stack([known[text] for text in texts])

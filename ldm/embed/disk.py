@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.embed import pieces
+from ldm.files import unfollowed
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
@@ -66,7 +67,7 @@ class VectorFile:
         """Return the vectors of the texts that are in the file."""
         vectors: dict[str, NDArray[np.float32]] = {}
         try:
-            with self._path.open("rb") as file:
+            with open(self._path, "rb", opener=unfollowed) as file:
                 self._look(file)
                 for text in texts:
                     key = self._key(text)
@@ -88,7 +89,7 @@ class VectorFile:
         added = b"".join(_record(self._key(text), one.tobytes()) for text, one in vectors.items())
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
+            with open(self._path, "ab", opener=unfollowed) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 end = os.fstat(file.fileno()).st_size
                 whole = end - end % self._length  # a killed writer may have left half a record

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldm.embed.disk import PROBES
 from ldm.embed.forking import ForkLock
 from ldm.embed.language import Reader
 from ldm.embed.pieces import Token, cut, joined
@@ -81,7 +82,7 @@ class MiniLM:
         """Return the vectors; several threads compute different texts."""
         groups = [cut(text, WINDOW - 2, self._divided) for text in texts]
         pieces = [piece for group in groups for piece in group.pieces]
-        self._reader.see(pieces)
+        self._reader.see(piece for piece in pieces if piece not in PROBES)
         tokens = [self._tokens(piece) for piece in pieces]
         batches = [tokens[start : start + GROUP] for start in range(0, len(tokens), GROUP)]
         with _one_blas_thread_each() as threads:

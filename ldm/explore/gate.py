@@ -305,7 +305,7 @@ class Player(ExplorationWorker):
         """Return the policy whose memory has neither tuples nor lessons of the fold's goals."""
         hidden = frozenset(
             trajectory
-            for source, trajectory in self._memory.rows.columns.pairs("source", "trajectory_id")
+            for source, trajectory in self._memory.rows.pairs("source", "trajectory_id")
             if self._folds.get(source) == fold
         )
         if hidden not in self._policies:
@@ -336,9 +336,9 @@ def collect(
     earned = {one.task.id: max((t.ground.score for t in one.trees), default=0) for one in explored}
     setup = factory()
     try:
-        columns = setup.memory.rows.columns
-        full = columns.with_outcome(lambda one: one is None or one.score >= FULL_SCORE)
-        remembered = columns.take(full).distinct("source").values()
+        held = setup.memory.rows
+        full = held.with_outcome(lambda one: one is None or one.score >= FULL_SCORE)
+        remembered = held.take(full).distinct("source").values()
         new = {way.id: way for way in ways.values() if way.task.leak_key not in remembered}
         formed = [
             form_batch(

@@ -93,7 +93,7 @@ def server(env: str, split: str | None = None, max_steps: int = STEPS, **options
                 body = json.loads(sent) if sent else dict(request.query_params)
                 answer = await asyncio.to_thread(operation, body)
                 return JSONResponse(answer[field] if field else answer)
-            except (LdmError, KeyError, TypeError, ValueError) as error:
+            except (LdmError, LookupError, TypeError, ValueError, OverflowError) as error:
                 return JSONResponse({"error": str(error)})  # with status 200, as AgentGym does
 
         return endpoint

@@ -178,7 +178,8 @@ def reply_in(content: Any, role: str, request: Request, capabilities: Capabiliti
     if WORDS["broken"].fullmatch(finish):
         raise Fault("again", f"a reply that ends by {finish!r}", final=True, billed=True)
     if not capabilities.stop:
-        answer = _before_stop(answer, request.stop)
+        texts = [answer.partition(one)[0] for one in request.stop if one]
+        answer = min([answer, *texts], key=len)
     thoughts = "\n".join(filter(None, (redacted(encodable(apart)).strip(), thoughts)))
     usage, estimated = _usage(content.get("usage"), request, thoughts + answer)
     hidden = usage.completion_tokens - len(answer.encode()) - 32  # a token is at least a byte
@@ -192,12 +193,6 @@ def reply_in(content: Any, role: str, request: Request, capabilities: Capabiliti
     )
 
 
-def _before_stop(text: str, stop: tuple[str, ...]) -> str:
-    """Return the text before the first stop sequence, for servers that accept none."""
-    places = [place for place in (text.find(sequence) for sequence in stop) if place >= 0]
-    return text[: min(places)] if places else text
-
-
 def _usage(reported: Any, request: Request, text: str) -> tuple[Usage, bool]:
     """Return the usage of one call, and whether it is estimated because none was reported."""
 
@@ -206,10 +201,8 @@ def _usage(reported: Any, request: Request, text: str) -> tuple[Usage, bool]:
         texts = (str(one).removesuffix(".0") for one in values if not isinstance(one, bool))
         return next((int(one) for one in texts if one.isdecimal() and len(one) < 16), None)
 
-    prompt, completion = (
-        count("prompt_tokens", "input_tokens"),
-        count("completion_tokens", "output_tokens"),
-    )
+    prompt = count("prompt_tokens", "input_tokens")
+    completion = count("completion_tokens", "output_tokens")
     total = count("total_tokens") or 0
     if not prompt or (completion is None and total < prompt):
         return Usage(1, prompt_guess(request), 0, len(text.encode()) // 4), True
@@ -231,14 +224,9 @@ def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
     wait = retry_after(headers, message)
     if _is_too_long(status, message):
         return Fault("context", what)
-    if WORDS["no_money"].search(message) or status == 402:
-        return Fault("stop", what)
-    if (
-        status == 429
-        and WORDS["spent"].search(message)
-        and wait is None
-        and not WORDS["passing"].search(message)
-    ):
+    is_passing = status != 429 or wait is not None or WORDS["passing"].search(message)
+    is_spent = not is_passing and WORDS["spent"].search(message)
+    if WORDS["no_money"].search(message) or status == 402 or is_spent:
         return Fault("stop", what)
     if status in (400, 403, 422) and WORDS["moderated"].search(message):
         return Fault("rejected", what)

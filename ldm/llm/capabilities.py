@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import tomllib
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -106,10 +106,9 @@ class Capabilities:
             if self.max_tokens == "max_tokens":
                 return replace(self, max_tokens="max_completion_tokens")
             return replace(self, max_tokens="") if self.max_tokens else None
-        fields = asdict(self)
         for name in ("temperature", "top_p", "seed", "stop"):
-            if re.search(rf"\b{name}\b", message) and fields[name]:
-                return Capabilities(**{**fields, name: False})
+            if re.search(rf"\b{name}\b", message) and getattr(self, name):
+                return replace(self, **{name: False})  # type: ignore[arg-type]
         return None
 
 
@@ -136,19 +135,13 @@ def context_in(listing: Any, model: str) -> int | None:
     if len(matching) != 1:
         return None
     more = matching[0].get("meta")
-    places = (matching[0], more if isinstance(more, dict) else {})
-    for name in CONTEXT_FIELDS:
-        for place in places:
-            if _is_count(place.get(name)):
-                return int(place[name])
-    trained = [
-        int(place[TRAINED_CONTEXT]) for place in places if _is_count(place.get(TRAINED_CONTEXT))
-    ]
-    return min((*trained, MOST_TRAINED)) if trained else None
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    stated = {
+        name: value
+        for name, value in {**(more if isinstance(more, dict) else {}), **matching[0]}.items()
+        if isinstance(value, int) and value > 0 and value is not True
+    }
+    trained = min(stated.get(TRAINED_CONTEXT, 0), MOST_TRAINED)
+    return next((stated[name] for name in CONTEXT_FIELDS if name in stated), trained or None)
 
 
 # The docstring is part of the schema that is sent, and so of the keys of recorded probes.
@@ -212,15 +205,12 @@ class CapabilityStore:
             return
         for server, models in CapabilityStore(path)._table.items():
             for model, capabilities in models.items():
-                self._put(server, model, capabilities)
+                self.put(model, capabilities, server)
 
-    def put(self, model: str, capabilities: Capabilities) -> None:
+    def put(self, model: str, capabilities: Capabilities, server: str | None = None) -> None:
         """Store the capabilities atomically; what was refused before stays refused."""
-        self._put(self.server, model, capabilities)
-
-    def _put(self, server: str, model: str, capabilities: Capabilities) -> None:
         with self._lock:
-            models = self._table.setdefault(server, {})
+            models = self._table.setdefault(self.server if server is None else server, {})
             before = models.get(model)
             models[model] = capabilities if before is None else before.weaker(capabilities)
             if self._path is None:

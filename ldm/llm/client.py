@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Unpack
 
 from ldm import errors
@@ -84,7 +85,7 @@ class Client:
         self._pending: dict[str, Future[Call]] = {}
         self._lock = threading.Condition()
         self._probing = threading.Lock()
-        self._stopped: errors.RunStopped | None = None
+        self._reason = errors.RunStopped("The client is closed.")
         self._stopping = threading.Event()
         self._responses = 0
         self._failures = 0
@@ -104,20 +105,21 @@ class Client:
 
         grace: seconds to wait for responses in flight, which are billed anyway, to record them.
         """
-        self.stop(errors.RunStopped("The client is closed."))
+        self.stop(self._reason)
         with self._lock:  # a paid response is recorded after the meter has settled it
             self._lock.wait_for(lambda: not self._pending, grace)
         if self.service is not None:
             self.service.close()
 
-    def stop(self, reason: errors.RunStopped) -> None:
-        """Stop sending new calls; calls in flight may still finish and be recorded."""
+    def stop(self, reason: errors.RunStopped) -> errors.RunStopped:
+        """Send no new calls, for a reason, which is returned; calls in flight may still finish."""
         with self._lock:
-            if self._stopped is None:
-                self._stopped = reason
-        self._stopping.set()
+            if not self._stopping.is_set():
+                self._reason = reason
+            self._stopping.set()
         self.meter.shut()
         self.limiter.shut()
+        return reason
 
     def call(self, role: str, request: Request) -> Call:
         """Return the recorded call, or make it; equal simultaneous requests are one call.
@@ -198,7 +200,7 @@ class Client:
         attempt, unusable = 1, 0
         while True:
             if self._stopping.is_set():
-                raise self._stop_reason()
+                raise self._reason
             try:
                 call = self._attempt(role, request, capabilities, unusable)
             except Fault as error:
@@ -232,10 +234,9 @@ class Client:
         try:
             reserved = self.meter.reserve(request, bound)
         except errors.RunStopped as error:
-            self.stop(error)
-            raise
+            raise self.stop(error) from None
         if reserved is None:
-            raise self._stop_reason()
+            raise self._reason
         call: Call | None = None
         try:
             call = self._send(role, request, capabilities, bound, unusable)
@@ -251,16 +252,13 @@ class Client:
             self._failures = 0
         return call
 
-    def replies(self, role: str, request: Request, form: Form | None) -> list[Call]:
-        """Return the call, and the one with more room that is made once if its reply was cut off.
-
-        Raises as `call`.
-        """
-        return self._replies(lambda one: self.call(role, one), request, form)
-
-    def _replies(
+    def replies(
         self, ask: Callable[[Request], Call], request: Request, form: Form | None
     ) -> list[Call]:
+        """Return the call, and the one with more room that is made once if its reply was cut off.
+
+        Raises as `ask` does.
+        """
         call = ask(request)
         if not _is_unfinished(call, form):
             return [call]
@@ -284,8 +282,7 @@ class Client:
             f"their bound, or malformed; the last ended by {call.finish or 'no reason'!r}.",
             "Turn its thinking off or use another model; then resume.",
         )
-        self.stop(stopped)
-        raise stopped
+        raise self.stop(stopped)
 
     def _send(
         self,
@@ -299,7 +296,7 @@ class Client:
         assert self.service is not None  # noqa: S101 - `_make` has checked it
         entered = self.limiter.enter()
         if entered is None:
-            raise self._stop_reason()
+            raise self._reason
         try:
             call = self.service.send(role, request, capabilities, bound, unusable)
         except Fault as fault:
@@ -326,8 +323,7 @@ class Client:
                 "--max-usd and --max-tokens cannot be enforced.",
                 "Use --max-calls.",
             )
-            self.stop(unbounded)
-            raise unbounded
+            raise self.stop(unbounded)
         if most is None and needed:
             most = self.answer_tokens
         return None if most is None else most + capabilities.room
@@ -343,15 +339,9 @@ class Client:
         times = f"after {attempts} attempts" if attempts > 1 else "at once"
         message = f"The model service failed {times}: {fault.what}."
         if fault.kind == "stop" or is_hopeless or (silent and fault.down):
-            unavailable = errors.ModelUnavailable(
-                message, "Check the service, the model's name and the key; then resume."
-            )
-            self.stop(unavailable)
-            return unavailable
+            remedy = "Check the service, the model's name and the key; then resume."
+            return self.stop(errors.ModelUnavailable(message, remedy))
         return errors.ModelError(message, "Other calls may succeed; this one was given up.")
-
-    def _stop_reason(self) -> errors.RunStopped:
-        return self._stopped or errors.RunStopped("The client is closed.")
 
     def _probe(self, model: str) -> Capabilities:
         """Ask short questions, from the strongest way of asking for JSON to the weakest."""
@@ -369,7 +359,7 @@ class Client:
                 continue  # refused while the mode before was tried
             capabilities = replace(capabilities, structured=mode)
             request = probe_request(model, mode, self.known.server)
-            call = self._replies(ask, request, form)[-1]
+            call = self.replies(ask, request, form)[-1]
             if form.read(call.text)[0] is not None:
                 return capabilities
             if capabilities.structured == "prompt":
@@ -412,14 +402,15 @@ class Model:
             max_tokens=options.get("max_tokens"),
             stop=tuple(options.get("stop", ())),
         )
-        calls = self._client.replies(self.role, request, form)
+        ask = partial(self._client.call, self.role)
+        calls = self._client.replies(ask, request, form)
         value, complaint = (None, "") if form is None else form.read(calls[-1].text)
         malformed = form is not None and value is None
         if form is not None and malformed:
             again = repair_messages(request.messages, calls[-1].text, complaint)
             with suppress(errors.ContextTooLong):
                 repaired = replace(request, messages=again)
-                calls += self._client.replies(self.role, repaired, form)
+                calls += self._client.replies(ask, repaired, form)
                 value, _ = form.read(calls[-1].text)
         last = calls[-1]
         usable = not _is_unfinished(last, None) if form is None else value is not None

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ldm.errors import BudgetSpent, LdmError
 from ldm.llm.calls import LOST, Call, Request
@@ -41,8 +42,7 @@ class Account:
     usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(NamedTuple):
     """The maximum cost of a call in flight."""
 
     usage: Usage

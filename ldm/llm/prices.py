@@ -73,9 +73,10 @@ def load_prices(file: Path | None = None) -> dict[str, Price]:
     records do not tell. Call this in the main thread, before any worker.
     Raises LdmError if the file is not {"models": {NAME: [prompt, cached, completion]}}.
     """
-    listed = dict(_packaged_prices())
-    # A dated version follows its model, also if `file` changes the model's price.
-    prices = {name: price for name, price in listed.items() if not _is_implied(name, listed)}
+    prices = dict(_packaged_prices())
+    for name in list(prices):  # a dated version follows its model, also if `file` changes its price
+        if (undated := VERSION.sub("", name)) != name and prices.get(undated) == prices[name]:
+            del prices[name]
     if file is None:
         return prices
     table = read_json(file)
@@ -122,11 +123,6 @@ def _packaged_prices() -> Iterator[tuple[str, Price]]:
             is_ours = provider.model_match is not None and provider.model_match.is_match(name)
             if is_ours and not UNPRICED.search(name):
                 yield name, price
-
-
-def _is_implied(name: str, listed: Mapping[str, Price]) -> bool:
-    undated = VERSION.sub("", name)
-    return undated != name and listed.get(undated) == listed[name]
 
 
 def _exact_names(match: MatchLogic) -> Iterator[str]:

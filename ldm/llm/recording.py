@@ -95,7 +95,11 @@ class _Cache:
 
     def new_calls(self) -> Iterator[Call]:
         """Yield the calls that other processes have written since the last time."""
-        for name, size in self._files():
+        if not self._folder.is_dir():
+            return
+        with reading(self._folder), os.scandir(self._folder) as entries:
+            recordings = [entry for entry in entries if entry.name.endswith(".jsonl")]
+        for name, size in sorted((entry.name, entry.stat().st_size) for entry in recordings):
             start, lines = self._read.get(name, (0, 0))
             if size <= start or name == self.own.name:
                 continue
@@ -108,14 +112,6 @@ class _Cache:
                     yield records.loads(line, Call, file=str(path), line=number)
             lines_read = (whole + newline).count(b"\n")
             self._read[name] = start + len(whole + newline), lines + lines_read
-
-    def _files(self) -> list[tuple[str, int]]:
-        """Return (name, bytes) of the recordings in the folder, in a fixed order."""
-        if not self._folder.is_dir():
-            return []
-        with reading(self._folder), os.scandir(self._folder) as entries:
-            recordings = (entry for entry in entries if entry.name.endswith(".jsonl"))
-            return sorted((entry.name, entry.stat().st_size) for entry in recordings)
 
 
 def _append(path: Path | None, call: Call) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ldm.errors import LdmError
@@ -23,10 +22,9 @@ from ldm.text import bare_url, guard, redacted, url_secrets
 from ldm.types import stable_hash
 
 if TYPE_CHECKING:
-    import openai
-
     from ldm.llm.http_timeout import DeadlineClient
 
+DEFAULT_URL = "https://api.openai.com/v1"
 IDEMPOTENCY = "Idempotency-Key"
 #: Timeout of the list of models in seconds; not every server has one.
 LISTING_TIMEOUT = 10.0
@@ -36,7 +34,7 @@ LISTING_TIMEOUT = 10.0
 class Connection:
     """A model server. Its key is never shown, and redacted from everything the server says.
 
-    base_url: "" for the package's default. timeout: maximum seconds of a whole response; one that
+    base_url: "" for OpenAI's. timeout: maximum seconds of a whole response; one that
     falls silent midway may take twice as long. Reasoning models and slow machines need many.
     """
 
@@ -47,7 +45,7 @@ class Connection:
     @property
     def display_url(self) -> str:
         """The URL to show, without user, password and query."""
-        return bare_url(self.base_url) if self.base_url else "the openai package's default"
+        return bare_url(self.base_url or DEFAULT_URL)
 
     def secrets(self) -> tuple[str, ...]:
         """Return the key, and the secrets in the URL."""
@@ -61,12 +59,23 @@ class Service:
         """Open a client. connections: maximum requests on the wire."""
         # At every reply the package looks `httpx` up among the modules, and mistakes one that
         # another thread has begun to import for a complete one: so it is imported now.
-        with suppress(ImportError):
-            importlib.import_module("httpx")
+        import httpx  # noqa: F401
+        import httpx2
+        import openai
 
         self.connection = connection
         guard(connection.secrets())
-        self._client = _openai_client(connection, connections)
+        try:
+            self._url = httpx2.URL(connection.base_url or DEFAULT_URL)
+        except httpx2.InvalidURL:
+            raise LdmError("The model server's URL is none.", "Correct OPENAI_BASE_URL.") from None
+        self._client = openai.OpenAI(
+            base_url=self._url,
+            api_key=connection.api_key or "none",  # local servers need none
+            max_retries=0,  # the client retries: two layers of retries would multiply
+            timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
+            http_client=_http_client(connection, self._url.host, connections),
+        )
 
     def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -85,50 +94,41 @@ class Service:
         unusable: number of final faults of this call so far; each changes the Idempotency-Key, or a
         gateway that honours the header would return the same unusable response again.
         """
-        content = self.ask(
-            "/chat/completions" if capabilities.chat else "/completions",
-            request_body(request, capabilities, max_tokens),
-            {IDEMPOTENCY: idempotency_key(request, capabilities, max_tokens, unusable)},
-        )
+        key = idempotency_key(request, capabilities, max_tokens, unusable)
+        place = "/chat/completions" if capabilities.chat else "/completions"
+        body = request_body(request, capabilities, max_tokens)
+        content = self.ask(place, body, headers={IDEMPOTENCY: key})
         return reply_in(content, role, request, capabilities)
 
-    def ask(
-        self,
-        place: str,
-        body: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Any:
+    def ask(self, place: str, body: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Return the JSON of a response, or raise Fault and nothing else.
 
-        place: below the server's URL. body: in JSON; None to get what is there.
+        place: below the server's URL. body: in JSON; None to get what is there. options: of the
+        request, for the package.
         """
         import httpx2
         import openai
 
-        options: Any = {"headers": headers or {}}
-        if timeout is not None:
-            options["timeout"] = timeout
-        client, response = self._client, httpx2.Response
+        # The package would put what is below the URL behind its query.
+        url = str(self._url.copy_with(path=self._url.path.rstrip("/") + place))
+        client = self._client
+        send: Any = client.get if body is None else partial(client.post, body=body)
+        fault: Fault
         try:
             # Not chat.completions.create, which takes a millisecond longer, and whose typed result
             # hides the fault of a bad response.
-            content = (
-                client.get(place, cast_to=response, options=options)
-                if body is None
-                else client.post(place, cast_to=response, body=body, options=options)
-            ).content
+            return json_of(send(url, cast_to=httpx2.Response, options=options).content)
+        except Fault as error:
+            fault = error
         except openai.APIStatusError as error:
-            refused = error.response.content
+            content = error.response.content
             try:
-                problem = json.loads(refused)
+                problem = json.loads(content)
             except (ValueError, RecursionError):
-                problem = refused.decode(errors="replace")
+                problem = content.decode(errors="replace")
             fault = refusal(error.status_code, problem, error.response.headers)
-        except Exception as error:  # whatever happens on the wire, or inside the package
-            fault = _dropped(error, self.connection.timeout)
-        else:
-            return json_of(content)
+        except Exception as error:  # on the wire, or the package's own
+            fault = _dropped(error.__cause__ or error, self.connection.timeout)
         # Outside of the handler, so that no chained exception can show the server's message.
         raise fault
 
@@ -139,36 +139,12 @@ class Service:
         return None
 
 
-def _openai_client(connection: Connection, connections: int) -> openai.OpenAI:
-    """Return the package's client for a server."""
-    import httpx2
-    import openai
-
-    url, _, query = connection.base_url.partition("?")
-    try:
-        return openai.OpenAI(
-            base_url=url or None,
-            api_key=connection.api_key or "none",  # local servers need none
-            default_query=dict(parse_qsl(query)),
-            max_retries=0,  # the client retries: two layers of retries would multiply
-            timeout=httpx2.Timeout(connection.timeout, connect=min(10.0, connection.timeout)),
-            http_client=_http_client(connection, connections),
-        )
-    except (httpx2.InvalidURL, UnicodeError):
-        problem = LdmError(
-            "The model server's URL or key cannot be sent.",
-            "Correct OPENAI_BASE_URL or OPENAI_API_KEY.",
-        )
-    raise problem  # outside of the handler, so that no chained exception can show the key
-
-
-def _http_client(connection: Connection, connections: int) -> DeadlineClient:
+def _http_client(connection: Connection, host: str, connections: int) -> DeadlineClient:
     """Return the HTTP client for a server, by the proxies of the environment."""
     import httpx2
 
     from ldm.llm.http_timeout import DeadlineClient
 
-    host = urlsplit(connection.base_url).hostname or "api.openai.com"
     socks = any(proxy.startswith("socks") for proxy in getproxies().values())
     try:
         return DeadlineClient(
@@ -191,24 +167,21 @@ def _http_client(connection: Connection, connections: int) -> DeadlineClient:
         ) from error
 
 
-def _dropped(error: Exception, seconds: float) -> Fault:
+def _dropped(error: BaseException, seconds: float) -> Fault:
     """Return the fault of a request without a response; what was sent may be charged for."""
     import httpx2
-    import openai
 
-    cause = (error.__cause__ if isinstance(error, openai.APIConnectionError) else None) or error
-    if isinstance(cause, httpx2.DecodingError | openai.APIResponseValidationError | ValueError):
-        what = f"an unreadable answer ({redacted(str(cause))[:QUOTE_LENGTH]})"
+    if isinstance(error, httpx2.DecodingError):
+        what = f"an unreadable answer ({redacted(str(error))})"
         return Fault("again", what, final=True, billed=True)
     early = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-    sent = not isinstance(cause, early)
-    if isinstance(error, openai.APITimeoutError):
+    sent = not isinstance(error, early)
+    if isinstance(error, httpx2.TimeoutException):
         return Fault("again", f"no complete answer within {seconds:g} s", billed=sent)
-    if isinstance(error, openai.APIConnectionError):
-        reason = redacted(str(cause))[:QUOTE_LENGTH] or type(cause).__name__
-        return Fault("again", f"no connection ({reason})", down=True, billed=sent)
-    what = redacted(f"{type(error).__name__}: {error}")[:QUOTE_LENGTH]
-    return Fault("again", f"an error inside the openai package ({what})")
+    on_wire = isinstance(error, httpx2.TransportError)
+    what = "no connection" if on_wire else "an error inside the openai package"
+    reason = redacted(str(error))[:QUOTE_LENGTH] or type(error).__name__
+    return Fault("again", f"{what} ({reason})", down=on_wire, billed=sent and on_wire)
 
 
 def json_of(body: bytes) -> Any:
@@ -227,16 +200,15 @@ def json_of(body: bytes) -> Any:
 def _joined(body: bytes) -> dict[str, Any]:
     """Return the response that a server streamed unasked, as if it had come at once."""
     events = re.findall(rb"(?m)^data: *(\{.*)", body)
-    whole: dict[str, Any] = {"content": "", "reasoning_content": ""}
-    response, finish = dict[str, Any](), ""
+    whole, finish, response = {"content": "", "reasoning_content": ""}, "", dict[str, Any]()
     for part in map(json.loads, events):
         response |= {name: value for name, value in part.items() if value}
         for choice in part.get("choices") or ():
             finish = choice.get("finish_reason") or finish
             delta = choice.get("delta") or {}
             whole = {name: text + (delta.get(name) or "") for name, text in whole.items()}
-    choice = {"message": whole, "finish_reason": finish}
-    return response | {"choices": [choice] if finish or any(whole.values()) else []}
+    choices = [{"message": whole, "finish_reason": finish}] if finish or any(whole.values()) else []
+    return response | {"choices": choices}
 
 
 def request_body(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -27,16 +26,16 @@ from ldm.errors import MemoryStoreError
 from ldm.memory import places
 from ldm.memory.addresses import is_server
 from ldm.memory.building import BuildResult, build
-from ldm.memory.changes import Selection, extend, hide, rollback
-from ldm.memory.contents import Contents, kinds_of
+from ldm.memory.changes import extend, hide, rollback
+from ldm.memory.contents import Contents
 from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_batches, tuples_of
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier
-from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.lessons import relevance_of, rules_of
 from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
+from ldm.memory.vectors import OnProgress, embed_rows
 from ldm.reason import Reasoner
 from ldm.reason.relevance import Relevance
 from ldm.types import Recall, StateActionTuple, stable_seed
@@ -66,7 +65,6 @@ class Memory:
         self._contents = contents
         self._embedder = embedder
         self.record.check_embedder(embedder.name)
-        self._hidden: Any = ~contents.visible
 
     @overload
     @classmethod
@@ -163,16 +161,16 @@ class Memory:
 
     @cached_property
     def _retriever(self) -> Retriever:
-        return Retriever(self.batches, self.rows, self._contents.vectors)
+        return Retriever(self.batches, self.rows)
 
     @cached_property
     def relevance(self) -> Relevance:
         """What its tuples teach: which action a state calls for."""
-        return self._contents.relevance or relevance_of(self.rows, self.visible)
+        return self._contents.learnt()
 
     @cached_property
     def _rules(self) -> Rules:
-        return rules_of([self.rows[i].tuple for i in np.flatnonzero(self.visible).tolist()])
+        return rules_of(self._contents.recallable.tuples)
 
     def rules(self, kind: str | None = None) -> Rules:
         """Return in words what its tuples teach; the first call takes seconds, or a minute.
@@ -192,12 +190,11 @@ class Memory:
         return self._relevance_of(localize, seed)
 
     def _relevance_of(self, localize: Callable[[str], str], seed: int | None) -> Relevance:
-        return relevance_of(self.rows, self.visible, seed, localize)
+        return relevance_of(self._contents.recallable, seed, localize)
 
     @cached_property
     def _kinds(self) -> KindClassifier:
-        kinds = self._contents.kinds
-        return KindClassifier(kinds or kinds_of(self.rows.columns, self.visible))
+        return KindClassifier(self._contents.trained())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -207,15 +204,15 @@ class Memory:
 
         tuples, trajectories: ids; unknown ones are ignored.
         """
-        view = copy(self)
+        named = self.rows.named(tuples, trajectories) & self.visible
+        if not named.any():
+            return self
+        hidden = {*self.record.hidden, *self.rows.take(named).ids}
+        record = replace(self.record, hidden=tuple(sorted(hidden)))
+        # What was learnt from them is not known there.
+        contents = replace(self._contents, generation=record, kinds=None, relevance=None)
+        view = Memory(contents, self._embedder)
         view.__dict__["_retriever"] = self._retriever  # shared, because the rows are the same
-        view._hidden = self._hidden | self.rows.columns.named(tuples, trajectories)
-        if (view._hidden & self.visible).any():  # what was learnt from them is not known there
-            view._contents = replace(self._contents, kinds=None, relevance=None)
-            view.__dict__.pop("relevance", None)
-            view.__dict__.pop("_kinds", None)
-        for name in ("visible", "exact", "_rules"):
-            view.__dict__.pop(name, None)
         return view
 
     def with_rows(self, rows: Sequence[IndexedTuple], batches: Sequence[BatchIndex] = ()) -> Memory:
@@ -224,9 +221,9 @@ class Memory:
         rows: tuples of a later generation, in cells of existing batches (`place`) or of the new
             `batches`, which must be complete.
         """
-        present = self.rows.columns.ids
+        present = self.rows.ids
         new = [row for row in rows if row.tuple.id not in present]
-        vectors = KnownVectors(self._embedder).embed_rows(new)
+        vectors = embed_rows(self._embedder, new)
         return Memory(self._contents.extended(new, vectors, batches), self._embedder)
 
     def kind_of(self, goal: str, stated: str = "") -> str:
@@ -278,15 +275,19 @@ class Memory:
 
     def actions_of(self, trajectory: str) -> tuple[str, ...]:
         """Return the actions of a remembered trajectory, by its id, in their order."""
-        own = self.rows.columns.having("trajectory_id", trajectory.__eq__) & self.visible
-        tuples = [self.rows[row].tuple for row in np.flatnonzero(own).tolist()]
+        own = self.rows.named((), [trajectory]) & self.visible
+        tuples = self.rows.take(own).tuples
         return tuple(dict(sorted((one.step, one.action) for one in tuples)).values())
 
     @cached_property
     def visible(self) -> NDArray[np.bool_]:
         """A mask of the rows that are not hidden."""
-        visible: NDArray[np.bool_] = ~self._hidden
-        return visible
+        return self._contents.visible
+
+    @cached_property
+    def _hidden(self) -> Any:
+        """What tells the retriever which rows not to recall."""
+        return ~self.visible
 
     @cached_property
     def familiar(self) -> float:
@@ -294,16 +295,16 @@ class Memory:
 
         It is somewhat less than the similarity of two of its own states, of different goals.
         """
-        columns, vectors = self.rows.columns, self._contents.vectors
-        visible, goals = np.flatnonzero(self.visible), columns["goal"]
+        columns, visible = self.rows.columns, np.flatnonzero(self.visible)
+        goals, vectors = columns["goal"], self.rows.vectors
+        to_goals, to_observations = columns["goal_vector"], columns["observation_vector"]
         if len(np.unique(goals[visible])) < FAMILIAR_FROM:
             return -1.0
         similar = []
         for i in visible[:: -(-len(visible) // FAMILIAR_STEPS)].tolist():
-            to_goal = vectors.distinct @ vectors.distinct[vectors.goals[i]]
-            to_observation = vectors.distinct @ vectors.distinct[vectors.observations[i]]
             others = visible[goals[visible] != goals[i]]
-            pairs = to_goal[vectors.goals[others]] + to_observation[vectors.observations[others]]
+            pairs = (vectors @ vectors[to_goals[i]])[to_goals[others]]
+            pairs += (vectors @ vectors[to_observations[i]])[to_observations[others]]
             similar.append(float(np.median(pairs)) / 2)
         return 0.9 * float(np.median(similar))
 
@@ -382,7 +383,6 @@ __all__ = [
     "IndexedTuple",
     "Memory",
     "OnProgress",
-    "Selection",
     "build",
     "environments",
     "extend",

@@ -5,17 +5,18 @@ This drives LDM²'s memory formation (§3.1–3.2); `ldm.memory.formation` forms
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ldm.embed import Embedder
+from ldm.embed.caching import CachingEmbedder
 from ldm.errors import LdmError
 from ldm.memory import places
-from ldm.memory.columns import ColumnsBuilder
-from ldm.memory.contents import Contents
+from ldm.memory.contents import Contents, empty
 from ldm.memory.formation import (
     BatchPlan,
     FormationOptions,
@@ -25,11 +26,10 @@ from ldm.memory.formation import (
     texts_of,
 )
 from ldm.memory.index import BatchIndex, Generation
-from ldm.memory.known_vectors import KnownVectors, OnProgress
 from ldm.memory.rows import Rows
+from ldm.memory.vectors import OnProgress, embed_rows, embed_texts
 from ldm.parallel import iterate_concurrently
 from ldm.reason import Reasoner
-from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 
 
@@ -71,14 +71,12 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
     Trajectories are divided into batches, every action becomes a tuple, and each batch gets a goal
     index and observation indices (LDM² §3.1–3.2). All of it is one generation, which readers see
     once it is complete. Trajectories that the memory holds already are skipped; if none is new,
-    nothing is written. An interrupted build changes nothing; recorded calls of a model are answered
-    from the record when it is repeated.
+    nothing is written. An interrupted build changes nothing.
 
     location: a directory, created if absent, or the http(s) address of a Chroma server.
     trajectories: of one environment; those without any action are skipped.
     embedder: for an existing memory the one that it was built with.
-    reasoner_for: returns the reasoner that writes histories and types with the given embedder, such
-        as `OfflineReasoner`.
+    reasoner_for: makes a reasoner with the given embedder, such as `OfflineReasoner`.
     options: what to remember and how to batch it; None for the paper's sizes, without failures.
     rebuild: remove the environment's memory first, pending additions included.
     env_class: see `Generation.env_class`; "" to keep the recorded one.
@@ -100,31 +98,30 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
         new = [distinct[i] for i in sorted(distinct) if i not in held]
         skipped = len(trajectories) - left_out - len(new)
         if base and not new:
-            newest = base.generation
             places.publish(location, base, on_progress)
-            return BuildResult(env, newest, base.batches, base.rows, 0, skipped, left_out)
-        known = KnownVectors(embedder)
-        builder = _Builder(options, known, reasoner_for(known), on_progress, base, env_class)
-        contents = builder.build(env, new, left_out)
-        with builder.timed("store"):
+            return BuildResult(env, base.generation, base.batches, base.rows, 0, skipped, left_out)
+        known, seconds = CachingEmbedder(embedder, size=sys.maxsize), dict[str, float]()
+        with _timed(seconds, "embed"):
+            embed_texts(known, texts_of(new), on_progress)
+        with _timed(seconds, "form"):
+            contents = form(
+                *(new, options, known, reasoner_for(known), base),
+                on_progress=on_progress,
+                env_class=env_class,
+                left_out=left_out,
+            )
+        with _timed(seconds, "store"):
             places.commit(location, contents, places.generations(location, env), on_progress)
-    made = contents.generation
-    return BuildResult(
-        *(env, made, contents.batches, contents.rows, len(new), skipped, left_out), builder.seconds
-    )
+    made, counts = contents.generation, (len(new), skipped, left_out)
+    return BuildResult(env, made, contents.batches, contents.rows, *counts, seconds)
 
 
-def form_next(
-    env: str,
-    new: Sequence[Trajectory],
-    embedder: Embedder,
-    options: FormationOptions,
-    base: Contents | None,
-) -> Contents:
-    """Form the generation after `base` (None: the first one) without a model; store nothing."""
-    known = KnownVectors(embedder)
-    builder = _Builder(options, known, OfflineReasoner(known), lambda *_: None, base, "")
-    return builder.build(env, new, 0)
+@contextmanager
+def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    """Note the time that a stage takes."""
+    started = time.perf_counter()
+    yield
+    seconds[stage] = round(time.perf_counter() - started, 3)
 
 
 def _base(location: str, env: str, embedder: str) -> Contents | None:
@@ -135,96 +132,74 @@ def _base(location: str, env: str, embedder: str) -> Contents | None:
     return places.load(location, env)
 
 
-@dataclass(slots=True)
-class _Builder:
-    """Forms the generation after `base`."""
+def form(  # noqa: PLR0913 - one parameter a decision of the caller
+    new: Sequence[Trajectory],
+    options: FormationOptions,
+    embedder: Embedder,
+    reasoner: Reasoner,
+    base: Contents | None,
+    *,
+    on_progress: OnProgress = lambda *_: None,
+    env_class: str = "",
+    left_out: int = 0,
+) -> Contents:
+    """Form all batches of n ≥ 1 new trajectories; return the generation after `base` with them."""
+    number = base.generation.number + 1 if base else 0
+    plans = plan_batches(new, options, [batch.id for batch in base.batches] if base else ())
+    formed = [*_formed(plans, options, reasoner, number, on_progress)]
+    rows = [row for batch in formed for row in batch.rows]
+    selection: dict[str, str] = {}
+    if left_out or any(row.tuple.is_warning for row in rows):
+        selection = {"failures": options.failures}
+        if options.min_reward:
+            selection["min_reward"] = f"{options.min_reward:g}"
+        if left_out:
+            selection["left_out"] = str(left_out)
+    generation = Generation(
+        number=number,
+        origin="formed",
+        env=new[0].task.env,
+        embedder=embedder.name,
+        dimension=embedder.dimension,
+        tuples=0,
+        digest="",
+        settings={
+            "batch_size": str(options.batch_size),
+            "batching": options.batching,
+            "seed": str(options.seed),
+            "reasoner": reasoner.name,
+            **{f"env.{name}": value for name, value in options.rendering},
+            **selection,
+        },
+        hidden=base.generation.hidden if base else (),
+        env_class=env_class or (base.generation.env_class if base else ""),
+    )
+    vectors = (one for batch in formed for one in embed_rows(embedder, batch.rows))
+    indices = [batch.index for batch in formed]
+    return (base or empty(generation)).extended(rows, vectors, indices).made(generation)
 
-    options: FormationOptions
-    embedder: KnownVectors
-    reasoner: Reasoner
-    on_progress: OnProgress
-    base: Contents | None
-    env_class: str
-    seconds: dict[str, float] = field(default_factory=dict)
 
-    def build(self, env: str, new: Sequence[Trajectory], left_out: int) -> Contents:
-        """Form all batches of new trajectories; return the contents with them."""
-        base = self.base
-        number = base.generation.number + 1 if base else 0
-        before = (base.rows.columns, base.vectors) if base else None
-        present = base.batches if base else ()
-        plans = plan_batches(new, self.options, [batch.id for batch in present])
-        with self.timed("embed"):
-            self.embedder.prepare(texts_of(new), self.on_progress)
-        added = ColumnsBuilder(env, self.embedder.dimension, before)
-        batches = [*present, *self._form(plans, number, len(new), added)]
-        columns, vectors = added.collected()
-        rows = Rows(columns)
-        generation = Generation(
-            number=number,
-            origin="formed",
-            env=env,
-            embedder=self.embedder.name,
-            dimension=self.embedder.dimension,
-            tuples=len(rows),
-            digest="",
-            settings={
-                "batch_size": str(self.options.batch_size),
-                "batching": self.options.batching,
-                "seed": str(self.options.seed),
-                "reasoner": self.reasoner.name,
-                **{f"env.{name}": value for name, value in self.options.rendering},
-                **self._selection(rows, number, left_out),
-            },
-            hidden=base.generation.hidden if base else (),
-            env_class=self.env_class or (base.generation.env_class if base else ""),
-        )
-        ordered = tuple(sorted(batches, key=lambda batch: batch.id))
-        digest = columns.digest(generation, ordered)
-        return Contents(replace(generation, digest=digest), ordered, rows, vectors)
+def _formed(
+    plans: Sequence[BatchPlan],
+    options: FormationOptions,
+    reasoner: Reasoner,
+    number: int,
+    on_progress: OnProgress,
+) -> Iterator[FormedBatch]:
+    """Yield the batches of generation `number`, formed concurrently if the reasoner can."""
+    count, done, lock = sum(len(plan.trajectories) for plan in plans), 0, threading.Lock()
 
-    def _form(
-        self, plans: Sequence[BatchPlan], number: int, count: int, added: ColumnsBuilder
-    ) -> Iterator[BatchIndex]:
-        """Yield the indices of the batches, formed concurrently if the reasoner can.
+    def advance() -> None:
+        nonlocal done
+        with lock:
+            done += 1
+            on_progress("form", done, count)
 
-        count: of trajectories. added: receives the tuples.
-        """
-        done, lock = 0, threading.Lock()
+    def formed(plan: BatchPlan) -> FormedBatch:
+        return form_batch(plan, reasoner, number, advance, options.warns)
 
-        def advance() -> None:
-            nonlocal done
-            with lock:
-                done += 1
-                self.on_progress("form", done, count)
-
-        def form(plan: BatchPlan) -> FormedBatch:
-            return form_batch(plan, self.reasoner, number, advance, self.options.warns)
-
-        with closing(iterate_concurrently(form, plans, self.reasoner.concurrency)) as batches:
-            for _ in plans:
-                with self.timed("form"):
-                    batch = next(batches)
-                added.add_rows(batch.rows, self.embedder.embed_rows(batch.rows))
-                yield batch.index
-
-    def _selection(self, rows: Rows, number: int, left_out: int) -> dict[str, str]:
-        """Return the options that excluded trajectories or made them warnings."""
-        warned = any(row.tuple.is_warning for row in rows.after(number - 1))
-        if not (left_out or warned):
-            return {}
-        settings: dict[str, str] = {"failures": self.options.failures}
-        if self.options.min_reward:
-            settings["min_reward"] = f"{self.options.min_reward:g}"
-        return settings | ({"left_out": str(left_out)} if left_out else {})
-
-    @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Add the time that a stage takes to `seconds`."""
-        started = time.perf_counter()
-        yield
-        elapsed = time.perf_counter() - started
-        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + elapsed, 3)
+    with closing(iterate_concurrently(formed, plans, reasoner.concurrency)) as batches:
+        yield from batches
 
 
 def _with_actions(trajectories: Sequence[Trajectory]) -> dict[str, Trajectory]:

@@ -1,23 +1,31 @@
-"""The generations of a memory: list them, add tuples or hide some, go back to an earlier one.
+"""Changes of a memory: add tuples or hide some, go back to a generation, rewrite the past.
 
 Generation 0 is the formed memory. Each later one adds trajectories (`ldm.memory.build`) or the
 tuples of a refinement (LDM² §3.3, Memory Enhancement), or hides tuples.
+
+Purging tuples and correcting outcomes change all generations: the file is written anew as if the
+tuples had always been so, the log of episodes loses what purged ones came from, and Chroma's files
+are made again. A process that is killed before leaves the memory as it was, or the command repeated
+completes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+import shutil
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ldm.embed import Embedder
+from ldm.embed.disk import remove as remove_vectors
 from ldm.errors import MemoryStoreError
-from ldm.memory import places, record
-from ldm.memory.columns import Columns
+from ldm.memory import chroma, places, record
 from ldm.memory.contents import Contents
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.known_vectors import KnownVectors, OnProgress
+from ldm.memory.formation import WARNING
+from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.log import Add, EpisodeLog, Event, Rate, task_id
+from ldm.memory.rows import Rows
+from ldm.memory.vectors import OnProgress, embed_rows
+from ldm.types import Outcome
 
 
 def extend(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -54,19 +62,17 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
         env_class, present = base.env_class, places.generations(location, base.env)
         base = next((one for one in present if replace(one, env_class=env_class) == base), base)
         before = _contents_of(location, base)
-        known = before.rows.columns.ids
+        known = before.rows.ids
         new = tuple({row.tuple.id: row for row in rows if row.tuple.id not in known}.values())
-        vectors = KnownVectors(embedder).embed_rows(new, on_progress)
-        contents = before.extended(new, vectors, batches)
+        vectors = embed_rows(embedder, new, on_progress)
         generation = replace(
             base,
             origin="refined",
-            tuples=len(contents.rows),
             settings=dict(settings),
             tasks=tuple(sorted(tasks)),
             env_class=env_class,
         )
-        return _commit(location, replace(contents, generation=generation), base)
+        return _commit(location, before.extended(new, vectors, batches), generation, base)
 
 
 def hide(
@@ -96,7 +102,7 @@ def hide(
     changed = replace(base, origin=origin, settings=dict(settings), tasks=(), hidden=hidden)
     with places.writing(location):
         contents = _contents_of(location, base)
-        known = contents.rows.columns.ids
+        known = contents.rows.ids
         if not all(name in known for name in hidden):
             raise MemoryStoreError(
                 f"The memory of {base.env} at {location} does not hold all of the named tuples.",
@@ -107,7 +113,7 @@ def hide(
                 f"The memory of {base.env} at {location} would be left without any tuple.",
                 "Keep some.",
             )
-        return _commit(location, replace(contents, generation=changed), base)
+        return _commit(location, contents, changed, base)
 
 
 def show(location: str, env: str, tuples: Collection[str]) -> Generation:
@@ -120,7 +126,7 @@ def show(location: str, env: str, tuples: Collection[str]) -> Generation:
         base = contents.generation
         hidden = tuple(name for name in base.hidden if name not in tuples)
         changed = replace(base, origin="added", settings={}, tasks=(), hidden=hidden)
-        return _commit(location, replace(contents, generation=changed), base)
+        return _commit(location, contents, changed, base)
 
 
 def _contents_of(location: str, base: Generation) -> Contents:
@@ -130,19 +136,15 @@ def _contents_of(location: str, base: Generation) -> Contents:
     return places.load(location, base.env, base.number)
 
 
-def _commit(location: str, contents: Contents, base: Generation) -> Generation:
-    """Make `contents` the generation after `base` unless it is there already."""
-    digest = contents.rows.columns.digest(contents.generation, contents.batches)
-    generation = replace(contents.generation, number=base.number + 1, digest=digest)
+def _commit(location: str, contents: Contents, stated: Generation, base: Generation) -> Generation:
+    """Write a generation that is `stated` but for its number after `base`, unless it is there."""
+    made = contents.made(replace(stated, number=base.number + 1))
     present = places.generations(location, base.env)
-    if generation in present:
-        return generation
-    if present[-1] != base:
-        raise _changed(location, base)
-    # What was learnt is of the former contents.
-    made = replace(contents, generation=generation, kinds=None, relevance=None)
-    places.commit(location, made, present)
-    return generation
+    if made.generation not in present:
+        if present[-1] != base:
+            raise _changed(location, base)
+        places.commit(location, made, present)
+    return made.generation
 
 
 def _changed(location: str, base: Generation) -> MemoryStoreError:
@@ -168,58 +170,159 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
     places.refuse_server(location, "keeps only the newest generation of a tuple")
     with record.writing(location):
         folder = record.folder_of(location, env)
-        known = record.manifest(folder)
+        known = record.read(folder)
         if known is None:
             raise record.missing(location, env)
-        pointer, listed = known
-        record.chosen_of(listed.generations, env, number)  # raises where there is none
-        present = record.visible_of(pointer, listed)
-        record.load(location, env)  # raises where it is damaged
-        record.point(folder, replace(pointer, generation=number))
-        contents = record.load(location, env)
-        places.publish(location, contents)
-        return present
+        listed, whole = known
+        chosen = record.chosen_of(listed.generations, env, number)
+        record.show(folder, number)
+        places.publish(location, whole.at(chosen))
+        return listed.visible
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """A selection of tuples, which match all given criteria.
+def purge(
+    location: str,
+    env: str,
+    tuples: Collection[str],
+    on_progress: OnProgress = lambda *_: None,
+    *,
+    episodes: Collection[str] = (),
+    everything: bool = False,
+) -> None:
+    """Remove tuples from all generations of a memory and from the disk.
 
-    trajectories, tasks: ids. sources: values of `Task.leak_key`, such as a game or a product.
-    origin: of the tuples ("human", "agent", …).
+    This also removes the episodes that they came from in the log, texts, vectors and batches that
+    only they used, words of type names that occur nowhere else, and all recorded model calls of
+    formation, which quote trajectories.
+
+    tuples: ids of tuples of the newest generation.
+    episodes: ids of recorded episodes that are removed from the log as well, finished or not.
+    everything: whether a generation, or the memory, may be left without any tuple.
+
+    Raises MemoryStoreError if the memory would be left without any tuple, is damaged, or is on a
+    server.
     """
-
-    trajectories: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    origin: str = ""
-
-    def of(self, columns: Columns) -> tuple[str, ...]:
-        """Return the ids of the tuples; raise MemoryStoreError for an unknown name."""
-        chosen = np.ones(len(columns), np.bool_)
-        named = (
-            ("trajectory_id", "trajectory", self.trajectories),
-            ("task_id", "task", self.tasks),
-            ("source", "source", self.sources),
-            ("origin", "origin", (self.origin,) if self.origin else ()),
+    places.refuse_server(location, "may keep what is removed in its files")
+    with record.writing(location) as place:
+        purged = frozenset(tuples)
+        folder = record.folder_of(location, env)
+        present = record.generations(location, env)
+        contents = record.load(location, env) if present or not episodes else None
+        changed = contents and _rewritten(
+            contents, present, lambda row: None if row.tuple.id in purged else row
         )
-        for column, noun, names in named:
-            known = frozenset(columns.distinct(column).values()) if names else frozenset()
-            if unknown := [name for name in names if name not in known]:
-                raise MemoryStoreError(
-                    f"The memory of {columns.env} holds no tuple of the {noun} {unknown[0]!r}.",
-                    "`ldm memory search --json` shows them with each tuple.",
-                )
-            if names:
-                chosen &= columns.having(column, names.__contains__)
-        return tuple(sorted(columns.take(chosen).ids))
+        if changed and not everything and not all(one.tuples for one in changed[1]):
+            raise MemoryStoreError(
+                f"A generation of {env} would be left without any tuple.",
+                "Build the memory again without them, or remove its directory.",
+            )
+        shutil.rmtree(place / record.CALLS, ignore_errors=True)
+        chroma.remove(location)  # its files keep what is deleted in them
+        gone = contents.rows.take(contents.rows.named(purged)) if contents else Rows.empty(env, 0)
+        trajectories = {*gone.distinct("trajectory_id").values()}
+        tasks = {*_tasks(gone), *map(task_id, episodes)}
+        remove_vectors(folder)
+        # The log first: its identity changes, and the generation is the mark of completion.
+        EpisodeLog(folder).keep(lambda event: not _is_of(event, trajectories, tasks, purged))
+        if changed and len(changed[0].rows):
+            record.commit(location, *changed, record.NOWHERE)
+        else:
+            record.clear(location, env)
+        for other in record.known_generations(location):
+            places.publish(location, record.load(location, other), on_progress)
 
-    def described(self) -> dict[str, str]:
-        """Return the given criteria, for `Generation.settings`."""
-        given = {
-            "trajectories": " ".join(self.trajectories),
-            "tasks": " ".join(self.tasks),
-            "sources": " ".join(self.sources),
-            "origin": self.origin,
-        }
-        return {name: text for name, text in given.items() if text}
+
+def rewrite_outcomes(location: str, env: str, tuples: Collection[str], score: float) -> None:
+    """Replace the score of tuples in all generations. score: in [0, 1]; 0 makes them warnings."""
+    chosen = frozenset(tuples)
+    outcome = Outcome(score, score if score > 0 else WARNING)
+
+    def corrected(row: IndexedTuple) -> IndexedTuple:
+        if row.tuple.id not in chosen:
+            return row
+        return replace(row, tuple=replace(row.tuple, outcome=outcome))
+
+    with record.writing(location):
+        present = record.generations(location, env)
+        contents, made = _rewritten(record.load(location, env), present, corrected)
+        places.commit(location, contents, made[:-1])
+
+
+def _is_of(
+    event: Event, trajectories: Collection[str], tasks: Collection[str], tuples: Collection[str]
+) -> bool:
+    """Return whether an event tells of purged trajectories, recorded tasks or tuples alone."""
+    if isinstance(event, Add):
+        return event.trajectory.id in trajectories
+    if isinstance(event, Rate):
+        return {*event.tuples} <= {*tuples}
+    return event.episode in trajectories or task_id(event.episode) in tasks
+
+
+def _rewritten(
+    contents: Contents,
+    present: Sequence[Generation],
+    change: Callable[[IndexedTuple], IndexedTuple | None],
+) -> tuple[Contents, tuple[Generation, ...]]:
+    """Return a memory and its generations as if its tuples had always been changed.
+
+    change: returns a tuple of the same cell, or None for one that was never there.
+    """
+    left = contents.rebuilt(change)
+    whole = replace(left, batches=_batches_of(contents, left.rows))
+    gone = contents.rows.ids - left.rows.ids
+    tasks = _tasks(contents.rows) - _tasks(left.rows)
+    made, hidden = list[Generation](), frozenset[str]()
+    for one in present:
+        named = one.origin == "forgotten" and gone & (frozenset(one.hidden) - hidden)
+        hidden = frozenset(one.hidden)
+        shrunk = replace(
+            one,
+            hidden=tuple(name for name in one.hidden if name not in gone),
+            tasks=tuple(name for name in one.tasks if name not in tasks),
+            # The settings may name what was forgotten.
+            settings={"chosen": "tuples that were purged later"} if named else one.settings,
+        )
+        made.append(whole.at(one).made(shrunk).generation)
+    return whole.at(made[-1]), tuple(made)
+
+
+def _tasks(rows: Rows) -> frozenset[str]:
+    return frozenset(rows.distinct("task_id").values())
+
+
+def _batches_of(contents: Contents, left: Rows) -> tuple[BatchIndex, ...]:
+    """Return the batches of which tuples are left, with only words that these use in names."""
+    words = frozenset[str]().union(
+        *map(_split, (left.distinct("goal") | left.distinct("observation")).values())
+    )
+    members: dict[str, set[str]] = {}
+    for batch, trajectory in left.pairs("batch", "trajectory_id"):
+        members.setdefault(batch, set()).add(trajectory)
+    return tuple(
+        batch
+        if members[batch.id] >= {*batch.trajectories}
+        else replace(
+            batch,
+            trajectories=tuple(one for one in batch.trajectories if one in members[batch.id]),
+            goal_types=tuple(
+                GoalType(
+                    _name(goal_type.name, words, g),
+                    tuple(_name(n, words, o) for o, n in enumerate(goal_type.observation_types)),
+                )
+                for g, goal_type in enumerate(batch.goal_types)
+            ),
+        )
+        for batch in contents.batches
+        if batch.id in members
+    )
+
+
+def _name(name: str, words: frozenset[str], number: int) -> str:
+    """Return a type's name, or a neutral one if it uses other words."""
+    return name if _split(name) <= words or name == "other" else f"type {number + 1}"
+
+
+def _split(text: str) -> frozenset[str]:
+    plain = "".join(c if c.isalnum() else " " for c in text.lower())
+    return frozenset(plain.split())

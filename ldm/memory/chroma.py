@@ -16,15 +16,13 @@ A generation exists once its record does, which is written last.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import shutil
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from traceback import walk_tb
@@ -38,12 +36,12 @@ from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
 from ldm.memory.addresses import is_server, let_in
-from ldm.memory.columns import TEXTS, Columns, id_of, labels_of, outcome_of
 from ldm.memory.contents import Contents
-from ldm.memory.index import FORMAT, BatchIndex, Generation
-from ldm.memory.known_vectors import OnProgress
+from ldm.memory.index import FORMAT, BatchIndex, Generation, check_embedder
 from ldm.memory.lessons import packed
 from ldm.memory.retrieval import Retriever
+from ldm.memory.rows import Rows, fields_of, id_of
+from ldm.memory.vectors import OnProgress
 from ldm.reason import PAST_OBSERVATION
 from ldm.text import guard, is_trusted, redacted
 from ldm.types import stable_hash
@@ -58,12 +56,6 @@ GRAPH = {"max_neighbors": 24, "ef_construction": 128, "ef_search": 256}
 #: Chroma refuses writes of more than 5,461 rows; smaller ones keep the progress bar moving.
 WRITE_ROWS = 2_000
 READ_ROWS = 5_000
-#: Rows that a query asks for at first, among all and among those that fit; rows read at a time.
-AROUND, ASKED, READ = 256, 64, 16
-#: Difference of a similarity to the one that Chroma's distance, a rounded sum, stands for.
-MARGIN = 1e-5
-#: Rows, and trajectories with the links of their steps, that are cached.
-KEPT_ROWS, KEPT_TRAJECTORIES = 5_000, 1_000
 #: Attempts of a request to a server, and the seconds before the second one.
 REQUESTS, PAUSE = 4, 0.1
 #: Timeouts in seconds of the first request to a server, and of any other one.
@@ -79,8 +71,6 @@ NAMED = {
     **{name: name for name in ("goal", "action", "kind", "batch", "source", "origin")},
     **{"task_id": "task", "trajectory_id": "trajectory"},
 }
-#: Columns of pairs of texts, as JSON, which tuples have where they were recorded.
-OPTIONAL = {"scope": "scope", "tags": "tag"}
 #: Characters of one part of what the tuples teach.
 PART = 1_000_000
 #: The vector of rows that need none; Chroma demands one.
@@ -98,13 +88,6 @@ class Row(NamedTuple):
     vector: NDArray[np.float32]
     document: str
     metadata: dict[str, Any]
-
-    def signed(self) -> Row:
-        """Return the row with a hash of all that does not change in it."""
-        stable = {k: v for k, v in self.metadata.items() if k not in (*EVIDENCE, "digest")}
-        text = json.dumps([self.id, self.document, stable], sort_keys=True)
-        whole = hashlib.sha256(text.encode("utf-8", "replace") + self.vector.tobytes())
-        return self._replace(metadata={**self.metadata, "digest": whole.hexdigest()[:16]})
 
 
 # --- The client, and the meaning of its errors
@@ -306,10 +289,7 @@ class Store:
                 configuration={"hnsw": {"space": "l2", **GRAPH}},
                 embedding_function=None,
             )
-        if opened.metadata["embedder"] != generation.embedder:
-            replace(generation, embedder=opened.metadata["embedder"]).check_embedder(
-                generation.embedder
-            )
+        check_embedder(self.env, str(opened.metadata["embedder"]), generation.embedder)
         return opened
 
     def records(self, kind: str, record_type: type[T]) -> list[tuple[dict[str, Any], T]]:
@@ -323,20 +303,6 @@ class Store:
         """List the complete generations, oldest first."""
         present = (one for _, one in self.records("generation", Generation))
         return tuple(sorted(present, key=lambda one: one.number))
-
-    def metadata_by_id(self, part: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the ids and metadata of all rows."""
-        for page in self.pages(part, "metadatas"):
-            yield from zip(page["ids"], page["metadatas"], strict=True)
-
-    def metadata_of(
-        self, part: str, ids: Sequence[str]
-    ) -> Iterator[Iterable[tuple[str, dict[str, Any]]]]:
-        """Yield in chunks the ids and metadata of those rows that exist."""
-        collection = self.collection(part)
-        for chunk in chunks_of(ids):
-            page = collection.get(ids=list(chunk), include=["metadatas"])
-            yield zip(page["ids"], page["metadatas"], strict=True)
 
     def pages(self, part: str, *what: str) -> Iterator[Any]:
         """Yield all rows in pages."""
@@ -378,94 +344,78 @@ class TupleRows:
     """The rows of a memory's tuples."""
 
     def __init__(self, contents: Contents) -> None:
-        self._contents = contents
-        self._columns = columns = contents.rows.columns
+        self._rows = rows = contents.rows
         self._indices = {batch.id: batch for batch in contents.batches}
-        self._texts = {name: columns.distinct(name) for name in TEXTS}
-        self.hidden = columns.named(contents.generation.hidden)
-        self._before = _steps_before(columns, self.hidden)
-        self._last = _last_steps(columns, self.hidden)
-        self._same = np.unique(columns.same_texts(), return_inverse=True)[1]
-        won = columns.with_outcome(
-            lambda one: one is not None and not (one.fell_short or one.is_warning)
-        )
-        lost = columns.with_outcome(
-            lambda one: one is not None and (one.is_warning or one.score <= 0)
-        )
+        self.hidden = rows.named(contents.generation.hidden)
+        self._before = _steps_before(rows, self.hidden)
+        self._same = np.unique(rows.same_texts(), return_inverse=True)[1]
+        won = rows.with_outcome(lambda x: x is not None and not (x.fell_short or x.is_warning))
+        lost = rows.with_outcome(lambda x: x is not None and (x.is_warning or x.score <= 0))
         self._evidence = [
             np.bincount(self._same, mask & ~self.hidden).astype(int).tolist()
-            for mask in (np.ones(len(columns), np.bool_), won, lost)
+            for mask in (np.ones(len(rows), np.bool_), won, lost)
         ]
 
-    def touched(self) -> NDArray[np.bool_]:
-        """Return a mask of the newest generation's tuples and their equals, whose counts change."""
-        new = self._columns["generation"] == self._contents.generation.number
-        touched: NDArray[np.bool_] = np.isin(self._same, self._same[new])
-        return touched
+    def changed(self, before: Generation | None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return masks of what the generation after `before` changes, and of what it moves.
+
+        Rows change that are new, become hidden or seen, or whose trajectory or texts such a row
+        shares: their counts and links do. Those that were hidden or seen before move.
+        """
+        if before is None:
+            return np.ones(len(self._rows), np.bool_), np.zeros(len(self._rows), np.bool_)
+        new = self._rows.columns["generation"] > before.number
+        moved = ~new & (self._rows.named(before.hidden) != self.hidden)
+        changed = new | moved
+        trajectories = self._rows.columns["trajectory_id"]
+        related = np.isin(self._same, self._same[changed])
+        related |= np.isin(trajectories, trajectories[changed])
+        return changed | related, moved
 
     def ids(self, numbers: NDArray[np.int64]) -> list[str]:
         """Return the ids of tuples."""
-        return [id_of(number) for number in self._columns["id"][numbers].tolist()]
+        return [id_of(number) for number in self._rows.columns["id"][numbers].tolist()]
 
     def part(self, numbers: NDArray[np.int64]) -> list[Row]:
         """Return the rows of these tuples."""
-        vectors = self._contents.vectors[numbers]
-        return [
-            Row(
-                id_of(int(self._columns["id"][i])), vector, self._document(i), self._metadata(i)
-            ).signed()
-            for i, vector in zip(numbers.tolist(), vectors, strict=True)
-        ]
+        vectors = self._rows.vectors_of(numbers)
+        return [self._row(*one) for one in zip(numbers.tolist(), vectors, strict=True)]
 
-    def _text(self, name: str, i: int) -> str:
-        return self._texts[name][int(self._columns[name][i])]
-
-    def _document(self, i: int) -> str:
-        return _document(*(self._text(name, i) for name in ("goal", "observation", "action")))
-
-    def _metadata(self, i: int) -> dict[str, Any]:
-        columns, text = self._columns, self._text
-        batch = text("batch", i)
-        g, o = int(columns["goal_type"][i]), int(columns["observation_type"][i])
-        goal_type = self._indices[batch].goal_types[g]
-        texts = [text(name, i) for name in ("goal", "observation", "action")]
-        outcome = outcome_of(text("outcome", i))
+    def _row(self, i: int, vector: NDArray[np.float32]) -> Row:
+        indexed = self._rows[i]
+        one, (batch, g, o) = indexed.tuple, indexed.cell
+        goal_type, texts = self._indices[batch].goal_types[g], fields_of(indexed)
+        key = one.goal, one.observation, one.action
         metadata: dict[str, Any] = {
-            **{name: text(column, i) for column, name in NAMED.items()},
+            **{name: texts[column] for column, name in NAMED.items()},
             **{"goal_type": goal_type.name, "goal_type_id": f"{batch}/{g}"},
             "observation_type": goal_type.observation_types[o],
             "observation_type_id": f"{batch}/{g}/{o}",
-            **{name: int(columns[name][i]) for name in ("step", "generation")},
+            **{"step": one.step, "generation": one.generation, "same": stable_hash(*key)},
             **{
                 name: counts[self._same[i]]
                 for name, counts in zip(EVIDENCE, self._evidence, strict=True)
             },
-            "same": stable_hash(*texts),
         }
-        if outcome is not None:
-            metadata["score"] = outcome.score
-            metadata["success"] = not (outcome.fell_short or outcome.is_warning)
-            metadata["warning"] = outcome.is_warning
-        if self._last[i]:
-            metadata["is_last"] = True
-        if when := float(columns["time"][i]):
-            metadata["time"] = round(when, 3)  # Chroma may change the last bit of more digits
-        for column, prefix in OPTIONAL.items():
-            metadata |= {f"{prefix}_{name}": v for name, v in labels_of(text(column, i))}
-        metadata["ldm"] = json.dumps(self._rest(i), ensure_ascii=False)
-        return metadata
-
-    def _rest(self, i: int) -> dict[str, Any]:
-        """Return what nobody filters by: texts, the past, and the whole columns of the lead."""
-        columns = self._columns
+        if one.outcome is not None:
+            metadata["score"] = one.outcome.score
+            metadata["success"] = not (one.outcome.fell_short or one.is_warning)
+            metadata["warning"] = one.is_warning
+        if one.time:
+            metadata["time"] = round(one.time, 3)  # Chroma may change the last bit of more digits
+        for prefix, labels in (("scope", one.scope), ("tag", one.tags)):
+            metadata |= {f"{prefix}_{name}": value for name, value in labels}
+        # What nobody filters by.
         rest: dict[str, Any] = {
-            name: self._text(name, i) for name in TEXTS if name not in (*NAMED, "observation")
+            name: text for name, text in texts.items() if name not in (*NAMED, "observation")
         }
         if (before := self._before[i]) >= 0:
-            rest["before"] = id_of(int(columns["id"][before]))
-        elif past := self._contents.rows.past(int(columns["past"][i])):
-            rest["past"] = past
-        return {name: value for name, value in rest.items() if value}
+            rest["before"] = id_of(int(self._rows.columns["id"][before]))
+        else:
+            rest["past"] = one.history.past
+        rest = {name: value for name, value in rest.items() if value}
+        metadata["ldm"] = json.dumps(rest, ensure_ascii=False)
+        return Row(one.id, vector, _document(*key), metadata)
 
 
 def _document(goal: str, observation: str, action: str) -> str:
@@ -480,12 +430,12 @@ def observation_in(document: str, goal: str, action: str) -> str:
     return observation
 
 
-def _steps_before(columns: Columns, hidden: NDArray[np.bool_]) -> list[int]:
+def _steps_before(rows: Rows, hidden: NDArray[np.bool_]) -> list[int]:
     """Return for each tuple the one of the step before, whose past and pair are its past, or -1.
 
     So a row need not repeat the steps that other rows of its trajectory hold.
     """
-    texts = columns.distinct("observation")
+    columns, texts = rows.columns, rows.distinct("observation")
     cut = {i: text[:PAST_OBSERVATION] for i, text in texts.items()}
     names = ("trajectory_id", "past", "observation", "action")
     ends: dict[tuple[int, int, str, int], int] = {}
@@ -500,53 +450,30 @@ def _steps_before(columns: Columns, hidden: NDArray[np.bool_]) -> list[int]:
         if past < 0:
             before.append(-1)
             continue
-        parent, observation, action = columns.pasts[past].tolist()
-        before.append(ends.get((trajectory, parent, columns.texts[observation], action), -1))
+        parent, observation, action = rows.pasts[past].tolist()
+        before.append(ends.get((trajectory, parent, rows.texts[observation], action), -1))
     return before
-
-
-def _last_steps(columns: Columns, hidden: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask of the last step of each trajectory without a hidden tuple."""
-    trajectories = columns["trajectory_id"]
-    order = np.lexsort((np.arange(len(columns)), -columns["step"], trajectories))
-    last = np.zeros(len(columns), np.bool_)
-    last[order[np.unique(trajectories[order], return_index=True)[1]]] = True
-    complete: NDArray[np.bool_] = last & ~np.isin(trajectories, trajectories[hidden])
-    return complete
 
 
 def type_rows(contents: Contents) -> list[Row]:
     """Return the rows of the types of a memory's batches."""
-    columns = contents.rows.columns
-    rows = []
-    retriever = Retriever(contents.batches, contents.rows, contents.vectors)
-    generations = columns["generation"]
-    for name, span in columns.batch_spans().items():
-        batch, index = retriever.batches[name], retriever.batches[name].index
-        counts = contents.rows.sizes(name)
-        goals = sorted({g for g, _ in counts})
-        in_goal, in_cell = columns["goal_type"][span], columns["observation_type"][span]
-        for g, view, below in zip(goals, batch.goal_types, batch.observation_types, strict=True):
-            numbers = sorted(o for one, o in counts if one == g)
-            cells = [("", view, in_goal == g)]
-            cells += [
-                (f"/{o}", v, (in_goal == g) & (in_cell == o))
-                for o, v in zip(numbers, below, strict=True)
-            ]
-            for suffix, one, members in cells:
-                metadata = {
-                    **{"type": f"{name}/{g}{suffix}", "name": one.name, "batch": name},
-                    **{"level": "observation" if suffix else "goal", "kind": index.kind},
-                    **{"parent": f"{name}/{g}" if suffix else name},
-                    **{"examples": json.dumps(one.examples), "tuples": int(members.sum())},
-                    "generation": int(generations[span][members].min()),
-                    **{"goal_number": g, "number": int(suffix[1:] or -1)},
-                }
-                document = "\n".join([one.name, *one.examples])
-                key = f"{name}/{g}{suffix}"
-                rows.append(
-                    Row(key, np.asarray(one.centroid, np.float32), document, metadata).signed()
-                )
+    rows, spans = [], contents.rows.batch_spans()
+    for name, types in Retriever(contents.batches, contents.rows).batches.items():
+        columns = contents.rows.take(spans[name]).columns
+        for (g, o), one in types.views.items():
+            members = columns["goal_type"] == g
+            if o >= 0:
+                members &= columns["observation_type"] == o
+            key = f"{name}/{g}/{o}" if o >= 0 else f"{name}/{g}"
+            metadata = {
+                **{"type": key, "name": one.name, "batch": name, "kind": types.index.kind},
+                **{"level": "observation" if o >= 0 else "goal", "tuples": int(members.sum())},
+                **{"parent": f"{name}/{g}" if o >= 0 else name},
+                **{"examples": json.dumps(one.examples), "goal_number": g, "number": o},
+                "generation": int(columns["generation"][members].min()),
+            }
+            document = "\n".join([one.name, *one.examples])
+            rows.append(Row(key, np.asarray(one.centroid, np.float32), document, metadata))
     return rows
 
 
@@ -555,7 +482,7 @@ def record_row(key: str, record: object, kind: str, number: int) -> Row:
     # Not a document, because Chroma indexes all trigrams of those.
     content: dict[str, Any] = {"record": kind, "content": records.dumps(record)}
     content["number"] = number
-    return Row(key, NO_VECTOR, kind, content).signed()
+    return Row(key, NO_VECTOR, kind, content)
 
 
 def relevance_rows(contents: Contents) -> list[Row]:
@@ -569,13 +496,6 @@ def relevance_rows(contents: Contents) -> list[Row]:
     ]
 
 
-def generation_row(generation: Generation) -> Row:
-    """Return the row of a generation, which is written last."""
-    return record_row(
-        f"generation:{generation.number:06d}", generation, "generation", generation.number
-    )
-
-
 # --- Publishing
 
 
@@ -585,28 +505,27 @@ def publish(
     on_progress: OnProgress = lambda *_: None,
     *,
     generations: Sequence[Generation] = (),
-    others: Callable[[], Iterable[Contents]] = tuple,
+    memory: str = "",
     anew: bool = False,
 ) -> None:
     """Make a Chroma directory or server show a generation of a memory; its record is elsewhere.
 
-    Only rows that are new or differ are written. A directory that lacks something to remove, such
-    as purged tuples, which Chroma would leave in its files, or that is damaged, is written afresh
-    beside and renamed. A call repeated after an interruption goes on. The caller sees to it that
-    nobody else publishes to the target.
+    Where the generation before is shown, only rows that are new or change are written. Otherwise a
+    directory is written afresh beside and renamed, because Chroma leaves what is removed, such as
+    purged tuples, in its files. The caller sees to it that nobody else publishes to the target.
 
     contents: all tuples, hidden ones included, of the generation.
     target: a directory, or the http(s) address of a Chroma server.
     on_progress: called with ("publish", done, total) in tuples.
     generations: the records of this and the earlier generations.
-    others: returns the contents of the other environments in a directory.
-    anew: write everything, as when `differences` are found.
+    memory: the directory whose other environments are in the target, too.
+    anew: write everything, as when there are `differences`.
 
     Raises MemoryStoreError if the target cannot be written, or holds other files or a link.
     """
-    generations = generations or (contents.generation,)
+    env, generations = contents.generation.env, tuple(generations) or (contents.generation,)
     if is_server(target):
-        with chroma_errors(target), Store(target, contents.generation.env) as store:
+        with chroma_errors(target), Store(target, env) as store:
             if anew:
                 drop_collections(store)
             _write(store, contents, generations, on_progress)
@@ -616,13 +535,15 @@ def publish(
     with chroma_errors(target):
         for directory in (place, fresh, old):
             _refuse_foreign(directory)
-        if not anew and _published_into(place, contents, generations, on_progress):
+        if not anew and _published_on(place, contents, generations, on_progress):
             return
-        everything = [(contents, generations)] + [(one, (one.generation,)) for one in others()]
-        for one, recorded in everything:
-            if not _published_into(fresh, one, recorded, on_progress, create=True):
-                shutil.rmtree(fresh)
-                _published_into(fresh, one, recorded, on_progress, create=True)
+        known = record.known_generations(memory) if memory else {}
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        for name, present in {**known, env: generations}.items():
+            with Store(str(fresh), name) as store:
+                one = contents if name == env else record.load(memory, name)
+                _write(store, one, present, on_progress)
         shutil.rmtree(old, ignore_errors=True)
         if place.exists():
             place.rename(old)
@@ -630,36 +551,19 @@ def publish(
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _published_into(
-    place: Path,
-    contents: Contents,
-    generations: Sequence[Generation],
-    on_progress: OnProgress,
-    *,
-    create: bool = False,
+def _published_on(
+    place: Path, contents: Contents, generations: tuple[Generation, ...], on_progress: OnProgress
 ) -> bool:
-    """Publish into a directory; return whether it is sound and held nothing to remove."""
+    """Publish into a directory if it is sound and holds nothing to remove; return whether."""
     if not (place / DATABASE).exists():
-        if not create:
-            return False
-        if place.exists():
-            shutil.rmtree(place)
-        place.mkdir(parents=True)
-    elif _damage(place):
         return False
     try:
         with chroma_errors(str(place)), Store(str(place), contents.generation.env) as store:
-            present = contents.rows.columns.ids
-            for part in ("tuples", "hidden") if not _follows(store, generations) else ():
-                for page in store.pages(part):
-                    if not present.issuperset(page["ids"]):
-                        return False
-            _write(store, contents, generations, on_progress)
+            return _write(store, contents, generations, on_progress)
     except MemoryStoreError as error:
-        if create or _meaning(error.__cause__ or error, "")[0].startswith("cannot be written"):
+        if _meaning(error.__cause__ or error, "")[0].startswith("cannot be written"):
             raise
         return False
-    return True
 
 
 def _refuse_foreign(place: Path) -> None:
@@ -723,96 +627,59 @@ def drop_collections(store: Store) -> None:
 
 
 def _write(
-    store: Store, contents: Contents, generations: Sequence[Generation], on_progress: OnProgress
-) -> None:
-    """Make the collections of an environment show the contents, the generations last."""
-    rows, newest = TupleRows(contents), contents.generation
-    if store.generations() == tuple(generations):
-        return
-    touched = rows.touched() if _follows(store, generations) else None
-    log = store.created("records", newest)
-    known = dict(store.metadata_by_id("records"))
-    named = {row.id: row for row in map(generation_row, generations)}
-    delete_rows(
-        log, [name for name in known if name.startswith("generation:") and name not in named]
-    )
-    stale, done = dict[str, list[str]](), 0
-    for part, mask in (("tuples", ~rows.hidden), ("hidden", rows.hidden)):
-        numbers = np.flatnonzero(mask if touched is None else mask & touched)
-        if not len(numbers) and (touched is not None or store.collection(part) is None):
-            continue
-        collection = store.created(part, newest)
-        if touched is None:
-            held = store.metadata_by_id(part)
-        else:
-            held = chain.from_iterable(store.metadata_of(part, rows.ids(numbers)))
-        states = {name: state_of(metadata) for name, metadata in held}
-        for chunk in chunks_of(numbers):
-            put_rows(collection, rows.part(chunk), states)
-            done += len(chunk)
-            on_progress("publish", done, len(contents.rows))
-        present_ids = set(rows.ids(numbers))
-        stale[part] = [name for name in states if name not in present_ids]
-    types = store.created("types", newest)
-    _replace(types, type_rows(contents), dict(store.metadata_by_id("types")))
+    store: Store, contents: Contents, generations: tuple[Generation, ...], on_progress: OnProgress
+) -> bool:
+    """Make the collections of an environment show the contents, the generations last.
+
+    Returns False, without writing, for a directory that holds something to remove.
+    """
+    rows, newest, known = TupleRows(contents), contents.generation, store.generations()
+    if known == generations:
+        return True
+    if known != generations[:-1]:
+        if known and not is_server(store.location):
+            return False
+        known = ()
+    if not known:
+        drop_collections(store)  # what a killed writer has left
+    changed, moved = rows.changed(known[-1] if known else None)
+    done = 0
+    for part, other, mask in (
+        ("tuples", "hidden", ~rows.hidden),
+        ("hidden", "tuples", rows.hidden),
+    ):
+        for numbers in chunks_of(np.flatnonzero(mask & changed)):
+            put_rows(store.created(part, newest), rows.part(numbers))
+            if len(gone := numbers[moved[numbers]]):
+                store.created(other, newest).delete(ids=rows.ids(gone))
+            done += len(numbers)
+            on_progress("publish", done, int(changed.sum()))
+    for chunk in chunks_of(type_rows(contents)):
+        put_rows(store.created("types", newest), chunk)
     facts = [
         record_row(f"batch:{batch.id}", batch, "batch", batch.generation)
         for batch in contents.batches
     ]
-    for one in generations:
-        name = f"kinds:{one.number:06d}"
-        if one == newest or known.pop(name, None) is None:
-            at = contents if one == newest else contents.at(one)
-            facts.append(record_row(name, at.trained(), "kinds", one.number))
+    for one in generations[len(known) :]:
+        weights = (contents if one == newest else contents.at(one)).trained()
+        facts.append(record_row(f"kinds:{one.number:06d}", weights, "kinds", one.number))
+    log = store.created("records", newest)
     if is_server(store.location):  # whose readers have no other files
+        log.delete(where={"record": "relevance"})
         facts += relevance_rows(contents)
-    others = {name: one for name, one in known.items() if not name.startswith("generation:")}
-    _replace(log, facts, others)
-    for part, names in stale.items():
-        delete_rows(store.created(part, newest), names)
-    put_rows(log, [*named.values()], {name: state_of(one) for name, one in known.items()})
+    for chunk in chunks_of(facts):
+        put_rows(log, chunk)
+    put_rows(
+        log,
+        [record_row(f"generation:{g.number:06d}", g, "generation", g.number) for g in generations],
+    )
+    return True
 
 
-def _follows(store: Store, generations: Sequence[Generation]) -> bool:
-    """Return whether the last generation only adds tuples to what is published."""
-    *before, newest = generations
-    present = store.generations()
-    return bool(before) and present == tuple(before) and before[-1].hidden == newest.hidden
-
-
-def state_of(metadata: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what tells whether a row has to be written again."""
-    return tuple(metadata.get(name) for name in ("digest", *EVIDENCE))
-
-
-def put_rows(collection: Any, rows: Sequence[Row], known: Mapping[str, tuple[Any, ...]]) -> None:
-    """Write the rows that are not known to be there as they are."""
-    if new := [row for row in rows if row.id not in known]:
-        ids, vectors, documents, metadatas = zip(*new, strict=True)
-        collection.add(list(ids), np.stack(vectors), list(metadatas), list(documents))
-    if changed := [r for r in rows if r.id in known and known[r.id] != state_of(r.metadata)]:
-        ids, vectors, documents, metadatas = zip(*changed, strict=True)
-        before = collection.get(ids=list(ids), include=["metadatas"])
-        old = dict(zip(before["ids"], before["metadatas"], strict=True))
-        # Chroma keeps the keys that an update does not name.
-        whole = [{**dict.fromkeys(old.get(row.id, ())), **row.metadata} for row in changed]
-        collection.update(list(ids), np.stack(vectors), whole, list(documents))
-
-
-def _replace(
-    collection: Any, rows: Sequence[Row], present: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Write rows and remove all others that are present."""
-    known = {name: state_of(metadata) for name, metadata in present.items()}
-    for chunk in chunks_of(rows):
-        put_rows(collection, chunk, known)
-    delete_rows(collection, sorted(known.keys() - {row.id for row in rows}))
-
-
-def delete_rows(collection: Any, ids: Sequence[str]) -> None:
-    """Remove rows."""
-    for chunk in chunks_of(ids):
-        collection.delete(ids=chunk)
+def put_rows(collection: Any, rows: Sequence[Row]) -> None:
+    """Write rows, replacing those that are there."""
+    ids, vectors, documents, metadatas = zip(*rows, strict=True)
+    collection.upsert(list(ids), np.stack(vectors), list(metadatas), list(documents))
 
 
 def chunks_of(rows: Any) -> Iterator[Any]:
@@ -849,15 +716,11 @@ def differences(contents: Contents, target: str) -> list[str]:
 
 def _row_differences(part: str, rows: Iterator[Row], store: Store) -> list[str]:
     """Return the numbers of missing, extra and changed rows of a collection."""
-    held = {
-        row.id: (row.signed().metadata["digest"], state_of(row.metadata), row.vector.tobytes())
-        for row in store.rows(part)
-    }
+    held = {row.id: (row.document, row.metadata, row.vector.tobytes()) for row in store.rows(part)}
     listed: dict[str, list[str]] = {"missing": [], "changed": []}
     for row in rows:
         there = held.pop(row.id, None)
-        whole = row.metadata["digest"], state_of(row.metadata), row.vector.tobytes()
-        if there != whole:
+        if there != (row.document, row.metadata, row.vector.tobytes()):
             listed["changed" if there else "missing"].append(row.id)
     listed["extra"] = sorted(held)
     return [
@@ -880,18 +743,15 @@ def publish_beside(
     contents: Contents,
     present: Sequence[Generation],
     on_progress: OnProgress = lambda *_: None,
+    *,
+    anew: bool = False,
 ) -> None:
     """Publish to the Chroma directory within a memory, which is derived from the record.
 
-    present: all generations of the environment.
+    present: all generations of the environment. anew: as in `publish`.
     """
-
-    def others() -> Iterator[Contents]:
-        for env in record.environments(location):
-            if env != contents.generation.env and record.generations(location, env):
-                yield record.load(location, env)
-
-    publish(contents, beside(location), on_progress, generations=present, others=others)
+    more: dict[str, Any] = {"generations": present, "memory": location, "anew": anew}
+    publish(contents, beside(location), on_progress, **more)
 
 
 def remove(location: str) -> None:

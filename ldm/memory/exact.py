@@ -11,11 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory.columns import id_of, outcome_of
 from ldm.memory.evidence import Trial, success_of
 from ldm.memory.filters import Filter
 from ldm.memory.retrieval import Query, Retriever
-from ldm.memory.rows import Rows
+from ldm.memory.rows import Rows, id_of, value_of
 from ldm.reason.frames import read_command
 from ldm.types import Past, Recall, StateActionTuple
 
@@ -38,13 +37,10 @@ class Exact:
     def __init__(self, rows: Rows, visible: NDArray[np.bool_], retriever: Retriever) -> None:
         self._rows = rows
         self._columns = rows.columns
+        self._texts = retriever.texts
         self._visible = visible
         self._retriever = retriever
         self._masks: dict[Filter | None, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {}
-
-    @cached_property
-    def _texts(self) -> NDArray[np.int64]:
-        return self._columns.same_texts()
 
     @cached_property
     def _by_action(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
@@ -55,21 +51,22 @@ class Exact:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         """The numbers of the texts by which tuples count as equal."""
-        columns = (self._columns.distinct(name) for name in ("goal", "observation", "action"))
+        columns = (self._rows.distinct(name) for name in ("goal", "observation", "action"))
         return {text: number for column in columns for number, text in column.items()}
 
     @cached_property
     def _forms(self) -> dict[str, list[int]]:
         """The numbers of the actions of each form."""
         forms: dict[str, list[int]] = {}
-        for number, action in self._columns.distinct("action").items():
+        for number, action in self._rows.distinct("action").items():
             forms.setdefault(read_command(action).frame, []).append(number)
         return forms
 
     @cached_property
     def _success(self) -> NDArray[np.float64]:
         """The success of each tuple's episode, NaN if unknown."""
-        known = {i: success_of(outcome_of(t)) for i, t in self._columns.distinct("outcome").items()}
+        outcomes = self._rows.distinct("outcome").items()
+        known = {number: success_of(value_of("outcome", text)) for number, text in outcomes}
         values = np.full(max(known, default=0) + 1, np.nan)
         for number, earned in known.items():
             values[number] = np.nan if earned is None else earned
@@ -90,7 +87,7 @@ class Exact:
         """Return `mask`, and a mask of all but the first such tuple of each group of equal ones."""
         masks = self._masks.get(accepted)
         if masks is None:
-            mask = self._visible & accepted.mask(self._columns) if accepted else self._visible
+            mask = self._visible & accepted.mask(self._rows) if accepted else self._visible
             rows, others = np.flatnonzero(mask), np.ones(len(mask), np.bool_)
             others[rows[np.unique(self._texts[rows], return_index=True)[1]]] = False
             masks = mask, others

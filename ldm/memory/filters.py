@@ -1,23 +1,29 @@
-"""Conditions on tuples: by scope, tags, source, origin, episode, kind and outcome."""
+"""Conditions on tuples: by scope, tags, source, origin, task, episode, kind and outcome.
+
+All but the last two hold for whole episodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory.columns import Columns, labels_of
+from ldm.errors import MemoryStoreError
 from ldm.memory.log import Begin, task_id
+from ldm.memory.rows import Rows, value_of
 from ldm.types import Labels, Outcome, Trajectory
 
 Outcomes = Literal["any", "success", "failure"]
 #: A name of scope or tags, or one of FIELDS, with the value or values that are accepted.
 Where = Mapping[str, str | Sequence[str]]
 #: Names with a meaning of their own.
-FIELDS = ("source", "origin", "episode")
+FIELDS = ("source", "origin", "task", "episode")
+#: The accepted values of names.
+_Values = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,9 @@ class Filter:
     outcomes: Outcomes
 
     @classmethod
-    def of(cls, where: Where | None, kind: str | None, outcomes: Outcomes) -> Filter | None:
+    def of(
+        cls, where: Where | None, kind: str | None = None, outcomes: Outcomes = "any"
+    ) -> Filter | None:
         """Return a filter, or None if it would accept everything.
 
         Raises TypeError or ValueError for a condition that nothing could meet.
@@ -48,33 +56,37 @@ class Filter:
 
     def takes(self, one: Trajectory) -> bool:
         """Return whether an episode is accepted."""
-        fields = {"source": one.task.leak_key, "origin": one.origin}
-        return self._matches(one.scope, one.tags, fields, (one.id, one.task.id))
+        task = one.task
+        return self._met(_values(one.scope, one.tags, task.leak_key, one.origin, task.id, one.id))
 
     def began(self, one: Begin) -> bool:
         """Return whether the beginning of an episode is accepted."""
-        fields = {"source": one.source, "origin": one.origin}
-        return self._matches(one.scope, one.tags, fields, (one.episode, task_id(one.episode)))
+        task = task_id(one.episode)
+        return self._met(_values(one.scope, one.tags, one.source, one.origin, task, ""))
 
-    def mask(self, columns: Columns) -> NDArray[np.bool_]:
+    def mask(self, rows: Rows) -> NDArray[np.bool_]:
         """Return a mask of the accepted tuples."""
-        accepted = columns.with_outcome(self._earned)
+        accepted = rows.with_outcome(self._earned)
         if self.kind is not None:
-            accepted &= columns.having("kind", self.kind.__eq__)
-        for name, values in self.where:
-            if name == "episode":
-                one = columns.having("trajectory_id", values.__contains__)
-                ids = {task_id(value) for value in values}
-                accepted &= one | columns.having("task_id", ids.__contains__)
-            elif name in FIELDS:
-                accepted &= columns.having(name, values.__contains__)
-            else:
-
-                def labelled(text: str, name: str = name, values: Sequence[str] = values) -> bool:
-                    return dict(labels_of(text)).get(name) in values
-
-                accepted &= columns.having("scope", labelled) | columns.having("tags", labelled)
+            accepted &= rows.having("kind", self.kind.__eq__)
+        if self.where:
+            met = [number for number, values in _episodes(rows) if self._met(values)]
+            accepted &= np.isin(rows.columns["trajectory_id"], met)
         return accepted
+
+    def check(self, rows: Rows) -> None:
+        """Raise MemoryStoreError for a value that no tuple has."""
+        known: dict[str, set[str]] = {}
+        for _, values in _episodes(rows):
+            for name, some in values.items():
+                known.setdefault(name, set()).update(some)
+        for name, accepted in self.where:
+            for value in accepted:
+                if value not in known.get(name, ()):
+                    raise MemoryStoreError(
+                        f"The memory of {rows.env} holds no tuple of the {name} {value!r}.",
+                        "`ldm memory search --json` shows them with each tuple.",
+                    )
 
     def _earned(self, outcome: Outcome | None) -> bool:
         if self.outcomes == "any":
@@ -82,16 +94,25 @@ class Filter:
         failed = outcome is not None and (outcome.is_warning or outcome.score <= 0)
         return failed == (self.outcomes == "failure")
 
-    def _matches(
-        self, scope: Labels, tags: Labels, fields: Mapping[str, str], ids: Sequence[str]
-    ) -> bool:
-        for name, values in self.where:
-            if name == "episode":
-                met = any(one in values or one in map(task_id, values) for one in ids)
-            elif name in fields:
-                met = fields[name] in values
-            else:
-                met = dict(scope).get(name) in values or dict(tags).get(name) in values
-            if not met:
-                return False
-        return True
+    def _met(self, values: _Values) -> bool:
+        return all(not {*values.get(name, ())}.isdisjoint(some) for name, some in self.where)
+
+
+def _values(
+    scope: Labels, tags: Labels, source: str, origin: str, task: str, trajectory: str
+) -> _Values:
+    """Return what the conditions on an episode are compared with."""
+    values: dict[str, tuple[str, ...]] = {"source": (source,), "origin": (origin,), "task": (task,)}
+    values["episode"] = (trajectory, task.removeprefix(task_id("")))
+    for name, value in (*scope, *tags):
+        values[name] = (*values.get(name, ()), value)
+    return values
+
+
+def _episodes(rows: Rows) -> Iterator[tuple[int, _Values]]:
+    """Yield the number of each trajectory, and what conditions are compared with."""
+    numbers, firsts = np.unique(rows.columns["trajectory_id"], return_index=True)
+    names = ("scope", "tags", "source", "origin", "task_id", "trajectory_id")
+    for number, row in zip(numbers.tolist(), firsts.tolist(), strict=True):
+        scope, tags, *others = (rows.texts[int(rows.columns[name][row])] for name in names)
+        yield number, _values(value_of("scope", scope), value_of("tags", tags), *others)

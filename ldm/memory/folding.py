@@ -1,29 +1,33 @@
 """Folding: forming the finished episodes of a log into the next generation.
 
 A growing memory does this in a process of its own (`python -m ldm.memory.folding`), so that neither
-the threads of the libraries that it needs nor its memory stay in the agent's process.
+the threads of the libraries that it needs nor its memory stay in the agent's process. It gives that
+process an order and the vectors of the texts.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldm.embed import Embedder
+from ldm.embed.disk import remove as remove_vectors
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import chroma, record
-from ldm.memory.building import form_next
+from ldm.memory.building import form
 from ldm.memory.formation import FormationOptions
 from ldm.memory.index import Generation
-from ldm.memory.log import EpisodeLog, Episodes, Place, key_of
+from ldm.memory.log import EpisodeLog, Episodes
+from ldm.memory.record import NOWHERE, Place
+from ldm.reason.offline import OfflineReasoner
 
-#: Seconds to wait for another process that writes, where its batch is not the one that is wanted.
-PATIENCE = 60.0
 #: Episodes of the first batch. Each later one is at most as large as all before it together, until
 #: it has the size that was asked for: a memory learns early what its episodes call for.
 FIRST = 10
@@ -34,83 +38,94 @@ def enough(batch_size: int, folded: int) -> int:
     return min(batch_size, max(FIRST, folded))
 
 
-class StoredVectors:
-    """An embedder that knows the texts of a log only."""
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to form. episodes: their names. least: the number of new ones that are enough.
 
-    def __init__(self, name: str, vectors: Mapping[bytes, NDArray[np.float32]], size: int) -> None:
-        """Take the vectors by the keys of their texts. size: their dimension."""
-        self.name = name
-        self.dimension = size
-        self._vectors = vectors
+    patience: seconds to wait for another process that writes.
+    """
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return (n, dimension) unit vectors; raise MemoryStoreError if one is not stored."""
-        try:
-            known = [self._vectors[key_of(text)] for text in texts]
-        except KeyError as error:
-            raise MemoryStoreError(
-                "The vector of a recorded text is missing.",
-                "Open the memory in Python, which computes it, and repeat the command.",
-            ) from error
-        return np.stack(known) if known else np.empty((0, self.dimension), np.float32)
+    location: str
+    env: str
+    episodes: tuple[str, ...]
+    batch_size: int
+    least: int = 1
+    patience: float = 0.0
 
 
-def fold(
-    location: str,
-    env: str,
-    dimension: int,
-    batch_size: int,
-    *,
-    everything: bool = False,
-    rest: bool = False,
-) -> Generation | None:
-    """Form the finished episodes into the next generation, if they fill a batch.
+def fold(order: Order, embedder: Embedder) -> Generation | None:
+    """Form finished episodes into the next generation, if they are enough.
 
-    dimension: of the stored vectors. everything, rest: whether fewer than a batch are
-        enough; for everything, another process that is writing is waited for.
+    embedder: knows their texts.
 
     Returns the newest generation, or None if there is none.
     Raises MemoryStoreError if it cannot be written, or another process is writing.
     """
-    with record.writing(location, PATIENCE if everything else 0.0):
-        folder = record.folder_of(location, env)
-        known = record.manifest(folder)
-        present = record.visible_of(*known) if known else ()
-        base = record.load(location, env) if present else None
-        log = EpisodeLog(folder)
-        events, end = log.read(Place(*known[1].log) if known else Place())
+    with record.writing(order.location, order.patience):
+        folder = record.folder_of(order.location, order.env)
+        listed = record.manifest(folder)
+        present = listed.visible if listed else ()
+        base = record.load(order.location, order.env) if listed else None
+        events, end = EpisodeLog(folder).read(listed.log if listed else NOWHERE)
         episodes = Episodes()
         finished = episodes.take(event for _, event in events)
-        held = {name for batch in base.batches for name in batch.trajectories} if base else set()
-        new = [one for one in finished.values() if one.id not in held]
-        if not new or (len(new) < enough(batch_size, len(held)) and not (everything or rest)):
+        formed = {name for batch in base.batches for name in batch.trajectories} if base else set()
+        waiting = {name: one for name, one in finished.items() if one.id not in formed}
+        new = [waiting[name] for name in order.episodes if name in waiting]
+        if not new or len(new) < order.least:
             return present[-1] if present else None
-        options = FormationOptions(batch_size, failures="contrast")
-        embedder = StoredVectors(log.embedder(), log.vectors(dimension), dimension)
-        contents = form_next(env, new, embedder, options, base)
-        first = [at for at, event in events if getattr(event, "episode", "") in episodes.running]
+        options = FormationOptions(order.batch_size, failures="contrast")
+        contents = form(new, options, embedder, OfflineReasoner(embedder), base)
         made = (*present, contents.generation)
-        record.commit(location, contents, made, (end.log, min(first, default=end.end)))
-        log.drop_vectors(end)
+        # The next reading begins at the first event of an episode that is not in it.
+        later = {*episodes.running, *(waiting.keys() - {*order.episodes})}
+        first = [at for at, event in events if _name(event) in later]
+        record.commit(order.location, contents, made, Place(end.log, min(first, default=end.end)))
+        with suppress(OSError):
+            remove_vectors(folder)
         with suppress(MemoryStoreError):  # `ldm memory verify` tells, and the next batch repeats it
-            chroma.publish_beside(location, contents, made)
+            chroma.publish_beside(order.location, contents, made)
         return contents.generation
 
 
+def _name(event: object) -> str:
+    """Return the name of the episode that an event tells of."""
+    trajectory = getattr(event, "trajectory", None)
+    return trajectory.id if trajectory else getattr(event, "episode", "")
+
+
+@dataclass(slots=True)
+class Known:
+    """An embedder that knows the vectors of some texts, and can compute no others."""
+
+    name: str
+    dimension: int
+    vectors: Mapping[str, NDArray[np.float32]]
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return (n, dimension) unit vectors."""
+        vectors = [self.vectors[text] for text in texts]
+        return np.array(vectors, np.float32).reshape(-1, self.dimension)
+
+
+def write(file: IO[bytes], order: Order, known: Known) -> None:
+    """Write an order, and the vectors of its texts."""
+    head = {"order": asdict(order), "embedder": known.name, "texts": [*known.vectors]}
+    file.write(json.dumps(head).encode() + b"\n")
+    np.save(file, known.embed([*known.vectors]))
+
+
 def main() -> None:
-    """Fold one memory; print an error as JSON in the last line of standard error."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("location")
-    parser.add_argument("env")
-    parser.add_argument("--dimension", type=int, required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    parser.add_argument("--everything", action="store_true")
-    parser.add_argument("--rest", action="store_true")
-    given = parser.parse_args()
+    """Carry out the order in standard input; print an error as JSON to standard error."""
+    head = json.loads(sys.stdin.buffer.readline())
+    vectors = np.load(sys.stdin.buffer)
+    by_text = dict(zip(head["texts"], vectors, strict=True))
+    known = Known(head["embedder"], vectors.shape[1], by_text)
+    order = Order(**{**head["order"], "episodes": tuple(head["order"]["episodes"])})
     try:
-        fold(**vars(given))
+        fold(order, known)
     except LdmError as error:
-        if given.everything or not isinstance(error, MemoryLocked):
+        if order.patience or not isinstance(error, MemoryLocked):
             sys.exit(json.dumps([error.message, error.remedy]))
 
 

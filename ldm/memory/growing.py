@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import weakref
@@ -29,18 +30,17 @@ from numpy.typing import NDArray
 
 import ldm
 from ldm.embed import Embedder, chosen_embedder
+from ldm.embed.disk import VectorFile
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import Memory, changes, record
-from ldm.memory.columns import Columns
+from ldm.memory import Memory, changes, folding, record
 from ldm.memory.evidence import MARGIN, Trial, weighed
 from ldm.memory.exact import Texts, texts_of
 from ldm.memory.filters import Filter, Outcomes, Where
-from ldm.memory.folding import enough
+from ldm.memory.folding import Known, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
-from ldm.memory.index import Generation
+from ldm.memory.index import Generation, check_embedder
 from ldm.memory.lessons import rules_of
 from ldm.memory.log import (
-    FEEDBACK,
     MAX_TEXT,
     Add,
     Begin,
@@ -48,20 +48,18 @@ from ldm.memory.log import (
     EpisodeLog,
     Episodes,
     Event,
-    Place,
     Rate,
     StepTaken,
-    key_of,
     present,
     task_id,
 )
 from ldm.memory.pending import Pending
 from ldm.memory.places import refuse_server
-from ldm.memory.purging import purge as purge_tuples
-from ldm.memory.purging import rewrite_outcomes
 from ldm.memory.recalls import Recalls, arranged, unlike
+from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
+from ldm.memory.rows import Rows
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
@@ -78,6 +76,8 @@ FORMS = 3
 MOST_RULES = 64
 #: Seconds without an answer after which `fold` and `close` give up waiting for the other process.
 PATIENCE = 3_600.0
+#: Seconds for which `fold` lets that process wait for another one that writes.
+FOLDING = 60.0
 
 _numbers = count()
 _open = weakref.WeakSet["GrowingMemory"]()
@@ -88,13 +88,15 @@ class _View:
     """What is searched: the newest generation and the pending episodes.
 
     known: ids of the trajectories of both. episodes: those in the log after the generation.
-    place: how far the log was read. pointer, log: the states of the files that this was read from.
+    rated: the rewards of tuples. place: how far the log was read. pointer, log: the states of the
+        files that this was read from.
     """
 
     base: Memory | None
     pending: Pending
     known: set[str]
     episodes: Episodes
+    rated: dict[str, list[Trial]]
     place: Place
     pointer: tuple[int, ...]
     log: tuple[int, ...]
@@ -130,9 +132,7 @@ class GrowingMemory:
         self._reasoner = OfflineReasoner(embedder)
         self._folder = record.folder_of(self.location, env)
         self._log = EpisodeLog(self._folder, embedder.name)
-        self._feedback = EpisodeLog(self._folder, embedder.name, FEEDBACK)
-        self._rated: dict[str, list[Trial]] = {}
-        self._rated_until: tuple[tuple[int, ...], Place] = ((), Place())
+        self._vectors = VectorFile(self._folder, embedder)
         self._rules: tuple[tuple[int, ...], dict[Filter | None, Rules]] = ((), {})
         self._lock = threading.RLock()
         self._folding: subprocess.Popen[str] | None = None
@@ -176,11 +176,7 @@ class GrowingMemory:
         present = record.generations(place, env) if exists else ()
         name = present[-1].embedder if present else EpisodeLog(folder).embedder()
         model = chosen_embedder(embedder, name or None)
-        if name not in ("", model.name):
-            raise MemoryStoreError(
-                f"The memory of {env} was built with the embedder {name!r}, not {model.name!r}.",
-                "Open the memory with that embedder.",
-            )
+        check_embedder(env, name or model.name, model.name)
         recorded = present[-1].settings.get("batch_size", "") if present else ""
         size = batch_size or (int(recorded) if recorded.isdecimal() else 0) or BATCH_SIZE
         return cls(place, env, model, size, half_life, condense)
@@ -334,11 +330,10 @@ class GrowingMemory:
         if k < 1:
             raise ValueError(f"k must be 1 or more (got {k})")
         texts = [plain_text("goal", goal), plain_text("observation", observation)]
-        to_goal, to_observation = self._embedder.embed([self._condensed(one) for one in texts])
+        vectors = self._embed(texts)
         view = self._current()
-        self._read_feedback()
         accepted = Filter.of(where, kind, outcomes)
-        query = Query(texts[0], texts[1], to_goal, to_observation)
+        query = Query(texts[0], texts[1], vectors[texts[0]], vectors[texts[1]])
         nearest = [one for part in view.parts for one in part.exact.nearest(query, k, accepted)]
         first = max(nearest, key=lambda one: one.similarity, default=None)
         least = view.base.familiar if view.base is not None and min_similarity is None else -1.0
@@ -412,10 +407,9 @@ class GrowingMemory:
             ids = frozenset(self._ids_of(of))
         except MemoryStoreError:
             return False
-        accepted, held = Filter.of(where, None, "any"), set[str]()
+        accepted, held = Filter.of(where), set[str]()
         for part in self._current().parts:
-            columns = part.rows.columns
-            held |= columns.take(columns.named(ids) & part.exact.mask(accepted)).ids
+            held |= part.rows.take(part.rows.named(ids) & part.exact.mask(accepted)).ids
         return bool(ids) and held == ids
 
     def correct(self, episode: str, *, score: float) -> None:
@@ -431,13 +425,13 @@ class GrowingMemory:
             raise self._unknown(episode)
         ids = frozenset(self._ids_of(episode))
         parts = self._current().parts
-        first = next(row.tuple for part in parts for row in part.rows.with_ids(ids))
+        first = next(one for part in parts for one in part.rows.take(part.rows.named(ids)).tuples)
         recorded = first.task_id.startswith(task_id(""))
         name = first.task_id.removeprefix(task_id("")) if recorded else first.trajectory_id
         self._append([Correct(name, float(score), present())])
         base = self._current().base
-        if base is not None and (folded := base.rows.columns.ids & ids):
-            rewrite_outcomes(self.location, self.env, folded, score)
+        if base is not None and (folded := base.rows.ids & ids):
+            changes.rewrite_outcomes(self.location, self.env, folded, score)
 
     def forget(
         self, *, where: Where | None = None, episodes: Iterable[str] = (), purge: bool = False
@@ -451,23 +445,23 @@ class GrowingMemory:
         """
         if not where and not (names := tuple(episodes)):
             raise ValueError("name what to forget: where=… or episodes=…")
-        if where and (accepted := Filter.of(where, None, "any")):
+        if where and (accepted := Filter.of(where)):
             return self._forget(accepted.mask, accepted.began, purge=purge)
         named = {name for one in names for name in self._ids_of(one)}
-        return self._forget(lambda columns: columns.named(named), lambda _: False, purge=purge)
+        return self._forget(lambda rows: rows.named(named), lambda _: False, purge=purge)
 
     def expire(self, before: float) -> int:
         """Erase the episodes that ended before a time (seconds since 1970); return the tuples."""
         running = self._current().episodes.running
         return self._forget(
-            lambda columns: (columns["time"] > 0) & (columns["time"] < before),
+            lambda rows: (rows.columns["time"] > 0) & (rows.columns["time"] < before),
             lambda one: one.episode in running and one.time < before,
             purge=True,
         )
 
     def _forget(
         self,
-        chosen: Callable[[Columns], NDArray[np.bool_]],
+        chosen: Callable[[Rows], NDArray[np.bool_]],
         began: Callable[[Begin], bool],
         *,
         purge: bool,
@@ -477,14 +471,13 @@ class GrowingMemory:
         base = self._current().base
         ids = frozenset[str]()
         if base is not None:
-            columns = base.rows.columns
-            matches = chosen(columns) if purge else chosen(columns) & base.visible
-            ids = columns.take(matches).ids
+            matches = chosen(base.rows) if purge else chosen(base.rows) & base.visible
+            ids = base.rows.take(matches).ids
         if purge:
             events = [event for _, event in self._log.read()[0]]
             names = [one.episode for one in events if isinstance(one, Begin) and began(one)]
             if ids or names:
-                purge_tuples(self.location, self.env, ids, episodes=names, everything=True)
+                changes.purge(self.location, self.env, ids, episodes=names, everything=True)
         elif ids and base is not None:
             more: dict[str, Any] = {"settings": {}, "origin": "forgotten", "everything": True}
             changes.hide(self.location, base.record, ids, **more)
@@ -498,14 +491,14 @@ class GrowingMemory:
         from ldm import records
 
         finished = Episodes().take(event for _, event in self._log.read()[0])
-        accepted = Filter.of(where, None, "any")
+        accepted = Filter.of(where)
         chosen = [one for one in finished.values() if accepted is None or accepted.takes(one)]
         return records.write(Path(path), chosen)
 
     def stats(self, *, where: Where | None = None) -> dict[str, float]:
         """Return the numbers of episodes, tuples and outcomes that match `where`."""
         view = self._current()
-        accepted = Filter.of(where, None, "any")
+        accepted = Filter.of(where)
         tuples = _tuples(view.parts, accepted)
         scores = {one.trajectory_id: one.outcome.score for one in tuples if one.outcome}
         pending, running = view.pending.trajectories.values(), view.episodes.running.values()
@@ -521,7 +514,7 @@ class GrowingMemory:
 
     def kinds(self, *, where: Where | None = None) -> dict[str, int]:
         """Return each kind of task with the number of its episodes that match `where`."""
-        accepted = Filter.of(where, None, "any")
+        accepted = Filter.of(where)
         of_episodes = {x.trajectory_id: x.kind for x in _tuples(self._current().parts, accepted)}
         return dict(sorted(Counter(of_episodes.values()).items()))
 
@@ -532,7 +525,7 @@ class GrowingMemory:
 
         kind: only of this kind of task; None for all. where: learnt from these tuples alone.
         """
-        view, accepted = self._current(), Filter.of(where, None, "any")
+        view, accepted = self._current(), Filter.of(where)
         pointer, learnt = self._rules
         if pointer != view.pointer or len(learnt) >= MOST_RULES:
             self._rules = view.pointer, (learnt := {})
@@ -548,7 +541,7 @@ class GrowingMemory:
         """
         self.close()
         if self._current().pending.trajectories:
-            self._start_folding("--everything")
+            self._start_folding(patience=FOLDING)
             self.close()
         newest = self._current().base
         return newest.record if newest else None
@@ -571,26 +564,25 @@ class GrowingMemory:
                 return
             # What is learnt must not depend on how fast batches were formed meanwhile.
             if left >= LEAST_LEFT * len(self._current().known):
-                self._start_folding("--rest")
+                self._start_folding()
             self._fold_when_full()
 
     # What `Recording` needs.
 
     def _append(self, events: Sequence[Event], texts: Sequence[str] = ()) -> None:
-        """Append events to the log, with vectors of the texts that they complete."""
-        vectors = dict(zip(texts, self._embed(texts), strict=True)) if texts else None
+        """Append events to the log. texts: those of the episode that they complete."""
+        self._embed(texts)  # no lock is held meanwhile; the embedder remembers them
         with self._lock:
             self._check_place()
-            self._log.append(events, vectors)
-            self._view = self._read(self._view, vectors)
+            self._log.append(events)
+            self._view = self._read(self._view)
         if texts:
             self._fold_when_full()
 
-    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self._embedder.embed([self._condensed(text) for text in texts])
-
-    def _condensed(self, text: str) -> str:
-        return self._condense(text) if self._condense else text
+    def _embed(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of texts, or of what `condense` makes of them."""
+        condensed = [self._condense(text) for text in texts] if self._condense else texts
+        return dict(zip(texts, self._embedder.embed(condensed), strict=True)) if texts else {}
 
     def _check_place(self) -> None:
         """Raise MemoryStoreError if the memory was moved away meanwhile."""
@@ -610,93 +602,54 @@ class GrowingMemory:
             return self._view
 
     def _pointer(self) -> tuple[int, ...]:
-        return record.status(self._folder / record.POINTER)
+        return record.status(self._folder / record.FILE)
 
-    def _read(
-        self, before: _View | None, vectors: Mapping[str, NDArray[np.float32]] | None = None
-    ) -> _View:
-        """Read everything, or what has changed since `before`.
-
-        vectors: of texts of the latest episode.
-        """
-        pointer = self._pointer()
-        if before is None or pointer != before.pointer:
-            return self._read_generation(before, pointer)
-        status = self._log.status()
-        events, place = self._log.read(before.place)
-        if place.log != before.place.log or any(isinstance(one, Correct) for _, one in events):
-            return self._read_generation(before, pointer)
-        self._take(before, [event for _, event in events], vectors)
-        before.place, before.log = place, status
-        return before
-
-    def _read_generation(self, before: _View | None, pointer: tuple[int, ...]) -> _View:
-        """Read the newest generation, and the log from there on."""
-        known = record.manifest(self._folder) if pointer else None
+    def _read(self, before: _View | None) -> _View:
+        """Read everything, or what has changed since `before`."""
+        pointer, status = self._pointer(), self._log.status()
+        if before is not None and pointer == before.pointer:
+            events, place = self._log.read(before.place)
+            corrected = any(isinstance(one, Correct) for _, one in events)
+            if place.log == before.place.log and not corrected:
+                self._take(before, events)
+                before.place, before.log = place, status
+                return before
+        listed = record.manifest(self._folder)
         base = before.base if before else None
-        if known is None:
+        if listed is None:
             base = None
-        elif base is None or base.record != record.visible_of(*known)[-1]:
+        elif base is None or base.record != listed.visible[-1]:
             base = Memory(record.load(self.location, self.env), self._embedder)
-        batches = base.batches if base else ()
-        names = {name for batch in batches for name in batch.trajectories}
+        known = {name for batch in base.batches for name in batch.trajectories} if base else set()
         number = base.generation + 1 if base else 0
-        status = self._log.status()
-        start = Place(*known[1].log) if known else Place()
-        events, place = self._log.read(start)
+        events, place = self._log.read(listed.log if listed else NOWHERE, rated=True)
         pending = Pending(self.env, self._embedder, self._reasoner, number)
-        view = _View(base, pending, names, Episodes(), place, pointer, status)
-        self._take(view, [event for _, event in events])
+        view = _View(base, pending, known, Episodes(), {}, place, pointer, status)
+        self._take(view, events)
         return view
 
-    def _take(
-        self,
-        view: _View,
-        events: Sequence[Event],
-        vectors: Mapping[str, NDArray[np.float32]] | None = None,
-    ) -> None:
+    def _take(self, view: _View, events: Sequence[tuple[int, Event]]) -> None:
         """Add what events tell to a view."""
-        finished = view.episodes.take(events)
+        for at, event in events:
+            if isinstance(event, Rate):
+                for name in event.tuples:
+                    trial = Trial(event.time, at, (1 + event.reward) / 2)
+                    view.rated.setdefault(name, []).append(trial)
+        finished = view.episodes.take(event for _, event in events)
         new = {name: one for name, one in finished.items() if one.id not in view.known}
-        known = dict(vectors or {})
-        if missing := [text for text in texts_of_trajectories(new.values()) if text not in known]:
-            known |= self._vectors_of(missing)
-        if new:
-            view.pending.add(new, known)
-            view.known.update(one.id for one in new.values())
-
-    def _vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors of texts, stored ones or new ones."""
-        stored = self._log.vectors(self._embedder.dimension) if len(texts) > 1 else {}
-        known = {text: stored[key_of(text)] for text in texts if key_of(text) in stored}
-        if new := [text for text in texts if text not in known]:
-            computed = dict(zip(new, self._embed(new), strict=True))
-            if os.access(self._folder, os.W_OK):
-                self._log.add_vectors(computed)
-            known |= computed
-        return known
+        if not new:
+            return
+        texts = texts_of_trajectories(new.values())
+        stored = self._vectors.read(texts)
+        computed = self._embed([text for text in texts if text not in stored])
+        if computed:
+            self._vectors.write(computed)
+        view.pending.add(new, stored | computed)
+        view.known.update(one.id for one in new.values())
 
     def _rate(self, tuples: Iterable[str], reward: float) -> None:
         """Append feedback on tuples."""
-        with self._lock:
-            self._check_place()
-            self._feedback.append([Rate(tuple(dict.fromkeys(tuples)), float(reward), present())])
-
-    def _read_feedback(self) -> None:
-        """Read the feedback that was given since the last call."""
-        status = self._feedback.status()
-        if status == self._rated_until[0]:
-            return
-        with self._lock:
-            events, place = self._feedback.read(self._rated_until[1])
-            if place.log != self._rated_until[1].log:
-                self._rated = {}
-            for at, event in events:
-                if isinstance(event, Rate):
-                    trial = Trial(event.time, at, (1 + event.reward) / 2)
-                    for name in event.tuples:
-                        self._rated.setdefault(name, []).append(trial)
-            self._rated_until = status, place
+        self._append([Rate(tuple(dict.fromkeys(tuples)), float(reward), present())])
 
     def _weighed(
         self, view: _View, chosen: Sequence[Recall], query: Query, accepted: Filter | None
@@ -715,18 +668,13 @@ class GrowingMemory:
                     for matches in part.trials_of(action, query, least, accepted)
                 ]
             evidence = weighed(
-                self._with_feedback(own),
-                self._with_feedback(latest[action]),
+                _with_feedback(own, view.rated),
+                _with_feedback(latest[action], view.rated),
                 now=now,
                 half_life=self.half_life,
             )
             recalls.append(replace(one, evidence=evidence))
         return recalls
-
-    def _with_feedback(self, matches: Sequence[tuple[str, Trial]]) -> list[Trial]:
-        """Return trials, and the feedback on their tuples."""
-        rated = [trial for name, _ in matches for trial in self._rated.get(name, ())]
-        return [trial for _, trial in matches] + rated
 
     def _ids_of(self, name: str) -> list[str]:
         """Return the ids of the tuples of a recall, an episode or an added trajectory."""
@@ -750,53 +698,65 @@ class GrowingMemory:
                 return
             done, self._folding = self._folding, None
             waiting = len(self._view.pending.trajectories)
-            if waiting >= enough(self.batch_size, len(self._view.known) - waiting):
-                self._start_folding()
+            least = enough(self.batch_size, len(self._view.known) - waiting)
+            if waiting >= least:
+                self._start_folding(least)
         if done is not None:
             _, output = done.communicate()
             _check_folded(done.returncode, output)
 
-    def _start_folding(self, *flags: str) -> None:
+    def _order(self, least: int, patience: float) -> tuple[Order, Known]:
+        """Return the order to form the pending episodes, and the vectors of their texts."""
+        pending = self._view.pending
+        names, vectors = (*pending.trajectories,), dict[str, NDArray[np.float32]]()
+        for one in pending.memories:
+            vectors |= one.contents.vectors_of_texts()
+        known = Known(self._embedder.name, self._embedder.dimension, vectors)
+        return Order(self.location, self.env, names, self.batch_size, least, patience), known
+
+    def _start_folding(self, least: int = 1, patience: float = 0.0) -> None:
         """Start the process that forms a batch; -P keeps the working directory out of its path.
 
-        flags: see `ldm.memory.folding`.
+        least, patience: see `ldm.memory.folding.Order`.
         """
-        options = ["--dimension", str(self._embedder.dimension)]
-        options += ["--batch-size", str(self.batch_size), *flags]
-        command = [sys.executable, "-P", "-m", "ldm.memory.folding", self.location, self.env]
         package = str(Path(ldm.__file__).parent.parent)
         path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-        self._folding = subprocess.Popen(  # noqa: S603 - our own module
-            [*command, *options],
-            env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # Ctrl-C in the agent's terminal loses no batch
-        )
+        with tempfile.TemporaryFile() as file:
+            folding.write(file, *self._order(least, patience))
+            file.seek(0)
+            self._folding = subprocess.Popen(
+                [sys.executable, "-P", "-m", "ldm.memory.folding"],
+                env={**os.environ, "PYTHONPATH": path},
+                stdin=file,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # Ctrl-C in the agent's terminal loses no batch
+            )
 
     def _after_fork(self) -> None:
         """Let a forked process use the memory: other threads' locks and processes are not its."""
         self._lock = threading.RLock()
-        self._log.after_fork()
-        self._feedback.after_fork()
         self._folding = None
 
 
 def _tuples(parts: Iterable[Memory], accepted: Filter | None = None) -> list[StateActionTuple]:
     """Return the visible and accepted tuples of memories."""
-    return [
-        part.rows[i].tuple
-        for part in parts
-        for i in np.flatnonzero(part.exact.mask(accepted)).tolist()
-    ]
+    return [one for part in parts for one in part.rows.take(part.exact.mask(accepted)).tuples]
 
 
 def _of_episode(memory: Memory, name: str) -> frozenset[str]:
     """Return the ids of the tuples, hidden ones included, of an episode or added trajectory."""
-    accepted, columns = Filter.of({"episode": name}, None, "any"), memory.rows.columns
-    return columns.take(accepted.mask(columns)).ids if accepted else frozenset()
+    accepted = Filter.of({"episode": name})
+    return memory.rows.take(accepted.mask(memory.rows)).ids if accepted else frozenset()
+
+
+def _with_feedback(
+    matches: Sequence[tuple[str, Trial]], rated: Mapping[str, Sequence[Trial]]
+) -> list[Trial]:
+    """Return trials, and the feedback on their tuples."""
+    feedback = [trial for name, _ in matches for trial in rated.get(name, ())]
+    return [trial for _, trial in matches] + feedback
 
 
 def _check_folded(status: int, output: str) -> None:

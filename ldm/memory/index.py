@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from itertools import groupby
-from operator import itemgetter, not_
+from dataclasses import dataclass
+from operator import not_
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -14,11 +12,9 @@ from ldm.errors import MemoryStoreError
 from ldm.types import Count, StateActionTuple
 
 #: The format of everything that stores a memory; any other one is refused.
-FORMAT = 6
+FORMAT = 7
 #: (batch, goal type, observation type).
 Cell = tuple[str, int, int]
-#: Maps (goal type, observation type) of each remaining type of a batch to its new place.
-TypePlaces = Mapping[tuple[int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +48,12 @@ class BatchIndex:
     reasoner: str = ""
 
     def cells(self) -> frozenset[Cell]:
-        """Return its cells; each holds at least one tuple of the newest generation."""
+        """Return its cells; purging may have emptied some."""
         return frozenset(
             (self.id, g, o)
             for g, goal_type in enumerate(self.goal_types)
             for o in range(len(goal_type.observation_types))
         )
-
-    def reduced(self, members: Iterable[IndexedTuple]) -> tuple[BatchIndex, TypePlaces]:
-        """Return the batch reduced to the types and trajectories of `members`.
-
-        members: the remaining tuples of the batch. Its generation becomes the earliest of theirs.
-
-        Also returns the new places of the remaining types.
-        """
-        left = list(members)
-        places: dict[tuple[int, int], tuple[int, int]] = {}
-        goal_types: list[GoalType] = []
-        filled = sorted({(row.goal_type, row.observation_type) for row in left})
-        for g, cells in groupby(filled, key=itemgetter(0)):
-            old, names = self.goal_types[g], list[str]()
-            for _, o in cells:
-                places[g, o] = len(goal_types), len(names)
-                names.append(old.observation_types[o])
-            goal_types.append(GoalType(old.name, tuple(names)))
-        present = {row.tuple.trajectory_id for row in left}
-        reduced = replace(
-            self,
-            generation=min((row.tuple.generation for row in left), default=self.generation),
-            trajectories=tuple(name for name in self.trajectories if name in present),
-            goal_types=tuple(goal_types),
-        )
-        return reduced, places
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +72,6 @@ class IndexedTuple:
         """(batch, goal type, observation type)."""
         return self.batch, self.goal_type, self.observation_type
 
-    def moved(self, places: TypePlaces) -> IndexedTuple:
-        """Return the tuple in its new cell of the same batch."""
-        g, o = places[self.goal_type, self.observation_type]
-        return replace(self, goal_type=g, observation_type=o)
-
 
 @dataclass(frozen=True, slots=True)
 class Generation:
@@ -116,7 +81,7 @@ class Generation:
     origin: "formed", "added", "refined", "pruned" or "forgotten".
     dimension: of the embedder's vectors.
     tuples: number of tuples up to and including this generation.
-    digest: of these tuples and their batches (`Columns.digest`); equal memories have equal digests.
+    digest: of these tuples and their batches (`Rows.digest`); equal memories have equal digests.
     settings: how it was made (batch size, batching, seed, reasoner, …).
     tasks: ids of the tasks that a refinement explored for it, successful or not.
     hidden: sorted ids of the tuples that it does not recall. They stay in the store, because
@@ -146,9 +111,13 @@ class Generation:
 
     def check_embedder(self, name: str) -> None:
         """Raise MemoryStoreError unless the memory's vectors are those of embedder `name`."""
-        if name != self.embedder:
-            raise MemoryStoreError(
-                f"The memory of {self.env} was built with the embedder {self.embedder!r}, not"
-                f" {name!r}.",
-                f"Name the embedder {self.embedder!r}, or build the memory again with --rebuild.",
-            )
+        check_embedder(self.env, self.embedder, name)
+
+
+def check_embedder(env: str, recorded: str, given: str) -> None:
+    """Raise MemoryStoreError unless the given embedder is the recorded one of a memory."""
+    if given != recorded:
+        raise MemoryStoreError(
+            f"The memory of {env} was built with the embedder {recorded!r}, not {given!r}.",
+            f"Name the embedder {recorded!r}, or build the memory again with --rebuild.",
+        )

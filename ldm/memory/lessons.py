@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldm import records
 from ldm.memory.rows import Rows
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
 from ldm.reason.vocabulary import Lesson, Vocabulary, lesson_of
-from ldm.types import StateActionTuple, stable_hash, stable_seed
+from ldm.types import StateActionTuple, encodable, stable_hash, stable_seed
 
 if TYPE_CHECKING:
     from ldm.reason.rules import Rules
@@ -24,16 +24,11 @@ if TYPE_CHECKING:
 KEPT = 16
 
 
-def lessons_of(rows: Rows, visible: NDArray[np.bool_]) -> list[Lesson]:
-    """Return the visible tuples as recorded steps, sorted by trajectory and step.
+def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
+    """Return tuples as recorded steps, sorted by trajectory and step.
 
     Pasts hold long observations in shortened form; those of tuples before take their places.
     """
-    return lessons_from(rows[i].tuple for i in np.flatnonzero(visible).tolist())
-
-
-def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
-    """Return tuples as recorded steps, as `lessons_of`."""
     lessons: list[Lesson] = []
     whole: dict[tuple[str, str], str] = {}
     for one in sorted(tuples, key=lambda one: (one.trajectory_id, one.step, one.id)):
@@ -56,18 +51,15 @@ def rules_of(tuples: Sequence[StateActionTuple]) -> Rules:
 
 
 def relevance_of(
-    rows: Rows,
-    visible: NDArray[np.bool_],
-    seed: int | None = None,
-    localize: Callable[[str], str] = str,
+    rows: Rows, seed: int | None = None, localize: Callable[[str], str] = str
 ) -> Relevance:
-    """Return what the visible tuples teach, cached.
+    """Return what tuples teach, cached.
 
     seed: exchange their actions first, as a control. localize: puts them into other words.
     """
-    lessons = [_worded(one, localize) for one in lessons_of(rows, visible)]
+    lessons = [_worded(one, localize) for one in lessons_from(rows.tuples)]
     steps = [(one.observation, one.action, one.possible, one.weight) for one in lessons]
-    of = stable_hash(rows.columns["id"][visible].tolist(), repr(steps), seed, length=32)
+    of = stable_hash(rows.columns["id"].tolist(), repr(steps), seed, length=32)
     if of not in _learnt:
         if len(_learnt) >= KEPT:
             del _learnt[next(iter(_learnt))]
@@ -89,54 +81,38 @@ def _worded(lesson: Lesson, localize: Callable[[str], str]) -> Lesson:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What a relevance is but for its features, as in `Relevance`."""
+
+    vocabulary: Vocabulary
+    special: tuple[float, float]
+    left_out: LeftOut
+    actions: tuple[str, ...]
+    recorded: frozenset[int]
+    sample: str
+
+
 def packed(relevance: Relevance) -> bytes:
     """Return a relevance as bytes: a line of JSON, then the features and their weights."""
-    known = {
-        one.name: sorted(value) if isinstance(value, frozenset) else value
-        for one in fields(relevance.vocabulary)
-        for value in [getattr(relevance.vocabulary, one.name)]
-    }
-    head = {
-        "vocabulary": known,
-        "size": len(relevance.columns),
-        "special": relevance.special,
-        "recorded": sorted(relevance.recorded),
-        "left_out": asdict(relevance.left_out),
-        "actions": relevance.actions,
-        "sample": relevance.sample,
-    }
-    text = json.dumps(head, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    head = _Head(**{one.name: getattr(relevance, one.name) for one in fields(_Head)})
+    text = encodable(json.dumps(asdict(head), default=sorted, ensure_ascii=False)).encode()
     columns, weights = relevance.columns.astype("<u8"), relevance.weights.astype("<f4")
     return b"\n".join([text, columns.tobytes() + weights.tobytes()])
 
 
 def unpacked(content: bytes) -> Relevance:
-    """Return the relevance that bytes stand for; raise ValueError or LookupError otherwise."""
+    """Return the relevance that bytes stand for; raise ValueError or LdmError otherwise."""
     text, _, arrays = content.partition(b"\n")
-    head = json.loads(text.decode("utf-8", "surrogatepass"))
-    size = head["size"]
-    if len(arrays) != 12 * size:
+    head = records.loads(text, _Head)
+    size, rest = divmod(len(arrays), 12)
+    if rest:
         raise ValueError("the weights of its features are cut off")
-    empty = Vocabulary()
-    known: dict[str, Any] = {
-        one.name: type(getattr(empty, one.name))(map(_tupled, head["vocabulary"][one.name]))
-        for one in fields(empty)
-    }
     return Relevance(
-        Vocabulary(**known),
-        np.frombuffer(arrays, "<u8", size),
-        np.frombuffer(arrays, "<f4", size, 8 * size),
-        (float(head["special"][0]), float(head["special"][1])),
-        LeftOut(**{name: _tupled(value) for name, value in head["left_out"].items()}),
-        tuple(head["actions"]),
-        frozenset(head["recorded"]),
-        str(head["sample"]),
+        columns=np.frombuffer(arrays, "<u8", size),
+        weights=np.frombuffer(arrays, "<f4", size, 8 * size),
+        **{one.name: getattr(head, one.name) for one in fields(head)},
     )
-
-
-def _tupled(value: Any) -> Any:
-    """Return a value with tuples in place of lists."""
-    return tuple(map(_tupled, value)) if isinstance(value, list) else value
 
 
 def exchanged(lessons: Sequence[Lesson], seed: int) -> Iterator[Lesson]:

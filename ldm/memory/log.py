@@ -4,53 +4,59 @@ An event is on the disk when `append` returns. A line is the name of the event, 
 and the CRC-32 of what stands before it; a torn last line was never written. The first line gives
 the log its identity, which a rewriting changes (`keep`): so a reader knows whether the bytes that
 it has read are still those of the file, whatever number the system gives to that.
-
-Vectors of the texts lie beside it, so that other processes need not compute them again; they can
-be lost without harm.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import json
+import io
+import mmap
 import os
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ldm import records
-from ldm.errors import LdmError, MemoryStoreError
-from ldm.files import ForeignFile, open_own, read_own
-from ldm.memory.record import held, released, status, store_errors
+from ldm.embed.forking import ForkLock
+from ldm.errors import MemoryStoreError
+from ldm.files import open_own
+from ldm.memory.record import NOWHERE, Place, held, released, status, store_errors, written
 from ldm.text import MAX_LENGTH, Problem
 from ldm.types import Labels, Origin, Possible, Reward, Score, Step, Task, Time, Trajectory
 
-EPISODES, FEEDBACK, VECTORS = "episodes.log", "feedback.log", "vectors.bin"
+EPISODES = "episodes.log"
 #: The longest text of an event in characters: every line of such texts can be read again.
 MAX_TEXT = 4 * 2**20
-#: Bytes of a text's key in the file of vectors, and of the checksum after each vector.
-KEY, SUM = 16, 4
-#: Tolerance for the length of a unit vector.
-UNIT = 1e-3
+#: The beginning of a line with a reward.
+RATE = b"Rate\t"
+#: Bytes that the first line may have.
+FIRST_LINE = 1_000
 #: The split of recorded tasks.
 SPLIT = "train"
-_STRICT = {"extra": "forbid"}
+
+
+class _Strict:
+    """A line, which has no other fields."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """The beginning of an episode. `time` is when it happened, as in all events."""
+class Log(_Strict):
+    """The first line of a log. id: its identity. embedder: the name of the memory's."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
+    id: str
+    embedder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Begin(_Strict):
+    """The beginning of an episode. `time` is when it happened, as in all events."""
 
     episode: str
     env: str
@@ -64,14 +70,12 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class StepTaken:
+class StepTaken(_Strict):
     """One action.
 
     followed: ids of the tuples that it was based on and does not merely repeat. possible: see
     `Step.possible`.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
 
     episode: str
     observation: str
@@ -83,10 +87,8 @@ class StepTaken:
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(_Strict):
     """The end of an episode. observation: the last one."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
 
     episode: str
     score: Score
@@ -95,10 +97,8 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
-class Correct:
+class Correct(_Strict):
     """Another score of a finished episode or of an added trajectory."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
 
     episode: str
     score: Score
@@ -106,20 +106,16 @@ class Correct:
 
 
 @dataclass(frozen=True, slots=True)
-class Add:
+class Add(_Strict):
     """A whole trajectory."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
 
     trajectory: Trajectory
     time: Time = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(_Strict):
     """The reward of an action that was based on recalled tuples, by their ids."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
 
     tuples: tuple[str, ...]
     reward: Reward
@@ -127,82 +123,66 @@ class Rate:
 
 
 Event = Begin | StepTaken | Finish | Correct | Add | Rate
-EVENTS: Mapping[bytes, type[Event]] = {
-    one.__name__.encode(): one for one in (Begin, StepTaken, Finish, Correct, Add, Rate)
+LINES: Mapping[bytes, type[Event | Log]] = {
+    one.__name__.encode(): one for one in (Log, Begin, StepTaken, Finish, Correct, Add, Rate)
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How far a log was read. log: its identity, "" without a log. end: the byte after it."""
-
-    log: str = ""
-    end: int = 0
 
 
 class EpisodeLog:
     """The log of one environment, appended to by any thread of any process."""
 
-    def __init__(self, folder: Path, embedder: str = "", name: str = EPISODES) -> None:
+    def __init__(self, folder: Path, embedder: str = "") -> None:
         """Take the environment's folder; appending creates it.
 
-        embedder: the name that a new log records. name: of the file.
+        embedder: the name that a new log records.
         """
-        self.path = folder / name
+        self.path = folder / EPISODES
         self._embedder = embedder
-        self._lock = threading.Lock()
-
-    def after_fork(self) -> None:
-        """Replace the lock, which another thread of the parent may hold."""
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def status(self) -> tuple[int, ...]:
         """Return what changes with the file, without reading it; () if there is none."""
         return status(self.path)
 
-    def read(self, since: Place = Place()) -> tuple[list[tuple[int, Event]], Place]:
+    def read(
+        self, since: Place = NOWHERE, *, rated: bool = False
+    ) -> tuple[list[tuple[int, Event]], Place]:
         """Return (byte, event) after a place, and the new place.
 
         If the log is not that of `since`, it is read from its beginning: compare the places.
+        rated: whether rewards that were given before the place are among the events.
 
         Raises MemoryStoreError if a line other than a torn last one is damaged.
         """
-        with store_errors(str(self.path)):
-            if not self.status():
-                return [], Place()
-            with open_own(self.path) as file:
-                identity, _, end = self._identity(file)
-                if not identity:
-                    return [], Place()
-                if since.log == identity and since.end > end:
-                    file.seek(since.end - 1)
-                    if file.read(1) == b"\n":  # not so in an older copy of the log
-                        end = since.end
-                events = []
-                file.seek(end)
-                number = 0
-                while (line := file.readline(MAX_LENGTH + 1)).endswith(b"\n"):
-                    number += 1
-                    events.append((end, self._parsed(line, end)))
-                    end += len(line)
-                if len(line) > MAX_LENGTH:
-                    raise self._damaged(end, "it is too long")
-        return events, Place(identity, end)
+        with self._reading() as file:
+            first, first_line = self._first(file), file.tell()
+            if first is None:
+                return [], NOWHERE
+            end = first_line
+            if since.log == first.id and since.end > end:
+                file.seek(since.end - 1)
+                if file.read(1) == b"\n":  # not so in an older copy of the log
+                    end = since.end
+            events, at = [], file.seek(first_line if rated else end)
+            while (line := file.readline(MAX_LENGTH + 1)).endswith(b"\n"):
+                if at >= end or line.startswith(RATE):
+                    event = self._parsed(line, at)
+                    if isinstance(event, Log):
+                        raise self._damaged(at, "it is the first line of a log")
+                    events.append((at, event))
+                at += len(line)
+            if len(line) > MAX_LENGTH:
+                raise self._damaged(at, "it is too long")
+        return events, Place(first.id, at)
 
-    def append(
-        self, events: Sequence[Event], vectors: Mapping[str, NDArray[np.float32]] | None = None
-    ) -> None:
+    def append(self, events: Sequence[Event]) -> None:
         """Append events, all or none of which are on the disk when this returns or fails.
-
-        vectors: of their texts, for other processes.
 
         Raises ValueError if one could not be read again, MemoryStoreError if they cannot be
         written.
         """
         lines = b"".join(map(_line, events))
         with store_errors(str(self.path)), self._opened() as file:
-            if vectors:
-                _append_vectors(self.path.with_name(VECTORS), vectors)
             size = file.seek(0, os.SEEK_END)
             try:
                 file.write(lines)
@@ -215,7 +195,7 @@ class EpisodeLog:
     def keep(self, condition: Callable[[Event], bool]) -> int:
         """Keep only the events that satisfy `condition`; return the number of removed ones.
 
-        An interruption removes all of them or none. The vectors of all texts are removed with them.
+        An interruption removes all of them or none.
         """
         with store_errors(str(self.path)):
             if not self.status():
@@ -224,49 +204,24 @@ class EpisodeLog:
                 events = [event for _, event in self.read()[0]]
                 rest = [event for event in events if condition(event)]
                 if len(rest) < len(events):
-                    self.path.with_name(VECTORS).unlink(missing_ok=True)
-                    part = self.path.with_name(f".{EPISODES}")
-                    part.unlink(missing_ok=True)
-                    embedder = self.embedder()
-                    with part.open("xb") as file:
-                        file.write(_first_line(embedder) + b"".join(map(_line, rest)))
-                        file.flush()
-                        os.fsync(file.fileno())
-                    part.replace(self.path)
+                    written(self.path, map(_line, [_begun(self.embedder()), *rest]))
                 return len(events) - len(rest)
-
-    def vectors(self, dimension: int) -> dict[bytes, NDArray[np.float32]]:
-        """Return the stored vectors by the keys of their texts; ignore damaged ones."""
-        path, size = self.path.with_name(VECTORS), KEY + 4 * dimension + SUM
-        try:
-            content = read_own(path)
-        except (OSError, LdmError):
-            return {}
-        vectors = {}
-        for start in range(0, len(content) - size + 1, size):
-            record = content[start : start + size]
-            if zlib.crc32(record[:-SUM]) == int.from_bytes(record[-SUM:], "big"):
-                vectors[record[:KEY]] = np.frombuffer(record[KEY:-SUM], np.float32)
-        return vectors
 
     def embedder(self) -> str:
         """Return the recorded name of the embedder, "" without a log."""
+        with self._reading() as file:
+            first = self._first(file)
+        return first.embedder if first else ""
+
+    @contextmanager
+    def _reading(self) -> Iterator[IO[bytes]]:
+        """Open the file to read; one that is not there is empty."""
         with store_errors(str(self.path)):
             if not self.status():
-                return ""
+                yield io.BytesIO()
+                return
             with open_own(self.path) as file:
-                return self._identity(file)[1]
-
-    def drop_vectors(self, place: Place) -> None:
-        """Remove the stored vectors if nothing was appended after a place."""
-        with store_errors(str(self.path)), self._opened() as file:
-            if file.seek(0, os.SEEK_END) == place.end:
-                self.path.with_name(VECTORS).unlink(missing_ok=True)
-
-    def add_vectors(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Store vectors of texts in the log that are missing; ignore errors of the disk."""
-        with suppress(OSError, MemoryStoreError, ForeignFile), self._opened():
-            _append_vectors(self.path.with_name(VECTORS), vectors)
+                yield file
 
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
@@ -286,32 +241,30 @@ class EpisodeLog:
                     held.add(file.fileno())
                     try:
                         if not file.seek(0, os.SEEK_END):
-                            file.write(_first_line(self._embedder))
+                            file.write(_line(_begun(self._embedder)))
                             file.flush()
                         yield file
                         return
                     finally:
                         released(file.fileno())
 
-    def _identity(self, file: IO[bytes]) -> tuple[str, str, int]:
-        """Return the identity and embedder in the first line, and its end; empty if it is torn."""
-        line = file.readline(1000)
-        if not line.endswith(b"\n") and len(line) < 1000:
-            return "", "", 0
-        name, text = _unsealed(line)
-        try:
-            if name != b"log":
-                raise ValueError(name)
-            stated = json.loads(text)
-            return str(stated["id"]), str(stated["embedder"]), len(line)
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise self._damaged(0, "it is not the first line of a log") from error
+    def _first(self, file: IO[bytes]) -> Log | None:
+        """Return the first line, or None if there is none or it is torn."""
+        line = file.readline(FIRST_LINE)
+        if not line.endswith(b"\n") and len(line) < FIRST_LINE:
+            return None
+        first = self._parsed(line, 0)
+        if not isinstance(first, Log):
+            raise self._damaged(0, "it is not the first line of a log")
+        return first
 
-    def _parsed(self, line: bytes, start: int) -> Event:
-        name, text = _unsealed(line)
-        if name not in EVENTS:
+    def _parsed(self, line: bytes, start: int) -> Event | Log:
+        """Return what a line holds; raise MemoryStoreError if it is damaged."""
+        content, _, checksum = line.rstrip(b"\n").rpartition(b"\t")
+        name, _, text = content.partition(b"\t")
+        if checksum != b"%08x" % zlib.crc32(content) or name not in LINES:
             raise self._damaged(start, "its checksum is wrong")
-        parsed = records.parse(text, EVENTS[name], str(self.path), 1)
+        parsed = records.parse(text, LINES[name], str(self.path), 1)
         if isinstance(parsed, Problem):
             raise self._damaged(start, f"{parsed.field}: {parsed.message}")
         return parsed
@@ -323,11 +276,6 @@ class EpisodeLog:
             f"{self.path}, the log of episodes, is damaged in line {number}: {reason}.",
             "Remove that line; the others stay.",
         )
-
-
-def key_of(text: str) -> bytes:
-    """Return the key of a text in the file of vectors."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:KEY]
 
 
 @dataclass(slots=True)
@@ -400,59 +348,27 @@ def _trajectory(parts: Sequence[Event], finish: Finish) -> Trajectory:
     )
 
 
-def _append_vectors(path: Path, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-    """Append vectors; a torn last one is cut off first."""
-    with open_own(path, "a+b") as file:
-        size = KEY + 4 * len(next(iter(vectors.values()))) + SUM
-        end = file.seek(0, os.SEEK_END)
-        if end % size:
-            file.truncate(end - end % size)
-        for text, vector in vectors.items():
-            record = key_of(text) + vector.astype(np.float32, copy=False).tobytes()
-            file.write(record + zlib.crc32(record).to_bytes(SUM, "big"))
-
-
-def _first_line(embedder: str) -> bytes:
-    """Return the first line of a new log."""
-    text = json.dumps({"id": os.urandom(8).hex(), "embedder": embedder})
-    return _sealed(b"log", text.encode())
-
-
-def _sealed(name: bytes, text: bytes) -> bytes:
-    """Return a line with its checksum."""
-    content = name + b"\t" + text
+def _line(event: Event | Log) -> bytes:
+    """Return the line of an event; raise ValueError if it could not be read again."""
+    text = records.dumps(event).encode()
+    if len(text) > MAX_LENGTH - 1000:
+        raise ValueError(f"an episode of {len(text):,} bytes is too long: record its steps")
+    parsed = records.parse(text, type(event), "the episode", 1)
+    if isinstance(parsed, Problem):
+        raise ValueError(f"it cannot be kept: {parsed.field}: {parsed.message}")
+    content = type(event).__name__.encode() + b"\t" + text
     return content + b"\t%08x\n" % zlib.crc32(content)
 
 
-def _unsealed(line: bytes) -> tuple[bytes, bytes]:
-    """Return the name and the text of a line; the name is empty if the checksum is wrong."""
-    content, _, checksum = line.rstrip(b"\n").rpartition(b"\t")
-    name, _, text = content.partition(b"\t")
-    return (name if checksum == b"%08x" % zlib.crc32(content) else b""), text
-
-
-def _line(event: Event) -> bytes:
-    """Return the line of an event; raise ValueError if it could not be read again."""
-    content = records.dumps(event).encode()
-    if len(content) > MAX_LENGTH - 1000:
-        raise ValueError(f"an episode of {len(content):,} bytes is too long: record its steps")
-    parsed = records.parse(content, type(event), "the episode", 1)
-    if isinstance(parsed, Problem):
-        raise ValueError(f"it cannot be kept: {parsed.field}: {parsed.message}")
-    return _sealed(type(event).__name__.encode(), content)
+def _begun(embedder: str) -> Log:
+    """Return the first line of a new log."""
+    return Log(os.urandom(8).hex(), embedder)
 
 
 def _drop_torn(file: IO[bytes]) -> None:
     """Cut off a torn last line, which a killed process left."""
-    size = file.seek(0, os.SEEK_END)
-    end = size
-    while end:
-        start = max(0, end - 2**16)
-        file.seek(start)
-        part = file.read(end - start)
-        if b"\n" in part:
-            end = start + part.rindex(b"\n") + 1
-            break
-        end = start
-    if end < size:
-        file.truncate(end)
+    if size := file.seek(0, os.SEEK_END):
+        with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as content:
+            end = content.rfind(b"\n") + 1
+        if end < size:
+            file.truncate(end)

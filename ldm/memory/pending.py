@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from ldm.embed import Embedder
 from ldm.memory import Memory
-from ldm.memory.columns import ColumnsBuilder
-from ldm.memory.contents import Contents
-from ldm.memory.formation import MIXED, FormationOptions, tuples_of
+from ldm.memory.contents import empty
+from ldm.memory.formation import MIXED, failed, tuples_of
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
-from ldm.memory.rows import Rows
 from ldm.reason import Reasoner
 from ldm.types import Trajectory
 
@@ -36,33 +34,29 @@ class Pending:
         """
         self.trajectories: dict[str, Trajectory] = {}
         self.memories: tuple[Memory, ...] = ()
-        self._complete: tuple[Memory, ...] = ()
         self._embedder = embedder
         self._reasoner = reasoner
         name, size = embedder.name, embedder.dimension
-        self._record = Generation(number, PENDING, env, name, size, 0, "", {})
-        self._builder = ColumnsBuilder(env, size)
+        self._empty = empty(Generation(number, PENDING, env, name, size, 0, "", {}))
 
     def add(
         self, episodes: Mapping[str, Trajectory], vectors: Mapping[str, NDArray[np.float32]]
     ) -> None:
         """Add episodes by name. vectors: of their goals and observations."""
-        options = FormationOptions(failures="contrast")
-        for name, one in episodes.items():
-            self.trajectories[name] = one
-            tuples = tuples_of(one, self._reasoner, self._record.number, warning=options.warns(one))
+        self.trajectories |= episodes
+        number, rows = self._empty.generation.number, list[IndexedTuple]()
+        for one in episodes.values():
             batch = f"{one.task.kind or MIXED}-{PENDING}"
-            self._builder.add_rows(
-                [IndexedTuple(step, batch, 0, 0) for step in tuples],
-                [np.concatenate([vectors[t.goal], vectors[t.observation]]) for t in tuples],
-            )
-        columns, of_rows = self._builder.collected()
+            tuples = tuples_of(one, self._reasoner, number, warning=failed(one))
+            rows += [IndexedTuple(step, batch, 0, 0) for step in tuples]
+        complete, before = self.memories, self._empty
+        if complete and len(complete[-1]) < MOST:
+            complete, before = complete[:-1], complete[-1].contents
         only = (GoalType(PENDING, (PENDING,)),)
-        batches = (
-            BatchIndex(name, "", self._record.number, (), only) for name in columns.batch_spans()
+        names = {row.batch for row in rows} - {batch.id for batch in before.batches}
+        contents = before.extended(
+            rows,
+            (np.concatenate([vectors[r.tuple.goal], vectors[r.tuple.observation]]) for r in rows),
+            [BatchIndex(name, "", number, (), only) for name in sorted(names)],
         )
-        contents = Contents(self._record, tuple(batches), Rows(columns), of_rows)
-        self.memories = (*self._complete, Memory(contents, self._embedder))
-        if len(columns) >= MOST:
-            self._complete = self.memories
-            self._builder = ColumnsBuilder(self._record.env, self._embedder.dimension)
+        self.memories = (*complete, Memory(contents, self._embedder))

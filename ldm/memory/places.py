@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ldm import registry
@@ -12,7 +12,7 @@ from ldm.memory import chroma, record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
-from ldm.memory.known_vectors import OnProgress
+from ldm.memory.vectors import OnProgress
 
 
 def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
@@ -20,11 +20,7 @@ def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
 
     Raises MemoryStoreError if there is no memory.
     """
-    if is_server(location):
-        return server().generations_at(location)  # type: ignore[no-any-return]
-    names = record.environments(location)
-    by_env = {env: record.visible(record.folder_of(location, env)) for env in names}
-    return {env: present for env, present in by_env.items() if present}
+    return _keeper(location).known_generations(location)  # type: ignore[no-any-return]
 
 
 def generations(location: str, env: str) -> tuple[Generation, ...]:
@@ -34,9 +30,7 @@ def generations(location: str, env: str) -> tuple[Generation, ...]:
 
     Raises MemoryStoreError if there is no memory at `location`.
     """
-    if is_server(location):
-        return server().generations_at(location).get(env, ())  # type: ignore[no-any-return]
-    return record.generations(location, env)
+    return _keeper(location).generations(location, env)  # type: ignore[no-any-return]
 
 
 def load(location: str, env: str, generation: int | None = None) -> Contents:
@@ -44,23 +38,15 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
 
     Raises MemoryStoreError if there is no such memory or generation, or it is damaged.
     """
-    if is_server(location):
-        return server().read_all(location, env, generation)  # type: ignore[no-any-return]
-    return record.load(location, env, generation)
+    return _keeper(location).load(location, env, generation)  # type: ignore[no-any-return]
 
 
-@contextmanager
-def writing(location: str) -> Iterator[None]:
+def writing(location: str) -> AbstractContextManager[object]:
     """Hold the lock of a directory, which is created if absent.
 
     On a server the lock is a collection.
     """
-    if is_server(location):
-        with server().writing(location):
-            yield
-        return
-    with record.writing(location):
-        yield
+    return _keeper(location).writing(location)  # type: ignore[no-any-return]
 
 
 def commit(
@@ -68,17 +54,16 @@ def commit(
     contents: Contents,
     before: Sequence[Generation],
     on_progress: OnProgress = lambda *_: None,
-    log: tuple[str, int] | None = None,
+    log: record.Place | None = None,
 ) -> None:
     """Make `contents` what readers see, after the generations `before`, and publish it in Chroma.
 
     log: as in `record.Manifest`.
     """
-    present = (*before, contents.generation)
     if is_server(location):
         server().commit(location, contents, before, on_progress)
         return
-    record.commit(location, contents, present, log)
+    record.commit(location, contents, (*before, contents.generation), log)
     publish(location, contents, on_progress)
 
 
@@ -101,11 +86,14 @@ def publish(location: str, contents: Contents, on_progress: OnProgress = lambda 
 
 def drop(location: str, env: str) -> None:
     """Remove everything of an environment; the caller holds the lock."""
-    if is_server(location):
-        server().drop(location, env)
-        return
-    record.drop(location, env)
-    chroma.remove(location)  # it is made again with what is built
+    _keeper(location).drop(location, env)
+    if not is_server(location):
+        chroma.remove(location)  # it is made again with what is built
+
+
+def _keeper(location: str) -> Any:
+    """Return what keeps memories at a location: `record`, or the plug-in for servers."""
+    return server() if is_server(location) else record
 
 
 def server() -> Any:

@@ -2,40 +2,41 @@
 
 Ranking is exact and in process, over one generation: equal memories and equal queries give equal
 recalls, which an approximate index does not guarantee. A similarity is computed from single vectors
-(`ldm.memory.ranking`), so it does not depend on what else is compared. Two things make it fast:
-results that depend on the goal alone are cached, because agents query one goal many times; and
-tuples are compared in the order of their goals' similarity, until no other can be among the best.
+(`score`), so it does not depend on what else is compared. Two things make it fast:
+what depends on the goal alone is cached, because agents query one goal many times; and tuples are
+compared in the order of their goals' similarity, until no other can be among the best. All scopes
+are searched in this way: each is a set of cells.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain, islice, product, tee
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import accumulate, chain, groupby, islice, product, tee
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.memory import ranking
-from ldm.memory.columns import Columns, Vectors, id_of
 from ldm.memory.index import BatchIndex
-from ldm.memory.ranking import DECIMALS
-from ldm.memory.rows import Rows
+from ldm.memory.rows import Rows, id_of
 from ldm.parallel import map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
 from ldm.types import Recall
 
+#: Similarities are rounded before ranking, so that the last bits of a sum decide nothing.
+DECIMALS = 6
+#: How far rounding may carry a cosine above 1.
+ROUNDING = 1e-5
 #: Rows compared in the first part; each further part is twice as large.
-FIRST_ROWS = 256
-#: Multiple of that if most rows of a part are outside the nearest cells.
-CELLS = 4
-#: Goals whose candidate rows are cached.
+FIRST_ROWS = 512
+#: Goals whose rankings and cells are cached.
 KEPT_GOALS = 32
 
 Fallback = Literal["", "goal type", "batch"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,91 +54,70 @@ class Query:
     classifier: Reasoner | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Candidates:
-    """n candidate rows for a goal, sorted by descending cosine of their goals.
+def score(goal: Any, observation: Any) -> NDArray[np.float64]:
+    """Return the similarities of tuples to a query: the means of the two cosines."""
+    goals, observations = (np.asarray(one, np.float64) for one in (goal, observation))
+    return np.round(0.5 * goals + 0.5 * observations, DECIMALS)
 
-    rows: (n,) int64, row numbers. cosines: (n,) float64, of the goals.
-    cells, chosen: the cell of each row, (n,), and a mask of the cells that count; None if all do.
+
+def bound(goal: float) -> float:
+    """Return the highest score of a tuple whose goal has at most this cosine."""
+    return float(score(goal, 1 + ROUNDING))
+
+
+class Types:
+    """The types of one batch memory that have tuples; the others are left out.
+
+    Purging may have emptied a type, and the first tuples of one may be of a later generation than
+    the one that is read. Those that are left are numbered from 0 here, and their cells in order.
     """
 
-    rows: NDArray[np.int64]
-    cosines: NDArray[np.float64]
-    cells: NDArray[np.int32] | None = None
-    chosen: NDArray[np.bool_] | None = None
+    def __init__(
+        self,
+        index: BatchIndex,
+        cells: Iterable[tuple[int, int]],
+        view: Callable[[int, int, NDArray[np.int64]], TypeView],
+        first: int = 0,
+    ) -> None:
+        """Take the sorted cells (goal type, observation type) by the index's numbers.
 
-    def part(self, start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the rows of one part that count, and their cosines."""
-        part = slice(start, stop)
-        if self.cells is None or self.chosen is None:
-            return self.rows[part], self.cosines[part]
-        places = np.flatnonzero(self.chosen[self.cells[part]]) + start
-        return self.rows[places], self.cosines[places]
-
-
-class _Batch:
-    """One batch memory: its rows, the spans of its types, and their centroids.
-
-    Empty types are left out and the others numbered from 0: a type's first tuples may be of a later
-    generation than the one that is read.
-    """
-
-    def __init__(self, index: BatchIndex, columns: Columns, vectors: Vectors, span: slice) -> None:
+        view: returns a type by the index's numbers, -1 for no observation type, and the numbers of
+            its cells. first: the number of the first cell.
+        """
         self.index = index
-        self.span = span
-        self._columns = columns
-        self._vectors = vectors
-        firsts = np.cumsum([0, *(len(one.observation_types) for one in index.goal_types)])
-        cells = firsts[columns["goal_type"][span]] + columns["observation_type"][span]
-        starts = np.flatnonzero(np.diff(cells, prepend=-1))  # the rows are in order
-        filled = cells[starts]
-        of_goal = np.searchsorted(firsts, filled, side="right") - 1
-        #: The index's numbers of each cell's observation type and of each goal type.
-        self._observation_numbers = (filled - firsts[of_goal]).tolist()
-        numbers, first_cells = np.unique(of_goal, return_index=True)
-        self._goal_numbers = numbers.tolist()
-        # The first cell of each goal type.
-        self.first_cells = np.append(first_cells, len(filled))
-        self.borders = np.append(span.start + starts, span.stop)
+        self._view = view
+        #: The numbers of the observation types of each goal type.
+        self.below = {g: [o for _, o in some] for g, some in groupby(cells, itemgetter(0))}
+        self._borders = [first, *(first + n for n in accumulate(map(len, self.below.values())))]
 
-    def cell_span(self, goal_type: int, observation_type: int) -> slice:
-        """Return the span of a cell's rows."""
-        cell = int(self.first_cells[goal_type]) + observation_type
-        return slice(int(self.borders[cell]), int(self.borders[cell + 1]))
+    def cells_of(self, goal_type: int) -> NDArray[np.int64]:
+        """Return the cells of a goal type."""
+        return np.arange(self._borders[goal_type], self._borders[goal_type + 1])
 
-    def goal_span(self, goal_type: int) -> slice:
-        """Return the span of a goal type's rows."""
-        first, last = self.first_cells[goal_type], self.first_cells[goal_type + 1]
-        return slice(int(self.borders[first]), int(self.borders[last]))
+    @property
+    def cells(self) -> NDArray[np.int64]:
+        """All of its cells."""
+        return np.arange(self._borders[0], self._borders[-1])
+
+    @cached_property
+    def views(self) -> dict[tuple[int, int], TypeView]:
+        """The types by the index's numbers, with -1 for no observation type."""
+        views = {}
+        for i, (g, numbers) in enumerate(self.below.items()):
+            cells = self.cells_of(i)
+            views[g, -1] = self._view(g, -1, cells)
+            views |= {(g, o): self._view(g, o, cells[j : j + 1]) for j, o in enumerate(numbers)}
+        return views
 
     @cached_property
     def goal_types(self) -> tuple[TypeView, ...]:
         """The goal types."""
-        return tuple(
-            self._view(self.index.goal_types[number].name, "goal", self.goal_span(g))
-            for g, number in enumerate(self._goal_numbers)
-        )
+        return tuple(self.views[g, -1] for g in self.below)
 
     @cached_property
     def observation_types(self) -> tuple[tuple[TypeView, ...], ...]:
         """The observation types of each goal type."""
-        return tuple(
-            tuple(
-                self._view(
-                    self.index.goal_types[number].observation_types[of_index],
-                    "observation",
-                    self.cell_span(g, o),
-                )
-                for o, of_index in enumerate(self._below(g))
-            )
-            for g, number in enumerate(self._goal_numbers)
-        )
-
-    def _below(self, goal_type: int) -> list[int]:
-        """Return the index's numbers of the observation types of a goal type."""
-        first, last = self.first_cells[goal_type], self.first_cells[goal_type + 1]
-        numbers: list[int] = self._observation_numbers[first:last]
-        return numbers
+        return tuple(tuple(self.views[g, o] for o in below) for g, below in self.below.items())
 
     @cached_property
     def centroids(self) -> tuple[NDArray[np.float32], tuple[NDArray[np.float32], ...]]:
@@ -146,25 +126,11 @@ class _Batch:
         below = (np.stack([view.centroid for view in views]) for views in self.observation_types)
         return goals, tuple(below)
 
-    def _view(self, name: str, column: str, span: slice) -> TypeView:
-        """Return the type whose members are in `span`.
-
-        Its centroid is that of the tuples that it was formed from, as long as one is left;
-        tuples of later generations do not move it.
-        """
-        columns, vectors = self._columns, self._vectors
-        formed = columns["generation"][span] == self.index.generation
-        formed |= not formed.any()
-        rows = np.flatnonzero(formed) + span.start
-        numbers = vectors.goals if column == "goal" else vectors.observations
-        texts = list(dict.fromkeys(columns[column][rows].tolist()))[:EXAMPLES]
-        examples = [columns.texts[i] for i in texts]
-        return TypeView.of(name, examples, vectors.numbered(numbers[rows]))
-
     def classify(self, query: Query) -> tuple[int, int]:
         """Return the query's goal type and observation type, by the index's numbers."""
         goal_type, observation_type = self.nearest_cell(query)
-        return self._goal_numbers[goal_type], self._below(goal_type)[observation_type]
+        number, below = [*self.below.items()][goal_type]
+        return number, below[observation_type]
 
     def nearest_cell(self, query: Query) -> tuple[int, int]:
         """Return the query's goal type and observation type, by this class's numbers."""
@@ -177,61 +143,69 @@ class _Batch:
         return g, query.classifier.classify_observation(query.observation, types)
 
 
-class _GoalView:
-    """The candidates for one goal from some batches: everything that depends on the goal alone."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _GoalCells:
+    """The cells of the goal types that are nearest to a goal, one in each of some batches.
 
-    def __init__(
-        self, batches: Sequence[_Batch], goal_vector: NDArray[np.float32], vectors: Vectors
-    ) -> None:
-        self._batches = batches
-        self._goal_vector = goal_vector
-        self._vectors = vectors
-        chosen = [(b, _nearest(b.centroids[0], goal_vector)) for b in batches]
-        below = [b.centroids[1][g] for b, g in chosen]
-        self._centroids = np.concatenate(below)
-        self._widths = np.array([len(centroids) for centroids in below])
-        self._firsts = np.cumsum(self._widths) - self._widths
-        spans = [b.goal_span(g) for b, g in chosen]
-        rows, cosines, order = _by_goal(spans, goal_vector, vectors)
-        self.goal_types = _Candidates(rows, cosines)
-        sizes = [np.diff(b.borders[b.first_cells[g] : b.first_cells[g + 1] + 1]) for b, g in chosen]
-        cells = np.concatenate(sizes)
-        self._cells = np.repeat(np.arange(len(cells), dtype=np.int32), cells)[order]
+    cells, centroids: (c,) and (c, dimension), of their observations. firsts: those that begin a
+    batch. widths: the numbers of cells of each batch.
+    """
 
-    @cached_property
-    def whole_batches(self) -> _Candidates:
-        """All rows of the batches."""
-        spans = [batch.span for batch in self._batches]
-        return _Candidates(*_by_goal(spans, self._goal_vector, self._vectors)[:2])
+    cells: NDArray[np.int64]
+    centroids: NDArray[np.float32]
+    firsts: NDArray[np.int64]
+    widths: NDArray[np.int64]
 
-    def cells(self, observation_vector: NDArray[np.float32]) -> _Candidates:
-        """Return the rows of each batch's nearest cell."""
-        products: NDArray[np.float32] = np.vecdot(self._centroids, observation_vector)
+    def nearest(self, observation_vector: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return each batch's nearest cell, the first of equals."""
+        products: NDArray[np.float32] = np.vecdot(self.centroids, observation_vector)
         similar = np.round(products, DECIMALS)
-        best = np.maximum.reduceat(similar, self._firsts)
-        nearest = np.flatnonzero(similar == np.repeat(best, self._widths))
-        chosen = np.zeros(len(similar), np.bool_)
-        chosen[nearest[np.searchsorted(nearest, self._firsts)]] = True  # the first of equals
-        return replace(self.goal_types, cells=self._cells, chosen=chosen)
+        best = np.maximum.reduceat(similar, self.firsts)
+        nearest = np.flatnonzero(similar == np.repeat(best, self.widths))
+        return self.cells[nearest[np.searchsorted(nearest, self.firsts)]]
+
+
+class _Goals(NamedTuple):
+    """The distinct goals of a memory, the nearest to a goal first.
+
+    ranks: their numbers. cosines: float64. ends: the numbers of rows up to each.
+    """
+
+    ranks: NDArray[np.int64]
+    cosines: NDArray[np.float64]
+    ends: NDArray[np.int64]
 
 
 class Retriever:
     """The search over the rows of one generation and their batches."""
 
-    def __init__(self, batches: Sequence[BatchIndex], rows: Rows, vectors: Vectors) -> None:
-        """Take n rows, sorted by cell, and their vectors."""
+    def __init__(self, batches: Sequence[BatchIndex], rows: Rows) -> None:
+        """Take n rows, sorted by cell."""
         self._rows = rows
-        self._vectors = vectors
         columns = rows.columns
         # Numbers instead of texts, because a widened search compares thousands of rows.
         self._ids = columns["id"]
         self._trajectories = columns["trajectory_id"]
-        self._texts = columns.same_texts()
-        spans = columns.batch_spans()
-        self.batches = {b.id: _Batch(b, columns, vectors, spans[b.id]) for b in batches}
+        self.texts = rows.same_texts()
+        changes = np.zeros(len(rows), np.bool_)
+        changes[:1] = True
+        for name in ("batch", "goal_type", "observation_type"):  # the rows are in order
+            changes[1:] |= np.diff(columns[name]) != 0
+        starts = np.flatnonzero(changes)
+        self._cell_of = np.cumsum(changes) - 1
+        self._starts = np.append(starts, len(rows))
+        self.batches: dict[str, Types] = {}
+        names = ("goal_type", "observation_type")
+        cells = [*zip(*(columns[name][starts].tolist() for name in names), strict=True)]
+        spans = rows.batch_spans()
+        for batch in batches:
+            if span := spans.get(batch.id):  # purging may have left tuples of later ones only
+                first, stop = np.searchsorted(starts, [span.start, span.stop]).tolist()
+                view = partial(_type_view, rows, self._starts, batch)
+                self.batches[batch.id] = Types(batch, cells[first:stop], view, first)
         self._of_kinds = by_kind(batches)
-        self._views: OrderedDict[tuple[bytes, tuple[str, ...]], _GoalView] = OrderedDict()
-        self._all: OrderedDict[bytes, _Candidates] = OrderedDict()
+        self._cells: dict[Any, _GoalCells] = {}
+        self._goals: dict[Any, _Goals] = {}
 
     def batches_of(self, kind: str) -> tuple[str, ...]:
         """Return the ids of the batches of task kind `kind` and of mixed batches, in order."""
@@ -278,62 +252,54 @@ class Retriever:
 
         hidden: a mask of the rows to skip; of equal texts all but one should be.
         """
-        parts = self._ranked(self._everything(query.goal_vector), query, hidden, count)
+        parts = self._ranked(None, query, hidden, count)
         best = islice(chain.from_iterable(parts), count)
         return [self.recall(row, similarity) for row, similarity, _, _ in best]
 
     def similarities(self, query: Query, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the similarity of each row."""
-        goals = np.vecdot(self._vectors.numbered(self._vectors.goals[rows]), query.goal_vector)
-        return ranking.score(goals, self._cosines(query.observation_vector)(rows))
+        goals = self._rows.vectors[self._rows.columns["goal_vector"][rows]]
+        near = np.vecdot(goals, query.goal_vector)
+        return score(near, self._cosines(rows, query.observation_vector))
 
     @cached_property
-    def _by_goals(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64]]:
-        """All rows sorted by their goal, the distinct goals' vectors, and the number of each."""
-        goals = self._vectors.goals
+    def _by_goals(self) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """All rows sorted by their goal; each goal's vector, number of rows, and first of them."""
+        goals = self._rows.columns["goal_vector"]
         numbers, counts = np.unique(goals, return_counts=True)
-        return np.argsort(goals, kind="stable"), numbers, counts
+        order = np.argsort(goals, kind="stable")
+        return order, numbers, counts, np.cumsum(counts) - counts
 
-    def _everything(self, goal_vector: NDArray[np.float32]) -> _Candidates:
-        """Return all rows."""
-        key = goal_vector.tobytes()
-        known = self._all.get(key)
-        if known is None:
-            order, numbers, counts = self._by_goals
-            cosines = np.vecdot(self._vectors.numbered(numbers), goal_vector).astype(np.float64)
+    def _nearest_goals(self, vector: NDArray[np.float32]) -> _Goals:
+        """Return the goals, the nearest to one with a vector first."""
+
+        def made() -> _Goals:
+            _, numbers, counts, _ = self._by_goals
+            cosines = np.vecdot(self._rows.vectors[numbers], vector).astype(np.float64)
             ranks = np.argsort(-cosines, kind="stable")
-            sizes = counts[ranks]
-            starts = (np.cumsum(counts) - counts)[ranks] - (np.cumsum(sizes) - sizes)
-            places = np.repeat(starts, sizes) + np.arange(len(order))
-            repeated = np.repeat(cosines[ranks], sizes)
-            known = self._all[key] = _Candidates(order[places], repeated)
-            for oldest in list(self._all)[:-KEPT_GOALS]:
-                self._all.pop(oldest, None)
-        return known
+            return _Goals(ranks, cosines[ranks], np.cumsum(counts[ranks]))
 
-    def _cosines(
-        self, vector: NDArray[np.float32]
-    ) -> Callable[[NDArray[np.int64]], NDArray[np.float32]]:
-        """Return a function from rows to the cosines of their observations.
+        return _cached(self._goals, vector.tobytes(), made)
 
-        Where most of them are asked for, all are computed at once, which copies no vectors.
-        """
-        distinct, numbers = self._vectors.distinct, self._vectors.observations
-        known: list[NDArray[np.float32]] = []
-        requested = 0
+    def _nearest_cells(self, vector: NDArray[np.float32], names: Sequence[str]) -> _GoalCells:
+        """Return the cells of each batch's goal type that is nearest to a goal with a vector."""
 
-        def cosines(rows: NDArray[np.int64]) -> NDArray[np.float32]:
-            nonlocal requested
-            if not known:
-                used, place = np.unique(numbers[rows], return_inverse=True)
-                requested += len(used)
-                if 4 * requested <= len(distinct):
-                    products: NDArray[np.float32] = np.vecdot(distinct[used], vector)
-                    return products[place]
-                known.append(np.vecdot(distinct, vector))
-            return known[0][numbers[rows]]
+        def made() -> _GoalCells:
+            batches = [self.batches[name] for name in names]
+            chosen = [(one, _nearest(one.centroids[0], vector)) for one in batches]
+            cells = [one.cells_of(g) for one, g in chosen]
+            widths = np.array([len(one) for one in cells])
+            centroids = np.concatenate([one.centroids[1][g] for one, g in chosen])
+            return _GoalCells(np.concatenate(cells), centroids, np.cumsum(widths) - widths, widths)
 
-        return cosines
+        return _cached(self._cells, (vector.tobytes(), *names), made)
+
+    def _cosines(self, rows: NDArray[np.int64], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the cosines of the observations of rows."""
+        of_rows = self._rows.columns["observation_vector"][rows]
+        used, places = np.unique(of_rows, return_inverse=True)
+        products: NDArray[np.float32] = np.vecdot(self._rows.vectors[used], vector)
+        return products[places]
 
     def recall(self, row: int, similarity: float, fallback: Fallback = "") -> Recall:
         """Return row number `row` as a recall."""
@@ -349,77 +315,107 @@ class Retriever:
             id_of(int(self._ids[row])),
         )
 
-    def _scopes(self, query: Query, names: Sequence[str]) -> Iterator[_Candidates]:
-        """Yield the candidates from the query's cells, from their goal types, from the batches."""
+    def _scopes(self, query: Query, names: Sequence[str]) -> Iterator[Any]:
+        """Yield the query's cells, those of their goal types, and those of the batches."""
         if query.classifier is None:
-            view = self._view(query, names)
-            yield view.cells(query.observation_vector)
-            yield view.goal_types
-            yield view.whole_batches
-            return
-        batches = [self.batches[name] for name in names]
-        cells = map_concurrently(
-            lambda batch: batch.nearest_cell(query), batches, query.classifier.concurrency
-        )
-        classified = list(zip(batches, cells, strict=True))
-        for spans in (
-            [batch.cell_span(g, o) for batch, (g, o) in classified],
-            [batch.goal_span(g) for batch, (g, _) in classified],
-            [batch.span for batch in batches],
-        ):
-            yield _Candidates(*_by_goal(spans, query.goal_vector, self._vectors)[:2])
-
-    def _view(self, query: Query, names: Sequence[str]) -> _GoalView:
-        key = query.goal_vector.tobytes(), tuple(names)
-        view = self._views.get(key)
-        if view is None:
+            of_goal = self._nearest_cells(query.goal_vector, names)
+            yield of_goal.nearest(query.observation_vector)
+            yield of_goal.cells
+        else:
             batches = [self.batches[name] for name in names]
-            view = self._views[key] = _GoalView(batches, query.goal_vector, self._vectors)
-            for oldest in list(self._views)[:-KEPT_GOALS]:
-                self._views.pop(oldest, None)  # another thread may have removed it
-        return view
+            nearest = map_concurrently(
+                lambda batch: batch.nearest_cell(query), batches, query.classifier.concurrency
+            )
+            classified = [(b.cells_of(g), o) for b, (g, o) in zip(batches, nearest, strict=True)]
+            yield np.array([cells[o] for cells, o in classified])
+            yield np.concatenate([cells for cells, _ in classified])
+        yield np.concatenate([self.batches[name].cells for name in names])
 
     def _ranked(
-        self,
-        candidates: _Candidates,
-        query: Query,
-        hidden: NDArray[np.bool_] | None,
-        count: int = 0,
+        self, cells: Any, query: Query, hidden: NDArray[np.bool_] | None, count: int = 0
     ) -> Iterator[list[tuple[int, float, int, int]]]:
-        """Yield (row, similarity, trajectory, texts) of the candidates in parts, the best first.
+        """Yield (row, similarity, trajectory, texts) of the rows in cells, in parts, best first.
 
         Equal ones are sorted by tuple id. A row is yielded once its score is above the bound of all
-        rows that were not compared yet. count: of the rows that are needed at most; 0 for all.
+        rows that were not compared yet.
+
+        cells: None for all. count: of the rows that are needed at most; 0 for all.
         """
-        cosines = self._cosines(query.observation_vector)
-        waiting = np.empty(0, np.int64)
-        similar = np.empty(0, np.float64)
-        start, total = 0, len(candidates.rows)
-        size = FIRST_ROWS if candidates.cells is None else FIRST_ROWS * CELLS
-        while start < total:
-            rows, goals = candidates.part(start, start + size)
-            start, size = start + size, 2 * size
+        goals = self._nearest_goals(query.goal_vector)
+        left, chosen = len(self._rows), None
+        if cells is not None:
+            chosen = np.zeros(len(self._starts), np.bool_)
+            chosen[cells] = True
+            left = int((self._starts[cells + 1] - self._starts[cells]).sum())
+        waiting, similar = np.empty(0, np.int64), np.empty(0, np.float64)
+        start, size = 0, FIRST_ROWS
+        while left:
+            before = int(goals.ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(goals.ends, before + size)))
+            rows, near = self._rows_of(goals, start, stop)
+            start, size = stop, 2 * size
+            if chosen is not None:
+                inside = chosen[self._cell_of[rows]]
+                rows, near = rows[inside], near[inside]
+            left -= len(rows)
             if hidden is not None:
                 visible = ~hidden[rows]
-                rows, goals = rows[visible], goals[visible]
-            new = ranking.score(goals, cosines(rows))
+                rows, near = rows[visible], near[visible]
+            new = score(near, self._cosines(rows, query.observation_vector))
             waiting, similar = np.concatenate([waiting, rows]), np.concatenate([similar, new])
             if 0 < count < len(waiting):
-                near = similar >= np.partition(similar, -count)[-count]
-                waiting, similar = waiting[near], similar[near]
+                best = similar >= np.partition(similar, -count)[-count]
+                waiting, similar = waiting[best], similar[best]
             ready = np.ones(len(waiting), np.bool_)
-            if start < total:
-                ready = similar > ranking.bound(float(candidates.cosines[start]))
+            if left:
+                ready = similar > bound(float(goals.cosines[start]))
             yield self._in_order(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
+
+    def _rows_of(
+        self, goals: _Goals, start: int, stop: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the rows of some goals, and the cosines of these."""
+        order, _, counts, firsts = self._by_goals
+        ranks = goals.ranks[start:stop]
+        sizes = counts[ranks]
+        places = np.repeat(firsts[ranks] - np.cumsum(sizes) + sizes, sizes)
+        rows = order[places + np.arange(len(places))]
+        return rows, np.repeat(goals.cosines[start:stop], sizes)
 
     def _in_order(
         self, rows: NDArray[np.int64], similar: NDArray[np.float64]
     ) -> list[tuple[int, float, int, int]]:
         order = np.lexsort((self._ids[rows], -similar))
         rows, similar = rows[order], similar[order]
-        columns = rows, similar, self._trajectories[rows], self._texts[rows]
+        columns = rows, similar, self._trajectories[rows], self.texts[rows]
         return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _type_view(
+    rows: Rows,
+    starts: NDArray[np.int64],
+    index: BatchIndex,
+    goal_type: int,
+    observation_type: int,
+    cells: NDArray[np.int64],
+) -> TypeView:
+    """Return a type whose members are in `cells`. starts: the first row of each cell.
+
+    Its centroid is that of the tuples that it was formed from, as long as one is left; tuples of
+    later generations do not move it.
+    """
+    start, stop = starts[cells[0]], starts[cells[-1] + 1]
+    formed = rows.columns["generation"][start:stop] == index.generation
+    formed |= not formed.any()
+    members = np.flatnonzero(formed) + start
+    of = index.goal_types[goal_type]
+    name, column = of.name, "goal"
+    if observation_type >= 0:
+        name, column = of.observation_types[observation_type], "observation"
+    texts = list(dict.fromkeys(rows.columns[column][members].tolist()))[:EXAMPLES]
+    vectors = rows.vectors[rows.columns[f"{column}_vector"][members]]
+    return TypeView.of(name, [rows.texts[i] for i in texts], vectors)
 
 
 def by_kind(batches: Sequence[BatchIndex]) -> dict[str, tuple[str, ...]]:
@@ -433,15 +429,11 @@ def _nearest(centroids: NDArray[np.float32], vector: NDArray[np.float32]) -> int
     return int(np.argmax(np.round(np.vecdot(centroids, vector), DECIMALS)))
 
 
-def _by_goal(
-    spans: Sequence[slice], goal_vector: NDArray[np.float32], vectors: Vectors
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the rows in `spans` sorted by descending cosine of their goals.
-
-    Also returns the cosines, and each row's place before sorting.
-    """
-    rows = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-    numbers, place = np.unique(vectors.goals[rows], return_inverse=True)
-    products = np.vecdot(vectors.numbered(numbers), goal_vector).astype(np.float64)[place]
-    order = np.argsort(-products, kind="stable")
-    return rows[order], products[order], order
+def _cached(cache: dict[Any, T], key: object, make: Callable[[], T]) -> T:
+    """Return a value from a cache of the latest ones, made if it is new."""
+    value = cache.get(key)
+    if value is None:
+        value = cache[key] = make()
+        for oldest in list(cache)[:-KEPT_GOALS]:
+            cache.pop(oldest, None)  # another thread may have removed it
+    return value

@@ -1,55 +1,104 @@
-"""The tuples of a memory as a sequence of values, made from columns on access."""
+"""The tuples of a memory: columns of numbers, and values made from them on access.
+
+Every text and every vector is kept once and referred to by its number. The pasts of tuples form a
+tree: a node is a pair (observation, action) with the node of the pair before it, and a tuple refers
+to the last pair of its past. So a memory grows with the number of its steps, not with the square of
+an episode's length.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import overload
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ldm.memory.columns import NO_PAST, NUMBERS, TEXTS, Columns, outcome_of, row_of
-from ldm.memory.index import BatchIndex, IndexedTuple
-from ldm.types import Outcome, Past
+from ldm import records
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.types import History, Labels, Outcome, Past, StateActionTuple, encodable, stable_hash
 
-#: Values and texts that are cached.
-KEPT_ROWS = 20_000
-KEPT_TEXTS = 20_000
+#: Columns that hold numbers of texts: those of a history, of a tuple, its batch, and what is no
+#: text but kept as JSON, "" if empty.
+NOTES = ("assessment", "summary")
+PLAIN = (
+    *("goal", "observation", "action", "kind", "split", "task_id", "source", "trajectory_id"),
+    "origin",
+)
+TEXTS = (*PLAIN[:3], *NOTES, *PLAIN[3:], "batch", "outcome", "scope", "tags", "possible")
+#: The other columns. past: a node of the pasts, or NO_PAST. id: `StateActionTuple.id`.
+NUMBERS: Mapping[str, type[np.generic]] = {
+    "past": np.int32,
+    "goal_vector": np.uint32,
+    "observation_vector": np.uint32,
+    "step": np.int64,
+    "generation": np.int32,
+    "goal_type": np.int32,
+    "observation_type": np.int32,
+    "time": np.float64,
+    "id": np.uint64,
+}
+#: The type of each column.
+KINDS: Mapping[str, type[np.generic]] = {**dict.fromkeys(TEXTS, np.uint32), **NUMBERS}
+NO_PAST = -1
+#: The columns that a digest covers, beside ids and pasts.
+DIGESTED = (*TEXTS, "step", "generation", "goal_type", "observation_type", "time")
+#: Columns that hold other values as JSON: their types, and the values that "" stands for.
+CODED: Mapping[str, tuple[Any, Any]] = {
+    "outcome": (Outcome, None),
+    "scope": (Labels, ()),
+    "tags": (Labels, ()),
+    "possible": (tuple[str, ...], None),
+}
+#: Tuples, pasts and texts that are cached.
+KEPT = 20_000
 
 
-class Rows(Sequence[IndexedTuple]):
-    """The tuples of `Columns` in their cells, made on access and then cached.
+@dataclass(slots=True, eq=False)
+class Rows:
+    """The n tuples of one environment's memory in their cells: columns, and a sequence of values.
 
-    A cached tuple is always the same object, so that callers may identify it by its id().
+    A value is made on access and then cached.
+
+    texts: the distinct texts.
+    columns: n numbers for each name in TEXTS (uint32, numbers of texts) and NUMBERS.
+    pasts: (p, 3) int32: the node before (a smaller number) or NO_PAST, and the texts of observation
+        and action.
+    vectors: (m, dimension) float32, the distinct ones, each of unit length.
     """
 
-    def __init__(self, columns: Columns) -> None:
-        self.columns = columns
-        self._rows: dict[int, IndexedTuple] = {}
-        self._texts: dict[int, str] = {}
-        self._pasts: dict[int, Past] = {NO_PAST: ()}
+    env: str
+    texts: Sequence[str]
+    columns: Mapping[str, NDArray[Any]]
+    pasts: NDArray[np.int32]
+    vectors: NDArray[np.float32]
+    _made: dict[int, IndexedTuple] = field(default_factory=dict, init=False)
+    _read: dict[int, str] = field(default_factory=dict, init=False)
+    _ended: dict[int, Past] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def empty(cls, env: str, dimension: int) -> Rows:
+        """Return no tuple."""
+        columns = {name: np.empty(0, kind) for name, kind in KINDS.items()}
+        return cls(
+            env, (), columns, np.empty((0, 3), np.int32), np.empty((0, dimension), np.float32)
+        )
 
     def __len__(self) -> int:
-        return len(self.columns)
+        return len(self.columns["id"])
 
-    @overload
-    def __getitem__(self, at: int) -> IndexedTuple: ...
+    def __iter__(self) -> Iterator[IndexedTuple]:
+        return map(self.__getitem__, range(len(self)))
 
-    @overload
-    def __getitem__(self, at: slice) -> tuple[IndexedTuple, ...]: ...
-
-    def __getitem__(self, at: int | slice) -> IndexedTuple | tuple[IndexedTuple, ...]:
-        if isinstance(at, slice):
-            return tuple(self[i] for i in range(*at.indices(len(self))))
-        number = at if at >= 0 else at + len(self)
-        if not 0 <= number < len(self):
-            raise IndexError(at)
-        row = self._rows.get(number)
-        if row is None:
-            if len(self._rows) >= KEPT_ROWS:
-                self._rows.clear()
-            row = self._rows.setdefault(number, self._made(number))  # the first thread wins
-        return row
+    def __getitem__(self, at: int) -> IndexedTuple:
+        number = range(len(self))[at]
+        row = self._made.get(number)
+        return row or _cached(self._made, number, self._value(number))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (Rows, tuple, list)):
@@ -60,65 +109,309 @@ class Rows(Sequence[IndexedTuple]):
 
     __hash__ = None  # type: ignore[assignment]  # like a list
 
-    def with_ids(self, ids: Collection[str]) -> tuple[IndexedTuple, ...]:
-        """Return the tuples with these ids in the order of the rows, ignoring unknown ids."""
-        return tuple(self[i] for i in np.flatnonzero(self.columns.named(ids)).tolist())
+    @property
+    def tuples(self) -> list[StateActionTuple]:
+        """The tuples without their cells."""
+        return [row.tuple for row in self]
 
-    def after(self, generation: int) -> tuple[IndexedTuple, ...]:
-        """Return the tuples of later generations."""
-        later = np.flatnonzero(self.columns["generation"] > generation)
-        return tuple(self[i] for i in later.tolist())
+    @property
+    def ids(self) -> frozenset[str]:
+        """The tuples' ids."""
+        return frozenset(map(id_of, self.columns["id"].tolist()))
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Rows:
+        """Return the tuples selected by row numbers, by a mask or by a slice."""
+        return replace(self, columns={name: one[rows] for name, one in self.columns.items()})
+
+    def vectors_of(self, rows: Any) -> NDArray[np.float32]:
+        """Return (…, 2 · dimension), goal and observation of tuples by number, slice or mask."""
+        names = ("goal_vector", "observation_vector")
+        parts = [self.vectors[self.columns[name][rows]] for name in names]
+        return np.concatenate(parts, axis=-1)
+
+    def distinct(self, name: str) -> dict[int, str]:
+        """Return the distinct texts of a column by their numbers."""
+        return {i: self.texts[i] for i in np.unique(self.columns[name]).tolist()}
+
+    def pairs(self, first: str, second: str) -> Iterator[tuple[str, str]]:
+        """Yield the distinct pairs of texts of two columns."""
+        both = self.columns[first].astype(np.int64) * len(self.texts) + self.columns[second]
+        for a, b in (divmod(pair, len(self.texts)) for pair in np.unique(both).tolist()):
+            yield self.texts[a], self.texts[b]
+
+    def having(self, name: str, chosen: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """Return a mask of the tuples whose text in a column satisfies `chosen`."""
+        numbers = [i for i, text in self.distinct(name).items() if chosen(text)]
+        return np.isin(self.columns[name], numbers)
+
+    def with_outcome(self, chosen: Callable[[Outcome | None], bool]) -> NDArray[np.bool_]:
+        """Return a mask of the tuples whose outcome satisfies `chosen`."""
+        return self.having("outcome", lambda text: chosen(value_of("outcome", text)))
+
+    def named(
+        self, tuples: Collection[str], trajectories: Collection[str] = ()
+    ) -> NDArray[np.bool_]:
+        """Return a mask of the tuples with these ids or of these trajectories."""
+        numbers = [n for n in (number_of(name) for name in tuples) if n is not None]
+        named: NDArray[np.bool_] = np.isin(self.columns["id"], np.array(numbers, np.uint64))
+        if trajectories:
+            named |= self.having("trajectory_id", frozenset(trajectories).__contains__)
+        return named
+
+    def batch_spans(self) -> dict[str, slice]:
+        """Return the span of rows of each batch; the tuples must be in order."""
+        of_batch = self.columns["batch"]
+        borders = [0, *(np.flatnonzero(np.diff(of_batch)) + 1).tolist(), len(self)]
+        return {
+            self.texts[int(of_batch[start])]: slice(start, stop)
+            for start, stop in pairwise(borders)
+            if start < stop
+        }
 
     def sizes(self, batch: str) -> dict[tuple[int, int], int]:
         """Return the number of tuples in each cell (goal type, observation type) of a batch."""
-        columns = self.columns
-        members = columns.having("batch", batch.__eq__)
-        pairs = np.stack([columns["goal_type"][members], columns["observation_type"][members]])
+        members = self.having("batch", batch.__eq__)
+        names = ("goal_type", "observation_type")
+        pairs = np.stack([self.columns[name][members] for name in names])
         cells, counts = np.unique(pairs, axis=1, return_counts=True)
         return {(g, o): n for g, o, n in zip(*cells.tolist(), counts.tolist(), strict=True)}
 
-    def _text(self, number: int) -> str:
-        text = self._texts.get(number)
-        if text is None:
-            if len(self._texts) >= KEPT_TEXTS:
-                self._texts.clear()
-            text = self._texts.setdefault(number, self.columns.texts[number])
-        return text
+    def same_texts(self) -> NDArray[np.int64]:
+        """Return one number per tuple, equal for equal goal, observation and action."""
+        names = ("goal", "observation", "action")
+        goals, observations, actions = (self.columns[name].astype(np.int64) for name in names)
+        count = len(self.texts) + 1
+        pairs = goals * count + observations
+        if count**3 >= 2**63:
+            pairs = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+        triples: NDArray[np.int64] = pairs * count + actions
+        return triples
+
+    def order(self) -> NDArray[np.int64]:
+        """Return the row numbers sorted by cell, trajectory, step and id."""
+        columns = self.columns
+        keys = [columns["id"], columns["step"], self._ranks("trajectory_id")]
+        keys += [columns["observation_type"], columns["goal_type"], self._ranks("batch")]
+        return np.lexsort(keys)
+
+    def _ranks(self, name: str) -> NDArray[np.int64]:
+        present = self.distinct(name)
+        ranks = np.zeros(max(present, default=-1) + 1, np.int64)
+        for rank, i in enumerate(sorted(present, key=present.__getitem__)):
+            ranks[i] = rank
+        ranked: NDArray[np.int64] = ranks[self.columns[name]]
+        return ranked
+
+    def digest(self, of: Generation | None = None, batches: Iterable[BatchIndex] = ()) -> str:
+        """Return the hash of the tuples and their cells, independent of their order.
+
+        It covers everything that decisions and gates use: all fields of the tuples, the batches
+        with the names of their types, and the embedder, tasks and hidden tuples of generation `of`.
+        Vectors are not covered.
+        """
+        texts, columns, pasts = list(self.texts), self.columns, [*self._past_hashes(), ""]
+        fields = [
+            [texts[i] for i in columns[name].tolist()] if name in TEXTS else columns[name].tolist()
+            for name in DIGESTED
+        ]
+        ends = [pasts[node] for node in columns["past"].tolist()]
+        tuples = sorted(zip(columns["id"].tolist(), ends, *fields, strict=True))
+        indices = sorted(records.dumps(batch) for batch in batches)
+        stated = [of.embedder, sorted(of.tasks), sorted(of.hidden)] if of else []
+        return stable_hash(tuples, indices, stated, length=32)
+
+    def _past_hashes(self) -> list[str]:
+        """Return for each node the hash of the whole past that ends there."""
+        texts, hashes = list(self.texts), list[str]()
+        for before, observation, action in self.pasts.tolist():
+            parent = "" if before == NO_PAST else hashes[before]
+            hashes.append(stable_hash(parent, texts[observation], texts[action]))
+        return hashes
 
     def past(self, node: int) -> Past:
-        """Return the past that ends at a node of `Columns.pasts`."""
-        later, at = [], node
-        while (known := self._pasts.get(at)) is None:
+        """Return the past that ends at a node of `pasts`."""
+        later, at, known = list[int](), node, None
+        while at != NO_PAST and (known := self._ended.get(at)) is None:
             later.append(at)
-            at = int(self.columns.pasts[at, 0])
+            at = int(self.pasts[at, 0])
+        past: Past = known or ()
         for one in reversed(later):
-            _, observation, action = self.columns.pasts[one].tolist()
-            known = (*known, (self._text(observation), self._text(action)))
-            if len(self._pasts) >= KEPT_ROWS:
-                self._pasts.clear()
-                self._pasts[NO_PAST] = ()
-            self._pasts[one] = known
-        return known
+            _, observation, action = self.pasts[one].tolist()
+            past = (*past, (self._text(observation), self._text(action)))
+            _cached(self._ended, one, past)
+        return past
 
-    def _made(self, number: int) -> IndexedTuple:
-        columns = self.columns
-        texts = {name: self._text(int(columns[name][number])) for name in TEXTS}
-        numbers = {name: columns[name][number] for name in NUMBERS}
-        return row_of(columns.env, texts, numbers, self.past(int(numbers["past"])))
+    def _text(self, number: int) -> str:
+        text = self._read.get(number)
+        return _cached(self._read, number, self.texts[number]) if text is None else text
+
+    def _value(self, number: int) -> IndexedTuple:
+        texts = {name: self._text(int(self.columns[name][number])) for name in TEXTS}
+        numbers = {name: self.columns[name][number] for name in NUMBERS}
+        return row_of(self.env, texts, numbers, self.past(int(numbers["past"])))
 
 
-def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, int, list[tuple[str, int]]]]:
-    """Return (goal type, tuples, [(observation type, tuples), …]) for each goal type of a batch.
+def _cached(cache: dict[int, Any], key: int, value: Any) -> Any:
+    """Put a value into a cache, which is emptied when it is full; return it.
+
+    If another thread was first, its value stays: a cached tuple is always the same object.
+    """
+    if len(cache) >= KEPT:
+        cache.clear()
+    return cache.setdefault(key, value)
+
+
+def id_of(number: int) -> str:
+    """Return the tuple id that a number stands for."""
+    return f"{number:016x}"
+
+
+def number_of(name: str) -> int | None:
+    """Return the number that stands for a tuple id, or None if the text is no id."""
+    try:
+        number = int(name, 16)
+    except ValueError:
+        return None
+    return number if id_of(number) == name else None
+
+
+@lru_cache(maxsize=10_000)
+def _coded(name: str, value: Any) -> str:
+    """Return the text of a value in a column of CODED."""
+    if value == CODED[name][1]:
+        return ""
+    if isinstance(value, Outcome):
+        return records.dumps(value)
+    return encodable(json.dumps(value, ensure_ascii=False))
+
+
+@lru_cache(maxsize=10_000)
+def value_of(name: str, text: str) -> Any:
+    """Return the value that a text in a column of CODED stands for."""
+    kind, empty = CODED[name]
+    return records.loads(text, kind) if text else empty
+
+
+def fields_of(row: IndexedTuple) -> dict[str, str]:
+    """Return the columns of a tuple that hold texts."""
+    return {
+        **{name: getattr(row.tuple, name) for name in PLAIN},
+        **{name: getattr(row.tuple.history, name) for name in NOTES},
+        **{name: _coded(name, getattr(row.tuple, name)) for name in CODED},
+        "batch": row.batch,
+    }
+
+
+def row_of(
+    env: str, texts: Mapping[str, str], numbers: Mapping[str, int | float], past: Past
+) -> IndexedTuple:
+    """Return the tuple that texts and numbers of its columns stand for; absent texts are empty."""
+    fields = {name: texts.get(name, "") for name in PLAIN}
+    decoded = {name: value_of(name, texts.get(name, "")) for name in CODED}
+    source = StateActionTuple(
+        history=History(**{name: texts.get(name, "") for name in NOTES}, past=past),
+        env=env,
+        step=int(numbers["step"]),
+        generation=int(numbers["generation"]),
+        time=float(numbers["time"]),
+        **fields,  # type: ignore[arg-type]  # the origin is one of its names
+        **decoded,
+    )
+    cell = int(numbers["goal_type"]), int(numbers["observation_type"])
+    return IndexedTuple(source, texts["batch"], *cell)
+
+
+class RowsBuilder:
+    """Collects tuples and their vectors; of several tuples with one id it keeps the first."""
+
+    def __init__(self, base: Rows) -> None:
+        """Start with the tuples of `base`."""
+        self._base = base
+        self._texts = {text: i for i, text in enumerate(base.texts)}
+        self._nodes = {tuple(node): i for i, node in enumerate(base.pasts.tolist())}
+        self._ids = set[int](base.columns["id"].tolist())
+        self._vectors: dict[bytes, int] = {}
+        self._values: dict[str, list[Any]] = {name: [] for name in KINDS}
+        self._longest: tuple[Past, list[int]] = ((), [])
+
+    def add_rows(
+        self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]
+    ) -> None:
+        """Add n tuples with their vectors, (n, 2 · dimension)."""
+        for row, vector in zip(rows, vectors, strict=True):
+            number = int(row.tuple.id, 16)
+            if number in self._ids:
+                continue
+            self._ids.add(number)
+            goal, observation = np.split(vector.astype(np.float32, copy=False), 2)
+            values = {
+                **{column: self._text(text) for column, text in fields_of(row).items()},
+                "past": self._end_of(row.tuple.history.past),
+                "goal_vector": self._vector(goal),
+                "observation_vector": self._vector(observation),
+                "step": row.tuple.step,
+                "generation": row.tuple.generation,
+                "goal_type": row.goal_type,
+                "observation_type": row.observation_type,
+                "time": row.tuple.time,
+                "id": number,
+            }
+            for column, value in values.items():
+                self._values[column].append(value)
+
+    def collected(self) -> Rows:
+        """Return all tuples, those of the base included, in order."""
+        base, vectors = self._base, np.frombuffer(b"".join(self._vectors), np.float32)
+        added = {name: np.array(self._values[name], kind) for name, kind in KINDS.items()}
+        rows = Rows(
+            base.env,
+            tuple(self._texts),
+            {name: np.concatenate([base.columns[name], one]) for name, one in added.items()},
+            np.array([*self._nodes], np.int32).reshape(-1, 3),
+            np.concatenate([base.vectors, vectors.reshape(-1, base.vectors.shape[1])]),
+        )
+        return rows.take(rows.order()) if self._values["id"] else base
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    def _vector(self, vector: NDArray[np.float32]) -> int:
+        number = len(self._base.vectors) + len(self._vectors)
+        return self._vectors.setdefault(vector.tobytes(), number)
+
+    def _end_of(self, whole: Past) -> int:
+        """Return the number of the node at which a past ends.
+
+        It caches the nodes of the last long past, of which the next ones are mostly prefixes:
+        walking each past again would take quadratic time in the length of an episode.
+        """
+        known, nodes = self._longest
+        if whole != known[: len(whole)]:
+            nodes = nodes if known == whole[: len(known)] else []
+            for observation, action in whole[len(nodes) :]:
+                parent = nodes[-1] if nodes else NO_PAST
+                node = parent, self._text(observation), self._text(action)
+                nodes.append(self._nodes.setdefault(node, len(self._nodes)))
+            self._longest = whole, nodes
+        return nodes[len(whole) - 1] if whole else NO_PAST
+
+
+def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, str, int, dict[str, int]]]:
+    """Return (name, most frequent goal, tuples, tuples by observation type) of each goal type.
 
     rows: of the memory.
     """
-    counts = rows.sizes(batch.id)
+    counts, goals = rows.sizes(batch.id), rows.take(rows.having("batch", batch.id.__eq__))
     sizes = []
     for g, goal_type in enumerate(batch.goal_types):
-        below = [
-            (name, counts.get((g, o), 0)) for o, name in enumerate(goal_type.observation_types)
-        ]
-        sizes.append((goal_type.name, sum(count for _, count in below), below))
+        below = Counter[str]()
+        for o, name in enumerate(goal_type.observation_types):
+            below[name] += counts.get((g, o), 0)
+        members = Counter(goals.columns["goal"][goals.columns["goal_type"] == g].tolist())
+        texts = {rows.texts[number]: count for number, count in members.items()}
+        typical = min(texts, key=lambda text: (-texts[text], text), default="")
+        if members:  # purging may have emptied it
+            sizes.append((goal_type.name, typical, below.total(), dict(+below)))
     return sizes
 
 
@@ -130,11 +423,11 @@ def outcome_counts(rows: Rows, generation: int | None = None) -> dict[str, int]:
     The outcomes are "full", "partial", "failed" (a score of 0), "warning" (a score of 0, and the
     tuples vote against their actions) and "unknown".
     """
-    columns = rows.columns
     if generation is not None:
-        columns = columns.take(columns["generation"] <= generation)
+        rows = rows.take(rows.columns["generation"] <= generation)
     counted = {
-        name: _earned(outcome_of(text)) for name, text in columns.pairs("trajectory_id", "outcome")
+        name: _earned(value_of("outcome", text))
+        for name, text in rows.pairs("trajectory_id", "outcome")
     }
     earned = Counter(counted.values())
     names = ("full", "partial", "failed", "warning", "unknown")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import get_args
 
 import numpy as np
 
-from ldm import records
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, places, record
@@ -17,7 +15,8 @@ from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
 from ldm.memory.log import EpisodeLog
-from ldm.types import Origin, Outcome
+from ldm.memory.rows import CODED, value_of
+from ldm.types import Origin
 
 #: The minimum cosine of a new vector to the stored one; embedders differ in the last bits.
 SAME = 0.999
@@ -27,14 +26,8 @@ UNIT = 1e-3
 ROWS = 10_000
 #: Texts embedded again.
 TEXTS_TRIED = 200
-#: The latest time, and what the texts of a column are.
+#: The latest time.
 LATEST = 1e12
-CONTENTS: Mapping[str, Any] = {
-    "origin": Origin,
-    "outcome": Outcome,
-    "scope": dict[str, str],
-    "tags": dict[str, str],
-}
 
 
 def verify(
@@ -63,12 +56,10 @@ def verify(
     if is_server(location):
         return problems
     folder = record.folder_of(location, env)
-    for name in ("episodes.log", "feedback.log"):
-        try:
-            EpisodeLog(folder, name=name).read()
-        except MemoryStoreError as error:
-            problems.append(f"log: {error.message}")
-    problems += [f"left over: {path.name}" for path in record.leftovers(folder)]
+    try:
+        EpisodeLog(folder).read()
+    except MemoryStoreError as error:
+        problems.append(f"log: {error.message}")
     problems += [f"Chroma: {one}" for one in chroma.differences(contents, chroma.beside(location))]
     return problems
 
@@ -84,7 +75,7 @@ def problems_of(contents: Contents, present: Sequence[Generation]) -> list[str]:
         problems.append("its generations are not those of one memory")
     for one in present:
         held = contents.at(one)
-        digest = held.rows.columns.digest(one, held.batches)
+        digest = held.rows.digest(one, held.batches)
         if (len(held.rows), digest) != (one.tuples, one.digest):
             problems.append(f"generation {one.number} does not match its record")
     checks = (_value_problems, _vector_problems, _cell_problems)
@@ -92,20 +83,22 @@ def problems_of(contents: Contents, present: Sequence[Generation]) -> list[str]:
 
 
 def _value_problems(contents: Contents) -> Iterator[str]:
-    columns, newest = contents.rows.columns, contents.generation.number
+    rows, newest = contents.rows, contents.generation.number
     for name, most in {"step": np.inf, "generation": newest, "time": LATEST}.items():
-        if not ((columns[name] >= 0) & (columns[name] <= most)).all():
+        if not ((rows.columns[name] >= 0) & (rows.columns[name] <= most)).all():
             yield f"a tuple has a {name} that none can have"
-    for name, kind in CONTENTS.items():
-        for text in filter(None, columns.distinct(name).values()):
+    if other := {*rows.distinct("origin").values()} - {*get_args(Origin)}:
+        yield f"a tuple has an origin that none can have: {min(other)!r}"
+    for name in CODED:
+        for text in rows.distinct(name).values():
             try:
-                records.loads(text if name != "origin" else json.dumps(text), kind)
+                value_of(name, text)
             except LdmError as error:
                 yield f"a tuple has an {name} that none can have: {error.message}"
 
 
 def _vector_problems(contents: Contents) -> Iterator[str]:
-    distinct = contents.vectors.distinct
+    distinct = contents.rows.vectors
     for start in range(0, len(distinct), ROWS):
         with np.errstate(all="ignore"):
             lengths = np.linalg.norm(distinct[start : start + ROWS], axis=1)
@@ -115,34 +108,21 @@ def _vector_problems(contents: Contents) -> Iterator[str]:
 
 def _cell_problems(contents: Contents) -> Iterator[str]:
     names = {batch.id for batch in contents.batches}
-    if {*contents.rows.columns.distinct("batch").values()} != names:
+    if {*contents.rows.distinct("batch").values()} != names:
         yield "its batches do not match its tuples"
         return
     for batch in contents.batches:
         cells = {(g, o) for _, g, o in batch.cells()}
         filled = contents.rows.sizes(batch.id).keys()
-        for words, wrong in (
-            ("has tuples in cells that it does not have", filled - cells),
-            ("has empty cells", cells - filled),
-        ):
-            if wrong:
-                yield f"batch {batch.id} {words}: {sorted(wrong)}"
+        if wrong := filled - cells:
+            yield f"batch {batch.id} has tuples in cells that it does not have: {sorted(wrong)}"
 
 
 def _text_problems(contents: Contents, embedder: Embedder, limit: int, seed: int) -> Iterator[str]:
     contents.generation.check_embedder(embedder.name)
-    columns, vectors = contents.rows.columns, contents.vectors
-    pairs = {
-        int(columns[name][i]): int(numbers[i])
-        for name, numbers in (("goal", vectors.goals), ("observation", vectors.observations))
-        for i in np.unique(columns[name], return_index=True)[1].tolist()
-    }
-    drawn = sorted(random.Random(seed).sample(sorted(pairs), min(limit, len(pairs))))
-    for text in drawn:
-        [vector] = embedder.embed([columns.texts[text]])
-        cosine = float(np.vecdot(vectors.distinct[pairs[text]], vector))
+    known = contents.vectors_of_texts()
+    for text in random.Random(seed).sample(sorted(known), min(limit, len(known))):
+        [vector] = embedder.embed([text])
+        cosine = float(np.vecdot(known[text], vector))
         if not cosine >= SAME:
-            yield (
-                f"the vector of {columns.texts[text][:60]!r} is not the embedder's"
-                f" (cosine {cosine:.3f})"
-            )
+            yield f"the vector of {text[:60]!r} is not the embedder's (cosine {cosine:.3f})"

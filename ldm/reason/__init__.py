@@ -163,10 +163,14 @@ class Agreement:
 
     @property
     def text(self) -> str:
-        """All its actions in a line: "go to shelf 1, shelf 2"."""
+        """All its actions in a line: "take cup 1, 2 from desk 1", "go to desk 1, bed 1"."""
         names = [one.split(" ") for one in (self.action, *sorted(self.alike, key=by_number))]
         same = len([*takewhile(lambda words: len({*words}) == 1, zip(*names, strict=False))])
-        return ", ".join((self.action, *(" ".join(one[same:]) for one in names[1:])))
+        first, *others = (one[same:] for one in names)
+        if first[1:] and all(one[:1] + first[1:] == one and one[0].isdigit() for one in others):
+            numbers = ", ".join(one[0] for one in (first, *others))
+            return " ".join([*names[0][:same], numbers, *first[1:]])
+        return ", ".join((self.action, *(" ".join(one) for one in others)))
 
 
 class Reasoner(Protocol):

@@ -7,7 +7,6 @@ how often the memory was wrong where steps were left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -20,11 +19,11 @@ Consult = Literal["always", "unsure", "never"]
 #: Why a model decides; "" if memory does. "planned": it named the action at the question before.
 Reason = Literal["", "always", "refused", "loop", "unsure", "final", "planned"]
 
-#: The share of left-out steps that must be right for memory to decide: to ask about more of them
-#: cost twice the calls and solved no more games (docs/lab, language models).
+#: Confidence from which memory decides; it is the share of left-out steps that were right there. To
+#: ask about more cost twice the calls and solved no more games (docs/lab, language models).
 MAJORITY = 0.5
-#: The same where a model decided the step before: the memory's steps were left out on the way of
-#: people, and a model is asked where that way is lost.
+#: The same where a model decided the step before: steps were left out on the way of people, and a
+#: model is asked where that way is lost.
 NEARLY_ALL = 0.9
 
 #: The reasons for a model's decision, in the words of reports.
@@ -46,26 +45,12 @@ WHY: Mapping[str, str] = {
 BY_MEMORY, BY_MODEL = "decided by memory", "consulted: "
 
 
-def certainty_of(left_out: LeftOut, share: float = MAJORITY) -> float:
-    """Return the confidence from which a memory's decisions need no question.
-
-    It lies below the groups of left-out steps of which more than `share` were right. Without
-    left-out steps, nothing is sure.
-    """
-    least = math.inf
-    for confidence, right, _ in reversed(left_out.parts):
-        if right <= share:
-            return (confidence + min(1.0, least)) / 2
-        least = confidence
-    return least
-
-
 @dataclass(frozen=True, slots=True)
 class Consulting:
     """When a model is asked, if at all.
 
-    certainty: the least confidence of an action taken without a question; 0 for what the memory's
-    left-out steps tell.
+    certainty: the least confidence of an action taken without a question; 0 for that of a memory
+    which knows from left-out steps how often it is right: others are sure of nothing.
     """
 
     when: Consult = "always"
@@ -80,8 +65,9 @@ class Consulting:
         """
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
-        least = self.certainty or certainty_of(left_out, NEARLY_ALL if state.led else MAJORITY)
-        sure = vote.confidence >= least and self.certainty < 1
+        least = self.certainty or (NEARLY_ALL if state.led else MAJORITY)
+        calibrated = bool(left_out.parts or self.certainty)
+        sure = calibrated and self.certainty < 1 and vote.confidence >= least
         repeated = (state.observation, vote.action) in (state.course or state.history.past)
         better = sure and not repeated and vote.action in (state.admissible or ())
         if is_possible(state) and not (better and vote.action != state.plan[0]):

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, combinations, product
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from ldm.reason.quotes import facts_of, form_of, sources
 from ldm.reason.reading import (
     FUNCTION_WORDS,
     Words,
-    instances,
     kind_of,
     lines,
     lines_with,
@@ -48,11 +47,10 @@ Keys = NDArray[np.uint64]
 Pattern = tuple[str, tuple[str, ...]]
 
 #: The groups of features, and their scales: the penalty of a weight falls with the square.
-NAMES = "action roles words deeds filler lines repeat phase kind agree facts goal relation before"
+NAMES = "action roles words deeds filler lines phase kind agree facts goal before"
 GROUPS = tuple(NAMES.split())
-ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, REPEAT, PHASE, KIND, AGREE, FACTS, GOAL = range(12)
-RELATION, BEFORE = 12, 13
-SCALES = np.array([1.0, 0.5, 0.5, 0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 1.0, 0.7, 1.0, 0.7, 1.0])
+ACTION, ROLES, WORDS, DEEDS, FILLER, LINES, PHASE, KIND, AGREE, FACTS, GOAL, BEFORE = range(12)
+SCALES = np.array([1.0, 0.5, 0.5, 0.5, 1.0, 0.5, 0.5, 1.0, 1.0, 0.7, 1.0, 1.0])
 
 #: The latest steps of a past that are read.
 MOST_STEPS = 100
@@ -149,13 +147,6 @@ def role_of(name: Words, roles: Sequence[Words]) -> int:
         if shared > best and shared in (len(mine), len(set(role))):
             best, place = shared, i
     return place
-
-
-@lru_cache(200_000)
-def relation(one: Words, other: Words) -> str:
-    """Return whether two names are the same, or those of kinds that share a word."""
-    shared = set(kind_of(one)).intersection(kind_of(other)) - FUNCTION_WORDS
-    return "same" if one == other else "alike" if shared else ""
 
 
 @lru_cache(200_000)
@@ -280,9 +271,7 @@ class Situation:
         self._alike: dict[Sequence[object], Filler] = {}
         self._sets: dict[tuple[int, ...], int] = {}
         self._of_slot: dict[tuple[object, ...], tuple[int, ...]] = {}
-        self._of_relations: dict[tuple[object, ...], tuple[int, ...]] = {}
-        self._of_state: dict[tuple[Descriptors, int], tuple[int, ...]] = {}
-        self._done: dict[tuple[int, ...], int] = {}
+        self._of_state: dict[Descriptors, tuple[int, ...]] = {}
         self._blocks: dict[tuple[tuple[int, int], ...], int] = {}
         self._rows: dict[tuple[object, ...], tuple[int, ...]] = {}
         self._surfaces: dict[Words, str] = {}
@@ -340,7 +329,6 @@ class Situation:
         self.used: Counter[Words] = Counter()
         self.deed: dict[Words, str] = {}
         self.answers: dict[Words, list[str]] = defaultdict(list)
-        self.joined: dict[Words, set[str]] = defaultdict(set)
         self.text_done: Counter[str] = Counter()
         self.here_done: Counter[str] = Counter()
         self.frame_done: Counter[str] = Counter()
@@ -359,9 +347,6 @@ class Situation:
                 if parts[slot]:
                     touched[parts[slot]] = self.deed[filler]
                 self.answers[filler].append(self.texts[i + 1])
-                self.joined[filler].update(
-                    f"{command.frame}:{slot}+{p}" for j, p in enumerate(parts) if p and j != slot
-                )
             if command.frame in self.vocabulary.rare:
                 latest = command.frame + str(parts)
                 self.progress[latest] += 1
@@ -554,18 +539,11 @@ class Situation:
                 if any(mentioned(t, x) for x in together)
             )
         used = min(self.used[name], 2)
-        fresh = "".join(str(r) for r, t in enumerate(self.roles, 1) if self._fresh(name, t))
         deed = self.deed.get(name, "")
         view, met = bool(now), bool(now or past)
-        near = [
-            f"role {role}",
-            f"name {' '.join(shape(name))}",
-            f"beside {beside}",
-            f"fresh {fresh}",
-        ]
+        near = [f"role {role}", f"name {' '.join(shape(name))}", f"beside {beside}"]
         like = next((r for r, t in enumerate(self.roles, 1) if kind[-1] == t[-1]), 0)
-        joined = sorted(self.joined.get(name, ()))
-        near += [f"like {like}", f"touched {deed}", *(f"joined {j}" for j in joined)]
+        near += [f"like {like}", f"touched {deed}"]
         more = [f"goal {role > 0}", f"view {view}", f"hand {hand}", f"used {used}", f"met {met}"]
         more += [f"sig {role} {view} {hand} {used}", f"sig2 {role > 0} {beside} {used}"]
         asking = [(x, m) for x in self.instructions if (m := mentioned(kind, x))]
@@ -612,14 +590,6 @@ class Situation:
         phase, kind = self._set(keys(near, PHASE)), self._set(keys(near, KIND))
         return Filler(0, part, part, None, facts, phase, kind)
 
-    def _fresh(self, name: Words, role: Words) -> bool:
-        """Return whether an answer to an action on a thing showed another one never acted on."""
-        return any(
-            thing not in self.used and thing != name
-            for text in self.answers.get(name, ())
-            for thing in instances(role, text)
-        )
-
     def _agreement(
         self, verb: str, about: Sequence[tuple[str, Words]], others: Sequence[Words]
     ) -> Iterator[str]:
@@ -633,21 +603,6 @@ class Situation:
                 yield f"{source} stem"
             if any(mentioned(other, line) for other in others):
                 yield f"{source} other"
-
-    def _related(self, frame: int, fillers: Sequence[Words]) -> tuple[int, ...]:
-        """Return the block of how the fillers relate to each other and to the last action's."""
-        mine = [*enumerate(fillers)]
-        last = (
-            [(f"last {j}", other) for j, other in enumerate(self.last.fillers)] if self.last else ()
-        )
-        both = [*combinations(mine, 2), *product(mine, last)]
-        related = [(i, j, how) for (i, one), (j, x) in both if (how := relation(one, x))]
-        alike = frame, *related
-        if alike not in self._of_relations:
-            relations = self._set(keys((f"{i} {j} {how}" for i, j, how in related), RELATION))
-            block = (self._block((frame, relations), (_ANY, relations)),) if related else ()
-            self._of_relations[alike] = block
-        return self._of_relations[alike]
 
     def surface(self, name: Words) -> str:
         """Return a name as the latest text spells it, or its words if no text does."""
@@ -721,11 +676,11 @@ class Situation:
         """Return the blocks of an action, which those share that no fact tells apart."""
         argument = self._argument(command)
         things = [argument] if argument else [self.filler(name) for name in command.fillers]
-        text, often = command.text, self._often(command)
+        text = command.text
         closed = text if not argument and text in self.vocabulary.closed else ""
-        alike = (text,) if argument else (command.frame, closed, often, *map(id, things))
+        alike = (text,) if argument else (command.frame, closed, *map(id, things))
         if alike not in self._rows:
-            blocks = self._blocks_of(command, closed, things, often)
+            blocks = self._blocks_of(command, closed, things)
             self._rows[alike] = tuple(dict.fromkeys(blocks))
         return self._rows[alike]
 
@@ -733,9 +688,7 @@ class Situation:
         """Return the number of pairs of a descriptor and a set of facts, which are crossed."""
         return self._blocks.setdefault(crosses, len(self._blocks))
 
-    def _blocks_of(
-        self, command: Command, closed: str, things: Sequence[Filler], often: int
-    ) -> Iterator[int]:
+    def _blocks_of(self, command: Command, closed: str, things: Sequence[Filler]) -> Iterator[int]:
         described = _descriptors(
             command.frame,
             closed,
@@ -743,26 +696,23 @@ class Situation:
             tuple([one.part for one in things]),
             tuple([one.name for one in things]),
         )
-        if (described, often) not in self._of_state:
-            self._of_state[described, often] = tuple(self._state_blocks(described, often))
-        yield from self._of_state[described, often]
+        if described not in self._of_state:
+            self._of_state[described] = tuple(self._state_blocks(described))
+        yield from self._of_state[described]
         kinds = tuple([kind_of(name) for name in command.fillers])
         for slot, thing in enumerate(things):
             filled = *described.slots[slot], thing, kinds[:slot] + kinds[slot + 1 :]
             if filled not in self._of_slot:
                 self._of_slot[filled] = tuple(self._slot_blocks(command.verb, *filled))
             yield from self._of_slot[filled]
-        if not things or things[0].lines is not None:
-            yield from self._related(described.frame[0], command.fillers)
 
-    def _state_blocks(self, described: Descriptors, often: int) -> Iterator[int]:
+    def _state_blocks(self, described: Descriptors) -> Iterator[int]:
         by_frame, by_role, by_name = self._state_sets
         yield self._block((described.names, by_name))
         for one in described.frame:
             yield self._block((one, by_frame))
         for one in described.roles:
             yield self._block((one, by_role))
-        yield self._block(*((x, often) for x in (_ANY, *described.frame, *described.roles)))
 
     def _slot_blocks(
         self, verb: str, at: int, beside: int, thing: Filler, others: Sequence[Words]
@@ -777,16 +727,3 @@ class Situation:
             agreed = self._set(keys(self._agreement(verb, thing.lines, others), AGREE))
             yield self._block((at, agreed))
             yield self._block((_ANY, agreed))
-
-    def _often(self, command: Command) -> int:
-        """Return the set of facts on how often an action was done."""
-        done = (
-            min(self.text_done[command.text], 3),
-            min(self.here_done[command.text], 3),
-            min(self.frame_done[command.frame], 4),
-            bool(self.last and self.last.text == command.text),
-        )
-        if done not in self._done:
-            named = zip(("ever", "here", "frame", "again"), done, strict=True)
-            self._done[done] = self._set(keys((f"{name} {n}" for name, n in named), REPEAT))
-        return self._done[done]

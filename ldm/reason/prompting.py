@@ -13,6 +13,8 @@ Wording = Literal["ours", "reworded", "paper"]
 
 #: Recalled tuples in a prompt: LDM²'s Tables 5 and 6 print up to five, and leave out others.
 PROMPT_RECALLS = 5
+#: Characters of a recorded course of actions in a prompt.
+DEMONSTRATION = 400
 #: Minimum tokens of a complete prompt.
 LEAST_TOKENS = 1_000
 #: Characters of a recorded course of actions that are shown.

@@ -28,6 +28,9 @@ from ldm.types import Past
 #: Strength of the ridge, and the prior weight of an action done before, per time (see
 #: `Situation.repeats`); chosen by playing training tasks of ALFWorld and BabyAI.
 RIDGE, REPEATED = 2.0, -3.0
+#: The weight that is penalised by RIDGE when learnt the second time, smaller ones in proportion
+#: more, and what is added to all; chosen by playing training tasks of two desks.
+FULL, LEAST = 0.1, 0.01
 #: The prior weight of an action that was done for the same goal, and again of one in this sight,
 #: and the weights from which the likeliest on episodes left out is chosen.
 AGAIN, CHOICES = 1.0, np.linspace(-1.0, 5.0, 25)
@@ -41,6 +44,13 @@ FOLDS, LEFT_OUT = 5, 1000
 TEMPERED, ISOTONIC = 30, 500
 #: Groups of left-out steps, of about equal size, by which the calibration is shown.
 PARTS = 10
+#: Numbers of newer episodes with which a step may count half, those that are tried first, and how
+#: much more probable, in nats, fading must make what came; the newest episodes by which this is
+#: judged, in blocks, and the steps before that are read for it.
+FIRST, OTHERS, BETTER = (np.inf, 30.0), (100.0, 10.0), 3.0
+NEWEST, BLOCK, OLDER = 40, 20, 1_000
+#: The least probability that counts there, so that no single step decides.
+SURPRISE = 0.02
 #: Iterations of the fit.
 ITERATIONS = 80
 #: Facts that are told of a decision.
@@ -61,7 +71,8 @@ class Data:
     block. blocks: of all rows, one after the other. lengths: the number of blocks of each row.
     start: the first row of each step, which is the action taken. alike: the number of candidates
     that a row stands for. repeats, again: of each row, see `Situation`. episode, weight, kinds: of
-    each step. recorded: the keys of what was done for which goal (`course_keys`).
+    each step. age: how many episodes are newer than that of each step. recorded: the keys of what
+    was done for which goal (`course_keys`).
     """
 
     features: Keys
@@ -75,6 +86,7 @@ class Data:
     again: NDArray[np.float64]
     episode: NDArray[np.int64]
     weight: NDArray[np.float64]
+    age: NDArray[np.int64]
     kinds: tuple[str, ...]
     recorded: frozenset[int]
 
@@ -114,7 +126,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
     blocks: list[int] = []
     owner: list[int] = []
     lengths: list[int] = []
-    start, alike, episode, weight, kinds = [], [], [], [], []
+    start, alike, episode, weight, kinds, times = [], [], [], [], [], list[float]()
     repeats: list[float] = []
     again: list[int] = []
     courses = Courses(lessons)
@@ -130,6 +142,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
         start.append(len(lengths))
         episode.append(numbers[lesson.episode])
         weight.append(lesson.weight)
+        times.append(lesson.time)
         kinds.append(lesson.kind)
         features.append(read.features)
         sizes.append(read.sizes)
@@ -152,9 +165,16 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
         np.array(again, np.float64),
         np.array(episode, np.int64),
         np.array(weight, np.float64),
+        _ages(times),
         tuple(kinds),
         frozenset(courses.episodes),
     )
+
+
+def _ages(times: Sequence[float]) -> NDArray[np.int64]:
+    """Return for each step's time how many distinct times are later."""
+    _, order = np.unique(-np.array(times), return_inverse=True)
+    return order.astype(np.int64)
 
 
 def _sampled(
@@ -232,20 +252,43 @@ class Fit:
         each = weights[column] * self.each[known] / self.scale[column]
         return self.columns[known], each.astype(np.float32)
 
-    def weights(self, steps: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Return the weights learnt from some steps, or from all; the last is of `repeats`."""
+    def weights(
+        self, steps: NDArray[np.int64] | None = None, half_life: float = np.inf
+    ) -> NDArray[np.float64]:
+        """Return the weights learnt from some steps, or from all; the last is of `repeats`.
+
+        They are learnt twice, the second time with a penalty that is the higher, the less a feature
+        weighed the first time: a few facts decide, and many would share what they decide.
+
+        half_life: the number of newer episodes with which a step counts half.
+        """
+        steps = np.arange(len(self.data.start)) if steps is None else steps
+        age = self.data.age[steps] - self.data.age[steps].min(initial=0)
+        size = np.abs(self.data.weight[steps]) * 0.5 ** (age / half_life)
+        first = self._weights(steps, size, self.scale)
+        factor = np.sqrt((np.abs(first[:-1]) + LEAST) / FULL)
+        weights = self._weights(steps, size, self.scale * factor)
+        weights[:-1] *= factor
+        return weights
+
+    def _weights(
+        self, steps: NDArray[np.int64], size: NDArray[np.float64], scale: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the weights learnt from some steps.
+
+        size: how much each step counts. scale: of each column, by its penalty.
+        """
         from scipy.optimize import minimize
 
         data = self.data
-        steps = np.arange(len(data.start)) if steps is None else steps
         sizes = data.ends[steps] - data.start[steps]
         start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         chosen = np.repeat(data.start[steps] - start, sizes) + np.arange(sizes.sum())
         rows, x = self.rows[chosen], self.x
         repeats, alike = data.repeats[chosen], np.log(data.alike[chosen])
-        rows_t, x_t, scale = rows.T.tocsr(), self.x_t, self.scale
+        rows_t, x_t = rows.T.tocsr(), self.x_t
         mean = np.append(np.zeros(x.shape[1]), REPEATED)
-        worked, size = data.weight[steps] > 0, np.abs(data.weight[steps])
+        worked = data.weight[steps] > 0
         each = np.repeat(size, sizes)
 
         def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -276,6 +319,40 @@ class Fit:
         values: NDArray[np.float64] = self.rows @ (self.x @ (weights[:-1] * self.scale))
         values += self.data.repeats * weights[-1]
         return values
+
+    def half_life(self) -> float:
+        """Return the number of newer episodes with which a step should count half.
+
+        Chosen by how well the newest episodes are foretold by what the older ones teach: infinite
+        unless the memory's world has changed.
+        """
+        blocks = [(first, first + BLOCK) for first in range(0, NEWEST, BLOCK)]
+        foretold = {one: sum(self._foretold(*block, one) for block in blocks) for one in FIRST}
+        if foretold[np.inf] - foretold[FIRST[1]] < BETTER:
+            return np.inf
+        for one in OTHERS:
+            foretold[one] = sum(self._foretold(*block, one) for block in blocks)
+        return min(foretold, key=lambda one: foretold[one])
+
+    def _foretold(self, newest: int, oldest: int, half_life: float) -> float:
+        """Return how improbable the steps of some ages are by what older ones teach, in nats."""
+        age = self.data.age
+        steps = np.flatnonzero((age >= newest) & (age < oldest))
+        older = np.flatnonzero(age >= oldest)
+        older = np.sort(older[np.argsort(age[older], kind="stable")[:OLDER]])
+        if len(np.unique(age[older])) < 2 * BLOCK:
+            return 0.0
+        return self._loss(self.logits(self.weights(older, half_life)), steps)
+
+    def _loss(self, values: NDArray[np.float64], steps: NDArray[np.int64]) -> float:
+        """Return how improbable the outcomes of steps are, in nats; failures count as successes."""
+        total = 0.0
+        for step in steps.tolist():
+            part = slice(self.data.start[step], self.data.ends[step])
+            p = np.exp(values[part] - values[part].max()) * self.data.alike[part]
+            taken = min(max(float(p[0] / p.sum()), SURPRISE), 1 - SURPRISE)
+            total -= np.log(taken if self.data.weight[step] > 0 else 1 - taken)
+        return total
 
     def left_out(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return steps that worked, decided without their episodes, and the value of each row."""
@@ -554,7 +631,7 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     if not len(data.start):
         return Relevance(vocabulary, actions=actions, sample=sample)
     fit = Fit(data)
-    weights = fit.weights()
+    weights = fit.weights(half_life=fit.half_life())
     again, left_out = AGAIN, LeftOut()
     if calibrated:
         steps, values = fit.left_out()

@@ -19,8 +19,8 @@ MIN_SIMILARITY = 0.8
 #: The shares of recalls and texts that are tried in turn if the model's context is too short.
 TEXT_SHARES = (1.0, 0.5, 0.25)
 
-#: The separator of several actions; not in brackets, which may hold search terms.
-_SEPARATOR = re.compile(r"\s*;(?![^\[]*\])\s*| and then ")
+#: The separator of several actions or numbers of one; not in brackets, which may hold search terms.
+_SEPARATOR = re.compile(r"\s*;(?![^\[]*\])\s*| and then |(?<=\d), (?=\d)")
 
 #: An action with an argument in brackets, within any other text.
 _CALL = re.compile(r"\b(\w+)\[(.*)\]")

@@ -64,8 +64,9 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """The rule in words, with its support."""
-        return f"{', '.join(self.facts)} → {self.action} ({self.right} of {self.of})"
+        """The rule in words, with its support and its uses in episodes that failed."""
+        failed = f", failed {self.failed}" if self.failed else ""
+        return f"{', '.join(self.facts)} → {self.action} ({self.right} of {self.of}{failed})"
 
 
 @dataclass(frozen=True, slots=True)

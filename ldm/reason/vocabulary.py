@@ -39,7 +39,7 @@ class Lesson:
     """A recorded step: a state, the action taken, and the actions that were possible.
 
     episode: its number or name. possible: None if unknown. weight: above 0 for what worked, below
-    0 for what failed.
+    0 for what failed. time: when its episode ended, in seconds since 1970; 0 if unknown.
     """
 
     episode: str
@@ -50,6 +50,7 @@ class Lesson:
     action: str
     possible: tuple[str, ...] | None = None
     weight: float = 1.0
+    time: float = 0.0
 
 
 def weight_of(outcome: Outcome | None) -> float:
@@ -74,6 +75,7 @@ def lesson_of(one: StateActionTuple) -> Lesson:
         action=one.action,
         possible=one.possible,
         weight=weight_of(one.outcome),
+        time=one.time,
     )
 
 

@@ -126,7 +126,7 @@ class PlayerBuilder(Builder[Evaluate]):
         spec, needs = self.spec, self.needs
         agent, options = agent_of(spec), spec.typed("agent")
         resources: dict[str, Any] = {"seed": spec.seed, "embedding": self.embedder}
-        if "llm" in agent.needs:
+        if "llm" in agent_needs(spec):
             if models is None:
                 raise no_model(spec)
             resources |= {"llm": models.get("llm"), "planner": models.get("planner")}
@@ -220,7 +220,7 @@ def roles(spec: Evaluate | Refine | OptimisePlan) -> tuple[str, ...]:
     configured = spec.typed("models").configured
     if isinstance(spec, Refine):
         return ("reasoner",) if configured else ()
-    needs = agent_of(spec).needs
+    needs = agent_needs(spec)
     called = {"llm": ("llm", "planner"), "reasoner": ("reasoner",)}
     if "llm" in needs or ("reasoner" in needs and configured):
         return tuple(role for need in needs for role in called.get(need, ()))

@@ -136,14 +136,12 @@ def alike(members: Sequence[Member[Evaluate]], runtime: Runtime) -> list[Member[
 
 def memory_facts(contents: Contents) -> MemoryFacts:
     """Return the facts about a memory that an agent recalls from."""
-    columns = contents.rows.columns
-    columns = columns.take(~columns.named(contents.generation.hidden))
-    explored = [i for i, origin in columns.distinct("origin").items() if origin == "explored"]
-    pairs = set(zip(columns["trajectory_id"].tolist(), columns["origin"].tolist(), strict=True))
+    rows = contents.recallable
+    pairs = [*rows.pairs("trajectory_id", "origin")]
     return MemoryFacts(
-        tuples=len(columns),
-        episodes=len({trajectory for trajectory, origin in pairs if origin not in explored}),
-        explored=len({trajectory for trajectory, origin in pairs if origin in explored}),
+        tuples=len(rows),
+        episodes=len({trajectory for trajectory, origin in pairs if origin != "explored"}),
+        explored=len({trajectory for trajectory, origin in pairs if origin == "explored"}),
         batches=len(contents.batches),
         generation=contents.generation.number,
     )

@@ -372,10 +372,10 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
 
 def _check_hidden(spec: Evaluate, contents: Contents) -> None:
     """Raise LdmError if the memory lacks a tuple or a trajectory that is to be left out."""
-    columns = contents.rows.columns
+    rows = contents.rows
     for noun, named, known in (
-        ("tuple", spec.without_tuples, columns.ids),
-        ("trajectory", spec.without_trajectories, columns.distinct("trajectory_id").values()),
+        ("tuple", spec.without_tuples, rows.ids),
+        ("trajectory", spec.without_trajectories, rows.distinct("trajectory_id").values()),
     ):
         if unknown := [one for one in named if one not in known]:
             raise LdmError(

@@ -237,7 +237,7 @@ def tuples_of(
         if missing:
             with suppress(LdmError):
                 rows = inspect(spec.memory, episodes[0].result.task.env, generation).rows
-                known |= {row.tuple.id: row.tuple for row in rows.with_ids(missing)}
+                known |= {one.id: one for one in rows.take(rows.named(missing)).tuples}
     return {tuple_id: known.get(tuple_id) for tuple_id in recalled}
 
 

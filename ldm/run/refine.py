@@ -250,7 +250,7 @@ class Refinement(Experiment[Refine, Refined, Refined]):
 
         Raises LdmError if no model is called.
         """
-        from ldm.llm.estimate import SAMPLE, cost_lines
+        from ldm.run.estimate import SAMPLE, cost_lines
         from ldm.run.selection import even
 
         (member,) = self.members

@@ -360,7 +360,7 @@ def _memory_departures(chosen: Preset, spec: Evaluate) -> Iterator[str]:
     from ldm.memory import generations, inspect
 
     own, contents = chosen.content, inspect(spec.memory, chosen.env, 0)
-    trajectories = len(contents.rows.columns.distinct("trajectory_id"))
+    trajectories = len(contents.rows.distinct("trajectory_id"))
     made, formed = (trajectories, len(contents.batches)), own.memory
     if formed is not None and made != (formed.trajectories, formed.batches):
         yield (

@@ -380,7 +380,7 @@ def refined_lines(
     from ldm.memory import inspect
 
     rows = inspect(memory, env, generation).rows
-    added = {row.tuple.id: row.tuple for row in rows.after(oldest)}
+    added = {one.id: one for one in rows.take(rows.columns["generation"] > oldest).tuples}
     if not added:  # the generations in between only hide tuples
         return []
     counts: Counter[str] = Counter()

@@ -21,16 +21,10 @@ from numpy.typing import NDArray
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import Memory, ranking
+from ldm.memory import Memory
 from ldm.memory.chroma import (
     ALL,
-    AROUND,
-    ASKED,
-    KEPT_ROWS,
-    KEPT_TRAJECTORIES,
-    MARGIN,
     NAMED,
-    READ,
     Row,
     Store,
     chroma_errors,
@@ -39,15 +33,14 @@ from ldm.memory.chroma import (
     publish,
     rows_of,
 )
-from ldm.memory.columns import Columns, ColumnsBuilder, Vectors, row_of
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.kind_classifier import KindClassifier, KindWeights
-from ldm.memory.known_vectors import OnProgress
 from ldm.memory.lessons import unpacked
 from ldm.memory.record import chosen_of
-from ldm.memory.retrieval import Query, Retriever, _Batch, by_kind
-from ldm.memory.rows import Rows
+from ldm.memory.retrieval import Query, Retriever, Types, by_kind, score
+from ldm.memory.rows import Rows, RowsBuilder, row_of
+from ldm.memory.vectors import OnProgress
 from ldm.parallel import map_concurrently
 from ldm.reason import PAST_OBSERVATION, TypeView
 from ldm.reason.relevance import Relevance
@@ -55,11 +48,17 @@ from ldm.types import Past, Recall, StateActionTuple, stable_seed
 
 #: The collection that a writer creates, and the seconds after which it counts as a dead one's.
 LOCK, STALE = "ldm.lock", 1_800.0
+#: Rows that a query asks for at first, among all and among those that fit; rows read at a time.
+AROUND, ASKED, READ = 256, 64, 16
+#: Difference of a similarity to the one that Chroma's distance, a rounded sum, stands for.
+MARGIN = 1e-5
+#: Rows, and trajectories with the links of their steps, that are cached.
+KEPT_ROWS, KEPT_TRAJECTORIES = 5_000, 1_000
 
 # --- The whole, and changes
 
 
-def generations_at(target: str) -> dict[str, tuple[Generation, ...]]:
+def known_generations(target: str) -> dict[str, tuple[Generation, ...]]:
     """Return the complete generations at a directory or server by environment, oldest first.
 
     Raises MemoryStoreError if the server does not answer, does not let us in or is not Chroma.
@@ -87,11 +86,16 @@ def commit(
     Raises MemoryStoreError if the memory has changed since.
     """
     env = contents.generation.env
-    if generations_at(address).get(env, ()) != tuple(before):
+    if generations(address, env) != tuple(before):
         raise MemoryStoreError(
             f"The memory of {env} at {address} has changed meanwhile.", "Repeat the command."
         )
     publish(contents, address, on_progress, generations=(*before, contents.generation))
+
+
+def generations(address: str, env: str) -> tuple[Generation, ...]:
+    """Return the complete generations of an environment, oldest first, or ()."""
+    return known_generations(address).get(env, ())
 
 
 @contextmanager
@@ -125,7 +129,7 @@ def writing(address: str) -> Iterator[None]:
                 store.client.delete_collection(LOCK)
 
 
-def read_all(target: str, env: str, generation: int | None = None) -> Contents:
+def load(target: str, env: str, generation: int | None = None) -> Contents:
     """Read a whole memory, for those who change or export it; `ServerMemory` does not need it.
 
     Raises MemoryStoreError if there is no such memory or generation, or its rows are not those of
@@ -182,14 +186,14 @@ def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
         for row in store.rows(part)
         if snapshot.shows(row.metadata)
     ]
-    columns, vectors = _collected(held, record)
-    if len(columns) != record.tuples or columns.digest(record, batches) != record.digest:
+    rows = _collected(held, record)
+    if len(rows) != record.tuples or rows.digest(record, batches) != record.digest:
         raise MemoryStoreError(
             f"The memory of {store.env} at {store.location} is damaged: it does not hold the tuples"
             " and batches that were written.",
             "Publish it again from its record, or build it again with --rebuild.",
         )
-    return Contents(record, batches, Rows(columns), vectors, _kinds(store, snapshot))
+    return Contents(record, batches, rows, _kinds(store, snapshot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +233,10 @@ class _Held:
         return replace(self.source, history=replace(self.source.history, past=past))
 
 
-def _collected(held: Iterable[_Held], record: Generation) -> tuple[Columns, Vectors]:
-    """Return whole trajectories that were read as columns and vectors."""
+def _collected(held: Iterable[_Held], record: Generation) -> Rows:
+    """Return whole trajectories that were read as rows."""
     links = {one.id: one for one in held}
-    builder = ColumnsBuilder(record.env, record.dimension)
+    builder = RowsBuilder(Rows.empty(record.env, record.dimension))
     for one in sorted(links.values(), key=lambda one: (one.source.trajectory_id, one.source.step)):
         row = replace(one.row, tuple=one.with_past(_past(one, links)))
         builder.add_rows([row], [one.vector])
@@ -366,28 +370,10 @@ class ServerMemory(Memory):
         return self._retriever.sample(k, stable_seed("sample", seed), self._hidden)
 
 
-class _ServerBatch(_Batch):
-    """The types of one batch memory, whose centroids were published."""
-
-    def __init__(self, index: BatchIndex, rows: Iterable[Row]) -> None:
-        self.index = index
-        places = {(row.metadata["goal_number"], row.metadata["number"]): row for row in rows}
-        views = {
-            place: TypeView(
-                row.metadata["name"], tuple(json.loads(row.metadata["examples"])), row.vector
-            )
-            for place, row in sorted(places.items())
-        }
-        self._goal_numbers = sorted({g for g, o in views if o >= 0})
-        self.goal_types = tuple(views[g, -1] for g in self._goal_numbers)
-        self._numbers = [[o for one, o in views if one == g and o >= 0] for g in self._goal_numbers]
-        self.observation_types = tuple(
-            tuple(views[g, o] for o in numbers)
-            for g, numbers in zip(self._goal_numbers, self._numbers, strict=True)
-        )
-
-    def _below(self, goal_type: int) -> list[int]:
-        return self._numbers[goal_type]
+def _types(index: BatchIndex, views: Mapping[tuple[int, int], TypeView]) -> Types:
+    """Return the types of one batch memory, which were published."""
+    cells = sorted(cell for cell in views if cell[1] >= 0)
+    return Types(index, cells, lambda g, o, _: views[g, o])
 
 
 class _ServerRetriever(Retriever):
@@ -399,11 +385,12 @@ class _ServerRetriever(Retriever):
     def __init__(self, store: Store, snapshot: _Snapshot, batches: Sequence[BatchIndex]) -> None:
         self._store = store
         self._snapshot = snapshot
-        types: dict[str, list[Row]] = {batch.id: [] for batch in batches}
+        views: dict[str, dict[tuple[int, int], TypeView]] = {batch.id: {} for batch in batches}
         for row in store.asking(lambda: [*store.rows("types")]):
-            if snapshot.shows(row.metadata):
-                types[row.metadata["batch"]].append(row)
-        self.batches = {b.id: _ServerBatch(b, types[b.id]) for b in batches}
+            if snapshot.shows(m := row.metadata):
+                view = TypeView(m["name"], tuple(json.loads(m["examples"])), row.vector)
+                views[m["batch"]][m["goal_number"], m["number"]] = view
+        self.batches = {b.id: _types(b, views[b.id]) for b in batches}
         self._rows_by_id: dict[str, _Held] = {}
         self._links: dict[str, dict[str, _Held]] = {}
         self._of_kinds = by_kind(batches)
@@ -433,17 +420,13 @@ class _ServerRetriever(Retriever):
         """Yield (row, similarity, trajectory, texts) in parts, the best first."""
         vector = np.concatenate([query.goal_vector, query.observation_vector])
 
-        def score(one: _Held) -> float:
+        def exact(one: _Held) -> float:
             goal, observation = np.split(one.vector, 2)
-            return float(
-                ranking.score(
-                    np.vecdot(goal, query.goal_vector),
-                    np.vecdot(observation, query.observation_vector),
-                )
-            )
+            near = np.vecdot(goal, query.goal_vector)
+            return float(score(near, np.vecdot(observation, query.observation_vector)))
 
         for part in self._nearest_rows(
-            vector, candidates, score, lambda distance: 1 - distance / 4
+            vector, candidates, exact, lambda distance: 1 - distance / 4
         ):
             yield [
                 (one, similarity, one.source.trajectory_id, one.metadata["same"])

@@ -79,9 +79,7 @@ class AgentContract:
         for task in self.some_tasks(env):
             result, trajectories = run_episode(env, agent, task)
             assert result.error == ""
-            for trial in trajectories:
-                counted = [s for s in trial.steps if s.action or agent.counts_thoughts]
-                assert len(counted) <= 2
+            assert all(len(trajectory.steps) <= 2 for trajectory in trajectories)
 
     def test_everything_it_does_is_recorded(self, env: Environment) -> None:
         for task in self.some_tasks(env):

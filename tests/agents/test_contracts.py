@@ -117,14 +117,19 @@ def test_no_reply_breaks_an_episode(
             assert result.invalid == result.env_steps
 
 
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [("Think: so.\n{0}: go to shel", "length"),  # also the longer one that is asked for then
+     ("<think>" + "{0}: go to shel\n" * 300 + "</think>Think: so.\n{0}: look", "stop")],
+    ids=["half", "thoughts"],
+)  # fmt: skip
 @pytest.mark.parametrize("name", [*HELD, "cot"])
-def test_half_an_action_is_not_played(name: str, environments: dict[str, Environment]) -> None:
-    """It ends a reply that was cut off at its bound, and so was the longer one after it."""
-    last = "Answer" if name == "cot" else "Act"
-
+def test_neither_half_an_action_nor_a_thought_is_played(
+    name: str, reply: str, reason: str, environments: dict[str, Environment]
+) -> None:
     def cut(body: dict[str, Any]) -> Any:
-        content = completion(body, f"Think: so.\n{last}: go to shel")
-        content["choices"][0]["finish_reason"] = "length"
+        content = completion(body, reply.format("Answer" if name == "cot" else "Act"))
+        content["choices"][0]["finish_reason"] = reason
         return 200, content, {}
 
     env = environments["hotpotqa" if name == "cot" else "toy"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ldm.agents import Resources
 from ldm.agents.naive import NaiveAgent, NaiveOptions, first_product
+from ldm.config import Evaluate, Section
 from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.episode import Agent, Environment, run_episode
+from ldm.run.builders import roles
 from ldm.testing import AgentContract
 from ldm.types import TimeStep
 from tests.agents.scripted import in_turn
@@ -42,7 +44,9 @@ def test_a_model_may_choose_the_options_first() -> None:
     task = next(one for one in env.tasks("demo_train") if one.id == "demo_train/2977")
     llm = in_turn(["Think: I choose the colour.", "Act: click[matte black]", "Act: task completed"])
     options = NaiveOptions(choose=True)
-    assert NaiveAgent.also_needs(options) == ("llm",)
+    chosen = Evaluate(agent=Section.read({"name": "naive", "choose": True}))
+    assert "llm" in roles(chosen)
+    assert not roles(Evaluate(agent=Section("naive")))
     result, (trial,) = run_episode(env, NaiveAgent(options, Resources(llm=llm)), task)
     acted = [step.action for step in trial.steps if step.action]
     assert acted[0] == f"search[{task.goal}]"

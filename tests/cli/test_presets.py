@@ -107,7 +107,8 @@ def test_it_is_estimated_and_then_played_to_the_end(
     evaluated = [row for row in one.content.rows if row.agent]
     reports = [result, *result.get("compared", ())]
     assert len(reports) == len(evaluated)
-    assert [report["episodes"] for report in reports] == [2] * len(reports)
+    number = 2 * one.content.repeats
+    assert [report["episodes"] for report in reports] == [number] * len(reports)
     assert [report["errors"] for report in reports] == [0] * len(reports)
     if "ldm" in one.agents:
         (departure,) = (line for line in result["preset"]["notes"] if "generation 1" in line)

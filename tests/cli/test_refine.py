@@ -59,7 +59,7 @@ def the_run(place: Path) -> Path:
 
 def added_origins() -> set[str]:
     """Where the tuples of generation 1 come from."""
-    return {row.tuple.origin for row in inspect(".ldm/memory", "toy").rows.after(0)}
+    return {one.origin for one in inspect(".ldm/memory", "toy").rows.tuples if one.generation}
 
 
 def the_plans() -> list[dict[str, Any]]:

@@ -123,7 +123,7 @@ class TestSkills:
 
     def test_hostile_kinds_stay_in_the_folder(self, place: Path) -> None:
         build_memory(episodes(30, HOSTILE) + episodes(30, "\U0001f7e2"), "m", WARNED)
-        tuples = inspect("m", "post").recalled()
+        tuples = inspect("m", "post").recallable.tuples
         files = export_skills(tuples, "post", place / "out")
         assert len({*files}) == 2
         for file in files:
@@ -152,7 +152,7 @@ class TestSkills:
         outside.mkdir()
         (place / "skills").mkdir()
         (place / "skills" / "post-sort").symlink_to(outside)
-        tuples = inspect(str(built), "post").recalled()
+        tuples = inspect(str(built), "post").recallable.tuples
         with pytest.raises(Exception, match="is a link"):
             export_skills(tuples, "post", place / "skills", replace=True)
         assert [*outside.iterdir()] == []

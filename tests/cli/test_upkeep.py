@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import ldm
 from ldm import records
 from ldm.embed.caching import CachingEmbedder
 from ldm.embed.disk import VectorFile
-from ldm.memory import build, generations, inspect, record, rollback
+from ldm.memory import build, chroma, generations, inspect, record, rollback
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
@@ -29,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def recalled(place: str) -> set[str]:
-    return {*inspect(place, "toy").recallable()}
+    return {*inspect(place, "toy").recallable.ids}
 
 
 def content_of(place: str) -> bytes:
@@ -54,7 +55,7 @@ class TestForget:
         assert {*json.loads(reply.out)["forgotten"]} == gone
         assert recalled(place) == before - gone
         newest = generations(place, "toy")[-1]
-        assert (newest.origin, newest.settings) == ("forgotten", {"trajectories": one})
+        assert (newest.origin, newest.settings) == ("forgotten", {"episode": one})
         assert (
             "nothing was changed"
             in run("memory", "forget", "--memory", place, "--trajectories", one).out
@@ -94,7 +95,7 @@ class TestForget:
             *("memory", "forget", "--memory", place, "--purge", "--json"),
             *("--sources", str(tmp_path / "session.jsonl")),
         ).done()
-        remaining = inspect(place, "toy").rows.columns.distinct("trajectory_id").values()
+        remaining = inspect(place, "toy").rows.distinct("trajectory_id").values()
         assert not {t.id for t in chosen} & {*remaining}
         left_over = content_of(place) + content_of(str(tmp_path / "cache"))
         assert not [one for one in (*gone, *gone_vectors) if one in left_over]
@@ -113,22 +114,29 @@ class TestVerify:
         known = record.manifest(record.folder_of(place, "toy"))
         assert known is not None
         contents = inspect(place, "toy")
-        contents.vectors.distinct = np.roll(contents.vectors.distinct, 1, axis=0)
+        rolled = replace(contents.rows, vectors=np.roll(contents.rows.vectors, 1, axis=0))
+        contents = replace(contents, rows=rolled)
         with record.writing(place):
-            (Path(place) / "environments" / "toy" / "current.json").unlink()
-            record.commit(place, contents, known[1].generations)
+            record.commit(place, contents, known.generations)
         reply = run("memory", "verify", "--memory", place, "--json").refused()
         problems = json.loads(reply.out)["problems"]["toy"]
         assert any("is not the embedder's" in problem for problem in problems)
 
     @pytest.mark.usefixtures("published")
     def test_what_chroma_lacks_is_noticed_and_published_again(self, run: Run, place: str) -> None:
+        def checked(command: str) -> int:
+            return run("memory", command, "--memory", place).code
+
         build(place, expert_trajectories("test"), BagOfWords(), OfflineReasoner)
-        assert run("memory", "verify", "--memory", place).code == 0
-        shutil.rmtree(Path(place) / record.CHROMA)
-        assert run("memory", "verify", "--memory", place).code == 1
+        assert checked("verify") == 0
+        shutil.rmtree(chroma.beside(place))
+        assert [checked(one) for one in ("verify", "publish", "verify")] == [1, 0, 0]
+        with chroma.Store(chroma.beside(place), "toy") as store:
+            tuples = store.collection("tuples")
+            tuples.delete(ids=tuples.get(limit=1)["ids"])
+        assert [checked(one) for one in ("verify", "publish", "verify")] == [1, 0, 0]
         rollback(place, "toy", 0)
-        assert run("memory", "verify", "--memory", place).code == 0
+        assert checked("verify") == 0
 
 
 class TestPacks:

@@ -105,11 +105,11 @@ def test_no_reply_breaks_an_episode(
         assert REPORTING.findings([result]).lines
 
 
-def test_only_actions_use_up_the_budget() -> None:
+def test_a_trial_may_be_limited_by_its_actions_alone() -> None:
     walks = ["Think: on", "Act: go to fridge 1", "Think: back", "Act: go to microwave 1"]
     llm = in_turn(["Step 1: walk about", *walks * 3])
     env = ALFWorld()
-    agent = make_agent("deps", llm, budget=3, method="gpt")
+    agent = make_agent("deps", llm, actions=3, method="gpt")
     result, (trial,) = run_episode(env, agent, env.tasks("demo_test")[0])
     assert (result.end, result.env_steps, len(trial.steps)) == ("budget", 3, 6)
 

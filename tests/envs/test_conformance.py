@@ -104,7 +104,7 @@ TestTabletopUnlisted = contract(
     "tabletop", "test", actions=("look",), options={"admissible": False}
 )
 TestTabletopNoisy = contract(
-    "tabletop", "train", [pytest.mark.slow], tasks=5, options={"controller": "noisy", "poses": True}
+    "tabletop", "train", [pytest.mark.slow], tasks=5, options={"controller": "noisy"}
 )
 TestTextCraft = contract("textcraft", "test", tasks=2, actions=QUIET)
 TestTextCraftStored = contract(

@@ -297,7 +297,7 @@ class TestTheNextGeneration:
 
     def test_does_not_repeat_what_the_memory_holds(self, richer: Path) -> None:
         base = generations(str(richer), "toy")[1]
-        rows = opened(richer).rows
+        rows = [*opened(richer).rows]
         created = extend(str(richer), base, rows, BagOfWords(), tasks=(), settings={})
         assert (created.number, created.tuples) == (2, base.tuples)
         assert opened(richer).rows == rows

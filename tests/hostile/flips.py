@@ -27,7 +27,7 @@ def content_of(place: Path) -> str:
         contents = inspect(memory, "toy", one.number)
         held += [records.dumps(one), *map(records.dumps, contents.batches)]
         held += [records.dumps(row) for row in contents.rows]
-        held.append(contents.vectors[:].tobytes().hex())
+        held.append(contents.rows.vectors_of(slice(None)).tobytes().hex())
     opened = Memory.open(memory, "toy", embedder=BagOfWords())
     held += [(one.id, one.similarity) for one in opened.retrieve(*STATE)]
     growing = GrowingMemory.open(memory, "toy", embedder=BagOfWords())

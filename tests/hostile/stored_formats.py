@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import tempfile
 import zipfile
@@ -25,6 +24,7 @@ from ldm.types import Trajectory
 from tests.embedder import BagOfWords, Counting
 from tests.hostile.flips import small_memory
 from tests.hostile.subject import NEW, Subject
+from tests.memory.stored import MANIFEST, joined, parts_of
 from tests.toy import expert_trajectories
 
 
@@ -36,22 +36,17 @@ def memories(folder: Path) -> list[Subject]:
     with zipfile.ZipFile(io.BytesIO(whole)) as pack:
         members = {name: pack.read(name) for name in pack.namelist()}
 
+    parts = parts_of(members[record.FILE])
+
     def packed(name: str) -> Callable[[bytes], bytes]:
-        """Put a member into a pack whose sums are true of it."""
+        """Put a part of the file of tuples into a pack, with sums that are true of it."""
 
         def wrap(content: bytes) -> bytes:
-            changed = {**members, name: content}
-            (manifest,) = (one for one in members if one.endswith(record.MANIFEST))
-            if name != manifest:
-                listed = json.loads(members[manifest].rpartition(b"\n")[0])
-                file = name.rpartition("/")[2]
-                if file in listed["files"]:
-                    listed["files"][file] = zlib.crc32(content)
-                changed[manifest] = _sealed(json.dumps(listed).encode())
             made = io.BytesIO()
             with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-                for member, text in changed.items():
-                    archive.writestr(member, text)
+                for member, text in members.items():
+                    changed = joined({**parts, name: content}) if member == record.FILE else text
+                    archive.writestr(member, changed)
             return made.getvalue()
 
         return wrap
@@ -61,22 +56,18 @@ def memories(folder: Path) -> list[Subject]:
         Subject("pack", "m.ldmpack", whole, _of_pack, commands=(into,)),
         *(
             Subject(
-                f"pack's {name.rpartition('/')[2]}",
+                f"pack's {name}",
                 "m.ldmpack",
                 content,
                 _of_pack,
                 wrap=packed(name),
                 commands=(into,),
             )
-            for name, content in members.items()
+            for name, content in parts.items()
         ),
         *_files(memory),
         *_added(folder),
     ]
-
-
-def _sealed(content: bytes) -> bytes:
-    return content + b"\n%08x" % zlib.crc32(content)
 
 
 def _of_pack(path: Path) -> list[object]:
@@ -109,21 +100,18 @@ def _files(memory: Path) -> list[Subject]:
         return lambda path: read(path, name)
 
     names = sorted(p.relative_to(memory) for p in folder.rglob("*") if p.is_file())
-    sealed = [n for n in names if n.name in (record.MANIFEST, record.POINTER)]
+    whole = parts_of((memory / names[0]).read_bytes())
     return [
         *(
             Subject(f"memory's {n.name}", n.name, (memory / n).read_bytes(), as_written(n))
             for n in names
         ),
-        *(
-            Subject(
-                f"memory's {n.name} with a true sum",
-                n.name,
-                (memory / n).read_bytes().rpartition(b"\n")[0],
-                as_read(n),
-                wrap=_sealed,
-            )
-            for n in sealed
+        Subject(
+            "memory's manifest with a true sum",
+            MANIFEST,
+            whole[MANIFEST],
+            as_read(names[0]),
+            wrap=lambda content: joined({**whole, MANIFEST: content}),
         ),
     ]
 

@@ -24,7 +24,7 @@ from ldm.llm.calls import LOST, Call
 from ldm.llm.capabilities import Capabilities
 from ldm.llm.service import request_body
 from ldm.memory import environments, generations, inspect
-from ldm.memory.exchange import export
+from ldm.memory.packs import export
 from ldm.report import write_report
 from ldm.run.evaluate import compare
 from ldm.run.repeats import pass_at

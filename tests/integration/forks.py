@@ -33,7 +33,7 @@ FORKED = "forked"
 QUICK = (FORKED,)
 IMPORTED = (
     *("scipy.stats", "sklearn.cluster", "sklearn.feature_extraction.text"),
-    *("sklearn.linear_model", "ldm.cli.app", "ldm.memory.growing", "ldm.memory.purging"),
+    *("sklearn.linear_model", "ldm.cli.app", "ldm.memory.growing", "ldm.memory.changes"),
     *("ldm.reason.offline", "openai", "tests.integration.quick", "tests.toy"),
     *sorted(set(ldm._MODULES.values())),
 )

@@ -21,7 +21,7 @@ def _bag_of_words(name: str | None = None) -> Embedder:
 def main() -> None:
     """Run the command line with that embedder."""
     ldm.embed.load_embedder = _bag_of_words
-    chroma.publish_beside = lambda *_: None
+    chroma.publish_beside = lambda *_, **__: None
     GrowingMemory._start_folding = fold_here  # type: ignore[method-assign,assignment]
     app.main()
 

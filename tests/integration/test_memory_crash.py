@@ -82,7 +82,7 @@ def state(place: Path | str) -> tuple[str, ...]:
     digests = []
     for generation in generations(str(place), "toy"):
         contents = inspect(str(place), "toy", generation.number)
-        assert contents.rows.columns.digest(generation, contents.batches) == generation.digest
+        assert contents.rows.digest(generation, contents.batches) == generation.digest
         digests.append(generation.digest)
     return tuple(digests)
 

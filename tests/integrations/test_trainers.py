@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import httpx2
 import pytest
@@ -16,23 +12,11 @@ from ldm.errors import LdmError
 from ldm.integrations.sessions import Session
 from ldm.integrations.trl import factory, rows
 from tests.integrations.test_gym import recorded
+from tests.serve.conftest import served
 
 ENV, SPLIT = "alfworld", "demo_train"
 TASK = next(task for task, actions in recorded(ENV).items() if len(actions) > 8)
 ACTIONS = recorded(ENV)[TASK]
-
-
-@contextmanager
-def served(app: Any) -> Iterator[str]:
-    uvicorn = pytest.importorskip("uvicorn")
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
 
 
 @pytest.fixture
@@ -110,8 +94,8 @@ def test_agentgym(session: Session) -> None:
         seen = httpx2.get(f"{url}/observation", params={"id": number}).json()
         assert seen == session.now.observation
         assert httpx2.post(f"{url}/close", json={"id": number}).json() == {"closed": True}
-        for wrong in ({"id": number}, {}, [1], {"id": "x"}, {"id": None}):
-            assert "error" in httpx2.post(f"{url}/step", json=wrong).json()
+        for wrong in (b"{", b"{}", b"[1]", b'{"id": "x"}', b'{"id": null}', b'{"id": Infinity}'):
+            assert "error" in httpx2.post(f"{url}/step", content=wrong).json()
     gym = Gym(lambda: Session(ENV, SPLIT), idle=0)
     abandoned = gym.create({})
     gym.create({})

@@ -11,14 +11,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from ldm.errors import (
-    BudgetSpent,
-    ContextTooLong,
-    LdmError,
-    ModelError,
-    ModelUnavailable,
-    ReplayMiss,
-)
+from ldm.errors import ContextTooLong, LdmError, ModelError, ModelUnavailable, ReplayMiss
 from ldm.llm import Message, Sampling, ScopedLLM
 from ldm.llm.client import RetryPolicy
 from ldm.llm.meter import CostLimits
@@ -62,15 +55,6 @@ class TestAReply:
         reply = connect(serve()).model("m").complete(ask("a colour"), schema=Colour)
         assert reply.value == Colour("some text", "some text", True, 7)
         assert reply.text == '{"name":"some text","hex":"some text","warm":true,"rank":7}'
-
-    def test_may_cost_a_guess(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
-        client = connect(serve(usage=False), directory=tmp_path)
-        assert client.model("m").complete(ask("hello")).usage.prompt_tokens > 0
-        assert all(call.estimated for call in read_calls(tmp_path))
-
-    def test_that_is_null_is_empty(self, serve: Serve, connect: Connect) -> None:
-        client = connect(serve(answer=lambda body: None))
-        assert client.model("m").complete(ask("hello")).text == ""
 
 
 class TestStructuredOutput:
@@ -304,19 +288,6 @@ class TestFaults:
 
 
 class TestLimits:
-    def test_calls(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
-        server = serve()
-        client = connect(server, limits=CostLimits(calls=3), directory=tmp_path)
-        for number in range(2):
-            client.model("m").complete(ask(f"{number}"))
-        with pytest.raises(BudgetSpent, match="--max-calls 3"):
-            client.model("m").complete(ask("2"))
-        assert server.outcomes["answered"] == 3
-        more = connect(server, limits=CostLimits(calls=4), directory=tmp_path)
-        assert more.model("m").complete(ask("2")).text
-        with pytest.raises(BudgetSpent):
-            more.model("m").complete(ask("3"))
-
     def test_in_dollars_need_a_price(self, serve: Serve, connect: Connect, tmp_path: Path) -> None:
         server = serve()
         with pytest.raises(LdmError, match="price of m is unknown"):

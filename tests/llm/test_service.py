@@ -60,16 +60,6 @@ class TestStatuses:
         assert message in str(caught.value)
         assert len(server.bodies) == 1
 
-    @pytest.mark.parametrize("status", [408, 409, 500, 502, 503])
-    def test_that_pass_are_tried_again(self, status: int, serve: Serve, connect: Connect) -> None:
-        server = serve()
-        client = connect(server)
-        client.capabilities("m")
-        server.behaviour.status = status
-        with pytest.raises(LdmError, match=f"after 6 attempts: HTTP {status}"):
-            client.model("m").complete(ask("x"))
-        assert server.outcomes[str(status)] == 6
-
     def test_a_lone_surrogate_in_a_reply_is_replaced(self, serve: Serve, connect: Connect) -> None:
         server = serve(answer=lambda _: "half \ud83d of one")
         client = connect(server)
@@ -87,12 +77,6 @@ class TestStatuses:
             client.model("m").complete(ask("x"))
         server.behaviour.status = 0
         assert client.model("m").complete(ask("x")).text
-
-    def test_a_bound_that_is_too_large_is_said_and_not_left_out(self) -> None:
-        taken = Capabilities()
-        assert taken.without("max_tokens is too large: 99999. It supports at most 4096.") is None
-        weaker = taken.without("Unsupported parameter: 'max_tokens' is not supported.")
-        assert weaker == replace(taken, max_tokens="max_completion_tokens")
 
 
 class TestTime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ldm.memory import Contents, IndexedTuple
-from ldm.memory.ranking import DECIMALS
+from ldm.memory.retrieval import DECIMALS
 
 Vector = np.ndarray
 
@@ -29,9 +29,10 @@ def brute_force(
     """
     goal, observation = query
     dimension = len(goal)
+    vectors = contents.rows.vectors_of(slice(None))
     rows = [
         (row, vector[:dimension], vector[dimension:])
-        for row, vector in zip(contents.rows, contents.vectors[:], strict=True)
+        for row, vector in zip(contents.rows, vectors, strict=True)
     ]
     names = ("", "goal type", "batch")
     scopes: dict[str, list[tuple[IndexedTuple, Vector, Vector]]] = {name: [] for name in names}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,13 +45,12 @@ def shown(recalls: Recalls) -> list[tuple[str, float]]:
 class Folded:
     """What the process that forms a batch did, done at once in this one."""
 
-    def __init__(self, memory: GrowingMemory, flags: Sequence[str]) -> None:
+    def __init__(self, memory: GrowingMemory, least: int, patience: float) -> None:
         self.returncode, self._said = 0, ""
-        given = memory.location, memory.env, memory._embedder.dimension, memory.batch_size
         try:
-            folding.fold(*given, everything="--everything" in flags, rest="--rest" in flags)
+            folding.fold(*memory._order(least, patience))
         except LdmError as error:
-            if "--everything" in flags or not isinstance(error, MemoryLocked):
+            if patience or not isinstance(error, MemoryLocked):
                 self.returncode, self._said = 1, f'["{error.message}", "{error.remedy}"]'
 
     def poll(self) -> int:
@@ -62,6 +60,6 @@ class Folded:
         return "", self._said
 
 
-def fold_here(memory: GrowingMemory, *flags: str) -> None:
+def fold_here(memory: GrowingMemory, least: int = 1, patience: float = 0.0) -> None:
     """Form a batch in this process, in place of `GrowingMemory._start_folding`."""
-    memory._folding = Folded(memory, flags)  # type: ignore[assignment]
+    memory._folding = Folded(memory, least, patience)  # type: ignore[assignment]

@@ -30,8 +30,8 @@ from ldm.memory import (
     inspect,
     record,
 )
-from ldm.memory.exchange import export
 from ldm.memory.formation import Failures, FormationOptions
+from ldm.memory.packs import export
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step, Task, Trajectory
@@ -77,7 +77,8 @@ class TestAFirstBuild:
     def test_stores_unit_vectors_of_goal_and_observation(self, at: Places) -> None:
         make(at())
         contents = inspect(at(), "toy")
-        for row, vector in zip(contents.rows, contents.vectors[:], strict=True):
+        vectors = contents.rows.vectors_of(slice(None))
+        for row, vector in zip(contents.rows, vectors, strict=True):
             expected = BagOfWords().embed([row.tuple.goal, row.tuple.observation])
             assert np.allclose(vector, expected.ravel(), atol=1e-6)
 
@@ -240,14 +241,14 @@ def test_a_build_that_is_stopped_at_any_write_is_complete_or_absent_and_complete
         return shutil.copytree(tmp_path / "before", tmp_path / name) if before else tmp_path / name
 
     formed: dict[bool, Contents] = {}  # what is formed is always the same, and takes the time
-    form = building._Builder.build
+    form = building.form
 
-    def remembered(self: building._Builder, *given: Any) -> Contents:
-        if (first := self.base is None) not in formed:
-            formed[first] = form(self, *given)
+    def remembered(*given: Any, **more: Any) -> Contents:
+        if (first := given[-1] is None) not in formed:
+            formed[first] = form(*given, **more)
         return formed[first]
 
-    monkeypatch.setattr(building._Builder, "build", remembered)
+    monkeypatch.setattr(building, "form", remembered)
     work = partial(make, trajectories=TWELVE[:after], options=SMALL, rebuild=rebuild)
     whole = fresh("whole")
     whole_ones = {exported(whole)} if before else set[bytes]()
@@ -255,7 +256,7 @@ def test_a_build_that_is_stopped_at_any_write_is_complete_or_absent_and_complete
         work(whole)
     expected = exported(whole)
     whole_ones.add(expected)
-    assert writes() > 20
+    assert writes() > 5
     for moment in range(before % 3, writes(), 3):
         stopped = fresh(f"stopped-{moment}")
         with pytest.raises(Stopped), stopped_at(moment):

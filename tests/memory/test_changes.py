@@ -66,14 +66,14 @@ def test_again_changes_nothing_and_nonsense_or_all_of_them_are_refused(copy: str
 
 
 def test_a_rollback_goes_forward_too_until_something_is_written(copy: str) -> None:
-    for one in sorted(inspect(copy, "toy").rows.columns.ids)[:2]:
+    for one in sorted(inspect(copy, "toy").rows.ids)[:2]:
         hide(copy, generations(copy, "toy")[-1], [one], settings={})
     first, second, third = generations(copy, "toy")
     for number, present in ((0, 3), (1, 1), (2, 2), (0, 3), (2, 1), (1, 3)):
         assert len(rollback(copy, "toy", number)) == present
         assert generations(copy, "toy") == (first, second, third)[: number + 1]
         assert inspect(copy, "toy").generation == (first, second, third)[number]
-    ids = [min(inspect(copy, "toy").recallable())]
+    ids = [min(inspect(copy, "toy").recallable.ids)]
     later = hide(copy, second, ids, settings={})
     assert generations(copy, "toy") == (first, second, later)
     rollback(copy, "toy", 0)

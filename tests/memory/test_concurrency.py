@@ -26,7 +26,7 @@ place, stop = sys.argv[1:]
 while not Path(stop).exists():
     memory = Memory.open(place, "toy", embedder=BagOfWords())
     assert len(memory) == memory.record.tuples
-    assert memory.rows.columns.digest(memory.record, memory.batches) == memory.record.digest
+    assert memory.rows.digest(memory.record, memory.batches) == memory.record.digest
     assert memory.retrieve("put the fig in the basket", "You hold the fig.")
     print(memory.record.digest, flush=True)
     time.sleep(0.05)  # what is looked at needs the processor, too
@@ -74,7 +74,7 @@ def read_beside_writers(place: str, readers: int, rounds: int) -> int:
                 row = replace(base.rows[0], tuple=added)
                 later = extend(place, newest, [row], BagOfWords(), tasks=(), settings={})
             elif newest.number < 3:
-                one = next(iter(inspect(place, "toy").recallable()))
+                one = next(iter(inspect(place, "toy").recallable.ids))
                 later = hide(place, newest, [one], settings={})
             else:
                 rollback(place, "toy", 0)

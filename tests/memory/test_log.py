@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from ldm.embed.disk import FILES
 from ldm.errors import MemoryStoreError
 from ldm.memory import build, log
-from ldm.memory.log import Add, Begin, EpisodeLog, Episodes, Finish, Place, StepTaken
+from ldm.memory.log import Add, Begin, EpisodeLog, Episodes, Finish, StepTaken
+from ldm.memory.record import Place
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
@@ -54,14 +56,14 @@ def test_a_damaged_line_is_named(place: Path, at: int, line: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a link", "a pipe", "a folder", "a loop"])
-@pytest.mark.parametrize("name", ["episodes.log", "feedback.log", "vectors.bin"])
+@pytest.mark.parametrize("name", ["episodes.log", FILES])
 def test_nothing_is_written_through_a_link_or_waits_for_a_pipe(
     place: Path, tmp_path: Path, name: str, kind: str
 ) -> None:
     memory = opened(place)
     memory.add(episode(1))
     memory.feedback(memory.recall("question", "asked"), 1.0)
-    path, target = path_of(place).with_name(name), tmp_path / "target"
+    (path,), target = path_of(place).parent.glob(name), tmp_path / "target"
     path.rename(target)
     before = target.read_bytes()
     match kind:
@@ -78,7 +80,7 @@ def test_nothing_is_written_through_a_link_or_waits_for_a_pipe(
     except MemoryStoreError:
         pass
     else:
-        assert name == "vectors.bin"  # which can be lost without harm
+        assert name == FILES  # which can be lost without harm
     assert target.read_bytes() == before
 
 
@@ -107,7 +109,7 @@ def test_vectors_can_be_lost_cut_and_changed_without_harm(place: Path) -> None:
     memory.add(episode(1))
     memory.add(episode(2))
     expected = [(r.id, r.similarity) for r in memory.recall("question", "asked", k=9)]
-    path = path_of(place).with_name("vectors.bin")
+    (path,) = path_of(place).parent.glob(FILES)
     content = path.read_bytes()
     for changed in (b"", content[:-3], content[5:], bytes(len(content)), b"\xff" * len(content)):
         path.write_bytes(changed)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldm.memory import ranking, retrieval
-from ldm.memory.columns import ColumnsBuilder
+from ldm.memory import retrieval
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.memory.retrieval import Query, Retriever
-from ldm.memory.rows import Rows
+from ldm.memory.rows import Rows, RowsBuilder
 from ldm.types import History, Recall, StateActionTuple
 from tests.memory.brute_force import brute_force
 
@@ -26,7 +25,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 def contents() -> Contents:
     """A memory of random vectors in one batch with a single cell."""
     generator = np.random.default_rng(0)
-    builder = ColumnsBuilder("env", DIMENSION)
+    builder = RowsBuilder(Rows.empty("env", DIMENSION))
     rows = [
         IndexedTuple(
             StateActionTuple(
@@ -40,17 +39,15 @@ def contents() -> Contents:
     goals = unit(generator.standard_normal((90, DIMENSION)))[np.arange(ROWS) % 90]
     observations = unit(generator.standard_normal((ROWS, DIMENSION)))
     builder.add_rows(rows, np.concatenate([goals, observations], axis=1))
-    columns, vectors = builder.collected()
     generation = Generation(0, "formed", "env", "random", DIMENSION, ROWS, "", {})
     batch = BatchIndex("mixed-1", "", 0, (), (GoalType("all", ("all",)),))
-    return Contents(generation, (batch,), Rows(columns), vectors)
+    return Contents(generation, (batch,), builder.collected())
 
 
 def differing(contents: Contents, monkeypatch: pytest.MonkeyPatch) -> int:
     """For how many of 40 random queries the best K are not those of brute force."""
     monkeypatch.setattr(retrieval, "FIRST_ROWS", 8)
-    monkeypatch.setattr(retrieval, "CELLS", 1)
-    retriever = Retriever(contents.batches, contents.rows, contents.vectors)
+    retriever = Retriever(contents.batches, contents.rows)
     different = 0
     for query in unit(np.random.default_rng(1).standard_normal((40, 2, DIMENSION))):
         expected = brute_force(contents, "", query, K)
@@ -68,5 +65,5 @@ def test_the_best_are_those_of_brute_force(
 def test_a_wrong_bound_would_be_noticed(
     contents: Contents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranking, "bound", lambda goal: goal)
+    monkeypatch.setattr(retrieval, "bound", lambda goal: goal)
     assert differing(contents, monkeypatch) > 10

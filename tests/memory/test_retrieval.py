@@ -175,7 +175,7 @@ class TestWithout:
         assert memory.retrieve(goal, observation, 5)[0] == first
 
     def test_hides_from_the_random_control(self, memory: Memory) -> None:
-        hidden = {row.tuple.id for row in memory.rows[:-2]}
+        hidden = {row.tuple.id for row in [*memory.rows][:-2]}
         assert {r.tuple.id for r in memory.without(hidden).sample(5, 0)} == {
-            row.tuple.id for row in memory.rows[-2:]
+            row.tuple.id for row in [*memory.rows][-2:]
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -191,3 +192,30 @@ def test_the_order_of_episodes_steps_does_not_matter() -> None:
     one, other = learn(steps), learn(mixed)
     np.testing.assert_array_equal(one.columns, other.columns)
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-5)
+
+
+def refunds(limit: int, numbers: range, *, dated: bool = True) -> Iterator[Lesson]:
+    """Yield episodes in which what costs less than `limit` was to be refunded, some done wrong."""
+    generator = random.Random(numbers.start)
+    for n in numbers:
+        price, refund = generator.randrange(200), generator.random() < 0.5
+        weight = 1.0 if refund == (price < limit) else -0.25
+        action = "refund" if refund else "refuse"
+        time = float(n + 1) if dated else 0.0
+        yield Lesson(str(n), "answer", "", (), f'{{"price": {price}}}', action, None, weight, time)
+
+
+@pytest.mark.parametrize(("dated", "expected"), [(True, "refund"), (False, "refuse")])
+def test_when_a_rule_changes_newer_episodes_count_more(dated: bool, expected: str) -> None:
+    past = list(refunds(50, range(200), dated=dated))
+    after = list(refunds(120, range(200, 260), dated=dated))
+    rule = learn([*past, *after], calibrated=False)
+    now = rule.situation("answer", "", (), '{"price": 90}')
+    assert rule.rank(now, ["refund", "refuse"]).ranked()[0][0] == expected
+
+
+def test_as_long_as_nothing_changes_old_episodes_count_as_new_ones() -> None:
+    dated, undated = (list(refunds(50, range(200), dated=one)) for one in (True, False))
+    assert learn(dated, calibrated=False).weights.tobytes() == (
+        learn(undated, calibrated=False).weights.tobytes()
+    )

@@ -11,7 +11,7 @@ import pytest
 
 import ldm
 from ldm.config import Evaluate, Refine
-from ldm.memory import environments, exchange, generations
+from ldm.memory import environments, generations, packs
 from ldm.run.runtime import Runtime
 from ldm.types import Task, TimeStep
 from tests.toy import ToyEnv
@@ -60,7 +60,7 @@ def memory(place: Path) -> dict[str, tuple[list[str], str]]:
     contents = {}
     for env in environments(location):
         file = place / f"{env}.jsonl"
-        exchange.export(location, env, file)
+        packs.export(location, env, file)
         digests = [generation.digest for generation in generations(location, env)]
         contents[env] = digests, comparable(file.read_text("utf-8"), place)
     return contents

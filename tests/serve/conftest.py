@@ -6,7 +6,9 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,13 +31,11 @@ def memory(tmp_path: Path) -> Iterator[GrowingMemory]:
         yield opened
 
 
-def serving(memory: GrowingMemory, tokens: Tokens) -> Iterator[str]:
-    import uvicorn
-
-    from ldm.serve.web import application  # where MCP is not installed, the tests skip before
-
-    app = application(tokens, lambda scope: Client(memory, scope, tokens.names))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", ws="none"))
+@contextmanager
+def served(app: Any, **options: Any) -> Iterator[str]:
+    """Serve an application in a thread; yield its address."""
+    uvicorn = pytest.importorskip("uvicorn")
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", **options))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -43,6 +43,14 @@ def serving(memory: GrowingMemory, tokens: Tokens) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
     thread.join()
+
+
+def serving(memory: GrowingMemory, tokens: Tokens) -> Iterator[str]:
+    from ldm.serve.web import application  # where MCP is not installed, the tests skip before
+
+    app = application(tokens, lambda scope: Client(memory, scope, tokens.names))
+    with served(app, ws="none") as address:
+        yield address
 
 
 @pytest.fixture

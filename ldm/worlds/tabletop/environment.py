@@ -18,6 +18,9 @@ from ldm.worlds.tabletop.physics import INSTALL, State, World, version
 from ldm.worlds.tabletop.scene import Pose, Poses
 from ldm.worlds.tabletop.tasks import SPLITS, TEST, TRAIN, Game, digest, game_of, games
 
+#: Of a noisy hand: the deviation in x and in y, in metres; the probability that it picks nothing.
+NOISE, MISS = 0.008, 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class TabletopOptions:
@@ -26,16 +29,7 @@ class TabletopOptions:
     controller: Annotated[Literal["exact", "noisy"], "A hand that is exact, or one that errs"] = (
         "exact"
     )
-    noise: Annotated[float, "Deviation in x and y of a noisy hand, in metres"] = 0.008
-    miss: Annotated[float, "Probability that a noisy hand picks nothing"] = 0.1
-    poses: Annotated[bool, "Tell positions in centimetres, too"] = False
     admissible: Annotated[bool, "List the possible actions"] = True
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.noise <= 0.1:
-            raise ValueError("noise is a length in metres, from 0 to 0.1")
-        if not 0 <= self.miss <= 1:
-            raise ValueError("miss is a probability, from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +78,7 @@ class Tabletop(ListedEnvironment[Game]):
         game = self._game(task)
         world = World(game.scene)
         self._play = play = Play(game, world, world.start())
-        text = texts.opening(
-            game.kind, game.scene, play.state.poses, coordinates=self.options.poses
-        )
+        text = texts.opening(game.kind, game.scene, play.state.poses)
         return TimeStep(text, admissible=self._admissible(play))
 
     def _act(self, action: str) -> TimeStep:
@@ -127,22 +119,19 @@ class Tabletop(ListedEnvironment[Game]):
 
     def _target(self, move: Move, play: Play) -> Pose | None:
         """Return where the hand puts a thing, or None if it misses it; it may be noisy."""
-        options = self.options
-        if options.controller == "exact":
+        if self.options.controller == "exact":
             return move.target
         rng = random.Random(stable_seed("tabletop controller", play.game.task.source, play.moves))
-        if rng.random() < options.miss:
+        if rng.random() < MISS:
             return None
-        x, y = (at + rng.gauss(0, options.noise) for at in (move.target.x, move.target.y))
+        x, y = (at + rng.gauss(0, NOISE) for at in (move.target.x, move.target.y))
         return replace(move.target, x=x, y=y)
 
     def _proceed(self, before: Play, after: Play, report: str) -> TimeStep:
         """Store the state after an action, and return its answer."""
         earned = after.share - before.share
         self._play = after
-        places = texts.whereabouts(
-            after.game.kind, after.game.scene, after.state.poses, coordinates=self.options.poses
-        )
+        places = texts.whereabouts(after.game.kind, after.game.scene, after.state.poses)
         text = f"{report} {places}" if report else places
         return TimeStep(text, earned, after.over, self._admissible(after))
 
@@ -165,14 +154,9 @@ class Tabletop(ListedEnvironment[Game]):
         return digest(games)
 
     def _conditions(self) -> Mapping[str, Any]:
-        options = self.options
-        exact = options.controller == "exact"
         return {
             "mujoco": version(),
-            "controller": options.controller,
-            "noise": 0.0 if exact else options.noise,
-            "miss": 0.0 if exact else options.miss,
-            "poses": options.poses,
+            "controller": self.options.controller,
             "limit": LIMIT,
-            "admissible": options.admissible,
+            "admissible": self.options.admissible,
         }

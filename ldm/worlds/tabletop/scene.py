@@ -173,10 +173,6 @@ class Fixture:
     pose: Pose
     colour: str = ""
 
-    @property
-    def title(self) -> str:
-        return f"{self.colour} {self.name}".strip()
-
 
 @dataclass(frozen=True, slots=True)
 class Hole:
