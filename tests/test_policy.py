@@ -116,20 +116,12 @@ def test_what_was_learnt_serves_tasks_in_other_words(memory: Memory) -> None:
     assert proposed(str)[0][0] == "take fig from shelf 1"
 
 
-class TestHistory:
-    def test_is_full_by_default(self, memory: Memory) -> None:
-        history = policy(memory).state(now()).history
-        assert history.past == PAST
-        assert history.summary == "go to shelf 1"
-        assert "fig: not yet" in history.assessment
-
-    def test_can_be_left_out_in_parts(self, memory: Memory) -> None:
-        summary = policy(memory, history="summary").state(now()).history
-        assert (summary.past, summary.summary) == ((), "go to shelf 1")
-        actions = policy(memory, history="actions").state(now()).history
-        assert actions.actions == ("go to shelf 1",)
-        assert not actions.summary + actions.assessment + actions.past[0][0]
-        assert policy(memory, history="none").state(now()).history == History()
+def test_a_history_is_the_past_and_as_published_has_notes_on_it(memory: Memory) -> None:
+    assert policy(memory).state(now()).history == History(past=PAST)
+    published = PolicyOptions(wording="reworded")
+    noted = Policy(memory, Watching(), published).state(now()).history
+    assert (noted.past, noted.summary) == (PAST, "go to shelf 1")
+    assert "fig: not yet" in noted.assessment
 
 
 def test_a_decision_holds_its_action_and_the_ids_it_rests_on(memory: Memory) -> None:
@@ -187,7 +179,9 @@ class TestWhatIsDoneOnce:
         batches = memory.batches_for(GOAL)
         for kind, times in ((Noting, 0), (Reading, 1)):
             reasoner = kind(BagOfWords())
-            decision = Policy(memory, reasoner, PolicyOptions()).decide(now(), batches)
+            decision = Policy(memory, reasoner, PolicyOptions(wording="reworded")).decide(
+                now(), batches
+            )
             assert reasoner.noted == times
             assert decision.action == policy(memory).decide(now(), batches).action
 

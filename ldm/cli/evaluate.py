@@ -92,7 +92,7 @@ def evaluate(**values: Any) -> None:
       ldm eval
       ldm eval --env alfworld --split valid_seen --agent ldm --k 7
       ldm eval --env alfworld --kinds heat,cool --limit 20 --control random
-      ldm eval --env alfworld --agent.history summary --env.dialect put
+      ldm eval --env alfworld --agent.decision per-batch --env.dialect put
       ldm eval --env alfworld --generation 0,newest
       ldm eval --env alfworld --agent react,plan_execute,ldm --llm MODEL --limit 6
       ldm eval --env textcraft --agent adapt --sweep agent.d_max=1,2,3,4 --llm MODEL

@@ -145,12 +145,13 @@ def _content(content: Any, depth: int = 0) -> tuple[str, str]:
 def _called(message: Mapping[str, Any], request: Request) -> str:
     """Return the call of a tool that stands in place of a content: what fills in a form, or all."""
     calls = message.get("tool_calls")
-    call = calls[0] if isinstance(calls, list) and calls else {"function": message}
-    call = call.get("function") if isinstance(call, dict) else None
-    call = call.get("function_call", call) if isinstance(call, dict) else {}
-    name, arguments = (call.get(part) for part in ("name", "arguments"))
+    first = calls[0] if isinstance(calls, list) and calls else None
+    call = first.get("function") if isinstance(first, dict) else message.get("function_call")
+    if not isinstance(call, dict) or not call.get("name"):
+        return ""
+    arguments = call.get("arguments")
     arguments = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
-    return arguments if request.schema else f"{name} {arguments}" if name else ""
+    return arguments if request.schema else f"{call['name']} {arguments}"
 
 
 def reply_in(content: Any, role: str, request: Request, capabilities: Capabilities) -> Call:

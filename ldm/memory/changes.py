@@ -14,18 +14,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ldm.embed import Embedder
-from ldm.embed.disk import remove as remove_vectors
 from ldm.errors import MemoryStoreError
-from ldm.memory import chroma, places, record
+from ldm.memory import places, record
 from ldm.memory.contents import Contents
 from ldm.memory.formation import WARNING
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
-from ldm.memory.log import Add, EpisodeLog, Event, Rate, task_id
 from ldm.memory.rows import Rows
 from ldm.memory.vectors import OnProgress, embed_rows
 from ldm.types import Outcome
+
+if TYPE_CHECKING:
+    from ldm.memory.log import Event
 
 
 def extend(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -202,6 +204,10 @@ def purge(
     Raises MemoryStoreError if the memory would be left without any tuple, is damaged, or is on a
     server.
     """
+    from ldm.embed.disk import remove as remove_vectors
+    from ldm.memory import chroma
+    from ldm.memory.log import EpisodeLog, task_id
+
     places.refuse_server(location, "may keep what is removed in its files")
     with record.writing(location) as place:
         purged = frozenset(tuples)
@@ -252,6 +258,8 @@ def _is_of(
     event: Event, trajectories: Collection[str], tasks: Collection[str], tuples: Collection[str]
 ) -> bool:
     """Return whether an event tells of purged trajectories, recorded tasks or tuples alone."""
+    from ldm.memory.log import Add, Rate, task_id
+
     if isinstance(event, Add):
         return event.trajectory.id in trajectories
     if isinstance(event, Rate):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldm import registry
 from ldm.errors import MemoryStoreError
-from ldm.memory import chroma, record
+from ldm.memory import record
 from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import Generation
@@ -74,6 +74,8 @@ def publish(location: str, contents: Contents, on_progress: OnProgress = lambda 
     """
     if is_server(location):
         return
+    from ldm.memory import chroma
+
     present = record.generations(location, contents.generation.env)
     try:
         chroma.publish_beside(location, contents, present, on_progress)
@@ -88,6 +90,8 @@ def drop(location: str, env: str) -> None:
     """Remove everything of an environment; the caller holds the lock."""
     _keeper(location).drop(location, env)
     if not is_server(location):
+        from ldm.memory import chroma
+
         chroma.remove(location)  # it is made again with what is built
 
 

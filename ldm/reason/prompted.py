@@ -207,7 +207,7 @@ class PromptedReasoner:
         form = completion.value
         weights: dict[str, float] = {}
         for entry in () if form is None else form.actions:
-            action = self._match(entry.action, state)
+            action, _ = self._match(entry.action, state)
             confidence = entry.confidence if entry.confidence < math.inf else 0.0
             weight = min(MAX_CONFIDENCE, max(0.0, confidence))
             weights[action] = weights.get(action, 0.0) + weight
@@ -261,7 +261,7 @@ class PromptedReasoner:
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
-            view = decision_view(card, state, (), room, notes=False)
+            view = decision_view(card, state, (), room)
             return self._prompter.ask(
                 "act",
                 form,
@@ -324,17 +324,16 @@ class PromptedReasoner:
         text: str = getattr(form, "action", "")
         if not (text or candidates):
             text = salvage_field(completion.text, "action")
-        action, match = match_action(text, state.admissible, self._card.free)
-        match = match if action else "none"
-        counts.add(f"matched {match}")
-        possible = match != "none" and action not in state.refused
+        action, possible = self._match(text, state)
+        possible = possible and action not in state.refused
         return action, bool(action) and (possible or not candidates)
 
-    def _match(self, answer: str, state: State) -> str:
-        """Return the action that an answer means, and count how it was matched."""
+    def _match(self, answer: str, state: State) -> tuple[str, bool]:
+        """Return the action that an answer means, and whether it is possible; count the match."""
         action, match = match_action(answer, state.admissible, self._card.free)
+        match = match if action else "none"
         self._prompter.counts.add(f"matched {match}")
-        return action
+        return action, match != "none"
 
     # Comparing processes
 
@@ -384,9 +383,7 @@ class PromptedReasoner:
 
 def _telling(rules: Sequence[str], candidates: Sequence[Agreement]) -> tuple[str, ...]:
     """Return the rules that say more than what all candidates have in common."""
-    forms = {rule: rule.rpartition("→ ")[2].partition("…")[0] for rule in rules}
-    return tuple(
-        rule
-        for rule, form in forms.items()
-        if not candidates or not all(one.action.startswith(form) for one in candidates)
-    )
+    actions = [one.action for one in candidates]
+    forms = [rule.rpartition("→ ")[2].partition("…")[0] for rule in rules]
+    common = [bool(actions) and all(one.startswith(form) for one in actions) for form in forms]
+    return tuple(rule for rule, empty in zip(rules, common, strict=True) if not empty)

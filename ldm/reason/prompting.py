@@ -26,7 +26,6 @@ class PromptedOptions:
     """Options of questions to a model.
 
     wording: "ours" asks for no histories; the others ask as `ldm.reason.published` does.
-    notes: whether prompts show histories, if a model writes them.
     recalls: the number of recalled tuples in LDM²'s prompts, 0 for PROMPT_RECALLS.
     concurrency: the maximum number of simultaneous calls.
     prompt_tokens: the maximum of a prompt, 0 for as many as the model's context allows; a half and
@@ -36,7 +35,6 @@ class PromptedOptions:
     """
 
     wording: Wording = "ours"
-    notes: bool = True
     recalls: int = 0
     concurrency: int = 1
     prompt_tokens: int = 0

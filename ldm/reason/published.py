@@ -102,13 +102,15 @@ class PublishedReasoner(PromptedReasoner):
         form, length = self._form(state, z, 0, "")
         thinking = self._options.thought == "short"
         tokens = 2 * z * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
+        # The notes take the place of the past.
+        state = replace(state, course=(), history=replace(state.history, past=()))
         if not self._card.situated:
             state = replace(state, opening="")
         nearest = recalls[: self.recalls]
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
-            view = decision_view(self._card, state, nearest, room, notes=self._options.notes)
+            view = decision_view(self._card, state, nearest, room)
             words = own_words(self._card, view["admissible"])
             given = {"card": self._card, "z": z, "thinking": thinking, "own_words": words}
             return self._prompter.ask("published/act", form, tokens, **given, **view)

@@ -96,15 +96,14 @@ def in_words(history: History) -> str:
     return "\n".join(f"{name}: {text}" for name, text in parts if text)
 
 
-def example_views(recalls: Sequence[Recall], room: int, *, notes: bool) -> list[ExampleView]:
+def example_views(recalls: Sequence[Recall], room: int) -> list[ExampleView]:
     """Return recalled tuples as examples in `room` characters, the nearest last.
 
-    recalls: the nearest first; the farthest are dropped if not all fit. notes: whether
-    histories are shown.
+    recalls: the nearest first; the farthest are dropped if not all fit.
     """
     sources = [recall.tuple for recall in recalls]
     while sources:
-        histories = [in_words(source.history) if notes else "" for source in sources]
+        histories = [in_words(source.history) for source in sources]
         goals = [shortened(source.goal, EXAMPLE_GOAL) for source in sources]
         left = room - sum(
             len(goal) + min(len(s.action), ACTION_LENGTH) + 40
@@ -147,20 +146,13 @@ def with_goal_once(state: State) -> State:
     )
 
 
-def decision_view(
-    card: Card, state: State, recalls: Sequence[Recall], room: int, *, notes: bool
-) -> dict[str, Any]:
-    """Return the variables of a decision's prompt for a state and recalls, in `room` characters.
-
-    notes: whether histories in words are shown.
-    """
+def decision_view(card: Card, state: State, recalls: Sequence[Recall], room: int) -> dict[str, Any]:
+    """Return the variables of a decision's prompt for a state and recalls, in `room` characters."""
     part, course = int(room * PART), state.course or state.history.past
     goal, opening = shortened(state.goal, part), excerpt(state.opening, part, "", state.goal)
     observation = excerpt(state.observation, part, "", state.goal)
     offered, omitted = _within(card.offered(state.admissible or ()), part)
-    # A summary not written by a model says less than the course, if that is shown.
-    summary = "" if course else state.history.summary
-    so_far = shortened(in_words(state.history) or summary, part)
+    so_far = shortened(in_words(state.history) or state.history.summary, part)
     system = len(card.rules) + sum(map(len, card.actions)) + OVERHEAD
     useful = [one for one in state.rules if not one.rpartition("→ ")[2].startswith(card.habits)]
     rules, _ = _within(useful, min(part // 2, RULES_LENGTH))
@@ -179,7 +171,7 @@ def decision_view(
         "so_far": so_far,
         "done": done,
         "rules": rules,
-        "recalls": example_views(recalls, left - taken, notes=notes),
+        "recalls": example_views(recalls, left - taken),
         "admissible": offered,
         "omitted": omitted,
         "example": state.example,

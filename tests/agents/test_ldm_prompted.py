@@ -254,23 +254,6 @@ def test_where_memory_is_unsure_the_model_may_name_another_action_that_is_possib
     assert played("go to sink")[0].action == "go to sink" != by_vote.steps[0].action
 
 
-@pytest.mark.parametrize(
-    ("history", "notes", "actions"),
-    [("full", 0, 1), ("summary", 1, 0), ("actions", 0, 1), ("none", 0, 0)],
-)
-def test_history_says_what_the_model_sees(
-    memory: Memory, history: str, notes: int, actions: int
-) -> None:
-    player, model = agent(memory, follow, history=history, budget=3)
-    env = ToyEnv()
-    run_episode(env, player, env.tasks("test")[0])
-    first, question = (model.prompts[number][-1].content for number in (0, -1))
-    assert ("<start>" in question) == (history in ("full", "summary"))
-    assert "<start>" in first  # what is seen now stands where it will at each step
-    assert ("<so-far>" in question) == notes
-    assert ("<done>" in question) == actions
-
-
 def test_each_batch_is_a_trial_and_the_model_chooses(memory: Memory) -> None:
     player, model = agent(memory, follow, decision="per-batch", budget=6, **UNSURE)
     env = ToyEnv()

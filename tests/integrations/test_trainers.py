@@ -55,7 +55,7 @@ def test_forks_of_a_session_go_on_apart(session: Session) -> None:
 
 
 def test_openenv(session: Session) -> None:
-    pytest.importorskip("openenv", reason="make integrations installs openenv-core")
+    pytest.importorskip("openenv", reason="make integrations installs openenv")
     from openenv.core import GenericEnvClient
 
     from ldm.integrations.openenv import server

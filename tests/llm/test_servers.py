@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,11 @@ from ldm.errors import BudgetSpent, ContextTooLong, LdmError, ModelError, ModelU
 from ldm.llm import Message, Sampling
 from ldm.llm.answers import Fault, divided, refusal, reply_in
 from ldm.llm.calls import Request
-from ldm.llm.capabilities import Capabilities
+from ldm.llm.capabilities import Capabilities, context_in
 from ldm.llm.client import RetryPolicy
 from ldm.llm.meter import CostLimits
 from ldm.llm.recording import read_calls
+from ldm.llm.service import json_of
 from ldm.types import Usage
 from tests.llm.conftest import HASTY, Connect, Serve
 from tests.llm.server import completion
@@ -278,6 +281,37 @@ def test_a_form_may_be_filled_in_by_a_call_and_come_in_pieces(
     server.behaviour.reply = lambda body: (200, stream, {})
     reply = model.complete(ask("y"))
     assert (reply.text, reply.usage) == ("red", Usage(1, 7, 0, 2))
+
+
+#: Names of fields, and values, of which any response may be made.
+FIELDS = re.findall(r"\w+", """choices message delta content text type reasoning tool_calls function
+    function_call name arguments usage prompt_tokens total_tokens prompt_tokens_details error errors
+    cached_tokens code status base_resp detail finish_reason refusal value summary thought data meta
+    id n_ctx""")  # fmt: skip
+VALUES = (None, True, 0, -1, 1.5, 10**30, "", "blue", "429", "<think>a", "</think>b", '{"a": 1}')
+
+
+def response_of(chance: random.Random, depth: int = 0) -> Any:
+    kind = chance.random() + (depth > 4)
+    if kind > 0.7:
+        return chance.choice(VALUES)
+    if kind > 0.5:
+        return [response_of(chance, depth + 1) for _ in range(chance.randint(0, 3))]
+    names = chance.sample(FIELDS, 4)
+    return {name: response_of(chance, depth + 1) for name in names}
+
+
+def test_whatever_comes_is_a_call_or_a_fault() -> None:
+    for seed in range(3000):
+        chance = random.Random(seed)
+        content: Any = {"choices": [{"message": response_of(chance)}], "usage": response_of(chance)}
+        content = chance.choice([content, response_of(chance)])
+        context_in(content, "m")
+        refusal(chance.choice([200, 400, 429, 500]), content, {})
+        with suppress(Fault):
+            reply_in(content, "llm", Request("m", ask("x")), Capabilities())
+        with suppress(Fault):
+            json_of(f"data: {json.dumps(content)}\n\n".encode())
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ SHORT = 2400
 STATES = ("first", "middle", "last")
 #: The default of runs with a model, at a state where it is asked: here at each.
 UNSURE: dict[str, Any] = {"consult": "unsure", "certainty": 1.0}
-PAPER: dict[str, Any] = {"wording": "paper", "history": "summary", "k": 5}
+PAPER: dict[str, Any] = {"wording": "paper", "k": 5}
 REWORDED: dict[str, Any] = {**PAPER, "wording": "reworded"}
 EMBEDDER = BagOfWords()
 

@@ -42,14 +42,14 @@ def test_plans_of_a_grid_are_evaluated_and_a_resumed_one_returns_the_same(
 ) -> None:
     made = ldm.optimize_plans(
         SPEC,
-        ldm.PlanGrid(("each",), sweep="card=bare,full"),
+        ldm.PlanGrid(("each",), sweep="reflection=full,summary"),
         evaluation=ldm.PlanEvaluation("test", limit=2, curve=True),
         runtime=runtime,
     )
     kinds = [(one.spec.variant, one.plan.kind) for one in made.plans]
-    assert kinds == [(f"card={card}", kind) for card in ("bare", "full") for kind in KINDS]
+    assert kinds == [(f"reflection={one}", kind) for one in ("full", "summary") for kind in KINDS]
     assert made.scores is not None
-    assert made.scores.variants == ["card=bare", "card=full"]
+    assert made.scores.variants == ["reflection=full", "reflection=summary"]
     assert made.scores.evaluation.tasks == 2
     paid = len(server.bodies)
     again = ldm.resume(made.plans[0].run.directory, runtime=runtime)

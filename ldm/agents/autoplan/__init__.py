@@ -67,6 +67,7 @@ class AutoPlanAgent(LoopAgent):
     Options = AutoPlanOptions
     options: AutoPlanOptions
     default_budget = 35
+    sees_actions = False
     digests: ClassVar[Digests] = {"plans": ("digest", plans.digest)}
     source_noun = "plans"
     source_remedy = "name other plans with --plans FOLDER"
