@@ -154,7 +154,7 @@ def test_a_model_without_room_is_an_error_that_says_so(
         assert "ContextTooLong" in result.error
 
 
-@pytest.mark.parametrize("name", ["react", "adapt", "autoplan", "lats"])
+@pytest.mark.parametrize("name", ["react", "adapt", "lats"])
 def test_who_copies_the_form_of_a_free_argument_means_the_one_that_is_listed(
     name: str, environments: dict[str, Environment]
 ) -> None:

@@ -28,7 +28,7 @@ SHIPPED = {
     "webshop": {"buy": 2},
 }
 #: Environments whose demonstrations are plans in rounds, without thoughts (tests/deps).
-ROUNDED = ("minecraft",)
+ROUNDED = ("minecraft", "tabletop")
 #: Environments with demonstrations of skills, and with examples of how tasks divide.
 DIVIDED = tuple(name for name in SHIPPED if name != "hotpotqa")
 ENVS = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in SHIPPED]

@@ -154,11 +154,13 @@ class TestOptions:
             for tree in trees:
                 assert {row.batch for row in tree.added} <= set(tree.batches)
 
-    def test_without_the_concentration_test_more_is_branched_on(self, poor: Path) -> None:
-        goals = new_goals()[:12]
+    def test_without_the_concentration_test_more_is_branched_on(self, tmp_path: Path) -> None:
+        goals = new_goals()[2:14]
+        episodes = expert_trajectories(options=replace(SHED, tasks=2 * KNOWN))
+        build(str(tmp_path), episodes, BagOfWords(), OfflineReasoner)
 
         def nodes(**options: Any) -> int:
-            work = explorer(opened(poor), **options)
+            work = explorer(opened(tmp_path), **options)
             return sum(len(work.explore(task)[0].nodes) for task in goals)
 
         assert nodes(concentration=2.0) > nodes(concentration=0.1)
