@@ -14,7 +14,7 @@ from ldm.memory.rows import Rows
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
-from ldm.reason.vocabulary import Lesson, Vocabulary, lesson_of
+from ldm.reason.vocabulary import STEPS, Lesson, Vocabulary, lesson_of, newest
 from ldm.types import StateActionTuple, encodable, stable_hash, stable_seed
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ KEPT = 16
 
 
 def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
-    """Return tuples as recorded steps, sorted by trajectory and step.
+    """Return tuples, which are sorted by trajectory and step, as recorded steps.
 
     Pasts hold long observations in shortened form; those of tuples before take their places.
     """
     lessons: list[Lesson] = []
     whole: dict[tuple[str, str], str] = {}
-    for one in sorted(tuples, key=lambda one: (one.trajectory_id, one.step, one.id)):
+    for one in tuples:
         if lessons and lessons[-1].episode != one.trajectory_id:
             whole.clear()
         short = shortened(((one.observation, one.action),))[0]
@@ -46,8 +46,9 @@ def rules_of(tuples: Sequence[StateActionTuple]) -> Rules:
     """Return the rules that tuples teach."""
     from ldm.reason.rules import learn_rules
 
-    times = {one.trajectory_id: one.time for one in tuples}
-    return learn_rules(lessons_from(tuples), times)
+    return learn_rules(
+        lessons_from(sorted(tuples, key=lambda one: (one.trajectory_id, one.step, one.id)))
+    )
 
 
 def relevance_of(
@@ -57,8 +58,9 @@ def relevance_of(
 
     seed: exchange their actions first, as a control. localize: puts them into other words.
     """
-    lessons = [_worded(one, localize) for one in lessons_from(rows.tuples)]
-    steps = [(one.observation, one.action, one.possible, one.weight) for one in lessons]
+    rows = _newest(rows)
+    lessons = [_worded(one, localize) for one in lessons_from(rows.steps())]
+    steps = [(one.observation, one.action, one.possible, one.weight, one.time) for one in lessons]
     of = stable_hash(rows.columns["id"].tolist(), repr(steps), seed, length=32)
     if of not in _learnt:
         if len(_learnt) >= KEPT:
@@ -68,6 +70,22 @@ def relevance_of(
 
 
 _learnt: dict[str, Relevance] = {}
+
+
+def _newest(rows: Rows) -> Rows:
+    """Return the rows of the episodes to learn from."""
+    if len(rows) <= STEPS:
+        return rows
+    codes, ends, texts = (
+        rows.columns["trajectory_id"],
+        rows.columns["time"],
+        rows.distinct("trajectory_id"),
+    )
+    names, first, counts = np.unique(codes, return_index=True, return_counts=True)
+    listed = [texts[code] for code in names.tolist()]
+    sizes = dict(zip(listed, counts.tolist(), strict=True))
+    chosen = newest(sizes, dict(zip(listed, ends[first].tolist(), strict=True)), STEPS)
+    return rows.take(rows.having("trajectory_id", chosen.__contains__))
 
 
 def _worded(lesson: Lesson, localize: Callable[[str], str]) -> Lesson:

@@ -57,6 +57,8 @@ CODED: Mapping[str, tuple[Any, Any]] = {
 }
 #: Tuples, pasts and texts that are cached.
 KEPT = 20_000
+#: Steps of a past from which one alone is cached: each holds all steps before.
+LONG = 1_000
 
 
 @dataclass(slots=True, eq=False)
@@ -113,6 +115,15 @@ class Rows:
     def tuples(self) -> list[StateActionTuple]:
         """The tuples without their cells."""
         return [row.tuple for row in self]
+
+    def steps(self) -> Iterator[StateActionTuple]:
+        """Yield the tuples by trajectory, step and id, without keeping them.
+
+        The pasts of a long episode's steps take memory with the square of its length.
+        """
+        columns = self.columns
+        order = np.lexsort([columns["id"], columns["step"], self._ranks("trajectory_id")])
+        return (self._value(number).tuple for number in order.tolist())
 
     @property
     def ids(self) -> frozenset[str]:
@@ -234,12 +245,11 @@ class Rows:
         while at != NO_PAST and (known := self._ended.get(at)) is None:
             later.append(at)
             at = int(self.pasts[at, 0])
-        past: Past = known or ()
-        for one in reversed(later):
-            _, observation, action = self.pasts[one].tolist()
-            past = (*past, (self._text(observation), self._text(action)))
-            _cached(self._ended, one, past)
-        return past
+        pairs = ((self._text(o), self._text(a)) for _, o, a in self.pasts[later[::-1]].tolist())
+        past: Past = (*(known or ()), *pairs)
+        if len(past) > LONG:
+            self._ended.clear()
+        return _cached(self._ended, node, past)
 
     def _text(self, number: int) -> str:
         text = self._read.get(number)

@@ -85,11 +85,9 @@ def recurring(rows: Sequence[Mapping[str, int]], lessons: Sequence[Lesson]) -> s
 class FactReader:
     """Reads recorded steps as facts in words, each with its sort."""
 
-    def __init__(
-        self, vocabulary: Vocabulary, lessons: Sequence[Lesson], times: Mapping[str, float]
-    ) -> None:
-        """Learn from all steps how much is said of what. times: of episodes, where known."""
-        self._vocabulary, self._times = vocabulary, times
+    def __init__(self, vocabulary: Vocabulary, lessons: Sequence[Lesson]) -> None:
+        """Learn from all steps how much is said of what."""
+        self._vocabulary = vocabulary
         self._kinds = len({one.kind for one in lessons})
         self._limits = dict(vocabulary.thresholds)
         paths = {path for one in lessons for path, _ in leaves(one.observation, named=True)}
@@ -98,7 +96,7 @@ class FactReader:
         self._texts: dict[str, dict[str, tuple[str, ...]]] = {}
         self._states: dict[tuple[str, ...], dict[str, tuple[str, ...]]] = {}
         self._paths: dict[str, str] = {}
-        when = sorted({times.get(one.episode, 0.0) for one in lessons})
+        when = sorted({one.time for one in lessons})
         shares = LATEST if len(when) >= TIMES else ()
         self._latest = {
             f"{LATELY}{x:.0%} of the episodes": when[-round(x * len(when))] for x in shares
@@ -146,7 +144,7 @@ class FactReader:
             words_of -= {*FUNCTION_WORDS, *thing}
             facts.update((f'asked of thing {r}: "{word}"', GOAL) for word in words_of)
         facts.update(dict.fromkeys(_sights(now), SIGHT))
-        time = self._times.get(one.episode, 0.0)
+        time = one.time
         facts.update((name, TIME) for name, least in self._latest.items() if time >= least)
         return facts, now
 

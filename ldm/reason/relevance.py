@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ldm.reason.candidates import Candidates
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
 from ldm.reason.frames import read_command
-from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, vocabulary_of
+from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, newest, vocabulary_of
 from ldm.types import Past
 
 #: Strength of the ridge, and the prior weight of an action done before, per time (see
@@ -57,6 +57,8 @@ ITERATIONS = 80
 BECAUSE = 3
 #: The logit of an action of a frame that no recorded step used, beside others.
 UNKNOWN = -1e3
+#: Features of all steps that are learnt from, and steps by which those of the others are estimated.
+FEATURES, PROBED = 1 << 23, 200
 #: Bits by which features are counted.
 BINS = 24
 #: Steps by which the wording of a memory is known, and characters of what was seen there.
@@ -626,7 +628,7 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     """Learn the rule from lessons, always the same from the same ones."""
     vocabulary = vocabulary_of(lessons)
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
-    data = gather(lessons, vocabulary, Candidates(actions))
+    data = gather(_within(lessons, vocabulary), vocabulary, Candidates(actions))
     sample = _sample(lessons)
     if not len(data.start):
         return Relevance(vocabulary, actions=actions, sample=sample)
@@ -640,6 +642,19 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
             left_out = LeftOut.of(*zip(*decided, strict=True))
     special, learnt = (float(weights[-1]), again), fit.learnt(weights[:-1])
     return Relevance(vocabulary, *learnt, special, left_out, actions, data.recorded, sample)
+
+
+def _within(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> Sequence[Lesson]:
+    """Return the lessons whose features can be held in memory, by those of a few of them."""
+    if len(lessons) <= PROBED:
+        return lessons
+    probed = lessons[:: -(-len(lessons) // PROBED)]
+    actions = tuple(dict.fromkeys(one.action for one in lessons))
+    each = len(gather(probed, vocabulary, Candidates(actions)).features) / len(probed)
+    most = int(FEATURES / max(each, 1))
+    sizes, times = Counter(one.episode for one in lessons), {x.episode: x.time for x in lessons}
+    chosen = newest(sizes, times, most)
+    return [one for one in lessons if one.episode in chosen][-most:]
 
 
 def _sample(lessons: Sequence[Lesson]) -> str:

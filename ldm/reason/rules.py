@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,15 +19,13 @@ from numpy.typing import NDArray
 
 from ldm.reason import facts as about
 from ldm.reason.reading import words
-from ldm.reason.vocabulary import Lesson, vocabulary_of
+from ldm.reason.vocabulary import STEPS, Lesson, newest, vocabulary_of
 from ldm.types import stable_seed
 
 #: Facts of one rule, conjunctions that are looked at further, and rules of one action.
 FACTS, WIDTH, OF_ACTION = 3, 6, 6
 #: Parts of the episodes that are left out in turn, and left-out steps that must test a rule.
 FOLDS, TESTED = 5, 3
-#: Steps that are read; whole episodes beyond are left aside.
-STEPS = 20_000
 #: The share of its steps in which a rule must hold, where it was found and where it was not.
 PRECISE, HELD = 0.7, 0.65
 #: A rule of which others explain this share says nothing new.
@@ -249,9 +247,7 @@ def _gain(yes: Array, both: Array, base: float) -> Array:
     return np.where(share > base, gain, -np.inf)
 
 
-def _table(
-    lessons: Sequence[Lesson], times: Mapping[str, float], reader: about.FactReader
-) -> _Table:
+def _table(lessons: Sequence[Lesson], reader: about.FactReader) -> _Table:
     """Read recorded steps; facts that always hold together are one."""
     from scipy.sparse import csr_matrix
 
@@ -279,23 +275,22 @@ def _table(
         action: one for action, one in of.items() if len(np.unique(episode[one])) >= about.SUPPORT
     }
     weight = np.array([one.weight for one in lessons])
-    time = np.array([times.get(one.episode, 0.0) for one in lessons])
+    time = np.array([one.time for one in lessons])
     return _Table(lessons, x, x.tocsc(), names, costs, of, general, weight, episode, time)
 
 
-def learn_rules(lessons: Sequence[Lesson], times: Mapping[str, float] | None = None) -> Rules:
-    """Return the rules that recorded steps teach, in whatever order their episodes come.
-
-    times: when episodes ended, where known.
-    """
-    lessons = _sampled(sorted(lessons, key=lambda one: one.episode))
+def learn_rules(lessons: Sequence[Lesson]) -> Rules:
+    """Return the rules that recorded steps teach, in whatever order their episodes come."""
+    sizes, times = Counter(one.episode for one in lessons), {x.episode: x.time for x in lessons}
+    chosen = newest(sizes, times, STEPS)
+    lessons = sorted((x for x in lessons if x.episode in chosen), key=lambda one: one.episode)
     if not any(one.weight > 0 for one in lessons):
         return Rules()
-    reader = about.FactReader(vocabulary_of(lessons), lessons, times or {})
-    table = _table(lessons, times or {}, reader)
-    chosen, against, explained = _chosen(table)
+    reader = about.FactReader(vocabulary_of(lessons), lessons)
+    table = _table(lessons, reader)
+    conditions, against, explained = _chosen(table)
     against += _undecided(table, table.worked & ~explained)
-    rules = tuple(map(table.rule, chosen))
+    rules = tuple(map(table.rule, conditions))
     against += [f"lately: {one.text}" for one in rules if any(about.LATELY in x for x in one.facts)]
     share = float(explained[table.worked].mean())
     against = [*dict.fromkeys(against)][:CONTRADICTIONS]
@@ -372,11 +367,3 @@ def _undecided(table: _Table, left: Array) -> Iterator[str]:
             pairs.add(frozenset((action, rival)))
             condition = ", ".join(table.names[f] for f in facts)
             yield f"{condition} → {action} ({mine}) or {rival} ({count}): no fact tells which"
-
-
-def _sampled(lessons: list[Lesson]) -> list[Lesson]:
-    """Return the steps of whole episodes, at most STEPS of them."""
-    sizes = Counter(one.episode for one in lessons)
-    names = sorted(sizes, key=lambda one: stable_seed("sampled", one))
-    ends = dict(zip(names, np.cumsum([sizes[name] for name in names]).tolist(), strict=True))
-    return [one for one in lessons if ends[one.episode] <= STEPS]

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import ClassVar
 
 from ldm.reason.frames import read_command
@@ -13,7 +14,7 @@ from ldm.reason.labels import words_taken
 from ldm.reason.pages import has_lines_of_labels, labels_of, read_call
 from ldm.reason.quotes import Quotation, patterns, sources
 from ldm.reason.reading import kind_of, leaves, masked, number, stripped, words, words_beside
-from ldm.types import Outcome, Past, StateActionTuple
+from ldm.types import Outcome, Past, StateActionTuple, stable_seed
 
 #: A frame that is used at most so often in an episode marks a phase of it.
 RARE = 2.0
@@ -30,6 +31,8 @@ CLOSED, CLOSED_TIMES = 0.3, 3
 LEAST = 0.5
 #: The weight of a step of a failure against its action: most of its steps were not at fault.
 FAILED = -0.25
+#: Steps that are read to learn from.
+STEPS = 20_000
 #: A frame of which so many actions stood in texts as lines takes only such lines.
 COPIED = 0.9
 
@@ -51,6 +54,19 @@ class Lesson:
     possible: tuple[str, ...] | None = None
     weight: float = 1.0
     time: float = 0.0
+
+
+def newest(sizes: Mapping[str, int], times: Mapping[str, float], most: int) -> frozenset[str]:
+    """Return the episodes to learn from: whole ones with at most so many steps, the newest first.
+
+    Those of one time come by lot, which is always the same. There is always one.
+
+    sizes, times: the number of steps of each episode, and when it ended, where that is known.
+    """
+    order = sorted(sizes, key=lambda one: (-times.get(one, 0.0), stable_seed("sampled", one)))
+    ends = accumulate(sizes[one] for one in order)
+    within = [one for one, end in zip(order, ends, strict=True) if end <= most]
+    return frozenset(within or order[:1])
 
 
 def weight_of(outcome: Outcome | None) -> float:

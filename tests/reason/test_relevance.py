@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from ldm.reason.candidates import Candidates
 from ldm.reason.features import Situation
 from ldm.reason.relevance import Fit, LeftOut, Relevance, gather, learn
-from ldm.reason.vocabulary import Lesson, vocabulary_of
+from ldm.reason.vocabulary import Lesson, newest, vocabulary_of
 from ldm.types import Past
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -212,6 +213,23 @@ def test_when_a_rule_changes_newer_episodes_count_more(dated: bool, expected: st
     rule = learn([*past, *after], calibrated=False)
     now = rule.situation("answer", "", (), '{"price": 90}')
     assert rule.rank(now, ["refund", "refuse"]).ranked()[0][0] == expected
+
+
+def test_a_memory_too_large_is_learnt_from_its_newest_episodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old, new = list(refunds(50, range(200))), list(refunds(120, range(200, 600)))
+    whole = gather(new, vocabulary_of(new), Candidates(("refund", "refuse")))
+    monkeypatch.setattr("ldm.reason.relevance.FEATURES", len(whole.features) // 2)
+    rule = learn([*old, *new], calibrated=False)
+    now = rule.situation("answer", "", (), '{"price": 90}')
+    assert rule.rank(now, ["refund", "refuse"]).ranked()[0][0] == "refund"
+    episodes = Counter(one.episode for one in [*old, *new])
+    times = {one.episode: one.time for one in [*old, *new]}
+    assert newest(episodes, times, 400) == {one.episode for one in new}
+    undated = newest(episodes, {}, 400)
+    assert (len(undated), undated) == (400, newest(episodes, {}, 400))
+    assert newest({"a": 9}, {}, 3) == {"a"}
 
 
 def test_as_long_as_nothing_changes_old_episodes_count_as_new_ones() -> None:

@@ -138,7 +138,7 @@ def shown(rules: Iterable[Rule]) -> str:
 def test_a_rule_that_has_changed_is_told_with_its_time() -> None:
     before, after = clinic.lessons(200), clinic.lessons(200, first=200, changed=True)
     steps = [*before, *after]
-    rules = learn_rules(steps, {one.episode: float(one.episode[1:]) for one in steps})
+    rules = learn_rules([replace(one, time=float(one.episode[1:])) for one in steps])
     assert "prescribe (drug cooler)" not in shown(rules.rules)
     assert "in the latest 50% of the episodes → admit (ward day)" in told(rules)
 
@@ -163,8 +163,7 @@ def test_one_condition_for_two_actions_is_told_and_no_rule() -> None:
 
 def test_what_used_to_work_and_fails_now_is_told_and_no_rule() -> None:
     steps = rings([("open", 1.0)] * 20 + [("open", FAILED)] * 10)
-    times = {one.episode: float(one.episode[-3:]) for one in steps}
-    rules = learn_rules(steps, times)
+    rules = learn_rules([replace(one, time=float(one.episode[-3:])) for one in steps])
     assert "→ open" in told(rules)
     assert "of the last 10 uses failed" in told(rules)
     assert {one.action for one in rules.rules} == {"look", "talk"}
