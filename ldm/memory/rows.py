@@ -249,7 +249,8 @@ class Rows:
         past: Past = (*(known or ()), *pairs)
         if len(past) > LONG:
             self._ended.clear()
-        return _cached(self._ended, node, past)
+        _cached(self._ended, node, past)
+        return past
 
     def _text(self, number: int) -> str:
         text = self._read.get(number)
