@@ -22,7 +22,6 @@ import importlib
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 import time
@@ -49,7 +48,7 @@ from ldm.run.builders import build_environment
 from ldm.run.selection import select
 from ldm.run.statistics import bootstrap, mcnemar, sign_flips, wilson
 from ldm.types import Card, Trajectory, stable_seed
-from tools.drawing import svg
+from tools.drawing import bars
 
 ROOT = Path(__file__).resolve().parents[1]
 Line = dict[str, Any]
@@ -445,20 +444,17 @@ def _curve(bench: Bench) -> Line:
     names = {"BabyAI": "BabyAI", "cooking": "cooking, plain", "Minecraft": "Minecraft, test",
              "ALFWorld": "ALFWorld, 24 listed, draw 0"}  # fmt: skip
     worlds, desks = bench.worlds(), _desk(bench, DESK, 800, "short", "")["episodes"]
-    lines, cells = {}, Line()
+    drawn, cells = defaultdict[str, dict[str, Any]](dict), Line()
     for agent in desks:
         solved = {
             world: [one.success for one in bench.played(name, worlds[name], agent)]
             for world, name in names.items()
         } | {"desk": desks[agent]}
-        lines[agent] = [
-            (float(place), mean(one), *wilson(sum(one), len(one)))
-            for place, one in enumerate(solved.values())
-        ]
+        for world, one in solved.items():
+            drawn[world][agent] = (mean(one), *wilson(sum(one), len(one)))
         cells[agent] = ", ".join(f"{world} {rated(one)}" for world, one in solved.items())
-    ticks = {float(place): name for place, name in enumerate([*names, "desk"])}
-    drawn = svg(lines, "What a memory is worth in five worlds", "tasks solved", ticks)
-    bench.arguments.curve.write_text(re.sub(r"<polyline.*/>\n", "", drawn), encoding="utf-8")
+    picture = bars(drawn, "What a memory is worth in five worlds", "Tasks solved in per cent")
+    bench.arguments.curve.write_text(picture, encoding="utf-8")
     return cells
 
 
@@ -487,7 +483,7 @@ def main() -> None:
     table.add_argument("name", choices=list(tables))
     table.add_argument("--only", default="", help="the lines whose name has this text")
     table.add_argument("--json", type=Path, help="also write the figures to this file")
-    table.add_argument("--curve", type=Path, default=ROOT / "docs" / "lab" / "relevance.svg")
+    table.add_argument("--curve", type=Path, default=ROOT / "docs" / "lab" / "worlds.svg")
     without = commands.add_parser("without", help="print as JSON what is solved without a part")
     without.add_argument("name")
     for each in (table, without):

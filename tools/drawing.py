@@ -1,4 +1,4 @@
-"""A curve as a picture (SVG): a line for each series, a point with its interval for each value."""
+"""Rates with their intervals as pictures (SVG): lines over an axis, or bars in groups."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#1
 NAME = 30
 #: Place on the axis, value in [0, 1], and the ends of its interval.
 Point = tuple[float, float, float, float]
+#: A value in [0, 1], and the ends of its interval.
+Rate = tuple[float, float, float]
 Scale = Callable[[float], float]
 
 
@@ -61,6 +63,51 @@ def svg(
         )
     for number, (name, points) in enumerate(lines.items()):
         parts += _line(name, sorted(points), number, x, y)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def bars(groups: Mapping[str, Mapping[str, Rate]], title: str, measure: str) -> str:
+    """Return a picture of groups of bars. groups: name → series → its rate."""
+    width, height, top, base = 720, 300, 74, 258
+    series = list(next(iter(groups.values())))
+    colours = dict(zip(series, ("#1a7f37", "#9aa4af", "#d0a215", *COLOURS), strict=False))
+    step = (width - 60) / len(groups)
+    bar = step * 0.8 / len(series)
+
+    def y(value: float) -> float:
+        return base - (base - top) * value
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<text x="10" y="20" font-size="15" font-weight="bold">{_text(title)}</text>',
+        f'<text x="10" y="38" fill="#555">{_text(measure)}, 95 % intervals</text>',
+    ]
+    for place, name in enumerate(series):
+        at = 10 + 170 * place
+        parts.append(f'<rect x="{at}" y="48" width="11" height="11" fill="{colours[name]}"/>')
+        parts.append(f'<text x="{at + 16}" y="58">{_text(name)}</text>')
+    for value in (0.0, 0.5, 1.0):
+        at = y(value)
+        parts.append(f'<line x1="48" x2="{width - 8}" y1="{at}" y2="{at}" stroke="#ddd"/>')
+        parts.append(f'<text x="42" y="{at + 4}" text-anchor="end">{100 * value:.0f} %</text>')
+    for number, (group, rates) in enumerate(groups.items()):
+        left = 54 + step * number
+        for place, name in enumerate(series):
+            value, low, high = rates[name]
+            at = left + bar * place
+            parts += [
+                f'<rect x="{at:.1f}" y="{y(value):.1f}" width="{bar - 3:.1f}" '
+                f'height="{base - y(value):.1f}" fill="{colours[name]}"/>',
+                f'<line x1="{at + bar / 2:.1f}" x2="{at + bar / 2:.1f}" y1="{y(low):.1f}" '
+                f'y2="{y(high):.1f}" stroke="#333" stroke-opacity="0.55"/>',
+                f'<text x="{at + bar / 2 - 1:.1f}" y="{y(high) - 4:.1f}" text-anchor="middle" '
+                f'font-size="11">{100 * value:.0f}</text>',
+            ]
+        middle, below = left + bar * len(series) / 2, base + 18
+        label = f'<text x="{middle:.1f}" y="{below}" text-anchor="middle">{_text(group)}</text>'
+        parts.append(label)
     return "\n".join([*parts, "</svg>", ""])
 
 
