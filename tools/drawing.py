@@ -85,7 +85,7 @@ def bars(groups: Mapping[str, Mapping[str, Rate]], title: str, measure: str) -> 
         f'<text x="10" y="38" fill="#555">{_text(measure)}, 95 % intervals</text>',
     ]
     for place, name in enumerate(series):
-        at = 10 + 170 * place
+        at = 10.0 + 170 * place
         parts.append(f'<rect x="{at}" y="48" width="11" height="11" fill="{colours[name]}"/>')
         parts.append(f'<text x="{at + 16}" y="58">{_text(name)}</text>')
     for value in (0.0, 0.5, 1.0):
