@@ -2,8 +2,8 @@
 
     python scripts/record_demo.py docs/demo.svg -- ldm demo --folder .ldm/demo
 
-Lines appear at the relative times at which they were printed, all in SECONDS. Those that a progress
-bar overwrote are left out.
+Lines appear at the relative times at which they were printed, all in SECONDS. Progress bars, which
+are drawn again and again, are left out.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ WIDTH, SECONDS = 110, 12.0
 #: What clears or leaves a line; the rest of the sequences is colour, which rich reads.
 MOVES = re.compile(r"\x1b\[\??[0-9;]*[A-HJKSTfhl]")
 
+BAR = re.compile("[━╸╺]")
 #: Fonts that a viewer would have to download.
 FONTS = re.compile(r"@font-face {.*?}\s*", re.DOTALL)
 
@@ -44,7 +45,8 @@ def played(command: list[str]) -> list[tuple[float, str]]:
             break
         *whole, rest = (rest + data.decode(errors="replace")).split("\n")
         now = time.monotonic() - begin
-        lines += [(now, MOVES.sub("", line.rstrip("\r")).rpartition("\r")[2]) for line in whole]
+        texts = (MOVES.sub("", line.rstrip("\r")).rpartition("\r")[2] for line in whole)
+        lines += [(now, text) for text in texts if not BAR.search(text)]
     if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
         raise SystemExit(f"{shlex.join(command)} failed:\n" + "\n".join(text for _, text in lines))
     return lines
