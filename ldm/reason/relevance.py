@@ -57,8 +57,9 @@ ITERATIONS = 80
 BECAUSE = 3
 #: The logit of an action of a frame that no recorded step used, beside others.
 UNKNOWN = -1e3
-#: Features of all steps that are learnt from, and steps by which those of the others are estimated.
-FEATURES, PROBED = 1 << 23, 200
+#: Features of all steps that are learnt from, steps by which those of the others are estimated, and
+#: so few that they are learnt from anyway.
+FEATURES, PROBED, FEW = 1 << 23, 100, 1_000
 #: Bits by which features are counted.
 BINS = 24
 #: Steps by which the wording of a memory is known, and characters of what was seen there.
@@ -646,7 +647,7 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
 
 def _within(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> Sequence[Lesson]:
     """Return the lessons whose features can be held in memory, by those of a few of them."""
-    if len(lessons) <= PROBED:
+    if len(lessons) <= FEW:
         return lessons
     probed = lessons[:: -(-len(lessons) // PROBED)]
     actions = tuple(dict.fromkeys(one.action for one in lessons))

@@ -221,6 +221,7 @@ def test_a_memory_too_large_is_learnt_from_its_newest_episodes(
     old, new = list(refunds(50, range(200))), list(refunds(120, range(200, 600)))
     whole = gather(new, vocabulary_of(new), Candidates(("refund", "refuse")))
     monkeypatch.setattr("ldm.reason.relevance.FEATURES", len(whole.features) // 2)
+    monkeypatch.setattr("ldm.reason.relevance.FEW", 100)
     rule = learn([*old, *new], calibrated=False)
     now = rule.situation("answer", "", (), '{"price": 90}')
     assert rule.rank(now, ["refund", "refuse"]).ranked()[0][0] == "refund"
