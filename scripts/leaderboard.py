@@ -27,6 +27,7 @@ from ldm.config import Evaluate  # noqa: E402 - the checkout's own package
 from ldm.episode import EnvironmentBase  # noqa: E402
 from ldm.errors import LdmError  # noqa: E402
 from ldm.run.builders import build_environment  # noqa: E402
+from ldm.run.grid import label  # noqa: E402
 from ldm.run.reading import ReadRun, read_run  # noqa: E402
 from ldm.run.replaying import TOLERANCE  # noqa: E402
 from ldm.run.statistics import wilson  # noqa: E402
@@ -37,9 +38,7 @@ ROWS = ROOT / "results" / "leaderboard.jsonl"
 
 def verify(run: ReadRun) -> list[str]:
     """Return what in the run's records differs from what its environment says."""
-    spec = run.spec
-    if not isinstance(spec, Evaluate):
-        raise LdmError(f"{run.id} is no evaluation.", "Name a run of `ldm eval`.")
+    spec = _spec(run)
     episodes, faults = run.episodes(), list[str]()
     played = [one.result.task.id for one in episodes]
     if missing := sorted({*run.run.manifest.protocol["tasks"]} - {*played}):
@@ -66,6 +65,12 @@ def verify(run: ReadRun) -> list[str]:
     return faults
 
 
+def _spec(run: ReadRun) -> Evaluate:
+    if not isinstance(run.spec, Evaluate):
+        raise LdmError(f"{run.id} is no evaluation.", "Name a run of `ldm eval`.")
+    return run.spec
+
+
 def _score(world: EnvironmentBase, task: Task, trial: Trajectory) -> float:
     """Return what the environment gives for the actions of a trial, from 0 to 1."""
     now, score = world.reset(task), 0.0
@@ -89,7 +94,7 @@ def row(run: ReadRun, command: str) -> dict[str, Any]:
     protocol = {k: v for k, v in manifest.protocol.items() if k not in ("tasks", "data")}
     return {
         "command": command,
-        "agent": run.agent,
+        "agent": label(_spec(run)),
         "models": manifest.models,
         "memory": manifest.arguments.get("remembered", {}),
         "tasks": len(episodes),
@@ -144,6 +149,7 @@ def main() -> None:
             raise SystemExit(1)
         print(f"{run.id}: {len(run.episodes())} episodes, all as recorded")
         if arguments.action == "add":
+            ROWS.parent.mkdir(exist_ok=True)
             with ROWS.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row(run, arguments.command), sort_keys=True) + "\n")
 
