@@ -20,8 +20,6 @@ from ldm.runs import list_runs
 from ldm.text import counted, short
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ldm.episode import Environment
     from ldm.explore import Verdict
     from ldm.memory import Contents, Generation
@@ -126,7 +124,7 @@ def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:
     if spec.round == spec.rounds or added is None:
         return None
     newest = generations(spec.memory, added.env)[-1].number
-    if newest != added.number or _follower(result.run.directory.parent, spec, added):
+    if newest != added.number or _follower(result.run, spec, added):
         runtime.message("A later round has begun: resume that run.")
         return None
     spec = replace(
@@ -141,13 +139,17 @@ def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:
     return prepare(spec, beside, dry_run=False)
 
 
-def _follower(runs: Path, spec: Refine, base: Generation) -> bool:
-    """Return whether the round after `spec`, which explores with `base`, has begun below `runs`.
+def _follower(run: Run, spec: Refine, base: Generation) -> bool:
+    """Return whether the round after `run`, which explores with `base`, has begun beside it.
 
-    It may have added nothing.
+    It may have added nothing. Earlier runs may have explored with an equal memory, built then.
     """
     expected = spec.memory, base.digest, spec.round + 1, spec.rounds, spec.seed
-    others = (run.spec(Refine) for run in list_runs(runs) if run.manifest.command == Refine.command)
+    others = (
+        one.spec(Refine)
+        for one in list_runs(run.directory.parent)
+        if one.manifest.command == Refine.command and one.manifest.started >= run.manifest.started
+    )
     return any(
         (one.memory, one.memory_digest, one.round, one.rounds, one.seed) == expected
         for one in others

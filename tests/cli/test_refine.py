@@ -150,6 +150,13 @@ class TestRounds:
         assert [plan["generation"] for plan in plans] == [0, 1]
 
     @pytest.mark.slow
+    def test_begin_anew_with_a_memory_that_was_built_again(self, run: Run) -> None:
+        for _ in range(2):
+            run("build-memory", "data", "--rebuild").done()
+            run(*REFINE, "--limit", "8", *ADDING, "--rounds", "2").done()
+        assert sorted(plan["round"] for plan in the_plans()) == [1, 1, 2, 2]
+
+    @pytest.mark.slow
     def test_lie_beside_each_other_wherever_the_first_is_resumed_from(
         self, run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
