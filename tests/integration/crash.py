@@ -286,7 +286,7 @@ def refinement(base: Path, *options: str, program: Sequence[str] = LDM) -> Comma
     """
 
     def runs(place: Path) -> list[Path]:
-        manifests = (place / "runs").glob("*/run.json")
+        manifests = (place / "runs").glob("[!.]*/run.json")  # not one that is being written
         return [path.parent for path in sorted(manifests, key=lambda path: path.stat().st_mtime_ns)]
 
     def start(place: Path) -> list[str]:
