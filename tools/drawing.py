@@ -37,13 +37,7 @@ def svg(
     def y(value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / max(1e-9, high - low)
 
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" font-size="11">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="10" y="18" font-size="13">{_text(title)}</text>',
-        f'<text x="10" y="34" fill="#555">{_text(measure)}, 95 % intervals</text>',
-    ]
+    parts = _begun(WIDTH, HEIGHT, title, measure)
     for step in range(int(low * 10) + 1, int(high * 10) + 1):
         at = y(step / 10)
         parts += [
@@ -77,13 +71,7 @@ def bars(groups: Mapping[str, Mapping[str, Rate]], title: str, measure: str) -> 
     def y(value: float) -> float:
         return base - (base - top) * value
 
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="10" y="20" font-size="15" font-weight="bold">{_text(title)}</text>',
-        f'<text x="10" y="38" fill="#555">{_text(measure)}, 95 % intervals</text>',
-    ]
+    parts = _begun(width, height, title, measure)
     for place, name in enumerate(series):
         at = 10.0 + 170 * place
         parts.append(f'<rect x="{at}" y="48" width="11" height="11" fill="{colours[name]}"/>')
@@ -109,6 +97,17 @@ def bars(groups: Mapping[str, Mapping[str, Rate]], title: str, measure: str) -> 
         label = f'<text x="{middle:.1f}" y="{below}" text-anchor="middle">{_text(group)}</text>'
         parts.append(label)
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _begun(width: int, height: int, title: str, measure: str) -> list[str]:
+    """Return the beginning of a picture: its size, background and headings."""
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" font-family="sans-serif" font-size="11">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<text x="10" y="18" font-size="13">{_text(title)}</text>',
+        f'<text x="10" y="34" fill="#555">{_text(measure)}, 95 % intervals</text>',
+    ]
 
 
 def _line(name: str, points: Sequence[Point], number: int, x: Scale, y: Scale) -> list[str]:

@@ -68,7 +68,9 @@ class Service:
         try:
             self._url = httpx2.URL(connection.base_url or DEFAULT_URL)
         except httpx2.InvalidURL:
-            raise LdmError("The model server's URL is none.", "Correct OPENAI_BASE_URL.") from None
+            raise LdmError(
+                "The model server's URL is not valid.", "Correct OPENAI_BASE_URL."
+            ) from None
         self._client = openai.OpenAI(
             base_url=self._url,
             api_key=connection.api_key or "none",  # local servers need none

@@ -76,15 +76,11 @@ def _newest(rows: Rows) -> Rows:
     """Return the rows of the episodes to learn from."""
     if len(rows) <= STEPS:
         return rows
-    codes, ends, texts = (
-        rows.columns["trajectory_id"],
-        rows.columns["time"],
-        rows.distinct("trajectory_id"),
-    )
-    names, first, counts = np.unique(codes, return_index=True, return_counts=True)
-    listed = [texts[code] for code in names.tolist()]
-    sizes = dict(zip(listed, counts.tolist(), strict=True))
-    chosen = newest(sizes, dict(zip(listed, ends[first].tolist(), strict=True)), STEPS)
+    codes = rows.columns["trajectory_id"]
+    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
+    names, ends = rows.distinct("trajectory_id").values(), rows.columns["time"][first]
+    sizes, times = (dict(zip(names, one.tolist(), strict=True)) for one in (counts, ends))
+    chosen = newest(sizes, times, STEPS)
     return rows.take(rows.having("trajectory_id", chosen.__contains__))
 
 

@@ -121,9 +121,7 @@ class Rows:
 
         The pasts of a long episode's steps take memory with the square of its length.
         """
-        columns = self.columns
-        order = np.lexsort([columns["id"], columns["step"], self._ranks("trajectory_id")])
-        return (self._value(number).tuple for number in order.tolist())
+        return (self._value(number).tuple for number in np.lexsort(self._by_step()).tolist())
 
     @property
     def ids(self) -> frozenset[str]:
@@ -200,10 +198,12 @@ class Rows:
 
     def order(self) -> NDArray[np.int64]:
         """Return the row numbers sorted by cell, trajectory, step and id."""
-        columns = self.columns
-        keys = [columns["id"], columns["step"], self._ranks("trajectory_id")]
-        keys += [columns["observation_type"], columns["goal_type"], self._ranks("batch")]
-        return np.lexsort(keys)
+        cell = [self.columns["observation_type"], self.columns["goal_type"], self._ranks("batch")]
+        return np.lexsort([*self._by_step(), *cell])
+
+    def _by_step(self) -> list[NDArray[Any]]:
+        """Return the keys, the last one first, that sort rows by trajectory, step and id."""
+        return [self.columns["id"], self.columns["step"], self._ranks("trajectory_id")]
 
     def _ranks(self, name: str) -> NDArray[np.int64]:
         present = self.distinct(name)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ldm.reason.candidates import Candidates
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
 from ldm.reason.frames import read_command
-from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, newest, vocabulary_of
+from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, vocabulary_of, within
 from ldm.types import Past
 
 #: Strength of the ridge, and the prior weight of an action done before, per time (see
@@ -326,36 +326,40 @@ class Fit:
     def half_life(self) -> float:
         """Return the number of newer episodes with which a step should count half.
 
-        Chosen by how well the newest episodes are foretold by what the older ones teach: infinite
-        unless the memory's world has changed.
+        Chosen by how well the older episodes predict the newest: infinite unless the memory's world
+        has changed.
         """
-        blocks = [(first, first + BLOCK) for first in range(0, NEWEST, BLOCK)]
-        foretold = {one: sum(self._foretold(*block, one) for block in blocks) for one in FIRST}
-        if foretold[np.inf] - foretold[FIRST[1]] < BETTER:
+        losses = {one: self._prediction_loss(one) for one in FIRST}
+        if losses[np.inf] - losses[FIRST[1]] < BETTER:
             return np.inf
-        for one in OTHERS:
-            foretold[one] = sum(self._foretold(*block, one) for block in blocks)
-        return min(foretold, key=lambda one: foretold[one])
+        losses |= {one: self._prediction_loss(one) for one in OTHERS}
+        return min(losses, key=lambda one: losses[one])
 
-    def _foretold(self, newest: int, oldest: int, half_life: float) -> float:
-        """Return how improbable the steps of some ages are by what older ones teach, in nats."""
-        age = self.data.age
-        steps = np.flatnonzero((age >= newest) & (age < oldest))
-        older = np.flatnonzero(age >= oldest)
-        older = np.sort(older[np.argsort(age[older], kind="stable")[:OLDER]])
-        if len(np.unique(age[older])) < 2 * BLOCK:
-            return 0.0
-        return self._loss(self.logits(self.weights(older, half_life)), steps)
+    def _prediction_loss(self, half_life: float) -> float:
+        """Return the loss on the newest episodes, each block predicted from what is older."""
+        age, loss = self.data.age, 0.0
+        for newest in range(0, NEWEST, BLOCK):
+            older = np.flatnonzero(age >= newest + BLOCK)
+            older = np.sort(older[np.argsort(age[older], kind="stable")[:OLDER]])
+            if len(np.unique(age[older])) >= 2 * BLOCK:
+                steps = np.flatnonzero((age >= newest) & (age < newest + BLOCK))
+                loss += self._loss(self.logits(self.weights(older, half_life)), steps)
+        return loss
 
     def _loss(self, values: NDArray[np.float64], steps: NDArray[np.int64]) -> float:
-        """Return how improbable the outcomes of steps are, in nats; failures count as successes."""
+        """Return the negative log-likelihood of steps, in nats; failures count as successes do."""
         total = 0.0
         for step in steps.tolist():
-            part = slice(self.data.start[step], self.data.ends[step])
-            p = np.exp(values[part] - values[part].max()) * self.data.alike[part]
+            p = self._weights_of_rows(values, step)
             taken = min(max(float(p[0] / p.sum()), SURPRISE), 1 - SURPRISE)
             total -= np.log(taken if self.data.weight[step] > 0 else 1 - taken)
         return total
+
+    def _weights_of_rows(self, values: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        """Return what the probabilities of a step's rows are in proportion to."""
+        part = slice(self.data.start[step], self.data.ends[step])
+        weights: NDArray[np.float64] = np.exp(values[part] - values[part].max())
+        return weights * self.data.alike[part]
 
     def left_out(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return steps that worked, decided without their episodes, and the value of each row."""
@@ -395,7 +399,7 @@ class Fit:
         """
         for step in steps.tolist():
             part = slice(self.data.start[step], self.data.ends[step])
-            p = np.exp(values[part] - values[part].max()) * self.data.alike[part]
+            p = self._weights_of_rows(values, step)
             best = values[part] >= values[part].max() - 1e-9
             yield self.data.kinds[step], float(p[best].sum() / p.sum()), float(best[0])
 
@@ -629,7 +633,8 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     """Learn the rule from lessons, always the same from the same ones."""
     vocabulary = vocabulary_of(lessons)
     actions = tuple(dict.fromkeys(lesson.action for lesson in lessons))
-    data = gather(_within(lessons, vocabulary), vocabulary, Candidates(actions))
+    candidates = Candidates(actions)
+    data = gather(_bounded(lessons, vocabulary, candidates), vocabulary, candidates)
     sample = _sample(lessons)
     if not len(data.start):
         return Relevance(vocabulary, actions=actions, sample=sample)
@@ -645,17 +650,16 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
     return Relevance(vocabulary, *learnt, special, left_out, actions, data.recorded, sample)
 
 
-def _within(lessons: Sequence[Lesson], vocabulary: Vocabulary) -> Sequence[Lesson]:
-    """Return the lessons whose features can be held in memory, by those of a few of them."""
+def _bounded(
+    lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candidates
+) -> Sequence[Lesson]:
+    """Return the lessons whose features can be held in memory, estimated from a few of them."""
     if len(lessons) <= FEW:
         return lessons
     probed = lessons[:: -(-len(lessons) // PROBED)]
-    actions = tuple(dict.fromkeys(one.action for one in lessons))
-    each = len(gather(probed, vocabulary, Candidates(actions)).features) / len(probed)
+    each = len(gather(probed, vocabulary, candidates).features) / len(probed)
     most = int(FEATURES / max(each, 1))
-    sizes, times = Counter(one.episode for one in lessons), {x.episode: x.time for x in lessons}
-    chosen = newest(sizes, times, most)
-    return [one for one in lessons if one.episode in chosen][-most:]
+    return within(lessons, most)[-most:]
 
 
 def _sample(lessons: Sequence[Lesson]) -> str:

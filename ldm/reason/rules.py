@@ -9,7 +9,6 @@ contradicts itself is told so instead of given a rule.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from ldm.reason import facts as about
 from ldm.reason.reading import words
-from ldm.reason.vocabulary import STEPS, Lesson, newest, vocabulary_of
+from ldm.reason.vocabulary import STEPS, Lesson, vocabulary_of, within
 from ldm.types import stable_seed
 
 #: Facts of one rule, conjunctions that are looked at further, and rules of one action.
@@ -281,16 +280,14 @@ def _table(lessons: Sequence[Lesson], reader: about.FactReader) -> _Table:
 
 def learn_rules(lessons: Sequence[Lesson]) -> Rules:
     """Return the rules that recorded steps teach, in whatever order their episodes come."""
-    sizes, times = Counter(one.episode for one in lessons), {x.episode: x.time for x in lessons}
-    chosen = newest(sizes, times, STEPS)
-    lessons = sorted((x for x in lessons if x.episode in chosen), key=lambda one: one.episode)
+    lessons = sorted(within(lessons, STEPS), key=lambda one: one.episode)
     if not any(one.weight > 0 for one in lessons):
         return Rules()
     reader = about.FactReader(vocabulary_of(lessons), lessons)
     table = _table(lessons, reader)
-    conditions, against, explained = _chosen(table)
+    chosen, against, explained = _chosen(table)
     against += _undecided(table, table.worked & ~explained)
-    rules = tuple(map(table.rule, conditions))
+    rules = tuple(map(table.rule, chosen))
     against += [f"lately: {one.text}" for one in rules if any(about.LATELY in x for x in one.facts)]
     share = float(explained[table.worked].mean())
     against = [*dict.fromkeys(against)][:CONTRADICTIONS]

@@ -69,6 +69,13 @@ def newest(sizes: Mapping[str, int], times: Mapping[str, float], most: int) -> f
     return frozenset(within or order[:1])
 
 
+def within(lessons: Sequence[Lesson], most: int) -> list[Lesson]:
+    """Return the lessons of the `newest` episodes, in their order."""
+    sizes = Counter(one.episode for one in lessons)
+    chosen = newest(sizes, {one.episode: one.time for one in lessons}, most)
+    return [one for one in lessons if one.episode in chosen]
+
+
 def weight_of(outcome: Outcome | None) -> float:
     """Return the weight of a step by its outcome.
 
