@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -268,10 +269,13 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handler, before = _Interrupt(), {signal.SIGTERM: signal.getsignal(signal.SIGTERM)}
-    of_ctrl_c = signal.getsignal(signal.SIGINT)
+    before = {signal.SIGTERM: signal.getsignal(signal.SIGTERM)}
+    of_ctrl_c, around = signal.getsignal(signal.SIGINT), before[signal.SIGTERM]
     if of_ctrl_c is signal.default_int_handler or isinstance(of_ctrl_c, _Interrupt):
         before[signal.SIGINT] = of_ctrl_c
+    handler = around if isinstance(around, _Interrupt) else _Interrupt()
+    unraisable = sys.unraisablehook
+    sys.unraisablehook = lambda lost: lost.exc_type is KeyboardInterrupt or unraisable(lost)
     for number in before:
         signal.signal(number, handler)
     try:
@@ -279,20 +283,20 @@ def interruptible() -> Iterator[None]:
     except LdmError:
         raise
     except Exception as error:
-        if handler.arrived or _interrupted(error):
+        if handler.arrived:
             raise KeyboardInterrupt from error
         raise
     finally:
         for number, former in before.items():
             signal.signal(number, former)
+        sys.unraisablehook = unraisable
 
 
-def _interrupted(error: BaseException | None) -> bool:
-    """Return whether an interrupt is among the causes of an error."""
-    known = set[int]()
-    while error is not None and id(error) not in known:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        known.add(id(error))
-        error = error.__cause__ or error.__context__
-    return False
+def raise_if_interrupted() -> None:
+    """Raise KeyboardInterrupt if one of `interruptible` was lost in code that ignores exceptions.
+
+    Callbacks of compiled libraries and destructors do. Call this between items of long work.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if isinstance(handler, _Interrupt) and handler.arrived:
+        raise KeyboardInterrupt

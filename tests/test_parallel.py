@@ -12,7 +12,13 @@ import pytest
 from pydantic_core import SchemaValidator, core_schema
 
 from ldm.errors import BudgetSpent, LdmError
-from ldm.parallel import interruptible, iterate_concurrently, map_concurrently, map_in_threads
+from ldm.parallel import (
+    interruptible,
+    iterate_concurrently,
+    map_concurrently,
+    map_in_threads,
+    raise_if_interrupted,
+)
 
 
 @dataclass(frozen=True)
@@ -141,10 +147,23 @@ def test_an_interrupt_that_a_library_turns_into_an_error_of_its_own_is_one(
     schema = core_schema.literal_schema([Interrupting(number)])
     with pytest.raises(KeyboardInterrupt), interruptible():
         SchemaValidator(schema)
-    with pytest.raises(KeyboardInterrupt), interruptible():
-        raise ValueError from KeyboardInterrupt()
     with pytest.raises(ValueError, match="not one"), interruptible():
         raise ValueError("not one")
+
+
+def test_an_interrupt_that_a_destructor_hides_ends_the_work_at_its_next_item() -> None:
+    class Hides:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            for _ in range(100):
+                pass  # the interpreter runs the handler here, and ignores what it raises
+
+    raise_if_interrupted()
+    with interruptible():
+        Hides()
+        with pytest.raises(KeyboardInterrupt), interruptible():
+            raise_if_interrupted()
+    raise_if_interrupted()
 
 
 class TestAtOnce:

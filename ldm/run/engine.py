@@ -99,6 +99,7 @@ class Session:
             done[record.index] = record
             if first:
                 on_result(record)
+            parallel.raise_if_interrupted()
 
         for turn in turns(done):
             old = [index for index in turn if index in known and index not in done]

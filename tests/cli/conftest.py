@@ -11,6 +11,7 @@ import pytest
 
 from ldm.cli.app import main
 from ldm.envs.metadata import metadata_of, registered
+from tests.embedder import BagOfWords
 from tests.llm.conftest import Serve, serve
 from tests.llm.server import FakeServer
 
@@ -62,8 +63,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, without any data of the user's."""
+    """An empty working directory, without any data of the user's or a real embedder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "words"))
     for env in registered()[0].values():
         if source := metadata_of(env).data:
             monkeypatch.delenv(source.variable or "unset", raising=False)

@@ -40,14 +40,6 @@ def episodes(count: int, kind: str = "sort") -> list[Trajectory]:
     return listed
 
 
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory; nothing loads a real model."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
-    return tmp_path
-
-
 @pytest.fixture
 def built(place: Path) -> Path:
     build_memory([*episodes(60), *episodes(9, "check")], "m", WARNED)

@@ -9,18 +9,12 @@ import pytest
 
 from ldm.runs import open_run
 from tests.cli.conftest import Run
-from tests.embedder import BagOfWords
 
 TOY = ("eval", "--env", "tests.toy:ToyEnv", "--workers", "1")
 RANDOM = (*TOY, "--agent", "random", "--agent.budget", "4")
 
 
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory; nothing loads a real model."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name=None: BagOfWords(name or "words"))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("place")
 
 
 def played(run: Run, *args: object) -> Path:

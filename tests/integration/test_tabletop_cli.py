@@ -11,19 +11,11 @@ from ldm import records
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
-from tests.embedder import BagOfWords
 from tests.worlds.tabletop.conftest import PHYSICS
 
 SHIPPED = CHECKOUT / "data" / "trajectories" / "tabletop" / "train.jsonl.gz"
 
-pytestmark = PHYSICS
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
-    return tmp_path
+pytestmark = [PHYSICS, pytest.mark.usefixtures("place")]
 
 
 def remember(run: Run, place: Path, episodes: int) -> None:

@@ -11,7 +11,6 @@ from ldm import records
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
 from tests.conftest import CHECKOUT
-from tests.embedder import BagOfWords
 
 QUITTER = ("--agent", "tests.integration.agents:Quitter", "--workers", "1")
 EVAL = ("eval", "--env", "textcraft", *QUITTER, "--json")
@@ -22,13 +21,6 @@ pytestmark = pytest.mark.skipif(
 
 
 SHIPPED = CHECKOUT / "data" / "trajectories" / "textcraft" / "train.jsonl.gz"
-
-
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ldm.embed.load_embedder", lambda name: BagOfWords(name or "bag-of-words"))
-    return tmp_path
 
 
 @pytest.fixture

@@ -60,13 +60,6 @@ def script() -> dict[str, list[str]]:
     }
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
-    return tmp_path
-
-
 @pytest.mark.slow
 def test_alfworld_in_threads_gives_what_one_after_the_other_gives(
     run: Run, serve: Serve, place: Path, monkeypatch: pytest.MonkeyPatch
