@@ -202,7 +202,8 @@ class History:
 
     assessment: the sub-goals of the goal, each complete or not (the paper's Evaluation prompt).
     summary: the past in one short paragraph (Eq. 6, the paper's Summarization prompt).
-    past: the pairs (o_1, a_1) … (o_{τ-1}, a_{τ-1}) themselves; long observations are shortened.
+    past: the pairs (o_1, a_1) … (o_{τ-1}, a_{τ-1}) themselves, of long episodes only the latest
+        hundred or two; long observations are shortened.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = _RECORD

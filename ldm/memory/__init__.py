@@ -185,12 +185,10 @@ class Memory:
         seed: with their actions exchanged within a kind, as a control.
         """
         relevance = self.relevance
-        if seed is None and localize(relevance.sample) == relevance.sample:
+        wording = localize(relevance.sample)
+        if seed is None and wording == relevance.sample:
             return relevance
-        return self._relevance_of(localize, seed)
-
-    def _relevance_of(self, localize: Callable[[str], str], seed: int | None) -> Relevance:
-        return relevance_of(self._contents.recallable, seed, localize)
+        return relevance_of(self.contents.recallable, seed, localize, wording)
 
     @cached_property
     def _kinds(self) -> KindClassifier:

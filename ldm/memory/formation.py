@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
 from ldm.parallel import both, map_concurrently
 from ldm.reason import Clustering, Reasoner, shortened
+from ldm.reason.features import MOST_STEPS
 from ldm.types import History, Outcome, StateActionTuple, Trajectory, stable_seed
 
 MIXED = "mixed"
@@ -149,7 +150,7 @@ def tuples_of(
     return [
         StateActionTuple(
             goal=task.goal,
-            history=History(notes.assessment, notes.summary, cut[:number]),
+            history=History(notes.assessment, notes.summary, cut[_start_of_past(number) : number]),
             observation=observation,
             action=step.action,
             kind=task.kind,
@@ -172,6 +173,15 @@ def tuples_of(
         )
         if number >= first and notes is not None
     ]
+
+
+def _start_of_past(number: int) -> int:
+    """Return the step with which the recorded past of a step begins.
+
+    Nothing reads more than the last MOST_STEPS pairs, and whole pasts would take memory with the
+    square of an episode's length. It moves seldom, so that most pasts continue one another.
+    """
+    return max(0, number // MOST_STEPS - 1) * MOST_STEPS
 
 
 def _values(score: float, rewards: Sequence[float]) -> list[float]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ldm import records
-from ldm.memory.rows import Rows
+from ldm.memory.rows import CODED, Rows
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
@@ -20,6 +20,8 @@ from ldm.types import StateActionTuple, encodable, stable_hash, stable_seed
 if TYPE_CHECKING:
     from ldm.reason.rules import Rules
 
+#: Steps of one episode that are learnt from: whole ones of any length take too much memory.
+EPISODE = 2_000
 #: What memories teach that is cached.
 KEPT = 16
 
@@ -30,14 +32,14 @@ def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
     Pasts hold long observations in shortened form; those of tuples before take their places.
     """
     lessons: list[Lesson] = []
-    whole: dict[tuple[str, str], str] = {}
+    whole: dict[tuple[str, str], tuple[str, str]] = {}
     for one in tuples:
         if lessons and lessons[-1].episode != one.trajectory_id:
             whole.clear()
-        short = shortened(((one.observation, one.action),))[0]
-        whole[short] = one.observation
+        pair = one.observation, one.action
+        whole[shortened((pair,))[0]] = pair
         lesson = lesson_of(one)
-        past = tuple((whole.get(step, step[0]), step[1]) for step in lesson.past[-MOST_STEPS:])
+        past = tuple(whole.get(step, step) for step in lesson.past[-MOST_STEPS:])
         lessons.append(replace(lesson, past=past))
     return lessons
 
@@ -52,19 +54,24 @@ def rules_of(tuples: Sequence[StateActionTuple]) -> Rules:
 
 
 def relevance_of(
-    rows: Rows, seed: int | None = None, localize: Callable[[str], str] = str
+    rows: Rows, seed: int | None = None, localize: Callable[[str], str] = str, wording: str = ""
 ) -> Relevance:
     """Return what tuples teach, cached.
 
     seed: exchange their actions first, as a control. localize: puts them into other words.
+    wording: what tells these words from others.
     """
     rows = _newest(rows)
-    lessons = [_worded(one, localize) for one in lessons_from(rows.steps())]
-    steps = [(one.observation, one.action, one.possible, one.weight, one.time) for one in lessons]
-    of = stable_hash(rows.columns["id"].tolist(), repr(steps), seed, length=32)
+    columns = rows.columns
+    stated = [columns["id"].tolist(), columns["time"].tolist()]
+    stated += [[*map(rows.distinct(name).get, columns[name].tolist())] for name in CODED]
+    of = stable_hash(stated, seed, wording, length=32)
     if of not in _learnt:
         if len(_learnt) >= KEPT:
             del _learnt[next(iter(_learnt))]
+        lessons = lessons_from(rows.steps())
+        if wording:
+            lessons = [_worded(one, localize) for one in lessons]
         _learnt[of] = learn(lessons if seed is None else list(exchanged(lessons, seed)))
     return _learnt[of]
 
@@ -73,15 +80,19 @@ _learnt: dict[str, Relevance] = {}
 
 
 def _newest(rows: Rows) -> Rows:
-    """Return the rows of the episodes to learn from."""
+    """Return the rows to learn from: of the newest episodes, and of long ones the last steps."""
+    names, steps = rows.columns["trajectory_id"], rows.columns["step"]
+    numbers, first, of, counts = np.unique(names, True, True, True)
+    last = np.zeros(len(numbers), np.int64)
+    np.maximum.at(last, of, steps)
+    late = steps > last[of] - EPISODE
     if len(rows) <= STEPS:
-        return rows
-    codes = rows.columns["trajectory_id"]
-    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
-    names, ends = rows.distinct("trajectory_id").values(), rows.columns["time"][first]
-    sizes, times = (dict(zip(names, one.tolist(), strict=True)) for one in (counts, ends))
-    chosen = newest(sizes, times, STEPS)
-    return rows.take(rows.having("trajectory_id", chosen.__contains__))
+        return rows.take(late)
+    ends = rows.columns["time"][first].tolist()
+    texts = [rows.texts[number] for number in numbers.tolist()]
+    sizes = dict(zip(texts, np.minimum(counts, EPISODE).tolist(), strict=True))
+    chosen = newest(sizes, dict(zip(texts, ends, strict=True)), STEPS)
+    return rows.take(late & rows.having("trajectory_id", chosen.__contains__))
 
 
 def _worded(lesson: Lesson, localize: Callable[[str], str]) -> Lesson:

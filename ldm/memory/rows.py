@@ -46,8 +46,10 @@ NUMBERS: Mapping[str, type[np.generic]] = {
 #: The type of each column.
 KINDS: Mapping[str, type[np.generic]] = {**dict.fromkeys(TEXTS, np.uint32), **NUMBERS}
 NO_PAST = -1
-#: The columns that a digest covers, beside ids and pasts.
-DIGESTED = (*TEXTS, "step", "generation", "goal_type", "observation_type", "time")
+#: The columns that a digest covers: all but vectors.
+DIGESTED = tuple(name for name in KINDS if not name.endswith("_vector"))
+#: Tuples that are hashed at a time.
+HASHED = 1_000
 #: Columns that hold other values as JSON: their types, and the values that "" stands for.
 CODED: Mapping[str, tuple[Any, Any]] = {
     "outcome": (Outcome, None),
@@ -57,8 +59,6 @@ CODED: Mapping[str, tuple[Any, Any]] = {
 }
 #: Tuples, pasts and texts that are cached.
 KEPT = 20_000
-#: Steps of a past from which one alone is cached: each holds all steps before.
-LONG = 1_000
 
 
 @dataclass(slots=True, eq=False)
@@ -117,11 +117,8 @@ class Rows:
         return [row.tuple for row in self]
 
     def steps(self) -> Iterator[StateActionTuple]:
-        """Yield the tuples by trajectory, step and id, without keeping them.
-
-        The pasts of a long episode's steps take memory with the square of its length.
-        """
-        return (self._value(number).tuple for number in np.lexsort(self._by_step()).tolist())
+        """Yield the tuples by trajectory, step and id."""
+        return (self[number].tuple for number in np.lexsort(self._by_step()).tolist())
 
     @property
     def ids(self) -> frozenset[str]:
@@ -220,16 +217,20 @@ class Rows:
         with the names of their types, and the embedder, tasks and hidden tuples of generation `of`.
         Vectors are not covered.
         """
-        texts, columns, pasts = list(self.texts), self.columns, [*self._past_hashes(), ""]
-        fields = [
-            [texts[i] for i in columns[name].tolist()] if name in TEXTS else columns[name].tolist()
-            for name in DIGESTED
-        ]
-        ends = [pasts[node] for node in columns["past"].tolist()]
-        tuples = sorted(zip(columns["id"].tolist(), ends, *fields, strict=True))
+        texts, ends = list(self.texts), [*self._past_hashes(), ""]
+
+        def stated(name: str, rows: NDArray[np.int64]) -> list[Any]:
+            values = self.columns[name][rows].tolist()
+            known = ends if name == "past" else texts if name in TEXTS else None
+            return [known[one] for one in values] if known else values
+
+        order, tuples = np.argsort(self.columns["id"], kind="stable"), []
+        for start in range(0, len(order), HASHED):
+            part = order[start : start + HASHED]
+            tuples.append(stable_hash([stated(name, part) for name in DIGESTED], length=32))
         indices = sorted(records.dumps(batch) for batch in batches)
-        stated = [of.embedder, sorted(of.tasks), sorted(of.hidden)] if of else []
-        return stable_hash(tuples, indices, stated, length=32)
+        more = [of.embedder, sorted(of.tasks), sorted(of.hidden)] if of else []
+        return stable_hash(tuples, indices, more, length=32)
 
     def _past_hashes(self) -> list[str]:
         """Return for each node the hash of the whole past that ends there."""
@@ -246,11 +247,7 @@ class Rows:
             later.append(at)
             at = int(self.pasts[at, 0])
         pairs = ((self._text(o), self._text(a)) for _, o, a in self.pasts[later[::-1]].tolist())
-        past: Past = (*(known or ()), *pairs)
-        if len(past) > LONG:
-            self._ended.clear()
-        _cached(self._ended, node, past)
-        return past
+        return _cached(self._ended, node, (*(known or ()), *pairs))  # type: ignore[no-any-return]
 
     def _text(self, number: int) -> str:
         text = self._read.get(number)
@@ -343,7 +340,6 @@ class RowsBuilder:
         self._ids = set[int](base.columns["id"].tolist())
         self._vectors: dict[bytes, int] = {}
         self._values: dict[str, list[Any]] = {name: [] for name in KINDS}
-        self._longest: tuple[Past, list[int]] = ((), [])
 
     def add_rows(
         self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]
@@ -390,21 +386,13 @@ class RowsBuilder:
         number = len(self._base.vectors) + len(self._vectors)
         return self._vectors.setdefault(vector.tobytes(), number)
 
-    def _end_of(self, whole: Past) -> int:
-        """Return the number of the node at which a past ends.
-
-        It caches the nodes of the last long past, of which the next ones are mostly prefixes:
-        walking each past again would take quadratic time in the length of an episode.
-        """
-        known, nodes = self._longest
-        if whole != known[: len(whole)]:
-            nodes = nodes if known == whole[: len(known)] else []
-            for observation, action in whole[len(nodes) :]:
-                parent = nodes[-1] if nodes else NO_PAST
-                node = parent, self._text(observation), self._text(action)
-                nodes.append(self._nodes.setdefault(node, len(self._nodes)))
-            self._longest = whole, nodes
-        return nodes[len(whole) - 1] if whole else NO_PAST
+    def _end_of(self, past: Past) -> int:
+        """Return the number of the node at which a past ends."""
+        end = NO_PAST
+        for observation, action in past:
+            node = end, self._text(observation), self._text(action)
+            end = self._nodes.setdefault(node, len(self._nodes))
+        return end
 
 
 def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, str, int, dict[str, int]]]:

@@ -344,10 +344,6 @@ class ServerMemory(Memory):
             return self.contents.learnt()
         return unpacked(base64.b64decode("".join(part[4:] for part in parts)))
 
-    def _relevance_of(self, localize: Callable[[str], str], seed: int | None) -> Relevance:
-        """Learn from its tuples, downloaded, in other words or as a control."""
-        return Memory(self.contents, self._embedder)._relevance_of(localize, seed)
-
     def without(
         self, tuples: Collection[str] = (), trajectories: Collection[str] = ()
     ) -> ServerMemory:
