@@ -37,7 +37,7 @@ from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
 from ldm.memory.addresses import is_server, let_in
 from ldm.memory.contents import Contents
-from ldm.memory.index import FORMAT, BatchIndex, Generation, check_embedder
+from ldm.memory.index import FORMAT, BatchIndex, Generation, IndexedTuple, check_embedder
 from ldm.memory.lessons import packed
 from ldm.memory.retrieval import Retriever
 from ldm.memory.rows import Rows, fields_of, id_of
@@ -54,7 +54,7 @@ FRESH, OLD = ".new", ".old"
 #: The graph of a collection of tuples: recall@5 of 0.99 and more on recorded episodes.
 GRAPH = {"max_neighbors": 24, "ef_construction": 128, "ef_search": 256}
 #: Chroma refuses writes of more than 5,461 rows; smaller ones keep the progress bar moving.
-WRITE_ROWS = 2_000
+WRITE_ROWS = 500
 READ_ROWS = 5_000
 #: Attempts of a request to a server, and the seconds before the second one.
 REQUESTS, PAUSE = 4, 0.1
@@ -378,11 +378,11 @@ class TupleRows:
 
     def part(self, numbers: NDArray[np.int64]) -> list[Row]:
         """Return the rows of these tuples."""
-        vectors = self._rows.vectors_of(numbers)
-        return [self._row(*one) for one in zip(numbers.tolist(), vectors, strict=True)]
+        rows = self._rows.take(numbers)
+        vectors = rows.vectors_of(slice(None))
+        return [self._row(*one) for one in zip(numbers.tolist(), rows, vectors, strict=True)]
 
-    def _row(self, i: int, vector: NDArray[np.float32]) -> Row:
-        indexed = self._rows[i]
+    def _row(self, i: int, indexed: IndexedTuple, vector: NDArray[np.float32]) -> Row:
         one, (batch, g, o) = indexed.tuple, indexed.cell
         goal_type, texts = self._indices[batch].goal_types[g], fields_of(indexed)
         key = one.goal, one.observation, one.action

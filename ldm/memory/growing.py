@@ -622,16 +622,19 @@ class GrowingMemory:
             base = Memory(record.load(self.location, self.env), self._embedder)
         known = {name for batch in base.batches for name in batch.trajectories} if base else set()
         number = base.generation + 1 if base else 0
-        events, place = self._log.read(listed.log if listed else NOWHERE, rated=True)
+        events, place = self._log.read(listed.log if listed else NOWHERE, rated=before is None)
+        if before is not None and before.place.log not in ("", place.log):
+            return self._read(None)  # the log was written anew
         pending = Pending(self.env, self._embedder, self._reasoner, number)
-        view = _View(base, pending, known, Episodes(), {}, place, pointer, status)
-        self._take(view, events)
+        rated, later = (before.rated, before.place.end) if before else ({}, 0)
+        view = _View(base, pending, known, Episodes(), rated, place, pointer, status)
+        self._take(view, events, later)
         return view
 
-    def _take(self, view: _View, events: Sequence[tuple[int, Event]]) -> None:
-        """Add what events tell to a view."""
+    def _take(self, view: _View, events: Sequence[tuple[int, Event]], later: int = 0) -> None:
+        """Add what events tell to a view. later: the byte from which it does not know rewards."""
         for at, event in events:
-            if isinstance(event, Rate):
+            if isinstance(event, Rate) and at >= later:
                 for name in event.tuples:
                     trial = Trial(event.time, at, (1 + event.reward) / 2)
                     view.rated.setdefault(name, []).append(trial)

@@ -368,14 +368,14 @@ class RowsBuilder:
 
     def collected(self) -> Rows:
         """Return all tuples, those of the base included, in order."""
-        base, vectors = self._base, np.frombuffer(b"".join(self._vectors), np.float32)
+        base = self._base
         added = {name: np.array(self._values[name], kind) for name, kind in KINDS.items()}
         rows = Rows(
             base.env,
             tuple(self._texts),
             {name: np.concatenate([base.columns[name], one]) for name, one in added.items()},
             np.array([*self._nodes], np.int32).reshape(-1, 3),
-            np.concatenate([base.vectors, vectors.reshape(-1, base.vectors.shape[1])]),
+            np.vstack([base.vectors, *(np.frombuffer(one, np.float32) for one in self._vectors)]),
         )
         return rows.take(rows.order()) if self._values["id"] else base
 

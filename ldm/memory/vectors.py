@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,9 @@ def embed_texts(
 
 def embed_rows(
     embedder: Embedder, rows: Sequence[IndexedTuple], on_progress: OnProgress = lambda *_: None
-) -> NDArray[np.float32]:
-    """Return (n, 2 · dimension): the goal and the observation vector of each row."""
+) -> Iterator[NDArray[np.float32]]:
+    """Return the goal and the observation vector of each row, (2 · dimension,)."""
     tuples = [row.tuple for row in rows]
     texts = sorted({text for one in tuples for text in (one.goal, one.observation)})
     known = embed_texts(embedder, texts, on_progress)
-    pairs = [(known[one.goal], known[one.observation]) for one in tuples]
-    return np.array(pairs, np.float32).reshape(-1, 2 * embedder.dimension)
+    return (np.concatenate([known[one.goal], known[one.observation]]) for one in tuples)

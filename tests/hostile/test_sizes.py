@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -44,3 +46,25 @@ def test_so_many_problems_of_a_line_are_listed_and_the_rest_is_counted(
 def test_a_line_of_64_megabytes_is_refused_unparsed() -> None:
     (problem,) = records.check_line(b"[" + b" " * 2**26 + b"]", Trajectory)
     assert problem.message == "longer than 64 MB"
+
+
+LONG = """
+import resource, sys
+from dataclasses import replace
+from ldm.memory.building import FormationOptions, form
+from ldm.reason.offline import OfflineReasoner
+from ldm.types import Step
+from tests.embedder import BagOfWords
+from tests.test_types import TRAJECTORY
+steps = [Step(f"go {i % 50}", f"A drawer {i} with pen {i % 7}.") for i in range(20_000)]
+long = replace(TRAJECTORY, steps=tuple(steps), score=1.0, success=True)
+embedder = BagOfWords()
+contents = form([long], FormationOptions(), embedder, OfflineReasoner(embedder), None)
+assert len(contents.rows) == 20_000
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_a_trajectory_of_twenty_thousand_steps_is_formed_in_less_than_500_megabytes() -> None:
+    formed = subprocess.run([sys.executable, "-c", LONG], capture_output=True, check=True)
+    assert int(formed.stdout) < 500_000
