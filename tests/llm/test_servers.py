@@ -65,8 +65,20 @@ class Shapes:
 LATER = {"Retry-After": "0.02"}
 TAGS = {"content": "<think>\nA draft: red.\n</think>\n\nblue"}
 FIELD = {"content": "blue", "reasoning_content": "A draft: red."}
+REASONING = {"content": "blue", "reasoning": "A draft: red."}
+TOO_LARGE = {
+    "code": 400,
+    "message": "request (9000 tokens) exceeds the available context size (4096 "
+    "tokens), try increasing it",
+    "type": "exceed_context_size_error",
+    "n_ctx": 4096,
+}
 LONG = "maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
 TEMPLATE = "Conversation roles must alternate user/assistant/user/assistant/..."
+# As in the projects' trackers: vllm-project/vllm (27752, 33402, 33425), ggml-org/llama.cpp,
+# ollama/ollama, lmstudio-ai/lmstudio-bug-tracker (237, 2256), google-gemini/gemini-cli (6678),
+# huggingface/text-generation-inference (937), Aider-AI/aider (3721, OpenRouter), llm-exe/llm-exe
+# (662, DeepSeek).
 SERVERS = {
     "OpenAI": Shapes({"content": "blue"},
         openai_like(f"This model's {LONG}", code="context_length_exceeded"),
@@ -77,34 +89,35 @@ SERVERS = {
         (429, {"error": {"code": "429", "message": "You have exceeded the call rate."}}, LATER),
         openai_like("Invalid parameter: 'response_format' of type 'json_schema' is not supported "
                     "with this model.")),
-    "vLLM": Shapes(FIELD,
-        (400, {"object": "error", "message": "The decoder prompt (length 9000) is longer than the "
-               "maximum model length of 4096.", "type": "BadRequestError", "code": 400}, {}),
+    "vLLM": Shapes(REASONING,
+        error(400, "This model's maximum context length is 8192 tokens. However, your request has "
+              "9000 input tokens. Please reduce the length of the input messages. (parameter="
+              "input_tokens, value=9000)", type="BadRequestError", param="input_tokens", code=400),
         error(429, "too many requests"),
-        (400, {"object": "error", "message": "Grammar error: unsupported schema", "code": 400}, {}),
+        error(400, "Grammar error: Unimplemented keys: ['propertyNames']"),
         (400, {"object": "error", "message": "System role not supported", "code": 400}, {})),
     "SGLang": Shapes(FIELD,
         (400, {"object": "error", "message": "The input (9000 tokens) is longer than the model's "
                "context length (8192 tokens)."}, {}),
         (503, {"object": "error", "message": "The request queue is full."}, {})),
-    "llama.cpp": Shapes(TAGS,
-        error(400, "the request exceeds the available context size. try increasing the context "
-              "size or enable context shift", type="exceed_context_size_error", n_ctx=4096),
+    "llama.cpp": Shapes(FIELD,
+        (400, {"error": TOO_LARGE}, {}),
         error(503, "Loading model", type="unavailable_error"),
         error(400, "Failed to initialize samplers: failed to parse grammar"),
         error(500, f"Jinja Exception: {TEMPLATE}", type="server_error")),
     "LM Studio": Shapes(TAGS,
-        (400, {"error": "Trying to keep the first 9000 tokens when context the overflows. However, "
-               "the model is loaded with context length of only 4096 tokens"}, {}),
+        (400, {"error": "The number of tokens to keep from the initial prompt is greater than the "
+               "context length (n_keep: 9000>= n_ctx: 4096). Try to load the model with a larger "
+               "context length, or provide a shorter input."}, {}),
         error(429, "busy"),
         (400, {"error": "'response_format.type' must be 'json_schema' or 'text'"}, {}),
         (400, {"error": "Error rendering prompt with jinja template: Only user and assistant roles "
                "are supported!"}, {})),
-    "Ollama": Shapes({"content": "blue", "reasoning": "A draft: red."},
-        error(400, "input length exceeds maximum context length"),
+    "Ollama": Shapes(REASONING,
+        error(400, json.dumps({"error": TOO_LARGE}), type="api_error"),
         error(503, "server busy, please try again. maximum pending requests exceeded"),
         error(500, "failed to parse grammar")),
-    "OpenRouter": Shapes({"content": "blue", "reasoning": "A draft: red."},
+    "OpenRouter": Shapes(REASONING,
         error(400, "Provider returned error", metadata={
             "raw": json.dumps({"error": {"message": f"This endpoint's {LONG}"}})}),
         (200, {"error": {"code": 429, "message": "Rate limit exceeded: free-models-per-min."}}, {}),
@@ -128,11 +141,13 @@ SERVERS = {
             {"type": "thinking", "thinking": [{"type": "text", "text": "A draft: red."}]},
             {"type": "text", "text": "blue"}]},
         (400, {"object": "error", "message": "Prompt contains 40000 tokens and 0 draft tokens, too "
-               "large for model with 32768 maximum context length"}, {}),
-        (429, {"message": "Requests rate limit exceeded"}, LATER)),
+               "large for model with 32768 maximum context length", "code": "3051"}, {}),
+        (429, {"object": "error", "message": "Rate limit exceeded", "type": "rate_limited",
+               "code": "1300"}, LATER)),
     "TGI": Shapes(TAGS,
         (422, {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= "
-               "4096. Given: 5000 `inputs` tokens and 120 `max_new_tokens`"}, {}),
+               "4096. Given: 5000 `inputs` tokens and 120 `max_new_tokens`", "error_type":
+               "validation"}, {}),
         (429, {"error": "Model is overloaded", "error_type": "overloaded"}, {}),
         (422, {"error": "Input validation error: invalid grammar"}, {}),
         (422, {"error": f"Template error: {TEMPLATE}"}, {}), usage=False),
@@ -317,6 +332,9 @@ def test_whatever_comes_is_a_call_or_a_fault() -> None:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [("context", "Trying to keep the first 9000 tokens when context the overflows."),
+     ("context", "The decoder prompt (length 9000) is longer than the maximum model length of 40."),
+     ("context", "max_tokens must be at least 1, got -186."),
+     ("context", "`inputs` must have less than 1024 tokens. Given: 1872"),
      ("context", "输入的 tokens 超过最大长度限制"), ("context", "Conversation is too long"),
      ("context", "Range of input length should be [1, 30720]"),
      ("refused", "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"),
