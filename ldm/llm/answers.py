@@ -256,10 +256,9 @@ def _is_too_long(status: int, message: str) -> bool:
     if status == 429:
         return WORDS["always_too_large"].search(message) is not None
     rest = "" if _BOUND_ALONE.match(message) else _BOUND.sub("", message)
-    if _NO_ROOM.search(message):
-        return status in (400, 422)
-    is_size = WORDS["too_long"].search(rest) is not None and _SIZE.search(rest) is not None
-    return status == 413 or (status in (400, 422, 500) and is_size)
+    is_size = WORDS["too_long"].search(rest) and _SIZE.search(rest)
+    is_size = is_size or _NO_ROOM.search(message)
+    return status == 413 or (status in (400, 422, 500) and is_size is not None)
 
 
 def _code(holder: Mapping[str, Any]) -> int:

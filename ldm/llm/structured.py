@@ -47,13 +47,9 @@ class Form:
         return self.adapter.dump_json(value).decode()
 
 
+@lru_cache(maxsize=1024)
 def form_of(schema: Any) -> Form:
     """Return the form of a type. Raises ValueError if it is not written as a JSON object."""
-    return _form_of(schema)
-
-
-@lru_cache(maxsize=1024)
-def _form_of(schema: Any) -> Form:
     adapter = TypeAdapter(schema)
     json_schema = _without_docstrings(adapter.json_schema())
     if json_schema.get("type") != "object" and "$ref" not in json_schema:

@@ -194,7 +194,7 @@ def purge(
     """Remove tuples from all generations of a memory and from the disk.
 
     This also removes the episodes that they came from in the log, texts, vectors and batches that
-    only they used, words of type names that occur nowhere else, and all recorded model calls of
+    only they used, the names of types in batches that held them, and all recorded model calls of
     formation, which quote trajectories.
 
     tuples: ids of tuples of the newest generation.
@@ -300,10 +300,10 @@ def _tasks(rows: Rows) -> frozenset[str]:
 
 
 def _batches_of(contents: Contents, left: Rows) -> tuple[BatchIndex, ...]:
-    """Return the batches of which tuples are left, with only words that these use in names."""
-    words = frozenset[str]().union(
-        *map(_split, (left.distinct("goal") | left.distinct("observation")).values())
-    )
+    """Return the batches of which tuples are left.
+
+    Names of types may quote what is gone: a batch that loses a trajectory gets others.
+    """
     members: dict[str, set[str]] = {}
     for batch, trajectory in left.pairs("batch", "trajectory_id"):
         members.setdefault(batch, set()).add(trajectory)
@@ -314,23 +314,10 @@ def _batches_of(contents: Contents, left: Rows) -> tuple[BatchIndex, ...]:
             batch,
             trajectories=tuple(one for one in batch.trajectories if one in members[batch.id]),
             goal_types=tuple(
-                GoalType(
-                    _name(goal_type.name, words, g),
-                    tuple(_name(n, words, o) for o, n in enumerate(goal_type.observation_types)),
-                )
-                for g, goal_type in enumerate(batch.goal_types)
+                GoalType(f"type {g}", tuple(f"type {o + 1}" for o in range(len(below))))
+                for g, below in enumerate((one.observation_types for one in batch.goal_types), 1)
             ),
         )
         for batch in contents.batches
         if batch.id in members
     )
-
-
-def _name(name: str, words: frozenset[str], number: int) -> str:
-    """Return a type's name, or a neutral one if it uses other words."""
-    return name if _split(name) <= words or name == "other" else f"type {number + 1}"
-
-
-def _split(text: str) -> frozenset[str]:
-    plain = "".join(c if c.isalnum() else " " for c in text.lower())
-    return frozenset(plain.split())

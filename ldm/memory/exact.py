@@ -16,7 +16,7 @@ from ldm.memory.filters import Filter
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, id_of, value_of
 from ldm.reason.frames import read_command
-from ldm.types import Past, Recall, StateActionTuple
+from ldm.types import Recall, StateActionTuple
 
 #: Filters whose masks are cached.
 KEPT = 32
@@ -75,9 +75,8 @@ class Exact:
 
     @cached_property
     def distinct(self) -> int:
-        """The number of visible tuples, those with equal texts and past counted once."""
-        pairs = np.stack([self._texts, self._columns["past"]])[:, self._visible]
-        return int(np.unique(pairs, axis=1).shape[1])
+        """The number of visible tuples, those with equal texts counted once."""
+        return len(np.unique(self._texts[self._visible]))
 
     def mask(self, accepted: Filter | None) -> NDArray[np.bool_]:
         """Return a mask of the tuples that are visible and accepted."""
@@ -109,11 +108,9 @@ class Exact:
             skipped = skipped | np.isin(self._columns["action"], actions, invert=True)
         return self._retriever.nearest(query, count, skipped)
 
-    def holds(self, texts: Texts, past: Past) -> bool:
-        """Return whether a tuple with these texts and past is visible."""
-        return any(
-            self._rows[row].tuple.history.past == past for row in self._same(texts, None).tolist()
-        )
+    def holds(self, texts: Texts) -> bool:
+        """Return whether a tuple with these texts is visible."""
+        return len(self._same(texts, None)) > 0
 
     def trials(self, texts: Texts, accepted: Filter | None) -> list[tuple[str, Trial]]:
         """Return the id and the trial of each tuple with these texts."""

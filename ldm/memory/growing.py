@@ -189,11 +189,10 @@ class GrowingMemory:
 
     def __len__(self) -> int:
         view = self._current()
-        tuples = (row.tuple for part in view.pending.memories for row in part.rows)
-        distinct = {(texts_of(one), one.history.past) for one in tuples}
+        pending = {*map(texts_of, _tuples(view.pending.memories))}
         if view.base is None:
-            return len(distinct)
-        return view.base.exact.distinct + sum(not view.base.exact.holds(*key) for key in distinct)
+            return len(pending)
+        return view.base.exact.distinct + sum(not view.base.exact.holds(one) for one in pending)
 
     @property
     def pending(self) -> int:
@@ -505,7 +504,7 @@ class GrowingMemory:
         begun = [one for parts in running for one in parts if isinstance(one, Begin)]
         return {
             "episodes": len({one.trajectory_id for one in tuples}),
-            "tuples": len({(texts_of(one), one.history.past) for one in tuples}),
+            "tuples": len({*map(texts_of, tuples)}),
             "succeeded": sum(score >= 1 for score in scores.values()),
             "failed": sum(score <= 0 for score in scores.values()),
             "pending": sum(accepted is None or accepted.takes(one) for one in pending),
