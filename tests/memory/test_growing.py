@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -406,34 +405,6 @@ def test_a_batch_is_formed_in_a_process_of_its_own(
         memory.fold()
     assert "Nothing is lost" in refused.value.remedy
     assert memory.pending == 1
-
-
-@pytest.mark.slow
-def test_many_threads_add_and_recall(place: Path) -> None:
-    memory = opened(place, batch_size=20)
-    errors: list[BaseException] = []
-
-    def work(thread: int) -> None:
-        try:
-            for number in range(thread * 5, thread * 5 + 5):
-                memory.add(episode(number))
-                memory.add(episode(number % 7))  # which others add, too
-                recalls = memory.recall(f"answer question {number}", f"asked {number}")
-                assert recalls[0].tuple.action == f"say {number} 0"
-                memory.feedback(recalls, 1.0)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    memory.close()
-    assert not errors, errors
-    assert len(memory) == len(opened(place)) == 60
-    assert memory.pending < 20
-    assert not verify(str(place), "desk")
 
 
 def test_recalls_do_not_depend_on_folding_and_are_those_of_brute_force(

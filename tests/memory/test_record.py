@@ -193,68 +193,35 @@ class TestReading:
         assert {one: one.stat().st_mtime_ns for one in behind} == behind
 
 
-#: Numbers of a column that refer to nothing: its name, and the number.
-WRONG = [("goal", 10**6), ("past", 10**6), ("past", -2), ("goal_vector", 10**6), ("batch", 2**31)]
+#: Arrays that do not fit, or whose numbers refer to nothing.
+ARRAYS: list[tuple[str, Callable[[Any], Any]]] = [
+    *((name, lambda a: a[:-1]) for name in ("goal", "id", "texts", "pasts", "vectors")),
+    *((name, lambda a: a[:0]) for name in ("texts", "ends", "vectors")),
+    *((name, lambda a: a[::-1]) for name in ("ends", "pasts")),
+    *(("step", lambda a: a.astype(np.int32)[:-1]), ("ends", lambda a: -a)),
+    ("pasts", lambda a: a + 10**6),
+]
+MANIFESTS: list[dict[str, Any]] = [
+    *({"format": FORMAT + 1}, {"format": "1"}, {"generations": []}, {"batches": None}),
+    *({"arrays": {"goal": [0, 0, 0]}}, {"log": {"log": "", "end": -1}}, {"extra": 1}),
+    *({"arrays": dict.fromkeys(record.ARRAYS, one)} for one in ((2**50, 2**50, 0), (1, 64, 0))),
+    *({"arrays": dict.fromkeys(record.ARRAYS, (-64, 64, 0))}, {"newest": -1}, {"newest": 9}),
+    {"log": {"log": "x", "end": 2**70}},
+]
+CHANGES: list[Change] = [
+    *(in_column(name, 10**6, 1) for name in ("goal", "past", "goal_vector")),
+    *(in_column("past", -2, 1), in_column("batch", 2**31, 1)),
+    *(in_array(*one) for one in ARRAYS),
+    *(in_manifest(**one) for one in MANIFESTS),
+]
 
 
-class TestColumnsWithTrueSums:
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_does_not_fit_is_damage_though_its_sums_are_true(change: Change, copy: str) -> None:
     """Whoever makes a memory may say what he likes; he cannot crash who reads it."""
-
-    @pytest.mark.parametrize(("column", "number"), WRONG)
-    def test_numbers_that_refer_to_nothing_are_damage(
-        self, column: str, number: int, copy: str
-    ) -> None:
-        change_file(copy, in_column(column, number, 1))
-        with pytest.raises(MemoryStoreError, match="does not exist"):
-            inspect(copy, "toy")
-
-    @pytest.mark.parametrize(
-        ("name", "change"),
-        [
-            ("goal", lambda a: a[:-1]),
-            ("id", lambda a: a[:-1]),
-            ("step", lambda a: a.astype(np.int32)[:-1]),
-            ("texts", lambda a: a[:-1]),
-            ("texts", lambda a: a[:0]),
-            ("ends", lambda a: -a),
-            ("ends", lambda a: a[::-1]),
-            ("ends", lambda a: a[:0]),
-            ("pasts", lambda a: a[:-1]),
-            ("pasts", lambda a: a + 10**6),
-            ("pasts", lambda a: a[::-1]),
-            ("vectors", lambda a: a[:-1]),
-            ("vectors", lambda a: a[:0]),
-        ],
-    )
-    def test_arrays_that_do_not_fit_are_damage(
-        self, name: str, change: Callable[[Any], Any], copy: str
-    ) -> None:
-        change_file(copy, in_array(name, change))
-        with pytest.raises(MemoryStoreError, match="damaged"):
-            inspect(copy, "toy")
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"format": FORMAT + 1},
-            {"format": "1"},
-            {"generations": []},
-            {"arrays": {"goal": [0, 0, 0]}},
-            {"arrays": dict.fromkeys(record.ARRAYS, (2**50, 2**50, 0))},
-            {"arrays": dict.fromkeys(record.ARRAYS, (1, 64, 0))},
-            {"arrays": dict.fromkeys(record.ARRAYS, (-64, 64, 0))},
-            {"log": {"log": "", "end": -1}},
-            {"log": {"log": "x", "end": 2**70}},
-            {"extra": 1},
-            {"batches": None},
-            {"newest": -1},
-            {"newest": 9},
-        ],
-    )
-    def test_a_manifest_that_does_not_fit_is_damage(self, change: Any, copy: str) -> None:
-        change_file(copy, in_manifest(**change))
-        with pytest.raises(MemoryStoreError, match="damaged"):
-            inspect(copy, "toy")
+    change_file(copy, change)
+    with pytest.raises(MemoryStoreError, match="damaged"):
+        inspect(copy, "toy")
 
 
 class TestWriting:
