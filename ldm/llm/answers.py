@@ -34,8 +34,6 @@ _BOUND = re.compile(r"max_(?:completion_|new_|output_)?tokens", re.IGNORECASE)
 _BOUND_ALONE = re.compile(
     rf"\W*{_BOUND.pattern}\b(?!.*\b(?:inputs?|prompts?|messages?|requests?)\b)", re.IGNORECASE
 )
-#: What is left of the context for a reply, where the prompt alone exceeds it.
-_NO_ROOM = re.compile(rf"{_BOUND.pattern}.{{0,60}}got -\d", re.IGNORECASE)
 _SIZE = re.compile(r"token|length|long|context|too large|长度|过长", re.IGNORECASE)
 _WAIT = re.compile(
     r"(?:try again|retry|wait|reset)\D{0,40}?((?:\d+(?:\.\d+)?\s*(?:ms|h|m|s)[a-z]*\s*)+)",
@@ -257,7 +255,7 @@ def _is_too_long(status: int, message: str) -> bool:
         return WORDS["always_too_large"].search(message) is not None
     rest = "" if _BOUND_ALONE.match(message) else _BOUND.sub("", message)
     is_size = WORDS["too_long"].search(rest) and _SIZE.search(rest)
-    is_size = is_size or _NO_ROOM.search(message)
+    is_size = is_size or WORDS["no_room"].search(message)
     return status == 413 or (status in (400, 422, 500) and is_size is not None)
 
 

@@ -198,7 +198,9 @@ def make_client(
     if server is not None:
         server = replace(server, timeout=options.timeout or server.timeout)
         service = Service(server, connections=options.in_flight)
-    cache, replay, prices = map(_path, (options.cache, options.replay, options.prices))
+    cache, replay, prices = (
+        Path(text) if text else None for text in (options.cache, options.replay, options.prices)
+    )
     limits = CostLimits(options.max_usd, options.max_tokens, options.max_calls)
     return Client(
         service,
@@ -207,10 +209,6 @@ def make_client(
         ConcurrencyLimiter(options.in_flight),
         store,
     )
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None
 
 
 def listed(roles: Mapping[str, str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -47,14 +47,16 @@ class Form:
         return self.adapter.dump_json(value).decode()
 
 
-@lru_cache(maxsize=1024)
-def form_of(schema: Any) -> Form:
+def _form_of(schema: Any) -> Form:
     """Return the form of a type. Raises ValueError if it is not written as a JSON object."""
     adapter = TypeAdapter(schema)
     json_schema = _without_docstrings(adapter.json_schema())
     if json_schema.get("type") != "object" and "$ref" not in json_schema:
         raise ValueError(f"{schema} is not written as a JSON object; wrap it in one")
     return Form(adapter, json_schema)
+
+
+form_of: Callable[[Any], Form] = lru_cache(maxsize=1024)(_form_of)
 
 
 def _without_docstrings(node: Any) -> Any:
