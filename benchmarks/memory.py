@@ -37,11 +37,12 @@ from ldm.embed import load_embedder
 from ldm.memory import Contents, IndexedTuple, Memory, chroma, extend, inspect, record
 from ldm.memory.retrieval import Query
 from ldm.memory.rows import Rows, RowsBuilder
+from ldm.reason.relevance import Relevance
 from ldm.types import stable_seed
 
 ENV = "alfworld"
 #: The largest memory of which the others are measured: they take hours beyond.
-LARGEST = {"chroma-where": 100_000, "chroma-cells": 20_000}
+LARGEST = {"chroma-where": 100_000}
 #: How far the vector of a varied text is from the real one's.
 NOISE = 0.14
 K = 5
@@ -179,7 +180,7 @@ def build_ours(contents: Contents, size: int, place: Path, *, published: bool) -
     ordered = tuple(sorted(batches, key=lambda batch: batch.id))
     made = replace(base.generation, number=0, tuples=len(rows), hidden=(), tasks=())
     made = replace(made, digest=rows.digest(made, ordered))
-    whole = Contents(made, ordered, rows)
+    whole = Contents(made, ordered, rows, relevance=Relevance())  # learning is measured elsewhere
     with record.writing(str(place)):
         committing, _ = timed(lambda: record.commit(str(place), whole, [made]))
     built = {"tuples": len(rows), "commit_s": committing, "disk_mb": bytes_of(place) / 1e6}
@@ -214,7 +215,6 @@ def measure(name: str, place: Path, states: list[tuple[str, str, np.ndarray]]) -
         "server": open_server,
         "brute-force": open_brute_force,
         "chroma-where": open_chroma,
-        "chroma-cells": open_chroma,
         "usearch": open_usearch,
     }
     load_embedder().embed(["what agents have loaded anyway"])
@@ -327,65 +327,41 @@ def cells_of(place: Path) -> Callable[[str, str, np.ndarray], list[str]]:
 
 
 def open_chroma(place: Path, states: list[tuple[str, str, np.ndarray]]) -> Recall:
-    """Ask Chroma for the nearest in the cells: with `where`, or in a collection for each cell."""
+    """Ask Chroma for the nearest `where` the tuple is in one of the cells."""
     import chromadb
 
     by_cell = json.loads((place / "cells.json").read_text())
-    folder = place / by_cell["folder"]
-    client = chromadb.PersistentClient(str(folder))
-    collections = {c.name: c for c in client.list_collections()}
-    known = {(g, o): cells for g, o, cells in by_cell["states"]}
+    collection = chromadb.PersistentClient(str(place / "chroma-where")).get_collection("tuples")
+    known = {(g, o): cells for g, o, cells in by_cell}
 
-    def with_where(goal: str, observation: str, vector: np.ndarray) -> Any:
+    def recall(goal: str, observation: str, vector: np.ndarray) -> Any:
         where = {"cell": {"$in": known[goal, observation]}}
-        return collections["tuples"].query([vector], n_results=K, where=where)
+        return collection.query([vector], n_results=K, where=where)
 
-    def in_cells(goal: str, observation: str, vector: np.ndarray) -> Any:
-        replies = [
-            collections[by_cell["names"][cell]].query([vector], n_results=K)
-            for cell in known[goal, observation]
-        ]
-        pairs = [p for r in replies for p in zip(r["distances"][0], r["ids"][0], strict=True)]
-        return sorted(pairs)[:K]
-
-    return with_where if "tuples" in collections else in_cells
+    return recall
 
 
-def build_chroma(name: str, place: Path, states: list[tuple[str, str, np.ndarray]]) -> float:
+def build_chroma(place: Path, states: list[tuple[str, str, np.ndarray]]) -> float:
     """Write the tuples as a program with Chroma alone would; return tuples a second."""
     import chromadb
 
     contents = inspect(str(place), ENV)
-    folder = place / name
-    client = chromadb.PersistentClient(str(folder))
+    client = chromadb.PersistentClient(str(place / "chroma-where"))
     cells = [f"{row.batch}/{row.goal_type}/{row.observation_type}" for row in contents.rows]
-    names = {cell: f"cell-{i}" for i, cell in enumerate(dict.fromkeys(cells))}
     started = time.perf_counter()
-    space = {"hnsw": {"space": "ip"}}
-    if name == "chroma-where":
-        collection = client.create_collection("tuples", configuration=space)
-        for start in range(0, len(cells), 2_000):
-            write(collection, contents, cells, slice(start, start + 2_000))
-    else:
-        start = 0
-        for cell, short in names.items():
-            stop = start + cells[start:].count(cell) if start + 5_000 > len(cells) else start
-            while stop < len(cells) and cells[stop] == cell:
-                stop += 1
-            collection = client.create_collection(short, configuration=space)
-            write(collection, contents, cells, slice(start, stop))
-            start = stop
+    collection = client.create_collection("tuples", configuration={"hnsw": {"space": "ip"}})
+    for start in range(0, len(cells), 2_000):
+        write(collection, contents, cells, slice(start, start + 2_000))
     rate = len(cells) / (time.perf_counter() - started)
     find = cells_of(place)
     listed = [(goal, observation, find(goal, observation, v)) for goal, observation, v in states]
-    text = json.dumps({"folder": name, "names": names, "states": listed})
-    (place / "cells.json").write_text(text)
+    (place / "cells.json").write_text(json.dumps(listed))
     return rate
 
 
 def write(collection: Any, contents: Contents, cells: list[str], part: slice) -> None:
     """Add the tuples of a part to a collection."""
-    rows = contents.rows[part]
+    rows = contents.rows.take(part)
     collection.add(
         ids=[row.tuple.id for row in rows],
         embeddings=contents.rows.vectors_of(part),
@@ -447,8 +423,8 @@ def run(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
             figures: dict[str, Any] = {"size": size, "memory": name}
             if name == "ours":
                 figures |= built
-            elif name.startswith("chroma"):
-                figures["added_per_s"] = build_chroma(name, place, states_at(place))
+            elif name == "chroma-where":
+                figures["added_per_s"] = build_chroma(place, states_at(place))
                 figures["disk_mb"] = bytes_of(place / name) / 1e6
             elif name == "usearch":
                 figures["added_per_s"] = build_usearch(place)
@@ -486,7 +462,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("/tmp/ldm-memories"))  # noqa: S108
     parser.add_argument("--no-chroma", action="store_true", help="publish nothing to Chroma")
     parser.add_argument("--keep", action="store_true", help="keep the memories that are made")
-    names = ["ours", "exact", "server", "chroma-where", "chroma-cells", "brute-force", "usearch"]
+    names = ["ours", "exact", "server", "chroma-where", "brute-force", "usearch"]
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
