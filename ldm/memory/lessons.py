@@ -27,11 +27,14 @@ KEPT = 16
 def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
     """Return tuples, which are sorted by trajectory and step, as recorded steps.
 
+    Those of an unknown outcome are left out: how it ended is what an episode teaches by.
     Pasts hold long observations in shortened form; those of tuples before take their places.
     """
     lessons: list[Lesson] = []
     whole: dict[tuple[str, str], str] = {}
     for one in tuples:
+        if one.outcome is None:
+            continue
         if lessons and lessons[-1].episode != one.trajectory_id:
             whole.clear()
         short = shortened(((one.observation, one.action),))[0]
@@ -74,6 +77,7 @@ _learnt: dict[str, Relevance] = {}
 
 def _newest(rows: Rows) -> Rows:
     """Return the rows of the episodes to learn from."""
+    rows = rows.take(rows.with_outcome(lambda one: one is not None))
     if len(rows) <= STEPS:
         return rows
     codes = rows.columns["trajectory_id"]
