@@ -40,11 +40,9 @@ class ExperienceFiles(BetaAbstractMemoryTool):
         inside = {one: len(text.encode()) for one, text in files.items() if path in one.parents}
         if not inside and path != ROOT:
             raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
-        folders = {one.parent for one in inside} - {path}
-        sizes = {one: sum(n for x, n in inside.items() if one in x.parents) for one in folders}
-        listed = sorted({path: sum(inside.values()), **sizes, **inside}.items())
         title = f"Here're the files and directories up to 2 levels deep in {path}:"
-        return "\n".join([title, *(f"{size / 1024:.1f}K\t{one}" for one, size in listed)])
+        sizes = [(path, sum(inside.values())), *sorted(inside.items())]
+        return "\n".join([title, *(f"{size / 1024:.1f}K\t{one}" for one, size in sizes)])
 
     def create(self, command: Any) -> str:
         """Refuse to change a file, as all other commands do."""
