@@ -164,6 +164,18 @@ class TestSkills:
                 assert "Your task is" not in one.opening
 
 
+def check_plan(text: str, least: int, most: int) -> None:
+    """Assert that a plan reads as it is meant."""
+    plan, lines = parse_plan(text), text.splitlines()
+    assert plan.flaw == ""
+    assert list(plan.steps) == list(range(1, len(plan.steps) + 1))
+    assert least <= len(plan.steps) <= most
+    assert lines[0].startswith("Think: ")
+    assert len(lines[0].split()) <= 41
+    assert plan.logic is not None
+    assert lines[-1] == f"Execution Order: {written(plan.logic)}"
+
+
 class TestDivisions:
     """Examples of how tasks divide, for planners (ADaPT, App. A)."""
 
@@ -180,16 +192,8 @@ class TestDivisions:
     def test_all_plans_read_as_they_are_meant(self, name: str) -> None:
         for one in demonstrations.divisions(name, None, "", 1):
             for text, most in ((one.plan, 5), (one.detailed, 12)):
-                if not text:
-                    continue
-                plan = parse_plan(text)
-                assert plan.flaw == ""
-                assert list(plan.steps) == list(range(1, len(plan.steps) + 1))
-                assert 2 <= len(plan.steps) <= most
-                assert text.splitlines()[0].startswith("Think: ")
-                assert len(text.splitlines()[0].split()) <= 41
-                assert plan.logic is not None
-                assert text.splitlines()[-1] == f"Execution Order: {written(plan.logic)}"
+                if text:
+                    check_plan(text, 2, most)
 
     @pytest.mark.parametrize("name", DIVIDED)
     def test_detailed_plans_leave_nothing_to_divide(self, name: str) -> None:
@@ -204,12 +208,7 @@ class TestDivisions:
         plans = demonstrations.plans("hotpotqa")
         assert list(plans) == [one.task.id for one in demonstrations.load("hotpotqa")]
         for text in plans.values():
-            plan = parse_plan(text)
-            assert plan.flaw == ""
-            assert 3 <= len(plan.steps) <= 5
-            assert text.splitlines()[0].startswith("Think: ")
-            assert plan.logic is not None
-            assert text.splitlines()[-1] == f"Execution Order: {written(plan.logic)}"
+            check_plan(text, 3, 5)
         divisions = demonstrations.divisions("hotpotqa", None, "comparison", 3)
         assert [one.plan for one in divisions] == [one.detailed for one in divisions]
         assert len(divisions) == 3
@@ -276,12 +275,6 @@ class TestOnesOwn:
         file.with_suffix(".plans.jsonl").write_text('{"task": "a", "seen": "b"}\n')
         with pytest.raises(LdmError, match=r"own\.plans\.jsonl:1:.*plan"):
             demonstrations.divisions("toy", str(file), "fetch", 1)
-
-    def test_its_plans_lie_beside_it(self, tmp_path: Path) -> None:
-        file = tmp_path / "own.jsonl"
-        assert demonstrations.plans("toy", str(file)) == {}
-        (tmp_path / "own.plans.json").write_text('{"a": "Step 1: b"}')
-        assert demonstrations.plans("toy", str(file)) == {"a": "Step 1: b"}
 
     @pytest.mark.parametrize("text", ["[1]", '{"a": 1}', "{", "\udcff"])
     def test_plans_that_are_none_are_an_error_with_the_file(
