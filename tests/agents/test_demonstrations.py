@@ -15,7 +15,7 @@ from ldm.envs import load_env
 from ldm.envs.metadata import card_of as card_of_class
 from ldm.errors import LdmError, LeakageError
 from ldm.run.selection import check_leakage
-from ldm.types import Card, Trajectory
+from ldm.types import Card
 from tests.agents.loop_contract import open_env
 from tests.toy import expert_trajectories
 
@@ -27,8 +27,6 @@ SHIPPED = {
     "textcraft": {"depth2": 2},
     "webshop": {"buy": 2},
 }
-#: Environments whose demonstrations are plans in rounds, without thoughts (tests/deps).
-ROUNDED = ("minecraft", "tabletop")
 #: Environments with demonstrations of skills, and with examples of how tasks divide.
 DIVIDED = tuple(name for name in SHIPPED if name != "hotpotqa")
 ENVS = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in SHIPPED]
@@ -297,11 +295,3 @@ class TestOnesOwn:
         bad.write_text('{"task": 3}\n')
         with pytest.raises(LdmError, match=r"bad\.jsonl:1:"):
             demonstrations.load("toy", str(bad))
-
-
-def test_the_file_of_each_environment_is_a_file_of_trajectories() -> None:
-    files = sorted(demonstrations.SHIPPED.glob("*.jsonl"))
-    files = [file for file in files if not file.name.endswith(demonstrations.DIVISIONS)]
-    assert {file.name.partition(".")[0] for file in files} == {*SHIPPED, *ROUNDED}
-    for file in files:
-        assert records.read(file, Trajectory)

@@ -15,16 +15,15 @@ import pytest
 
 from ldm import records
 from ldm.agents import Resources
-from ldm.agents.lats import SIMULATIONS, LatsAgent
+from ldm.agents.lats import LatsAgent
 from ldm.agents.lats.search import LatsOptions, score_in
 from ldm.agents.lats.tree import NOTE, Node, as_data, best, data_of, select
-from ldm.envs import load_env
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message, Sampling
 from ldm.testing import Onlooker
 from ldm.types import Card, EpisodeResult, Task, TimeStep, Trajectory, stable_seed
 from tests.agents.scripted import Scripted, always
-from tests.toy import EchoEnv, ToyEnv
+from tests.toy import EchoEnv
 
 LESSON = "The way through {} was wrong."
 
@@ -472,12 +471,3 @@ def test_what_gives_no_score_counts_as_nothing_and_is_counted() -> None:
     result, _ = play(Fork({}), always("Act: go a"), width=1, simulations=1)
     assert data_of(result)["unrated"] == 3  # type: ignore[index]
     assert nodes(result)["a"]["rating"] == 0.0
-
-
-def test_the_published_numbers_stand_on_the_cards() -> None:
-    agent = LatsAgent(LatsOptions(), Resources(llm=always("")))
-    for name, depth, simulations in (("hotpotqa", 7, 50), ("webshop", 15, 30)):
-        card = load_env(name).card
-        assert agent.budget(card) == depth
-        assert agent.setting(card, "simulations", SIMULATIONS) == simulations
-    assert agent.budget(ToyEnv().card) == LatsAgent.default_budget
