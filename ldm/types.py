@@ -147,6 +147,7 @@ class Step:
 class Trajectory:
     """One attempt at one task, from o_1 (`opening`) to its end.
 
+    success: None if it is unknown how the attempt ended: its score of 0 then says nothing.
     time: of its end. scope: whom it belongs to (tenant, user). tags: anything else to filter by.
     """
 
@@ -156,7 +157,7 @@ class Trajectory:
     opening: str
     steps: tuple[Step, ...]
     score: Score
-    success: bool
+    success: bool | None
     origin: Origin
     time: Time = 0.0
     scope: Labels = ()
@@ -262,7 +263,7 @@ class StateActionTuple:
 
     step: index of the action among the trajectory's environment actions, from 0.
     generation: the memory generation that added this tuple; 0 is the formed memory.
-    outcome: None if unknown.
+    outcome: None if unknown: such tuples are recalled, and nothing is learnt from them.
     time, scope, tags: of its trajectory. possible: see `Step.possible`.
     """
 

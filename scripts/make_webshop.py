@@ -59,7 +59,7 @@ def main() -> None:
         print(f"{split}: {len(tasks)} goals of {len({t.source for t in tasks})} products")
     print(
         f"{len(sessions)} sessions, score {mean(t.score for t in sessions):.3f}, "
-        f"{mean(t.success for t in sessions):.1%} in full, "
+        f"{mean(t.score >= 1 for t in sessions):.1%} in full, "
         f"{mean(len(t.steps) for t in sessions):.1f} steps"
     )
 

@@ -113,7 +113,9 @@ class Assumptions:
         Literal["human", "expert", "agent", "explored"],
         Option("Who acted in these recordings.", TRAJECTORIES),
     ] = "agent"
-    score: Annotated[float, Option("Score of these recordings.", TRAJECTORIES)] = 0.0
+    score: Annotated[
+        float | None, Option("Score of these recordings; default: unknown.", TRAJECTORIES)
+    ] = None
 
 
 @offers(Selection, Assumptions)
@@ -143,7 +145,7 @@ def import_files(**values: Any) -> None:
     selection, assumptions = given.group(Selection), given.group(Assumptions)
     if not selection.out.name:
         raise LdmError("No output file is named.", "Name one with --out FILE.")
-    if not (0 <= selection.min_reward <= 1 and 0 <= assumptions.score <= 1):
+    if not (0 <= selection.min_reward <= 1 and 0 <= (assumptions.score or 0) <= 1):
         raise LdmError("--min-reward and --score are from 0 to 1.", "Correct it.")
     if selection.limit is not None and selection.limit < 1:
         raise LdmError("--limit is 1 or more.", "Leave it out for all trajectories.")

@@ -178,7 +178,7 @@ def compare(
 
     check_output(output_file)
     reports = compared(names, folder=runs, trust=trust).reports
-    show_side_by_side(reports, error=as_json)
+    show_tables(reports, error=as_json)
     if as_json:
         output.print_json({"runs": [as_object(report) for report in reports]})
     write_output(reports, output_file)
@@ -199,13 +199,7 @@ def show_reports(
             title = f"{one.label} on {one.env}, {one.split}"
             output.print_table(title, HEADINGS, rows(one), error=as_json)
             output.say_all(lines(one), error=as_json)
-        if len(reports) > 1:
-            show_side_by_side(reports, error=as_json)
-        if records:
-            columns, table = published.beside(reports, records)
-            title = f"Beside {records[0].published.source}"
-            output.print_table(title, columns, table, error=as_json)
-            output.say_all(published.remarks(records[0]), error=as_json)
+        show_tables(reports, records, error=as_json)
     if as_json:
         objects = [
             as_json_group(reports)
@@ -217,13 +211,26 @@ def show_reports(
         raise LdmError("Every episode ended in an error.", "The first one is shown above.")
 
 
-def show_side_by_side(reports: Sequence[Report], *, error: bool) -> None:
-    """Print a table of the reports, and the paired difference of each two."""
+def show_tables(
+    reports: Sequence[Report], records: Sequence[PresetRecord] = (), *, error: bool
+) -> None:
+    """Print the reports side by side and beside published rows, then what is to say of both.
+
+    records: as in `show_reports`.
+    """
+    from ldm.run import published
     from ldm.run.results import comparison, gains
 
-    columns, table, remark = comparison(reports)
-    output.print_table("Side by side", columns, table, error=error)
-    output.say_all([*filter(None, [remark]), *gains(reports)], error=error)
+    remarks = list[str]()
+    if len(reports) > 1:
+        columns, table, remark = comparison(reports)
+        output.print_table("Side by side", columns, table, error=error)
+        remarks += [*filter(None, [remark]), *gains(reports)]
+    if records:
+        source = records[0].published.source
+        output.print_table(f"Beside {source}", *published.beside(reports, records), error=error)
+        remarks += published.remarks(records[0])
+    output.say_all(remarks, error=error)
 
 
 def check_output(path: Path | None) -> None:

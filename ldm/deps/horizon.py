@@ -223,7 +223,7 @@ _ARRAYS: dict[str, Any] = {
 REMEDY = "Train one in a checkout of ldm: python -m tools.horizon --env ENV --out FILE."
 #: Errors that reading a damaged archive raises.
 _DAMAGED = (
-    ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, OverflowError,
+    ValueError, KeyError, TypeError, EOFError, OSError, RuntimeError, OverflowError, MemoryError,
     zipfile.BadZipFile, zlib.error, struct.error,
 )  # fmt: skip
 
@@ -247,10 +247,14 @@ def _read(content: bytes) -> HorizonModel:
     with zipfile.ZipFile(io.BytesIO(content)) as parts:
         if sum(part.file_size for part in parts.infolist()) > MOST_NUMBERS:
             raise ValueError("it unpacks to more than any model has")
-        about = parse_json(_array(parts.read("about.npy"), np.uint8).tobytes(), "about")
-        arrays = {name: _array(parts.read(f"{name}.npy"), kind) for name, kind in _ARRAYS.items()}
+    with np.load(io.BytesIO(content), allow_pickle=False) as parts:
+        about = parse_json(parts["about"].tobytes(), "about")
+        arrays = {name: parts[name] for name in _ARRAYS}
     if isinstance(about, Problem):
         raise ValueError(str(about))
+    for name, kind in _ARRAYS.items():
+        if arrays[name].dtype != kind or arrays[name].ndim != 1:
+            raise ValueError(f"{name} is not a list of {np.dtype(kind).name}")
     words = about["words"]
     named = isinstance(words, list) and all(isinstance(word, str) for word in words)
     if not named or not isinstance(about["env"], str) or about["numbers"] != list(NUMBERS):
@@ -258,21 +262,6 @@ def _read(content: bytes) -> HorizonModel:
     model = HorizonModel(about["env"], tuple(words), **arrays)
     _check(model)
     return model
-
-
-def _array(content: bytes, kind: Any) -> Any:
-    """Return a stored list of numbers. Raise ValueError if its kind or length is wrong.
-
-    numpy's own reader would allocate memory for as many numbers as the header claims.
-    """
-    stream = io.BytesIO(content)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise ValueError("an array is of another version")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    numbers = content[stream.tell() :]
-    if dtype != kind or len(shape) != 1 or shape[0] * dtype.itemsize != len(numbers):
-        raise ValueError(f"an array is not a list of {np.dtype(kind).name}")
-    return np.frombuffer(numbers, dtype)
 
 
 def _check(model: HorizonModel) -> None:

@@ -30,6 +30,8 @@ from ldm.reason.excerpts import without_goal
 LONGEST_PLAN, LONGEST_EXPLANATION = 3000, 500
 #: Tokens of a next goal.
 NEXT, PARSED = 100, 60
+#: What follows a plan in the demonstrations, and where small models go on by themselves.
+PLAN_STOP = ("\nDescription:", "\nExplanation:", "\nTask:")
 
 _NOT_DONE = "The task is not done yet."
 _NO_GOALS = "No line of the plan names a goal that is known here."
@@ -198,7 +200,7 @@ class Loop:
                 ],
             )
 
-        return self._ask_planner(prompt, self.options.plan)
+        return self._ask_planner(prompt, self.options.plan, PLAN_STOP)
 
     def _texts(self, view: View) -> list[str]:
         """Return the demonstrations as a prompt shows them."""
@@ -210,7 +212,7 @@ class Loop:
         return shortened(self._opening, view.width) if self.options.scene else ""
 
     def _ask_planner(
-        self, prompt: Callable[[View], list[Message]], most: int, stop: Sequence[str] = ()
+        self, prompt: Callable[[View], list[Message]], most: int, stop: Sequence[str]
     ) -> str:
         sampling, turns = self._sampling, len(self.turns)
         completion, self._view = ask(

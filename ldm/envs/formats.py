@@ -43,15 +43,15 @@ class Assumed:
     """Values for recordings of other tools that do not state them.
 
     env, split, kind: of the task, see `ldm.types.Task`; recordings without an environment are
-    refused. score: of each episode, in [0, 1]. data: a folder with the environment's data, from
-    which observations can be rebuilt.
+    refused. score: of each episode, in [0, 1]; None if unknown. data: a folder with the
+    environment's data, from which observations can be rebuilt.
     """
 
     env: str = ""
     split: str = "recorded"
     kind: str = ""
     origin: Origin = "agent"
-    score: float = 0.0
+    score: float | None = None
     data: str | None = None
 
 

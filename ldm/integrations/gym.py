@@ -5,6 +5,8 @@
 
 Observations and actions are texts; what is possible now is in info["admissible"]. Members of a
 vector environment start from one state with `reset(options={"state": env.unwrapped.state()})`.
+ALFWorld's games of a kind also have the ids of the package tale-suite, unless it is imported:
+`tales/ALFWorldPickAndPlaceSimpleSeen-v0`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from gymnasium.spaces import Text
 
 from ldm import registry
 from ldm.envs import ENVS, GROUP
+from ldm.envs.alfworld.games import KINDS
 from ldm.integrations.sessions import STEPS, Session
 
 #: The longest text of an observation and of an action, in characters.
@@ -45,19 +48,22 @@ class TextEnvironment(gymnasium.Env[str, str]):
         split: str | None = None,
         max_steps: int = STEPS,
         render_mode: str | None = None,
+        kind: str | None = None,
         **options: Any,
     ) -> None:
-        """Open an environment; see `Session`."""
+        """Open an environment; see `Session`. kind: of its tasks; None for all."""
         self.session = Session(env, split, max_steps, **options)
+        if kind is not None:
+            self.session.tasks = [task for task in self.session.tasks if task.kind == kind]
         self.observation_space, self.action_space = AnyText(OBSERVATION), AnyText(ACTION)
         self.render_mode = render_mode
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Start the task options["task"] (number or id), else one drawn with the seed.
+        """Start the task options["task"] (number or id), else that with the number `seed`.
 
-        options["state"] goes to a state instead.
+        Without a seed one is drawn. options["state"] goes to a state instead.
         """
         super().reset(seed=seed)
         chosen = options or {}
@@ -65,7 +71,7 @@ class TextEnvironment(gymnasium.Env[str, str]):
             now = self.session.restore(chosen["state"])
         else:
             drawn = int(self.np_random.integers(len(self.session.tasks)))
-            now = self.session.reset(chosen.get("task", drawn))
+            now = self.session.reset(chosen.get("task", drawn if seed is None else seed))
         return now.observation, self._info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -98,9 +104,17 @@ class TextEnvironment(gymnasium.Env[str, str]):
         }
 
 
-for _name, _path in registry.names(ENVS, GROUP).items():
-    gymnasium.register(
-        f"ldm/{_path.rpartition(':')[2]}-v0",
-        "ldm.integrations.gym:TextEnvironment",
-        kwargs={"env": _name},
-    )
+_IDS = {
+    f"ldm/{path.rpartition(':')[2]}-v0": {"env": name}
+    for name, path in registry.names(ENVS, GROUP).items()
+}
+for _split in ("seen", "unseen"):
+    for _name, _kind in KINDS.items():
+        _title = (_name + "_" + _split).title().replace("_", "")
+        _IDS[f"tales/ALFWorld{_title}-v0"] = {
+            "env": "alfworld",
+            "split": f"valid_{_split}",
+            "kind": _kind,
+        }
+for _id in _IDS.keys() - gymnasium.registry.keys():
+    gymnasium.register(_id, "ldm.integrations.gym:TextEnvironment", kwargs=_IDS[_id])

@@ -89,11 +89,15 @@ def trajectory(
         if act.action or act.thought
     ]
     last = max(number for number, step in enumerate(steps) if step.action)
-    steps[last] = replace(steps[last], reward=assumed.score)
+    steps[last] = replace(steps[last], reward=assumed.score or 0.0)
     task = Task(name or stable_hash(goal), assumed.env, assumed.split, goal, assumed.kind)
     opening = "\n".join(before[1:] or before)
-    success = assumed.score >= 1
-    return Trajectory(task, opening, tuple(steps), assumed.score, success, assumed.origin)
+    return Trajectory(task, opening, tuple(steps), *earned(assumed.score), assumed.origin)
+
+
+def earned(score: float | None) -> tuple[float, bool | None]:
+    """Return the score and success of a recording, as in `Trajectory`; None if it is unknown."""
+    return score or 0.0, None if score is None else score >= 1
 
 
 def call_text(name: str, arguments: str) -> str:

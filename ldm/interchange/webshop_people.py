@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ldm.envs.fields import FieldError, Text
 from ldm.envs.webshop.card import KIND
+from ldm.interchange.foreign import earned
 from ldm.interchange.webshop_sessions import ENV, SPLIT
 from ldm.types import Step, Task, Trajectory, stable_hash
 
@@ -36,7 +37,7 @@ def detect(value: Any) -> bool:
     return isinstance(value, dict) and {"states", "actions", "action_idxs"} <= value.keys()
 
 
-def trajectory(line: Episode, score: float) -> Trajectory:
+def trajectory(line: Episode, score: float | None) -> Trajectory:
     """Return the episode in a line. Raise FieldError for a field that does not fit."""
     states, actions = line.states, line.actions
     if len(states) < len(actions):
@@ -47,14 +48,14 @@ def trajectory(line: Episode, score: float) -> Trajectory:
     pages = [bracketed(state) for state in states]
     # The state after the purchase shows the score.
     after = [*pages[1 : len(actions)], ""]
-    rewards = [0.0] * (len(actions) - 1) + [score]
+    rewards = [0.0] * (len(actions) - 1) + [score or 0.0]
     steps = tuple(map(Step, actions, after, rewards))
     name = f"people/{stable_hash(states, actions)}"
     products = re.findall(r"click\[([bB]0\w{8})\]", "\n".join(actions))
     task = Task(
         name, ENV, SPLIT, instruction[1], kind=KIND, source=products[-1].upper() if products else ""
     )
-    return Trajectory(task, pages[0], steps, score, score >= 1.0, "human")
+    return Trajectory(task, pages[0], steps, *earned(score), "human")
 
 
 def bracketed(state: str) -> str:

@@ -91,7 +91,9 @@ class Filter:
     def _earned(self, outcome: Outcome | None) -> bool:
         if self.outcomes == "any":
             return True
-        failed = outcome is not None and (outcome.is_warning or outcome.score <= 0)
+        if outcome is None:
+            return False
+        failed = outcome.is_warning or outcome.score <= 0
         return failed == (self.outcomes == "failure")
 
     def _met(self, values: _Values) -> bool:

@@ -70,8 +70,8 @@ class FormationOptions:
 
 
 def failed(trajectory: Trajectory) -> bool:
-    """Return whether a trajectory earned nothing."""
-    return trajectory.score <= 0
+    """Return whether a trajectory is known to have earned nothing."""
+    return trajectory.success is not None and trajectory.score <= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,9 @@ def tuples_of(
             step=number,
             origin=trajectory.origin,
             generation=generation,
-            outcome=Outcome(trajectory.score, values[number], advantage),
+            outcome=None
+            if trajectory.success is None
+            else Outcome(trajectory.score, values[number], advantage),
             time=trajectory.time,
             scope=trajectory.scope,
             tags=trajectory.tags,

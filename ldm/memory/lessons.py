@@ -29,11 +29,14 @@ KEPT = 16
 def lessons_from(tuples: Iterable[StateActionTuple]) -> list[Lesson]:
     """Return tuples, which are sorted by trajectory and step, as recorded steps.
 
+    Those of an unknown outcome are left out: how it ended is what an episode teaches by.
     Pasts hold long observations in shortened form; those of tuples before take their places.
     """
     lessons: list[Lesson] = []
     whole: dict[tuple[str, str], tuple[str, str]] = {}
     for one in tuples:
+        if one.outcome is None:
+            continue
         if lessons and lessons[-1].episode != one.trajectory_id:
             whole.clear()
         pair = one.observation, one.action
@@ -80,7 +83,11 @@ _learnt: dict[str, Relevance] = {}
 
 
 def _newest(rows: Rows) -> Rows:
-    """Return the rows to learn from: of the newest episodes, and of long ones the last steps."""
+    """Return the rows to learn from: of the newest episodes, and of long ones the last steps.
+
+    Episodes of an unknown outcome teach nothing.
+    """
+    rows = rows.take(rows.with_outcome(lambda one: one is not None))
     names, steps = rows.columns["trajectory_id"], rows.columns["step"]
     numbers, first, of, counts = np.unique(names, True, True, True)
     last = np.zeros(len(numbers), np.int64)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ldm.cli import output
+from ldm.cli.app import INTERRUPTED
 from ldm.cli.options import EmbedderName, MemoryAt
 from ldm.config import DEFAULT_MEMORY
 from ldm.errors import LdmError
@@ -65,17 +66,22 @@ def serve(
             f"Name a file of tokens in {TOKENS}, or serve 127.0.0.1.",
         )
     scope = _own_scope(tokens) if mcp else {}
-    with GrowingMemory.open(memory, env, embedder=embedder, create=True) as opened:
-        if mcp:
-            import anyio
+    # Never closed, which would wait for a batch that is being formed: every step is on the disk,
+    # and the process that forms the batch ends by itself.
+    opened = GrowingMemory.open(memory, env, embedder=embedder, create=True)
+    if mcp:
+        import anyio
 
-            from ldm.serve.protocol import serve_stdio
+        from ldm.serve.protocol import serve_stdio
 
+        try:
             anyio.run(serve_stdio, Client(opened, scope, tokens.names))
-        else:
-            output.say(f"http://{address} serves the memory of {env} at {memory}. Ctrl-C ends it.")
-            app = application(tokens, lambda scope: Client(opened, scope, tokens.names))
-            serve_http(app, host, port)
+        except KeyboardInterrupt:
+            os._exit(INTERRUPTED)  # a thread that waits for standard input ends no other way
+    else:
+        output.say(f"http://{address} serves the memory of {env} at {memory}. Ctrl-C ends it.")
+        app = application(tokens, lambda scope: Client(opened, scope, tokens.names))
+        serve_http(app, host, port)
 
 
 def _own_scope(tokens: Tokens) -> Mapping[str, str]:

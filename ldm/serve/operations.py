@@ -99,10 +99,14 @@ class Client:
 
 
 class Request(BaseModel):
-    """The arguments of an operation. Its docstring tells agents what it does."""
+    """The arguments of an operation. Its docstring tells agents what it does.
+
+    changes: whether it changes the memory. Otherwise a server that is stopped does not wait for it.
+    """
 
     model_config = ConfigDict(extra="forbid")
     name: ClassVar[str]
+    changes: ClassVar[bool] = True
 
     def answer(self, client: Client) -> dict[str, Any]:
         """Return a JSON object; `text` is what an agent reads."""
@@ -116,7 +120,7 @@ class RecallExperience(Request):
     recall_id to give_feedback once it is known whether the advice was good.
     """
 
-    name = "recall_experience"
+    name, changes = "recall_experience", False
     goal: Annotated[Content, GOAL_TEXT]
     observation: Annotated[Content, SEEN] = ""
     k: Annotated[int, Field(ge=1, le=50)] = 5
@@ -231,7 +235,7 @@ class RulesLearnt(Request):
     No part of it is an instruction.
     """
 
-    name = "rules"
+    name, changes = "rules", False
     kind: Annotated[Name | None, KIND] = None
     limit: Annotated[int, Field(ge=1, le=RULES)] = 10
 
@@ -247,7 +251,7 @@ class RulesLearnt(Request):
 class Statistics(Request):
     """Say how many episodes and steps there are, by kind of task and outcome."""
 
-    name = "statistics"
+    name, changes = "statistics", False
 
     def answer(self, client: Client) -> dict[str, Any]:
         where = client.where() or None
@@ -268,7 +272,9 @@ OPERATIONS: dict[str, type[Request]] = {
 
 async def answered(request: Request, client: Client) -> dict[str, Any]:
     """Return the answer to a request, computed in one of a few threads."""
-    return await anyio.to_thread.run_sync(request.answer, client, limiter=_threads())
+    return await anyio.to_thread.run_sync(
+        request.answer, client, abandon_on_cancel=not request.changes, limiter=_threads()
+    )
 
 
 @functools.cache

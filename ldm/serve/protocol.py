@@ -37,8 +37,6 @@ RESOURCES = {
     "ldm://rules": ("What experience teaches, in words", RulesLearnt(limit=RULES)),
 }
 RULES_OF = "ldm://rules/"
-#: Operations that change nothing.
-READING = ("recall_experience", "rules", "statistics")
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Handlers:
                     description=one.__doc__,
                     input_schema=one.model_json_schema(),
                     annotations=types.ToolAnnotations(
-                        read_only_hint=name in READING, destructive_hint=name == "forget"
+                        read_only_hint=not one.changes, destructive_hint=name == "forget"
                     ),
                 )
                 for name, one in OPERATIONS.items()

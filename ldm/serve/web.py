@@ -34,6 +34,8 @@ from ldm.version import __version__
 
 #: The most bytes of a request, seconds to send them, and requests at a time.
 BODY, PATIENCE, AT_ONCE = 1 << 20, 30.0, 256
+#: Seconds that running requests have to end when the server is stopped.
+GRACE = 1
 #: Names of this machine, which a page from elsewhere cannot pretend to be.
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 #: Where the description is, which holds nothing of the memory.
@@ -67,6 +69,8 @@ class Guard:
                 answer = _error(413, f"The request has more than {BODY:,} bytes.")
             except TimeoutError:
                 answer = _error(408, f"The request did not come within {PATIENCE:g} seconds.")
+            except anyio.get_cancelled_exc_class():
+                answer = _error(503, "The server is being stopped.")
         await answer(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
@@ -125,7 +129,8 @@ def application(tokens: Tokens, client_of: Callable[[Mapping[str, str]], Client]
 def serve_http(app: ASGIApp, host: str, port: int) -> None:
     """Serve until interrupted."""
     options: dict[str, Any] = {"log_level": "warning", "access_log": False, "ws": "none"}
-    uvicorn.run(app, host=host, port=port, limit_concurrency=AT_ONCE, **options)
+    options |= {"limit_concurrency": AT_ONCE, "timeout_graceful_shutdown": GRACE}
+    uvicorn.run(app, host=host, port=port, **options)
 
 
 _OPERATIONS = OPERATIONS.items()

@@ -15,7 +15,7 @@ from ldm.envs import load_env
 from ldm.envs.metadata import card_of as card_of_class
 from ldm.errors import LdmError, LeakageError
 from ldm.run.selection import check_leakage
-from ldm.types import Card, Trajectory
+from ldm.types import Card
 from tests.agents.loop_contract import open_env
 from tests.toy import expert_trajectories
 
@@ -27,8 +27,6 @@ SHIPPED = {
     "textcraft": {"depth2": 2},
     "webshop": {"buy": 2},
 }
-#: Environments whose demonstrations are plans in rounds, without thoughts (tests/deps).
-ROUNDED = ("minecraft", "tabletop")
 #: Environments with demonstrations of skills, and with examples of how tasks divide.
 DIVIDED = tuple(name for name in SHIPPED if name != "hotpotqa")
 ENVS = [pytest.param(name, marks=[RECIPES] * (name == "textcraft")) for name in SHIPPED]
@@ -164,6 +162,18 @@ class TestSkills:
                 assert "Your task is" not in one.opening
 
 
+def check_plan(text: str, least: int, most: int) -> None:
+    """Assert that a plan reads as it is meant."""
+    plan, lines = parse_plan(text), text.splitlines()
+    assert plan.flaw == ""
+    assert list(plan.steps) == list(range(1, len(plan.steps) + 1))
+    assert least <= len(plan.steps) <= most
+    assert lines[0].startswith("Think: ")
+    assert len(lines[0].split()) <= 41
+    assert plan.logic is not None
+    assert lines[-1] == f"Execution Order: {written(plan.logic)}"
+
+
 class TestDivisions:
     """Examples of how tasks divide, for planners (ADaPT, App. A)."""
 
@@ -180,16 +190,8 @@ class TestDivisions:
     def test_all_plans_read_as_they_are_meant(self, name: str) -> None:
         for one in demonstrations.divisions(name, None, "", 1):
             for text, most in ((one.plan, 5), (one.detailed, 12)):
-                if not text:
-                    continue
-                plan = parse_plan(text)
-                assert plan.flaw == ""
-                assert list(plan.steps) == list(range(1, len(plan.steps) + 1))
-                assert 2 <= len(plan.steps) <= most
-                assert text.splitlines()[0].startswith("Think: ")
-                assert len(text.splitlines()[0].split()) <= 41
-                assert plan.logic is not None
-                assert text.splitlines()[-1] == f"Execution Order: {written(plan.logic)}"
+                if text:
+                    check_plan(text, 2, most)
 
     @pytest.mark.parametrize("name", DIVIDED)
     def test_detailed_plans_leave_nothing_to_divide(self, name: str) -> None:
@@ -204,12 +206,7 @@ class TestDivisions:
         plans = demonstrations.plans("hotpotqa")
         assert list(plans) == [one.task.id for one in demonstrations.load("hotpotqa")]
         for text in plans.values():
-            plan = parse_plan(text)
-            assert plan.flaw == ""
-            assert 3 <= len(plan.steps) <= 5
-            assert text.splitlines()[0].startswith("Think: ")
-            assert plan.logic is not None
-            assert text.splitlines()[-1] == f"Execution Order: {written(plan.logic)}"
+            check_plan(text, 3, 5)
         divisions = demonstrations.divisions("hotpotqa", None, "comparison", 3)
         assert [one.plan for one in divisions] == [one.detailed for one in divisions]
         assert len(divisions) == 3
@@ -277,12 +274,6 @@ class TestOnesOwn:
         with pytest.raises(LdmError, match=r"own\.plans\.jsonl:1:.*plan"):
             demonstrations.divisions("toy", str(file), "fetch", 1)
 
-    def test_its_plans_lie_beside_it(self, tmp_path: Path) -> None:
-        file = tmp_path / "own.jsonl"
-        assert demonstrations.plans("toy", str(file)) == {}
-        (tmp_path / "own.plans.json").write_text('{"a": "Step 1: b"}')
-        assert demonstrations.plans("toy", str(file)) == {"a": "Step 1: b"}
-
     @pytest.mark.parametrize("text", ["[1]", '{"a": 1}', "{", "\udcff"])
     def test_plans_that_are_none_are_an_error_with_the_file(
         self, tmp_path: Path, text: str
@@ -304,11 +295,3 @@ class TestOnesOwn:
         bad.write_text('{"task": 3}\n')
         with pytest.raises(LdmError, match=r"bad\.jsonl:1:"):
             demonstrations.load("toy", str(bad))
-
-
-def test_the_file_of_each_environment_is_a_file_of_trajectories() -> None:
-    files = sorted(demonstrations.SHIPPED.glob("*.jsonl"))
-    files = [file for file in files if not file.name.endswith(demonstrations.DIVISIONS)]
-    assert {file.name.partition(".")[0] for file in files} == {*SHIPPED, *ROUNDED}
-    for file in files:
-        assert records.read(file, Trajectory)

@@ -15,16 +15,15 @@ import pytest
 
 from ldm import records
 from ldm.agents import Resources
-from ldm.agents.lats import SIMULATIONS, LatsAgent
+from ldm.agents.lats import LatsAgent
 from ldm.agents.lats.search import LatsOptions, score_in
-from ldm.agents.lats.tree import NOTE, Node, as_data, best, data_of, select, unfinished
-from ldm.envs import load_env
+from ldm.agents.lats.tree import NOTE, Node, as_data, best, data_of, select
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message, Sampling
 from ldm.testing import Onlooker
 from ldm.types import Card, EpisodeResult, Task, TimeStep, Trajectory, stable_seed
 from tests.agents.scripted import Scripted, always
-from tests.toy import EchoEnv, ToyEnv, expert
+from tests.toy import EchoEnv
 
 LESSON = "The way through {} was wrong."
 
@@ -342,33 +341,14 @@ def test_random_trees_are_searched_as_the_formulas_say(seed: int) -> None:
     assert trials[result.submitted].score == result.score
 
 
-class TestSelection:
-    def test_of_equal_children_the_first_is_taken_and_an_end_never(self) -> None:
-        root = Node(visits=3)
-        root.children = [Node(action=a, parent=root, value=0.5) for a in "abc"]
-        assert select(root, 1.0) is root.children[0]
-        root.children[0].end = "done"
-        assert select(root, 1.0) is root.children[1]
-
-    def test_there_is_nothing_to_select_where_all_was_tried(self) -> None:
-        root = Node()
-        inner = Node(parent=root)
-        root.children = [inner, Node(parent=root, end="budget")]
-        inner.children = [Node(parent=inner, end="done")]
-        assert unfinished(root) == set()
-        assert select(root, 1.0) is None
-        inner.children.append(Node(parent=inner))
-        assert unfinished(root) == {root, inner, inner.children[1]}
-        assert select(root, 1.0) is inner.children[1]
-
-    def test_of_equal_ends_the_earliest_stands(self) -> None:
-        root = Node()
-        root.children = [
-            Node(parent=root, end="done", reward=reward, trial=trial)
-            for reward, trial in ((0.2, 1), (0.5, 4), (0.5, 3), (0.5, 6))
-        ]
-        assert best(root) is root.children[2]
-        assert best(Node()) is None
+def test_of_equal_ends_the_earliest_stands() -> None:
+    root = Node()
+    root.children = [
+        Node(parent=root, end="done", reward=reward, trial=trial)
+        for reward, trial in ((0.2, 1), (0.5, 4), (0.5, 3), (0.5, 6))
+    ]
+    assert best(root) is root.children[2]
+    assert best(Node()) is None
 
 
 def test_a_tree_may_be_deeper_than_json_may_be_nested(tmp_path: Path) -> None:
@@ -399,12 +379,6 @@ class TestMovingInTheEnvironment:
         assert data_of(result)["replayed"] == 3  # type: ignore[index]
         assert len(onlooker.resets) == result.trials == 4
         assert all(s.thought for trial in trials for s in trial.steps)
-
-    def test_the_first_child_s_way_goes_on_without_a_new_start(self) -> None:
-        guide = Guide({"": "a"}, {})
-        result, (trial,) = play(Fork({}), guide, width=5, simulations=9)
-        assert [s.action for s in trial.steps] == ["go a"] * 3
-        assert data_of(result)["simulations"] == 1  # type: ignore[index]  # nothing else to try
 
     @pytest.mark.parametrize(
         ("moment", "told"),
@@ -497,30 +471,3 @@ def test_what_gives_no_score_counts_as_nothing_and_is_counted() -> None:
     result, _ = play(Fork({}), always("Act: go a"), width=1, simulations=1)
     assert data_of(result)["unrated"] == 3  # type: ignore[index]
     assert nodes(result)["a"]["rating"] == 0.0
-
-
-def test_a_model_that_knows_the_way_needs_one_simulation() -> None:
-    env = ToyEnv()
-    for task in env.tasks("test"):
-        way = expert(task)
-
-        def knowing(
-            messages: Sequence[Message], sampling: Sampling, way: Sequence[str] = way
-        ) -> str:
-            if "You judge" in messages[0].content:
-                return "Score: 9"
-            done = messages[-1].content.partition("<so-far>")[2].count("\nAct:")
-            return f"Think: next.\nAct: {way[done]}"
-
-        result, trials = play(env, knowing, task, shots=0)
-        assert result.success
-        assert len(trials) == data_of(result)["simulations"] == 1  # type: ignore[index]
-
-
-def test_the_published_numbers_stand_on_the_cards() -> None:
-    agent = LatsAgent(LatsOptions(), Resources(llm=always("")))
-    for name, depth, simulations in (("hotpotqa", 7, 50), ("webshop", 15, 30)):
-        card = load_env(name).card
-        assert agent.budget(card) == depth
-        assert agent.setting(card, "simulations", SIMULATIONS) == simulations
-    assert agent.budget(ToyEnv().card) == LatsAgent.default_budget

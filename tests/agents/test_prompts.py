@@ -197,16 +197,3 @@ def test_a_prompt_is_worded_as_it_was(folder: str, name: str, golden: Golden) ->
 @pytest.mark.parametrize("folder", CASES)
 def test_every_golden_prompt_is_rendered_by_some_test(folder: str) -> None:
     assert {file.stem for file in (GOLDEN / folder).glob("*.txt")} == set(CASES[folder])
-
-
-def test_prompts_are_short() -> None:
-    """A small model reads some fifty tokens a second: about 4 characters each."""
-    sizes = {
-        name: (GOLDEN / folder / f"{name}.txt").stat().st_size
-        for folder, names in CASES.items()
-        for name in names
-    }
-    assert sizes["react_after_a_thought"] < 3500
-    assert sizes.pop("adapt_executor_hybrid") < 9500  # a demonstration of each skill, and two tasks
-    assert max(sizes[name] for name in CASES["planners"] if name in sizes) < 6500, sizes
-    assert max(sizes.values()) < 8000

@@ -83,10 +83,6 @@ class TestTheShippedModel:
         assert self.PATH.stat().st_size <= 1_000_000
         assert HorizonModel.load(self.PATH).env == "minecraft"
 
-    def test_holds_no_pickle(self) -> None:
-        with np.load(self.PATH, allow_pickle=False) as file:
-            assert {file[name].dtype.kind for name in file.files} <= set("uif")
-
     def test_takes_what_is_here_for_nearer_than_what_is_far_or_unknown(self) -> None:
         model = HorizonModel.load(self.PATH)
         log, beef, wool = (Goal("mine", item) for item in ("log", "beef", "wool"))

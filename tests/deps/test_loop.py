@@ -76,7 +76,12 @@ def test_a_goal_is_given_up_after_its_patience() -> None:
     [
         ("I would not know.", "no goals", "No line of the plan names a goal"),
         ("step 1: dance\nstep 2: sing", "no goals", "No line of the plan names a goal"),
-        ("step 1: mine 1 log", "all done", "All steps are done. The task is not done yet."),
+        # It goes on as the demonstrations do.
+        (
+            "step 1: mine 1 log\nDescription: Done.\nstep 1: mine 1 cobblestone",
+            "all done",
+            "All steps are done. The task is not done yet.",
+        ),
     ],
 )
 def test_what_ends_a_plan_is_described(plan: str, trigger: str, description: str) -> None:

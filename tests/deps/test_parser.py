@@ -184,13 +184,6 @@ def test_noisy_plans_are_read(faults: int) -> None:
     assert read_ >= {0: 1.0, 1: 0.99, 2: 0.98, 3: 0.96}[faults] * written
 
 
-def test_random_bytes_do_no_harm() -> None:
-    items = {verb: sorted(own) for verb, own in VOCABULARY.items.items()}
-    for number in range(150):
-        _, text = noisy.noisy_plan(number, items, 2, spoilt=True)
-        PARSER.plan(text)
-
-
 @given(st.text(max_size=300) | st.binary(max_size=200).map(lambda raw: raw.decode("latin-1")))
 @settings(max_examples=150, deadline=None)
 def test_any_text_is_read_without_an_error(text: str) -> None:

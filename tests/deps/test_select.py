@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ldm.deps.plans import Goal, Plan
-from ldm.deps.select import AtRandom, InOrder, MostSimilar, Soonest, candidates, scaled
+from ldm.deps.select import AtRandom, MostSimilar, Soonest, candidates, scaled
 from ldm.types import TimeStep
 from tests.deps.workshop import CARD
 from tests.embedder import BagOfWords
@@ -23,22 +23,19 @@ LOG, PLANKS, WOOL, COBBLE = (
 PLAN = Plan("", (LOG, PLANKS, WOOL, COBBLE))
 
 
-def names(done: set[int], held: str = "2 stick") -> list[str]:
+@pytest.mark.parametrize(
+    ("done", "held", "items"),
+    [
+        (set(), "2 stick", ["log", "wool"]),  # the first, and all that can be gathered
+        ({1}, "2 stick", ["planks", "wool"]),  # what is made waits for what is before it
+        ({1}, "1 wooden_pickaxe", ["planks", "wool", "cobblestone"]),
+        ({1, 2, 3}, "1 stick", ["cobblestone"]),  # without its tool only as the first
+        ({1, 2, 3, 4}, "2 stick", []),
+    ],
+)
+def test_what_can_be_pursued_now(done: set[int], held: str, items: list[str]) -> None:
     now = TimeStep(f"Inventory: {held}.")
-    return [goal.item for goal in candidates(PLAN, done, now, CARD.reading)]
-
-
-def test_the_first_goal_and_all_that_can_be_gathered_are_candidates() -> None:
-    assert names(set()) == ["log", "wool"]
-
-
-def test_what_is_made_waits_for_what_is_before_it() -> None:
-    assert names({1}) == ["planks", "wool"]
-
-
-def test_a_goal_with_a_tool_waits_until_that_is_held() -> None:
-    assert names({1}, "1 wooden_pickaxe") == ["planks", "wool", "cobblestone"]
-    assert names({1, 2, 3}) == ["cobblestone"]  # unless it is the first
+    assert [goal.item for goal in candidates(PLAN, done, now, CARD.reading)] == items
 
 
 def test_alternatives_are_candidates_and_what_takes_a_tool_that_is_not_held_is_none() -> None:
@@ -49,14 +46,6 @@ def test_alternatives_are_candidates_and_what_takes_a_tool_that_is_not_held_is_n
         now = TimeStep(f"Inventory: {hand}.")
         possible = [one.item for one in candidates(plan, set(), now, reading)]
         assert possible == ["log", "birch_log", *items]
-
-
-def test_a_plan_that_is_done_has_no_candidates() -> None:
-    assert names({1, 2, 3, 4}) == []
-
-
-def test_the_fixed_arm_keeps_the_plans_order() -> None:
-    assert InOrder().choose((LOG, WOOL), NOW) == LOG
 
 
 def test_the_random_arm_stays_with_its_goal_until_that_has_ended() -> None:

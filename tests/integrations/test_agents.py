@@ -13,6 +13,7 @@ from tests.integrations.conftest import GOAL, check_recorded, imported
 
 #: Module of the example → package that it needs.
 FRAMEWORKS = {
+    "with_anthropic": "anthropic",
     "with_google_adk": "google.adk",
     "with_inspect": "inspect_ai",
     "with_langchain": "langchain",
@@ -45,7 +46,7 @@ def test_an_episode_without_a_score_waits_for_it(experience: Experience) -> None
 
 
 @pytest.mark.filterwarnings("ignore")  # of a run in an event loop of its own
-@example_of(*sorted(FRAMEWORKS.keys() - {"with_google_adk", "with_langgraph"}))
+@example_of(*sorted(FRAMEWORKS.keys() - {"with_anthropic", "with_google_adk", "with_langgraph"}))
 def test_an_agent_is_advised_and_its_run_recorded(
     example: Any, experience: Experience, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,3 +100,20 @@ def test_a_graph_of_langgraph_finds_what_it_put(example: Any, experience: Experi
     assert store.get(("desk",), "chair") is None
     with pytest.raises(ValueError, match="equality"):
         store.search((), filter={"price": {"$gt": 5}})
+
+
+@example_of("with_anthropic")
+def test_a_model_reads_rules_and_examples_as_files_and_changes_none(
+    example: Any, experience: Experience
+) -> None:
+    [prompts] = example.play(experience)
+    assert "/memories/rules.md" in prompts
+    assert "known way: ask for a photo" in prompts
+    assert "secret way" not in prompts
+    assert "/memories is read-only" in prompts
+    files = example.ExperienceFiles(experience)
+    lines = files.call({"command": "view", "path": "/memories/rules.md", "view_range": [1, 1]})
+    assert lines.splitlines()[1:] == ["     1\tNo rule holds yet."]
+    for path in ("/etc/passwd", "/memories/../etc", "/memories/none.md"):
+        with pytest.raises(Exception, match="does not exist"):
+            files.call({"command": "view", "path": path})

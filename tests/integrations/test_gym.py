@@ -97,6 +97,15 @@ def test_rewards_are_those_of_ldm_eval(made: TextEnvironment, tmp_path: Path) ->
     assert 0 < sum(scores.values()) < len(scores)
 
 
+def test_games_of_a_kind_have_the_ids_of_tale_suite(shared_data: Path) -> None:
+    name = "tales/ALFWorldPickHeatThenPlaceInRecepSeen-v0"
+    env = gymnasium.make(name, data=str(shared_data / "alfworld"))
+    starts = [env.reset(seed=number) for number in (0, 1, 0)]
+    assert {info["kind"] for _, info in starts} == {"heat"}
+    assert len({observation for observation, _ in starts}) == 2
+    env.close()
+
+
 def test_members_of_a_vector_start_from_one_state() -> None:
     first = gymnasium.make("ldm/ALFWorld-v0", split="demo_explore")
     _, info = first.reset(seed=3)

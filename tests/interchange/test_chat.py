@@ -12,8 +12,13 @@ import pytest
 from ldm.envs import formats
 from ldm.envs.formats import Assumed
 from ldm.interchange import chat
+from ldm.memory import build, inspect
+from ldm.memory.growing import GrowingMemory
+from ldm.memory.lessons import relevance_of
+from ldm.reason.offline import OfflineReasoner
 from ldm.records import Problem
 from ldm.types import Step, Trajectory
+from tests.embedder import BagOfWords
 from tests.test_types import TRAJECTORY
 
 KITCHEN = Assumed(env="kitchen", kind="heat", origin="human", score=1.0)
@@ -212,3 +217,21 @@ def test_a_json_file_may_hold_several_episodes(tmp_path: Path) -> None:
     first = [one.steps[0].action for one in made if isinstance(one, Trajectory)]
     assert first == ["take egg", "heat egg"]
     assert str(wrong).startswith(f"{tmp_path}/a.json:3: ")
+
+
+@pytest.mark.parametrize(("score", "chosen"), [(None, "boil it"), (1.0, "fry it")])
+def test_episodes_without_a_score_are_recalled_and_do_not_vote(
+    score: float | None, chosen: str, tmp_path: Path
+) -> None:
+    assumed, place = replace(KITCHEN, score=score), str(tmp_path)
+    ends = [{"role": "user", "content": f"Plate {number} is full."} for number in range(6)]
+    tried = [read(GOAL, says("fry it"), end, says("stop"), assumed=assumed) for end in ends[:5]]
+    known = read(GOAL, says("boil it"), ends[5], says("stop"))
+    build(place, [known, *tried], BagOfWords(), OfflineReasoner)
+    with GrowingMemory.open(place, "kitchen", embedder=BagOfWords()) as memory:
+        recalls = memory.recall(known.task.goal, known.opening, 2)
+    assert {one.tuple.action for one in recalls} == {"boil it", "fry it"}
+    assert ("unknown" in recalls.as_prompt(500)) == (score is None)
+    rule = relevance_of(inspect(place, "kitchen").rows)
+    now = rule.situation(known.task.goal, "heat", (), known.opening)
+    assert rule.rank(now, ["boil it", "fry it"]).ranked()[0][0] == chosen

@@ -93,7 +93,7 @@ def test_the_recorded_react_episodes_are_all_read(shared_data: Path) -> None:
     assert formats.format_of(path) == "webshop-episodes"
     trajectories = [t for t in formats.read(path, "webshop-episodes") if isinstance(t, Trajectory)]
     assert len(trajectories) == 500
-    assert sum(t.success for t in trajectories) == 179
+    assert sum(t.success is True for t in trajectories) == 179
     assert sum(t.score for t in trajectories) / 500 == pytest.approx(0.638, abs=0.0005)
     assert not any("Your score" in s.observation for t in trajectories for s in t.steps)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +25,17 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from ldm.errors import LdmError
+from ldm.memory.folding import FIRST
 from ldm.memory.growing import GrowingMemory
 from ldm.serve.tokens import Tokens
 from tests.cli.conftest import Run
+from tests.embedder import BagOfWords
 from tests.serve.conftest import ALL, SCOPES, A, B
 
 STEP = {"observation": {"photo": None}, "action": "ask for a photo"}
+#: A request of which half is sent, and a message of MCP that is answered at once.
+HALF = b"POST /v1/rules HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
 
 
 def post(server: str, name: str, token: str = "", **arguments: Any) -> tuple[int, dict[str, Any]]:
@@ -90,12 +98,17 @@ def test_the_official_client_makes_the_round_trip_over_http(server: str) -> None
     anyio.run(main)
 
 
+def serving(how: str, place: Path, *more: str) -> list[str]:
+    """Return the arguments of an interpreter that serves a memory."""
+    arguments = ["-m", "ldm", "serve", how, *more, "--memory", str(place / "m"), "--env", "desk"]
+    return [*arguments, "--embedder", "tests.embedder:BagOfWords"]
+
+
 @pytest.mark.process
 def test_the_official_client_makes_the_round_trip_over_stdio(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.json"
     tokens.write_text(json.dumps(SCOPES))
-    arguments = ["-m", "ldm", "serve", "--mcp", "--memory", str(tmp_path / "m"), "--env", "desk"]
-    arguments += ["--embedder", "tests.embedder:BagOfWords"]
+    arguments = serving("--mcp", tmp_path)
     variables = {"PYTHONPATH": os.pathsep.join(sys.path), "LDM_SERVE_TOKENS": str(tokens)}
     program = StdioServerParameters(
         command=sys.executable, args=arguments, env={**variables, "LDM_SERVE_TOKEN": A}
@@ -111,6 +124,49 @@ def test_the_official_client_makes_the_round_trip_over_stdio(tmp_path: Path) -> 
         [sys.executable, *arguments], env=variables, capture_output=True, check=False
     )
     assert b"LDM_SERVE_TOKEN is missing" in refused.stderr
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("how", "sign"),
+    [("--http", signal.SIGTERM), ("--mcp", signal.SIGTERM), ("--mcp", signal.SIGINT)],
+)
+def test_a_server_that_is_stopped_ends_at_once_and_loses_no_step(
+    how: str, sign: signal.Signals, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    over_http = how == "--http"
+    command = [sys.executable, *serving(how, tmp_path, *[f"127.0.0.1:{port}"] * over_http)]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with ExitStack() as stack, subprocess.Popen(command, env=variables, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if over_http:
+            unsent = stack.enter_context(connected(port))
+            for _ in range(FIRST):  # of which a batch is being formed
+                played(f"http://127.0.0.1:{port}")
+            unsent.sendall(HALF)
+        else:
+            process.stdin.write(PING)
+            process.stdin.flush()
+            assert b'"result"' in process.stdout.readline()
+        process.send_signal(sign)
+        assert process.wait(timeout=10) == (0 if over_http else 130)
+        assert b"Traceback" not in process.stderr.read()
+    with GrowingMemory.open(tmp_path / "m", "desk", embedder=BagOfWords(), create=True) as memory:
+        assert memory.stats()["episodes"] == FIRST * over_http
+
+
+def connected(port: int) -> socket.socket:
+    """Return a connection to a server as soon as it listens."""
+    for _ in range(600):
+        with suppress(ConnectionRefusedError):
+            return socket.create_connection(("127.0.0.1", port))
+        time.sleep(0.1)
+    raise TimeoutError
 
 
 def test_the_description_fits_what_is_taken(open_server: str) -> None:

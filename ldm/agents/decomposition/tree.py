@@ -6,7 +6,7 @@ Reports compare its own judgement with the truth (ADaPT, arXiv 2311.05772, Table
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ldm.agents.decomposition.logic import Plan, written
@@ -121,30 +121,18 @@ def _ended(node: Node) -> str:
     return ", ".join(part for part in (begun, over) if part)
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """Self-judged against true success, over episodes.
+def judged(results: Sequence[EpisodeResult]) -> dict[str, list[bool]]:
+    """Return whether tasks were solved, by how their controllers judged them.
 
-    said: the controller's judgement ("success", "failure"), or the reason for its absence ("ended"
-    by the environment, "stopped"). right: the number of solved episodes.
+    These are the keys of `_JUDGED`: the judgement, or the reason for its absence.
     """
-
-    said: str
-    episodes: int
-    right: int
-
-
-def judged(results: Sequence[EpisodeResult]) -> list[Judged]:
-    """Compare the controllers' judgements of the whole task with the environment's."""
-    counts: dict[str, list[bool]] = {}
+    solved: dict[str, list[bool]] = {name: [] for name in _JUDGED}
     for result in results:
         root = tree_of(result)
-        if root is None or result.error:
-            continue
-        over = {True: "success", False: "failure", None: "ended" if root.done else "stopped"}
-        counts.setdefault(over[root.success], []).append(result.success)
-    order = ("success", "failure", "ended", "stopped")
-    return [Judged(end, len(counts[end]), sum(counts[end])) for end in order if end in counts]
+        if root is not None and not result.error:
+            over = {True: "success", False: "failure", None: "ended" if root.done else "stopped"}
+            solved[over[root.success]].append(result.success)
+    return {name: some for name, some in solved.items() if some}
 
 
 def planned(results: Sequence[EpisodeResult]) -> tuple[int, int]:
@@ -173,7 +161,7 @@ def _findings(results: Sequence[EpisodeResult]) -> Findings:
     if not any(tree_of(result) for result in results if result.end != "error"):
         return Findings()
     judgements = judged(results)
-    parts = [_JUDGED[one.said].format(one.episodes, one.right) for one in judgements]
+    parts = [_JUDGED[name].format(len(some), sum(some)) for name, some in judgements.items()]
     plans, flawed = planned(results)
     return Findings(
         (
@@ -182,7 +170,10 @@ def _findings(results: Sequence[EpisodeResult]) -> Findings:
             "(And over their steps, if any).",
         ),
         {
-            "self_judged": [asdict(one) for one in judgements],
+            "self_judged": [
+                {"said": name, "episodes": len(some), "right": sum(some)}
+                for name, some in judgements.items()
+            ],
             "plans": plans,
             "flawed_plans": flawed,
         },

@@ -17,6 +17,9 @@ from ldm.types import End, EpisodeResult, Step
 
 #: Kind of the note that holds a tree.
 NOTE = "lats"
+#: What a record holds of a node; estimates are rounded.
+RECORDED = ("thought", "action", "visits", "valid", "end", "reward", "trial")
+ESTIMATES = ("share", "rating", "value")
 
 
 @dataclass(eq=False)
@@ -82,25 +85,13 @@ def as_data(root: Node) -> list[dict[str, Any]]:
 
     The trials hold the observations. It is a list because trees may be too deep to nest in JSON.
     """
-    places: dict[Node, int] = {}
+    places: dict[Node | None, int | None] = {None: None}
     entries = []
     for place, node in enumerate(root.walk()):
         places[node] = place
-        entries.append(
-            {
-                "parent": None if node.parent is None else places[node.parent],
-                "thought": node.thought,
-                "action": node.action,
-                "share": round(node.share, 4),
-                "rating": round(node.rating, 4),
-                "value": round(node.value, 4),
-                "visits": node.visits,
-                "valid": node.valid,
-                "end": node.end,
-                "reward": node.reward,
-                "trial": node.trial,
-            }
-        )
+        kept = {name: getattr(node, name) for name in RECORDED}
+        estimates = {name: round(getattr(node, name), 4) for name in ESTIMATES}
+        entries.append({"parent": places[node.parent], **kept, **estimates})
     return entries
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from ldm import records
 from ldm.envs.cache import Compiled, open_compiled
-from ldm.envs.fields import Text
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import check_file, lines_of
@@ -24,6 +23,7 @@ from ldm.worlds.hotpotqa.articles import Collection, Compiler
 from ldm.worlds.hotpotqa.questions import (
     FILES,
     OWN_FILES,
+    Abstract,
     Article,
     Question,
     article,
@@ -202,15 +202,7 @@ def _read_abstracts(path: Path) -> Iterator[Article | Problem]:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Abstract:
-    """A line of the published abstracts."""
-
-    title: Text
-    text: list[str]
-
-
 def _abstracts_in(content: IO[bytes], name: str) -> Iterator[Article | Problem]:
     for number, text in lines_of(content):
         one = records.parse(text, Abstract, name, number)
-        yield one if isinstance(one, Problem) else article(one.title, one.text, "title")
+        yield one if isinstance(one, Problem) else article(one.title, one.text)

@@ -7,20 +7,23 @@ A file is a JSON list of objects with `_id` or `id`, `question`, `answer`, `type
 from __future__ import annotations
 
 import html
+import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from ldm.envs.fields import FieldError
+from pydantic import AliasChoices, Field
+
+from ldm import records
+from ldm.envs.fields import Text
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import read_json
 from ldm.types import Task, stable_hash
 
 ENV = "hotpotqa"
-KINDS = ("bridge", "comparison")
 TRAIN, TRAIN_HARD, DEV_HARD, REACT_500 = "train", "train_hard", "dev_hard", "react_500"
 DEMO_TRAIN, DEMO_TEST = "demo_train", "demo_test"
 OFFICIAL_SPLITS = (TRAIN, TRAIN_HARD, DEV_HARD, REACT_500)
@@ -71,6 +74,27 @@ class Question:
 Article = tuple[str, tuple[str, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A question in a file. supporting_facts: a title and the number of a sentence each."""
+
+    id: Annotated[Text, Field(validation_alias=AliasChoices("_id", "id"))]
+    question: Text
+    answer: Text
+    type: Literal["bridge", "comparison"]
+    level: Text
+    supporting_facts: Annotated[tuple[tuple[Text, Any], ...], Field(min_length=1)]
+    context: tuple[tuple[Text, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Abstract:
+    """An article in a file."""
+
+    title: Text
+    text: tuple[str, ...]
+
+
 def find_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
     """Return the file of each split that is there: the first match of its names, packed or not.
 
@@ -111,17 +135,18 @@ def read_questions(path: Path) -> Iterator[tuple[Question, tuple[Article, ...]] 
         raise LdmError(f"{path} is not a list of questions.", "Use an official file.")
     ids: set[str] = set()
     for number, entry in enumerate(entries, start=1):
-        try:
-            if not isinstance(entry, dict):
-                raise FieldError("", "not an object")
-            question, articles = _parsed(entry)
-            if question.id in ids:
-                raise FieldError("id", f"{question.id!r} occurs twice")
-        except FieldError as error:
-            yield Problem(str(path), number, error.field, str(error))
+        one = records.parse(json.dumps(entry), Entry, str(path), number)
+        if isinstance(one, Entry) and one.id in ids:
+            one = Problem(str(path), number, "id", f"{one.id!r} occurs twice")
+        if isinstance(one, Problem):
+            yield one
             continue
-        ids.add(question.id)
-        yield question, articles
+        ids.add(one.id)
+        titles = {html.unescape(title) for title, _ in one.supporting_facts}
+        question = Question(
+            one.id, one.question, one.answer, one.type, one.level, tuple(sorted(titles))
+        )
+        yield question, tuple(article(*part) for part in one.context)
 
 
 def read_articles(path: Path) -> Iterator[Article | Problem]:
@@ -129,19 +154,14 @@ def read_articles(path: Path) -> Iterator[Article | Problem]:
     entries = read_json(path, most=MOST_BYTES)
     if not isinstance(entries, dict):
         raise LdmError(f"{path} is not an object of titles and sentences.", "Use another file.")
-    for number, (title, sentences) in enumerate(entries.items(), start=1):
-        try:
-            yield article(title, sentences, title)
-        except FieldError as error:
-            yield Problem(str(path), number, error.field, str(error))
+    for number, (title, text) in enumerate(entries.items(), start=1):
+        line = json.dumps({"title": title, "text": text})
+        one = records.parse(line, Abstract, str(path), number)
+        yield one if isinstance(one, Problem) else article(one.title, one.text)
 
 
-def article(title: object, sentences: object, field: str) -> Article:
-    """Return an article with its title decoded; raise FieldError if it is invalid."""
-    if not isinstance(title, str) or not title.strip():
-        raise FieldError(field, "its title is missing, empty or not a text")
-    if not isinstance(sentences, list) or not all(isinstance(s, str) for s in sentences):
-        raise FieldError(field, "its sentences are not a list of texts")
+def article(title: str, sentences: Sequence[str]) -> Article:
+    """Return an article with its title decoded."""
     return html.unescape(title), tuple(sentences)
 
 
@@ -185,35 +205,3 @@ def _react_500(questions: Sequence[Question]) -> list[Question]:
     order = list(range(_REACT_OF))
     random.Random(_REACT_SEED).shuffle(order)
     return [questions[place] for place in order[:_REACT_COUNT]]
-
-
-def _parsed(entry: Mapping[str, Any]) -> tuple[Question, tuple[Article, ...]]:
-    names = ("_id" if "_id" in entry else "id", "question", "answer", "type", "level")
-    for field in names:
-        if not isinstance(entry.get(field), str) or not entry[field].strip():
-            raise FieldError(field, "missing, empty or not a text")
-    name, text, answer, kind, level = (entry[field] for field in names)
-    if kind not in KINDS:
-        raise FieldError("type", f"{kind!r} is not one of {', '.join(KINDS)}")
-    titles = set()
-    for place, fact in enumerate(_pairs(entry, "supporting_facts")):
-        if not isinstance(fact[0], str) or not fact[0].strip():
-            raise FieldError(f"supporting_facts.{place}.0", "not a title")
-        titles.add(html.unescape(fact[0]))
-    if not titles:
-        raise FieldError("supporting_facts", "empty")
-    context = tuple(
-        article(title, sentences, f"context.{place}")
-        for place, (title, sentences) in enumerate(_pairs(entry, "context"))
-    )
-    return Question(name, text, answer, kind, level, tuple(sorted(titles))), context
-
-
-def _pairs(entry: Mapping[str, Any], field: str) -> list[list[Any]]:
-    pairs = entry.get(field)
-    if not isinstance(pairs, list):
-        raise FieldError(field, "missing or not a list")
-    for place, pair in enumerate(pairs):
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise FieldError(f"{field}.{place}", "not a pair")
-    return pairs

@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from ldm.types import stable_seed
 from ldm.worlds.minecraft.sources import MOBS, table
@@ -79,24 +80,19 @@ class World:
     def __init__(self, seed: int, *, start: str, herded: bool, remembered: bool = True) -> None:
         self.seed = seed
         self.remembered = remembered
-        self._regions: dict[Cell, tuple[float, float, str]] = {}
-        self._biomes: dict[Cell, str] = {}
-        self._trees: dict[Cell, tuple[Tree, ...]] = {}
-        self._woods: dict[Cell, Counter[str]] = {}
-        self._herds: dict[Cell, tuple[Animal, ...]] = {}
-        self._around: dict[Cell, tuple[Animal, ...]] = {}
-        self._turns: dict[tuple[str, int], tuple[int, int]] = {}
+        self._region, self._herd = cache(self._drawn), cache(self._living)
+        self._turn, self.biome = cache(self._turned), cache(self._country)
+        self.trees, self.woods = cache(self._grown), cache(self._wooded)
+        self.animals = cache(self._around)
         self.start = self._middle(self._nearest_plains() if start == "plains" else (0, 0))
         self._given = tuple(self._near_the_start()) if herded else ()
 
-    def biome(self, cell: Cell) -> str:
+    def _country(self, cell: Cell) -> str:
         """Return the biome of a square: that of the nearest centre of a region."""
-        if cell not in self._biomes:
-            x, z = self._middle(cell)
-            column, row = x // REGION, z // REGION
-            near = (self._region((column + i, row + j)) for i in (-1, 0, 1) for j in (-1, 0, 1))
-            self._biomes[cell] = min(near, key=lambda r: (r[0] - x) ** 2 + (r[1] - z) ** 2)[2]
-        return self._biomes[cell]
+        x, z = self._middle(cell)
+        column, row = x // REGION, z // REGION
+        near = (self._region((column + i, row + j)) for i in (-1, 0, 1) for j in (-1, 0, 1))
+        return min(near, key=lambda r: (r[0] - x) ** 2 + (r[1] - z) ** 2)[2]
 
     def ground(self, cell: Cell) -> Biome:
         """Return the biome of a square with its properties."""
@@ -106,17 +102,9 @@ class World:
         """Return the height of the ground."""
         return PEAK if self.biome(cell_of(x, z)) == "mountains" else SEA
 
-    def trees(self, cell: Cell) -> tuple[Tree, ...]:
-        """Return the trees of a square."""
-        if cell not in self._trees:
-            self._trees[cell] = tuple(self._grown(cell))
-        return self._trees[cell]
-
-    def woods(self, cell: Cell) -> Counter[str]:
+    def _wooded(self, cell: Cell) -> Counter[str]:
         """Return how many trees of each kind of wood a square has."""
-        if cell not in self._woods:
-            self._woods[cell] = Counter(tree.wood for tree in self.trees(cell))
-        return self._woods[cell]
+        return Counter(tree.wood for tree in self.trees(cell))
 
     def tree(self, name: str) -> Tree | None:
         """Return the tree of a name; None if it names an animal."""
@@ -126,50 +114,47 @@ class World:
         column, _, row = place.partition(",")
         return self.trees((int(column), int(row)))[int(number)]
 
-    def animals(self, cell: Cell) -> tuple[Animal, ...]:
+    def _around(self, cell: Cell) -> tuple[Animal, ...]:
         """Return the animals that may be in sight from a square."""
-        if cell not in self._around:
-            reach = range(-3, 4)
-            herds = (self._herd((cell[0] + i, cell[1] + j)) for i in reach for j in reach)
-            self._around[cell] = (*self._given, *(one for herd in herds for one in herd))
-        return self._around[cell]
+        reach = range(-3, 4)
+        herds = (self._herd((cell[0] + i, cell[1] + j)) for i in reach for j in reach)
+        return (*self._given, *(one for herd in herds for one in herd))
 
     def position(self, animal: Animal, tick: int) -> tuple[int, int]:
         """Return the place of an animal, which strays round its home from one turn to the next."""
         turn, since = divmod(tick, TURN)
-        (x0, z0), (x1, z1) = self._turn(animal, turn), self._turn(animal, turn + 1)
+        (x0, z0), (x1, z1) = self._turn(animal.name, turn), self._turn(animal.name, turn + 1)
         share = since / TURN
         return (animal.x + round(x0 + (x1 - x0) * share), animal.z + round(z0 + (z1 - z0) * share))
 
-    def _region(self, place: Cell) -> tuple[float, float, str]:
-        if place not in self._regions:
-            rng = random.Random(stable_seed(self.seed, "region", *place))
-            x, z = (REGION * (n + rng.random()) for n in place)
-            weights = [biome.weight for biome in BIOMES.values()]
-            self._regions[place] = x, z, rng.choices(tuple(BIOMES), weights)[0]
-        return self._regions[place]
+    def _drawn(self, place: Cell) -> tuple[float, float, str]:
+        """Return the centre of a region, and its biome."""
+        rng = random.Random(stable_seed(self.seed, "region", *place))
+        x, z = (REGION * (n + rng.random()) for n in place)
+        weights = [biome.weight for biome in BIOMES.values()]
+        return x, z, rng.choices(tuple(BIOMES), weights)[0]
 
-    def _grown(self, cell: Cell) -> Iterator[Tree]:
-        biome = self.ground(cell)
+    def _grown(self, cell: Cell) -> tuple[Tree, ...]:
+        """Return the trees of a square."""
+        biome, trees = self.ground(cell), list[Tree]()
         rng = random.Random(stable_seed(self.seed, "trees", *cell))
         number = int(biome.trees) + (rng.random() < biome.trees % 1)
         for count in range(number):
             (wood,) = rng.choices(tuple(biome.woods), tuple(biome.woods.values()))
             x, z = (SIDE * n + rng.randrange(SIDE) for n in cell)
-            yield Tree(f"{cell[0]},{cell[1]}#{count}", wood, x, z, rng.randint(4, 6))
+            trees.append(Tree(f"{cell[0]},{cell[1]}#{count}", wood, x, z, rng.randint(4, 6)))
+        return tuple(trees)
 
-    def _herd(self, cell: Cell) -> tuple[Animal, ...]:
-        if cell not in self._herds:
-            rng = random.Random(stable_seed(self.seed, "herd", *cell))
-            herd: tuple[Animal, ...] = ()
-            if rng.random() < _HERDS and self.ground(cell).herds:
-                (mob,) = rng.choices(tuple(MOBS), [mob.weight for mob in MOBS.values()])
-                herd = tuple(
-                    Animal(f"{cell[0]},{cell[1]}:{mob}{n}", mob, *self._within(cell, rng))
-                    for n in range(HERD)
-                )
-            self._herds[cell] = herd
-        return self._herds[cell]
+    def _living(self, cell: Cell) -> tuple[Animal, ...]:
+        """Return the herd of a square, () for none."""
+        rng = random.Random(stable_seed(self.seed, "herd", *cell))
+        if rng.random() >= _HERDS or not self.ground(cell).herds:
+            return ()
+        (mob,) = rng.choices(tuple(MOBS), [mob.weight for mob in MOBS.values()])
+        return tuple(
+            Animal(f"{cell[0]},{cell[1]}:{mob}{n}", mob, *self._within(cell, rng))
+            for n in range(HERD)
+        )
 
     def _near_the_start(self) -> Iterator[Animal]:
         for mob in MOBS:
@@ -182,13 +167,11 @@ class World:
         x, z = (SIDE * n + rng.randrange(SIDE) for n in cell)
         return x, z
 
-    def _turn(self, animal: Animal, turn: int) -> tuple[int, int]:
-        key = animal.name, turn
-        if key not in self._turns:
-            # The most frequent draw of all: two digits of the seed itself, without a generator.
-            east, south = divmod(stable_seed(self.seed, "turn", *key) % _SPAN**2, _SPAN)
-            self._turns[key] = east - STRAY, south - STRAY
-        return self._turns[key]
+    def _turned(self, name: str, turn: int) -> tuple[int, int]:
+        """Return where an animal is then, from its home."""
+        # The most frequent draw of all: two digits of the seed itself, without a generator.
+        east, south = divmod(stable_seed(self.seed, "turn", name, turn) % _SPAN**2, _SPAN)
+        return east - STRAY, south - STRAY
 
     def _nearest_plains(self) -> Cell:
         for ring in range(200):

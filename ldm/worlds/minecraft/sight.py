@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -22,7 +22,7 @@ _GONE = 16
 class Known:
     """A known thing: its distance on the map, its place, and when it was last seen.
 
-    name: of the tree or animal; "" for ground. units: the number left.
+    name: of the tree or animal; "" for ground.
     """
 
     distance: float
@@ -30,7 +30,11 @@ class Known:
     z: int
     tick: int
     name: str = ""
-    units: int = 1
+
+
+def nearest(known: Iterable[Known]) -> Known | None:
+    """Return the nearest of some things, None without any."""
+    return min(known, key=lambda one: (one.distance, one.name, one.x, one.z), default=None)
 
 
 def look(state: State, world: World) -> State:
@@ -79,7 +83,7 @@ def nearest_tree(
     if best is None:
         return None
     far, name, tree, tick = best
-    return Known(math.sqrt(far), tree.x, tree.z, tick, name, tree.logs - taken.get(name, 0))
+    return Known(math.sqrt(far), tree.x, tree.z, tick, name)
 
 
 def wood_of(tree: Known, world: World) -> str:

@@ -7,7 +7,6 @@ ground. The next unit depends on the state alone, never on where an action was i
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ldm.types import stable_seed
@@ -16,7 +15,6 @@ from ldm.worlds.minecraft.commands import DIRECTIONS
 from ldm.worlds.minecraft.drops import dig_up, slaughter
 from ldm.worlds.minecraft.map import COVER, World, cell_of
 from ldm.worlds.minecraft.rules import Rules
-from ldm.worlds.minecraft.sight import Known
 from ldm.worlds.minecraft.sources import VEINS
 from ldm.worlds.minecraft.state import FoundVein, Spot, State
 from ldm.worlds.minecraft.workshop import Unit
@@ -57,7 +55,7 @@ class Skills:
 
     def kill(self, mob: str, tool: str, state: State) -> Unit:
         """Return one unit towards killing an animal."""
-        near = _nearest(sight.animals(mob, state))
+        near = sight.nearest(sight.animals(mob, state))
         if near is None or self._below(state):
             return self.search(state)
         after = self._walk(state, near.x, near.z)
@@ -112,7 +110,7 @@ class Skills:
 
     def _ground(self, item: str, tool: str, state: State) -> Unit:
         source = self._rules.sources[item]
-        near = _nearest(sight.grounds(source.thing, state.sightings, state, self._world))
+        near = sight.nearest(sight.grounds(source.thing, state.sightings, state, self._world))
         if near is None or self._below(state):
             return self.search(state)
         if near.distance:
@@ -262,8 +260,3 @@ _OPPOSITE = {"north": "south", "south": "north", "east": "west", "west": "east"}
 
 def _broken(tool: str, before: State, after: State) -> str:
     return tool if tool and after.held(tool) < before.held(tool) else ""
-
-
-def _nearest(known: Iterable[Known]) -> Known | None:
-    key: Callable[[Known], tuple[float, str, int, int]] = lambda k: (k.distance, k.name, k.x, k.z)  # noqa: E731
-    return min(known, key=key, default=None)

@@ -118,16 +118,16 @@ def _animals(state: State) -> Iterator[_Group]:
         known = list(sight.animals(mob, state))
         for now in (True, False):
             part = [one for one in known if (one.tick == state.tick) == now]
-            if part:
-                yield _Group(mob, len(part), min(part, key=_by_distance), now)
+            if near := sight.nearest(part):
+                yield _Group(mob, len(part), near, now)
 
 
 def _grounds(state: State, world: World) -> Iterator[_Group]:
     for now, cells in _split(state):
         for thing in _GROUNDS:
             known = list(sight.grounds(thing, cells, state, world))
-            if known:
-                yield _Group(thing, len(known), min(known, key=_by_distance), now)
+            if near := sight.nearest(known):
+                yield _Group(thing, len(known), near, now)
 
 
 def _veins(state: State) -> Iterator[_Group]:
@@ -176,7 +176,3 @@ def _offset(east: int, south: int) -> Iterator[str]:
         yield f"{abs(east)} {'east' if east > 0 else 'west'}"
     if south:
         yield f"{abs(south)} {'south' if south > 0 else 'north'}"
-
-
-def _by_distance(known: Known) -> tuple[float, str, int, int]:
-    return known.distance, known.name, known.x, known.z

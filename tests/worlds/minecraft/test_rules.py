@@ -48,9 +48,6 @@ def test_a_family_word_stands_for_each_kind_of_wood() -> None:
     assert len(VANILLA.members("wooden_slab")) == 6
     assert VANILLA.members("stonebrick") == ("stone_bricks",)
     assert VANILLA.members("castle") == ()
-
-
-def test_the_word_stone_slab_covers_the_slab_of_cobblestone_after_its_own() -> None:
     assert VANILLA.members("stone_slab") == ("stone_slab", "cobblestone_slab")
 
 
