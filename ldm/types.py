@@ -13,16 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import not_
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 Origin = Literal["human", "expert", "agent", "explored"]
 End = Literal["done", "budget", "gave_up", "error"]
 Handover = Literal["action", "inventory", "page"]
-
-# For pydantic (in records.py): a misspelt field is an error.
-_RECORD = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +87,6 @@ class Task:
     source: the game or product that a memory and an evaluation must not share; empty means the id.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
     id: str
     env: str
     split: str
@@ -131,8 +126,6 @@ class Step:
     possible: the actions that could have been taken instead, and this one; None if not recorded.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
     action: str
     observation: str
     reward: Reward = 0.0
@@ -149,8 +142,6 @@ class Trajectory:
 
     time: of its end. scope: whom it belongs to (tenant, user). tags: anything else to filter by.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
     task: Task
     opening: str
@@ -205,8 +196,6 @@ class History:
     past: the pairs (o_1, a_1) … (o_{τ-1}, a_{τ-1}) themselves; long observations are shortened.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
     assessment: str = ""
     summary: str = ""
     past: Past = ()
@@ -232,8 +221,6 @@ class Outcome:
     saved: for an action chosen in hindsight instead of the trajectory's own, the number of steps
         that it saves (`ldm.explore.hindsight`).
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
     score: Score
     value: Reward
@@ -264,8 +251,6 @@ class StateActionTuple:
     outcome: None if unknown.
     time, scope, tags: of its trajectory. possible: see `Step.possible`.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
     goal: str
     history: History
@@ -378,8 +363,6 @@ class Proposal:
 class Usage:
     """The calls and tokens that an episode or a run used."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
     calls: Count = 0
     prompt_tokens: Count = 0
     cached_tokens: Count = 0
@@ -403,8 +386,6 @@ class Usage:
 class Note:
     """A record of an agent beside its actions: a plan, a reflection, a tree."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
     kind: str
     trial: int
     data: dict[str, Any]
@@ -419,8 +400,6 @@ class EpisodeResult:
     env_steps, invalid: environment actions, and those that were invalid, over all trials.
     seconds: wall time, the only field that differs between two runs with the same seed.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
     task: Task
     agent: str

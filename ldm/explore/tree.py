@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
@@ -25,8 +25,6 @@ NO_PROCESS: tuple[Fate, ...] = ("pruned", "invalid", "merged")
 @dataclass(frozen=True, slots=True)
 class TreeOptions:
     """Limits of a search (LDM² §3.3, which states only the width; the rest is ours)."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     width: Annotated[int, "Paths kept after each level of the tree (n)"] = 4
     concentration: Annotated[
@@ -52,8 +50,6 @@ class TreeNode:
     path_confidence: the product along the path. observation: empty if the action was not tried.
     score: of the path so far. batches: the number of tuples recalled in this state, by batch.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     number: int
     parent: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ldm.run.builders import agent_of, card_of, option_names
 from ldm.text import short
@@ -31,8 +31,6 @@ class MemoryFacts:
     episodes: recorded ones, of people, experts or other agents. explored: those that refinements
     added. batches: batch memories. generation: its number.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     tuples: int
     episodes: int
