@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ldm.config import Evaluate
+from ldm.memory import Contents
 from ldm.run.builders import agent_of, card_of, option_names
+from ldm.run.engine import Member
+from ldm.run.runtime import Runtime
+from ldm.runs import Run
 from ldm.text import short
-
-if TYPE_CHECKING:
-    from ldm.config import Evaluate
-    from ldm.memory import Contents
-    from ldm.run.engine import Member
-    from ldm.run.runtime import Runtime
-    from ldm.runs import Run
 
 #: The option of agents that shows them the possible actions, and the environment's that lists them.
 ACTIONS = "admissible"

@@ -19,6 +19,9 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 from pydantic import Field
 
 from ldm import config, records
+from ldm.agents import load_agent
+from ldm.envs import load_env
+from ldm.envs.metadata import metadata_of
 from ldm.errors import LdmError, did_you_mean
 from ldm.run.published import Figures, PublishedRow, PublishedTable
 from ldm.text import read_bytes
@@ -157,10 +160,6 @@ class Preset:
 
     def needs(self) -> list[str]:
         """Return the requirements, a few words each. Raises LdmError as `check`."""
-        from ldm.agents import load_agent
-        from ldm.envs import load_env
-        from ldm.envs.metadata import metadata_of
-
         own = self.content
         known = metadata_of(load_env(self.env, recorded=True))
         loaded = [load_agent(agent, recorded=True) for agent in self.agents]
