@@ -10,9 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+from ldm import embed
 from ldm.agents import NO_MODEL, Resources, load_agent, needs_of
 from ldm.config import Evaluate, OptimisePlan, Refine, S, Section
-from ldm.embed import Embedder, is_class, load_embedder, recorded_embedder, with_disk_cache
+from ldm.embed import Embedder, is_class, recorded_embedder, with_disk_cache
 from ldm.envs import load_env
 from ldm.envs.metadata import card_of as card_of_class
 from ldm.episode import Agent, Environment, EnvironmentBase
@@ -272,7 +273,7 @@ def card_of(env: str) -> Card:
 def open_embedder(name: str | None, folder: Path | None) -> Embedder:
     """Return the embedder called `name`, one for all threads; its vectors are kept in `folder`."""
     with _BUILDING:
-        return _opened(load_embedder, name, folder)
+        return _opened(embed.load_embedder, name, folder)
 
 
 @lru_cache(maxsize=2)
@@ -289,7 +290,7 @@ def embedder_for(generation: Generation, given: str | None) -> str:
     """
     if given is None and is_class(generation.embedder):
         recorded_embedder(generation.embedder)
-    loaded = load_embedder(given).name if given and is_class(given) else given
+    loaded = embed.load_embedder(given).name if given and is_class(given) else given
     generation.check_embedder(loaded or generation.embedder)
     return given or generation.embedder
 
