@@ -22,6 +22,10 @@ End = Literal["done", "budget", "gave_up", "error"]
 Handover = Literal["action", "inventory", "page"]
 
 
+#: The greatest number that JSON readers keep exactly.
+MOST = 2**53
+
+
 @dataclass(frozen=True, slots=True)
 class Within:
     """The range of a finite number in a record, which is checked when the record is read.
@@ -30,7 +34,12 @@ class Within:
     """
 
     low: float
-    high: float
+    high: float = MOST
+
+    def __str__(self) -> str:
+        """Return the range in words."""
+        above = self.high == MOST
+        return f"of {self.low:g} or more" if above else f"from {self.low:g} to {self.high:g}"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
         """Return the schema by which pydantic checks the number."""
@@ -47,7 +56,11 @@ Similarity = Annotated[float, Within(-1.01, 1.01)]
 #: Any other number: large, but finite.
 Number = Annotated[float, Within(-1e9, 1e9)]
 Seconds = Annotated[float, Within(0, 1e9)]
-Count = Annotated[int, Within(0, 2**53)]
+Count = Annotated[int, Within(0)]
+Positive = Annotated[int, Within(1)]
+Amount = Annotated[float, Within(0)]
+#: Of probability; of less, hardly a token would be left.
+Mass = Annotated[float, Within(0.001, 1)]
 #: A point in time in seconds since 1970 (UTC); 0 if unknown, which records leave out.
 Time = Annotated[float, Within(0, 1e12), Field(exclude_if=not_)]
 #: Names with their values, sorted, such as (("tenant", "a"),); records leave out empty ones.
@@ -404,7 +417,7 @@ class EpisodeResult:
     task: Task
     agent: str
     trials: Count
-    submitted: Annotated[int, Within(-1, 2**53)]
+    submitted: Annotated[int, Within(-1)]
     end: End
     score: Score
     success: bool

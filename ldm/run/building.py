@@ -224,17 +224,14 @@ def _shipped(runtime: Runtime) -> Path:
 
 
 def formation_options(env: str, options: Build) -> FormationOptions:
-    """Return the formation options for an environment. Raises LdmError for impossible options."""
-    try:
-        return FormationOptions(
-            options.batch_size or batch_size(env),
-            seed=options.seed,
-            min_reward=options.min_reward,
-            failures=options.failures,
-            rendering=tuple((name, written(value)) for name, value in options.env.given),
-        )
-    except ValueError as error:
-        raise LdmError(f"Invalid options: {error}.", "Correct these options.") from error
+    """Return the formation options for an environment."""
+    return FormationOptions(
+        options.batch_size or batch_size(env),
+        seed=options.seed,
+        min_reward=options.min_reward,
+        failures=options.failures,
+        rendering=tuple((name, written(value)) for name, value in options.env.given),
+    )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from ldm.envs._base import ListedEnvironment
 from ldm.errors import LdmError
@@ -45,11 +45,6 @@ class HotpotQAOptions:
     score: Annotated[Score, "Reward of an answer that is no exact match: F1 or none"] = "f1"
     articles: Annotated[Articles, "Articles that are searched"] = "context"
     cache: Annotated[str | None, "Folder for compiled articles"] = None
-
-    def __post_init__(self) -> None:
-        for name, allowed in (("score", get_args(Score)), ("articles", get_args(Articles))):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} is one of {', '.join(allowed)}")
 
 
 class HotpotQA(ListedEnvironment[Question]):
