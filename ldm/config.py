@@ -20,6 +20,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from ldm.errors import LdmError, did_you_mean
+from ldm.types import Within
 
 Value = None | bool | int | float | str | tuple["Value", ...]
 T = TypeVar("T")
@@ -395,6 +396,8 @@ def _declared(owner: Any) -> dict[str, Field]:
         hint, extras = declared[one.name], tuple[Any, ...]()
         if typing.get_origin(hint) is Annotated:
             hint, *extras = typing.get_args(hint)  # type: ignore[assignment]
+            if bounds := tuple(extra for extra in extras if isinstance(extra, Within)):
+                hint = Annotated[hint, *bounds]
         made = one.default_factory
         default = one.default if made is MISSING else made()
         option = next((extra for extra in extras if isinstance(extra, Option)), None)
@@ -498,7 +501,8 @@ def _adapter(hint: Any) -> Any:
 def takes(hint: Any) -> str:
     """Describe the values of a type, for help and errors."""
     if typing.get_origin(hint) is Annotated:
-        return takes(typing.get_args(hint)[0])
+        kind, *bounds = typing.get_args(hint)
+        return " ".join([takes(kind), *map(str, bounds)])
     if typing.get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, typing.get_args(hint)))
     if typing.get_origin(hint) in (tuple, list, frozenset):
@@ -506,7 +510,8 @@ def takes(hint: Any) -> str:
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
     parts = typing.get_args(hint)
     if parts:
-        return " or ".join("none" if one is NoneType else takes(one) for one in parts)
+        words = ["none" if one is NoneType else takes(one) for one in parts]
+        return (", or " if " or " in words[0] else " or ").join(words)
     if is_dataclass(hint) or hint is Section:
         return "a name or a table of options"
     return names.get(hint, "a path" if hint is Path else getattr(hint, "__name__", str(hint)))
@@ -519,13 +524,6 @@ def written(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(written, value))
     return str(value)
-
-
-def at_least(minimum: float, **values: float | None) -> None:
-    """Raise ValueError if one of the values is below the minimum; None is no value."""
-    for name, value in values.items():
-        if value is not None and value < minimum:
-            raise ValueError(f"{name} must be at least {minimum:g}, not {value:g}")
 
 
 def unknown(name: str, known: Sequence[str], what: str) -> LdmError:

@@ -16,7 +16,7 @@ from ldm.reason.consulting import Consult, Consulting
 from ldm.reason.prompting import DEMONSTRATION, LEAST_TOKENS, PromptedOptions, Thought, Wording
 from ldm.reason.relevance import Relevance
 from ldm.reason.vocabulary import Lesson
-from ldm.types import History, Past, Proposal, Recall, StateActionTuple, stable_seed
+from ldm.types import Count, History, Past, Proposal, Recall, Score, StateActionTuple, stable_seed
 
 #: A single recall cannot agree with others.
 MIN_AGREEING = 2
@@ -37,8 +37,8 @@ Control = Literal["", "random", "none"]
 class PolicyOptions:
     """The options of a decision (LDM² §3.1; Fig. 3 for `batches`)."""
 
-    k: Annotated[int, "Tuples recalled; 0: 60, or 5 as published"] = 0
-    batches: Annotated[int, "Batch memories of the goal's kind searched; 0: all"] = 0
+    k: Annotated[Count, "Tuples recalled; 0: 60, or 5 as published"] = 0
+    batches: Annotated[Count, "Batch memories of the goal's kind searched; 0: all"] = 0
     control: Annotated[Control, "Recall random tuples or none, to measure the memory's value"] = ""
     index: Annotated[
         Literal["embedding", "llm"], "Classify states (Eq. 3) by the nearest centroid or the model"
@@ -50,14 +50,10 @@ class PolicyOptions:
     )
     consult: Annotated[Consult, "Ask a model always, when memory is unsure, or never"] = "always"
     certainty: Annotated[
-        float, "Least confidence for memory to decide; 0: by its left-out steps"
+        Score, "Least confidence for memory to decide; 0: by its left-out steps"
     ] = 0.0
 
     def __post_init__(self) -> None:
-        if self.k < 0 or self.batches < 0:
-            raise ValueError("k and batches must be 0 or more")
-        if not 0 <= self.certainty <= 1:
-            raise ValueError("certainty must be in [0, 1]")
         if 0 != self.prompt_tokens < LEAST_TOKENS:
             raise ValueError(
                 f"prompt_tokens must be {LEAST_TOKENS} or more, or 0 for the model's context"

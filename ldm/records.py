@@ -68,27 +68,33 @@ def _cached_adapter(record_type: Any) -> TypeAdapter[Any]:
 
 
 @cache
-def _validator(record_type: Any) -> SchemaValidator:
+def validator(record_type: Any, foreign: bool = False) -> SchemaValidator:
     """Return a validator that reports only the first bad item of a list.
 
-    It would otherwise take gigabytes to report a line of a million bad items.
+    It would otherwise take gigabytes to report a line of a million bad items. A misspelt field is
+    an error, unless the records are foreign ones, which may have more fields.
     """
-    return SchemaValidator(_failing_fast(_adapter(record_type).core_schema))
+    return SchemaValidator(_strict(_adapter(record_type).core_schema, foreign))
 
 
-def _failing_fast(schema: Any) -> Any:
+def _strict(schema: Any, foreign: bool) -> Any:
     if isinstance(schema, list):
-        return [_failing_fast(part) for part in schema]
+        return [_strict(part, foreign) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    copied = {name: _failing_fast(part) for name, part in schema.items()}
-    several = copied.get("type") in ("tuple", "list", "set", "frozenset")
-    return {**copied, "fail_fast": True} if several else copied
+    copied = {name: _strict(part, foreign) for name, part in schema.items()}
+    if copied.get("type") in ("tuple", "list", "set", "frozenset"):
+        return {**copied, "fail_fast": True}
+    if copied.get("type") == "dataclass-args" and not foreign:
+        return {**copied, "extra_behavior": "forbid"}
+    return copied
 
 
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a record named in SCHEMAS."""
     content = _adapter(SCHEMAS[name]).json_schema()
+    for one in (content, *content.get("$defs", {}).values()):
+        one["additionalProperties"] = False
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
 
 
@@ -299,20 +305,27 @@ def append(file: IO[str], record: object) -> None:
     file.flush()
 
 
-def parse(text: str | bytes, record_type: type[T], file: str, line: int) -> T | Problem:
-    """Return the record in `text`, or the first problem with it."""
-    record = _parsed(text, record_type, file, line)
+def parse(
+    text: str | bytes, record_type: type[T], file: str, line: int, *, foreign: bool = False
+) -> T | Problem:
+    """Return the record in `text`, or the first problem with it.
+
+    foreign: fields that the record does not have are ignored.
+    """
+    record = _parsed(text, record_type, file, line, foreign)
     return record[0] if isinstance(record, list) else record
 
 
-def _parsed(text: str | bytes, record_type: type[T], file: str, line: int) -> T | list[Problem]:
+def _parsed(
+    text: str | bytes, record_type: type[T], file: str, line: int, foreign: bool = False
+) -> T | list[Problem]:
     """Return the record in `text`, or the problems with it."""
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if excess := too_long(content):
         return [Problem(file, line, "", excess)]
     kind: Any = record_type  # hashable, which mypy does not know
     try:
-        record: T = _validator(kind).validate_json(content, strict=True)
+        record: T = validator(kind, foreign).validate_json(content, strict=True)
     except ValidationError as error:
         return _problems(error, file, line)
     return record

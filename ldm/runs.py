@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from ldm import config, records
 from ldm.errors import LdmError
@@ -52,8 +52,6 @@ class Manifest:
     prompts: prompt → hash of its file, if a model is used.
     code: the version of this package; commit and dirty flag if it runs from a git checkout.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     command: str
     spec: dict[str, Any]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import not_
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -21,8 +21,9 @@ Origin = Literal["human", "expert", "agent", "explored"]
 End = Literal["done", "budget", "gave_up", "error"]
 Handover = Literal["action", "inventory", "page"]
 
-# For pydantic (in records.py): a misspelt field is an error.
-_RECORD = {"extra": "forbid"}
+
+#: The greatest number that JSON readers keep exactly.
+MOST = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,12 @@ class Within:
     """
 
     low: float
-    high: float
+    high: float = MOST
+
+    def __str__(self) -> str:
+        """Return the range in words."""
+        above = self.high == MOST
+        return f"of {self.low:g} or more" if above else f"from {self.low:g} to {self.high:g}"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, Any]:
         """Return the schema by which pydantic checks the number."""
@@ -50,7 +56,11 @@ Similarity = Annotated[float, Within(-1.01, 1.01)]
 #: Any other number: large, but finite.
 Number = Annotated[float, Within(-1e9, 1e9)]
 Seconds = Annotated[float, Within(0, 1e9)]
-Count = Annotated[int, Within(0, 2**53)]
+Count = Annotated[int, Within(0)]
+Positive = Annotated[int, Within(1)]
+Amount = Annotated[float, Within(0)]
+#: Of probability; of less, hardly a token would be left.
+Mass = Annotated[float, Within(0.001, 1)]
 #: A point in time in seconds since 1970 (UTC); 0 if unknown, which records leave out.
 Time = Annotated[float, Within(0, 1e12), Field(exclude_if=not_)]
 #: Names with their values, sorted, such as (("tenant", "a"),); records leave out empty ones.
@@ -89,8 +99,6 @@ class Task:
     kind: the task type, e.g. "heat"; memories are batched within a kind.
     source: the game or product that a memory and an evaluation must not share; empty means the id.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
     id: str
     env: str
@@ -131,8 +139,6 @@ class Step:
     possible: the actions that could have been taken instead, and this one; None if not recorded.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
     action: str
     observation: str
     reward: Reward = 0.0
@@ -150,8 +156,6 @@ class Trajectory:
     success: None if it is unknown how the attempt ended: its score of 0 then says nothing.
     time: of its end. scope: whom it belongs to (tenant, user). tags: anything else to filter by.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
     task: Task
     opening: str
@@ -207,8 +211,6 @@ class History:
         hundred or two; long observations are shortened.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
     assessment: str = ""
     summary: str = ""
     past: Past = ()
@@ -234,8 +236,6 @@ class Outcome:
     saved: for an action chosen in hindsight instead of the trajectory's own, the number of steps
         that it saves (`ldm.explore.hindsight`).
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
     score: Score
     value: Reward
@@ -266,8 +266,6 @@ class StateActionTuple:
     outcome: None if unknown: such tuples are recalled, and nothing is learnt from them.
     time, scope, tags: of its trajectory. possible: see `Step.possible`.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
 
     goal: str
     history: History
@@ -380,8 +378,6 @@ class Proposal:
 class Usage:
     """The calls and tokens that an episode or a run used."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
     calls: Count = 0
     prompt_tokens: Count = 0
     cached_tokens: Count = 0
@@ -405,8 +401,6 @@ class Usage:
 class Note:
     """A record of an agent beside its actions: a plan, a reflection, a tree."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
     kind: str
     trial: int
     data: dict[str, Any]
@@ -422,12 +416,10 @@ class EpisodeResult:
     seconds: wall time, the only field that differs between two runs with the same seed.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = _RECORD
-
     task: Task
     agent: str
     trials: Count
-    submitted: Annotated[int, Within(-1, 2**53)]
+    submitted: Annotated[int, Within(-1)]
     end: End
     score: Score
     success: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -26,6 +26,7 @@ from ldm.config import (
     written,
 )
 from ldm.errors import LdmError
+from ldm.types import Within
 
 SPECS = (Evaluate, Refine, OptimisePlan, Build)
 #: The first text that is drawn takes seconds on a busy machine.
@@ -69,17 +70,13 @@ def test_every_spec_comes_back_from_json(spec: Any) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    k: int = 5
+    k: Annotated[int, Within(1)] = 5
     rate: float = 0.5
     decision: Literal["pooled", "per-batch"] = "pooled"
     rank: bool = False
     data: str | None = None
     kinds: tuple[str, ...] = ()
-    limit: int | None = 3
-
-    def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError("k must be at least 1")
+    limit: Annotated[int, Within(1)] | None = 3
 
 
 class TestValues:
@@ -102,8 +99,9 @@ class TestValues:
 
     @pytest.mark.parametrize(
         ("name", "text", "message"),
-        [("k", "many", "k of agent x takes an integer, not 'many'."),
-         ("k", "0", "k must be at least 1"), ("decision", "both", "takes one of pooled, per-batch"),
+        [("k", "many", "k of agent x takes an integer of 1 or more, not 'many'."),
+         ("k", "0", "of 1 or more, not '0'"), ("limit", "0", "integer of 1 or more, or none, not"),
+         ("decision", "both", "takes one of pooled, per-batch"),
          ("rank", "perhaps", "rank of agent x takes true or false"),
          ("dicision", "pooled", "Did you mean 'decision'?")],
     )  # fmt: skip

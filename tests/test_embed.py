@@ -263,7 +263,7 @@ def test_a_model_that_cannot_be_loaded_is_named(
     name = str(tmp_path)
     if kind == "an unknown name":
         name = "no-such-organisation/no-such-model"
-    elif kind == "a torn model":
+    elif kind == "a folder with a torn model":
         (tmp_path / "config.json").write_text('{"model_type": "bert"')
     with pytest.raises(LdmError, match="cannot be loaded") as refused:
         load_embedder(name)

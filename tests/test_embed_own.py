@@ -20,27 +20,25 @@ from ldm.embed.service import BATCH, Embeddings
 from ldm.errors import LdmError, MemoryStoreError, ModelError, ModelUnavailable
 from ldm.llm.client import RetryPolicy
 from ldm.llm.service import Connection
-from ldm.memory.growing import GrowingMemory
 from tests.embedder import BagOfWords
 
 CLASS = "tests.embedder:BagOfWords"
 
 
-@pytest.mark.parametrize("create", [True, False])
-def test_an_embedder_is_asked_once_for_a_text(create: bool, tmp_path: Path) -> None:
+def test_an_embedder_is_asked_once_for_a_text(tmp_path: Path) -> None:
     own = BagOfWords()
     with ldm.Memory.open(str(tmp_path / "m"), "desk", create=True, embedder=own) as memory:
         with memory.record("refund") as episode:
             episode.step("a lamp", "reply")
             episode.finish(1.0)
         memory.fold()
-    place: Any = ldm.Memory if not create else GrowingMemory
-    opened = place.open(str(tmp_path / "m"), "desk", embedder=own)
-    ask = opened.recall if create else opened.retrieve
-    ask("new goal", "new sight")
-    before = len(own.calls)
-    ask("new goal", "new sight")
-    assert len(own.calls) == before
+        opened = ldm.Memory.open(str(tmp_path / "m"), "desk", embedder=own)
+        asked: tuple[Any, ...] = (memory.recall, opened.retrieve)
+        for number, ask in enumerate(asked):
+            ask(f"new goal {number}", "new sight")
+            before = len(own.calls)
+            ask(f"new goal {number}", "new sight")
+            assert len(own.calls) == before
 
 
 def test_a_class_is_named_by_its_path() -> None:

@@ -71,6 +71,7 @@ def notebook(name: str, **parameters: object) -> dict[str, Any]:
     return space
 
 
+@pytest.mark.slow
 def test_memory_for_a_support_agent(capsys: pytest.CaptureFixture[str]) -> None:
     notebook("memory_for_a_support_agent", ROUNDS=1)
     printed = capsys.readouterr().out

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
 from ldm.agents.decomposition.tree import REPORTING
-from ldm.config import at_least
-from ldm.types import Card
+from ldm.types import Card, Positive
 
 #: d_max if the environment's card has no published number.
 DEPTH = 3
@@ -18,11 +17,7 @@ DEPTH = 3
 class AdaptOptions(DividingOptions):
     """Options of ADaPT. d_max is published in §4.2."""
 
-    d_max: Annotated[int | None, "Maximum recursion depth (§3.3); none: as published"] = None
-
-    def __post_init__(self) -> None:
-        DividingOptions.__post_init__(self)
-        at_least(1, d_max=self.d_max)
+    d_max: Annotated[Positive | None, "Maximum recursion depth (§3.3); none: as published"] = None
 
 
 class AdaptAgent(DividingAgent):

@@ -16,13 +16,12 @@ from typing import Annotated, ClassVar
 from ldm.agents import demonstrations, replies
 from ldm.agents.loop import Loop, LoopOptions, View, Work
 from ldm.agents.replies import THINK, Form, Reply
-from ldm.config import at_least
 from ldm.episode import NO_ACTION, Agent, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import GREEDY, LLM, Message, Sampling
 from ldm.prompts import render
 from ldm.reporting import Measure, Reporting, noted
-from ldm.types import Card, EpisodeResult, Trajectory
+from ldm.types import Card, Count, EpisodeResult, Positive, Trajectory
 
 #: The label of the answer's line, and the placeholder for the answer in `Card.answer`.
 ANSWER, PLACE = "Answer:", "ANSWER"
@@ -42,16 +41,14 @@ class CotOptions:
     """
 
     thought: Annotated[bool, "Reason before answering"] = True
-    samples: Annotated[int, "Replies drawn, of which the most frequent answer is taken"] = 1
+    samples: Annotated[Positive, "Replies drawn, of which the most frequent answer is taken"] = 1
     temperature: Annotated[float, "Sampling temperature of several samples"] = 0.7
-    shots: Annotated[int, "Demonstrations in a prompt, those of the task's kind first"] = 6
+    shots: Annotated[Count, "Demonstrations in a prompt, those of the task's kind first"] = 6
     demonstrations: Annotated[str | None, "File of trajectories to show instead"] = None
     demonstrations_digest: Annotated[str | None, "Digest of that file; set by ldm"] = None
-    reply: Annotated[int, "Maximum tokens of a reply"] = 300
+    reply: Annotated[Positive, "Maximum tokens of a reply"] = 300
 
     def __post_init__(self) -> None:
-        at_least(0, shots=self.shots)
-        at_least(1, samples=self.samples, reply=self.reply)
         if self.temperature <= 0:
             raise ValueError("temperature must be above 0: at 0 all samples would be the same")
 

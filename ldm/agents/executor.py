@@ -9,10 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from ldm.agents import demonstrations
 from ldm.agents.loop import CardChoice, Hint, Loop, LoopAgent, LoopOptions, Work, prompt_card
 from ldm.agents.transcript import localized
-from ldm.config import at_least
 from ldm.episode import Digests, Episode
 from ldm.llm import GREEDY, Sampling
-from ldm.types import Card, Trajectory
+from ldm.types import Card, Count, Positive, Trajectory
 
 #: The strengths of ADaPT's executors (arXiv 2311.05772, §6.2 and Fig. 5), see `ExecutorOptions`.
 Strength = Literal["task", "hybrid", "skills"]
@@ -30,15 +29,10 @@ class ExecutorOptions(LoopOptions):
     """
 
     admissible: Annotated[bool, "Show the possible actions if the environment lists them"] = False
-    shots: Annotated[int, "Demonstrations of whole tasks in a prompt"] = 2
+    shots: Annotated[Count, "Demonstrations of whole tasks in a prompt"] = 2
     strength: Annotated[Strength | None, "Demonstrations of an executor that judges itself"] = None
     demonstrations: Annotated[str | None, "File of trajectories to show instead"] = None
     demonstrations_digest: Annotated[str | None, "Digest of that file; set by ldm"] = None
-
-    def __post_init__(self) -> None:
-        # super() does not work in a dataclass with slots, which is created a second time.
-        LoopOptions.__post_init__(self)
-        at_least(0, shots=self.shots)
 
 
 class ExecutorAgent(LoopAgent):
@@ -76,11 +70,7 @@ class TaskOptions(ExecutorOptions):
     """
 
     card: Annotated[CardChoice, "Show the grammar alone, or the world's rules too"] = "full"
-    actions: Annotated[int | None, "Actions of a trial, in place of its steps"] = None
-
-    def __post_init__(self) -> None:
-        ExecutorOptions.__post_init__(self)
-        at_least(1, actions=self.actions)
+    actions: Annotated[Positive | None, "Actions of a trial, in place of its steps"] = None
 
 
 class TaskAgent(ExecutorAgent):

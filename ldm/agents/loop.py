@@ -15,12 +15,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from ldm.agents import Resources, replies
 from ldm.agents.replies import Reply, Verdict
 from ldm.agents.transcript import example_texts, transcript_text
-from ldm.config import at_least
 from ldm.episode import NO_ACTION, Agent, Episode, EpisodeOver
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, LLM, Completion, Message, Sampling
 from ldm.prompts import render
-from ldm.types import Card, Step, Trajectory
+from ldm.types import Card, Positive, Step, Trajectory
 
 #: The start of an observation that a reply imagines.
 STOP = (f"\n{replies.SEEN}",)
@@ -38,11 +37,8 @@ class LoopOptions:
     budget: Annotated[
         int | None, "Steps of a trial, thoughts included; none: by the environment's card"
     ] = None
-    reply: Annotated[int, "Maximum tokens of a reply"] = 120
-    observation: Annotated[int, "Maximum characters shown of an observation"] = 4000
-
-    def __post_init__(self) -> None:
-        at_least(1, reply=self.reply, observation=self.observation)
+    reply: Annotated[Positive, "Maximum tokens of a reply"] = 120
+    observation: Annotated[Positive, "Maximum characters shown of an observation"] = 4000
 
 
 @dataclass(frozen=True, slots=True)

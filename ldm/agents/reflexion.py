@@ -8,11 +8,10 @@ from typing import Annotated
 from ldm.agents.executor import TaskAgent, TaskOptions
 from ldm.agents.loop import Hint, View, ask, prompt_card
 from ldm.agents.transcript import transcript_text
-from ldm.config import at_least
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
 from ldm.prompts import bullets, render, shortened
-from ldm.types import Card, Trajectory
+from ldm.types import Card, Count, Positive, Trajectory
 
 #: Trials if the environment's card has no published number.
 TRIALS = 5
@@ -28,14 +27,9 @@ class ReflexionOptions(TaskOptions):
     HotpotQA. One to three lessons are Reflexion's, §3. The length of a reflection is ours.
     """
 
-    trials: Annotated[int | None, "Attempts at a task; none: as published"] = None
-    lessons: Annotated[int, "Latest reflections that a prompt shows"] = 3
-    reflection: Annotated[int, "Maximum tokens of a reflection"] = 200
-
-    def __post_init__(self) -> None:
-        TaskOptions.__post_init__(self)
-        at_least(1, trials=self.trials, reflection=self.reflection)
-        at_least(0, lessons=self.lessons)
+    trials: Annotated[Positive | None, "Attempts at a task; none: as published"] = None
+    lessons: Annotated[Count, "Latest reflections that a prompt shows"] = 3
+    reflection: Annotated[Positive, "Maximum tokens of a reflection"] = 200
 
 
 class ReflexionAgent(TaskAgent):

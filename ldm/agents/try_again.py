@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ldm.agents.executor import TaskAgent, TaskOptions
-from ldm.config import at_least
 from ldm.episode import Episode
 from ldm.llm import GREEDY, Sampling
+from ldm.types import Amount, Positive
 
 #: Trials if the environment's card has no published number: ADaPT's usual d_max.
 TRIALS = 3
@@ -18,13 +18,8 @@ TRIALS = 3
 class TryAgainOptions(TaskOptions):
     """Options of Try Again. The number published for an environment is d_max (§4.2)."""
 
-    trials: Annotated[int | None, "Attempts at a task; none: as published"] = None
-    temperature: Annotated[float, "Sampling temperature after the first trial (App. A)"] = 0.7
-
-    def __post_init__(self) -> None:
-        TaskOptions.__post_init__(self)
-        at_least(1, trials=self.trials)
-        at_least(0, temperature=self.temperature)
+    trials: Annotated[Positive | None, "Attempts at a task; none: as published"] = None
+    temperature: Annotated[Amount, "Sampling temperature after the first trial (App. A)"] = 0.7
 
 
 class TryAgainAgent(TaskAgent):

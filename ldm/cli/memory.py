@@ -7,26 +7,50 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from ldm import records
 from ldm.cli import output
 from ldm.cli.environment import EMBEDDINGS, cache_folder, runtime
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Yes, confirm, listed_ids, listed_names
-from ldm.config import DEFAULT_MEMORY, Section
+from ldm.config import DEFAULT_MEMORY, Refine, Section
+from ldm.embed import Embedder, chosen_embedder
+from ldm.embed.disk import remove as remove_vectors
 from ldm.errors import LdmError
+from ldm.memory import (
+    Contents,
+    Generation,
+    Memory,
+    chroma,
+    environments,
+    generations,
+    hide,
+    inspect,
+    outcome_counts,
+    record,
+    type_sizes,
+)
+from ldm.memory import rollback as go_back
+from ldm.memory.addresses import is_server
+from ldm.memory.changes import purge as remove
+from ldm.memory.filters import Filter
+from ldm.memory.growing import GrowingMemory
+from ldm.memory.lessons import rules_of
+from ldm.memory.packs import SUFFIX, export_pack, import_pack
+from ldm.memory.packs import export as write
+from ldm.memory.places import refuse_server
+from ldm.memory.rows import Rows
+from ldm.memory.skills import export_skills
+from ldm.memory.verifying import verify as problems_of
+from ldm.reason.relevance import LeftOut
+from ldm.reason.rules import Rules
+from ldm.records import is_stream, plain
 from ldm.run.builders import environment_name, only_environment
+from ldm.run.worth import Worth, worth_of
 from ldm.text import counted
-
-if TYPE_CHECKING:
-    from ldm.embed import Embedder
-    from ldm.memory import Contents, Generation
-    from ldm.memory.rows import Rows
-    from ldm.reason.relevance import LeftOut
-    from ldm.reason.rules import Rules
-    from ldm.run.worth import Worth
-    from ldm.types import StateActionTuple
+from ldm.types import StateActionTuple, Trajectory
 
 memory_app = typer.Typer(
     no_args_is_help=True,
@@ -46,21 +70,15 @@ def chosen(memory: str, env: str) -> str:
     """Return the named environment, or the memory's only one if `env` is empty."""
     if not env:
         return only_environment(memory)
-    from ldm.memory import environments
-    from ldm.memory.record import missing
-
     if ":" in env:
         env = environment_name(Section(env))
     if env not in environments(memory):
-        raise missing(memory, env)
+        raise record.missing(memory, env)
     return env
 
 
 def embedder_of(memory: str, env: str, given: str | None) -> Embedder:
     """Return the embedder that a memory was built with. given: the user's name for it."""
-    from ldm.embed import chosen_embedder
-    from ldm.memory import generations
-
     newest = generations(memory, env)[-1:]
     chosen = chosen_embedder(given, newest[0].embedder if newest else None)
     for generation in newest:
@@ -89,9 +107,6 @@ def show(
       ldm memory show --env alfworld --generation 0
       ldm memory show --memory http://localhost:8000 --json
     """
-    from ldm.memory import environments, generations, inspect, outcome_counts
-    from ldm.records import plain
-
     name = chosen(memory, env) if env or generation is not None else ""
     listed = []
     for one in [name] if name else environments(memory):
@@ -157,8 +172,6 @@ def _print_generations(memory: str, listed: list[tuple[Generation, dict[str, int
 
 def _types(contents: Contents) -> list[dict[str, Any]]:
     """Return the goal types of every batch, with a typical goal and the observation types."""
-    from ldm.memory import type_sizes
-
     return [
         {
             "batch": batch.id,
@@ -198,11 +211,6 @@ def rules(
       ldm memory rules --kind heat --limit 10
       ldm memory rules --memory support-memory --json
     """
-    from ldm.memory import inspect
-    from ldm.memory.growing import GrowingMemory
-    from ldm.memory.lessons import rules_of
-    from ldm.records import plain
-
     if growing := _growing(memory, env):
         with GrowingMemory.open(memory, growing) as opened:
             name, learnt = growing, opened.rules(kind)
@@ -247,9 +255,6 @@ def _print_rules(name: str, learnt: Rules, limit: int, tried: Sequence[Worth]) -
 
 
 def _tried(learnt: Rules, limit: int, memory: str, env: str, split: str) -> list[Worth]:
-    from ldm.config import Refine
-    from ldm.run.worth import worth_of
-
     spec = Refine(env=env, split=split, memory=memory)
     reader = learnt.reader
     return worth_of(learnt.rules[:limit], reader, spec, runtime()) if reader else []
@@ -271,9 +276,6 @@ def rollback(
       ldm memory rollback 0
       ldm memory rollback 1 --yes
     """
-    from ldm.memory import generations
-    from ldm.memory import rollback as go_back
-
     name = chosen(memory, env)
     newest = generations(memory, name)[-1]
     if generation < newest.number:
@@ -314,9 +316,6 @@ def search(
       ldm memory search --env alfworld "put a hot egg in the fridge" "You see a egg 2."
       ldm memory search "heat an egg" "You see nothing." --k 10 --json
     """
-    from ldm.memory import Memory
-    from ldm.records import plain
-
     name = chosen(memory, env)
     model = embedder_of(memory, name, embedder)
     opened = Memory.open(memory, name, embedder=model, generation=generation)
@@ -379,9 +378,6 @@ def export(
       ldm memory export --skills .claude/skills
     """
     if skills is not None:
-        from ldm.memory import inspect
-        from ldm.memory.skills import export_skills
-
         contents = inspect(memory, chosen(memory, env), generation)
         written = export_skills(
             contents.recallable.tuples, contents.generation.env, skills, replace=yes
@@ -391,10 +387,6 @@ def export(
         raise LdmError("Nothing is named to write to.", "Give FILE or --skills DIR.")
     if file is None:
         return
-    from ldm.memory.packs import SUFFIX, export_pack
-    from ldm.memory.packs import export as write
-    from ldm.records import is_stream
-
     write_to = export_pack if file.suffix == SUFFIX else write
     count = write_to(memory, chosen(memory, env), file, generation)
     output.say(f"{count} tuples → {file}", error=is_stream(file))
@@ -413,8 +405,6 @@ def import_(
     Examples:
       ldm memory import alfworld.ldmpack --memory /tmp/memory
     """
-    from ldm.memory.packs import import_pack
-
     env, tuples = import_pack(memory, file)
     output.show(f"{tuples} tuples of {env} → {memory}")
 
@@ -453,9 +443,6 @@ def verify(
       ldm memory verify
       ldm memory verify --env alfworld --json
     """
-    from ldm.memory import environments
-    from ldm.memory.verifying import verify as problems_of
-
     problems = {}
     for name in [env] if env else environments(memory):
         problems[name] = problems_of(memory, name, embedder_of(memory, name, embedder))
@@ -492,14 +479,11 @@ def publish(
       ldm memory publish
       ldm memory publish --chroma http://localhost:8000
     """
-    from ldm.memory import chroma, environments, inspect
-    from ldm.memory import generations as of_memory
-
     published = {}
     for name in [chosen(memory, env)] if env else environments(memory):
         contents = inspect(memory, name)
         with output.stages(quiet=as_json) as on_progress:
-            present = of_memory(memory, name)
+            present = generations(memory, name)
             put = (
                 partial(chroma.publish, contents, to, on_progress, generations=present)
                 if to
@@ -558,9 +542,6 @@ def forget(
       ldm memory forget --sources sessions.jsonl --purge
       ldm memory forget --origin agent --env alfworld
     """
-    from ldm.memory import generations, hide, inspect
-    from ldm.memory.addresses import is_server
-
     if not (trajectories or tasks or sources or origin):
         raise LdmError(
             "No tuples are selected to be forgotten.",
@@ -598,8 +579,6 @@ def _selected(
 
     Raises MemoryStoreError for a value that no tuple has.
     """
-    from ldm.memory.filters import Filter
-
     known = rows.distinct("trajectory_id").values()
     from_files, named = _sources(listed_names(sources), known)
     where = {
@@ -617,16 +596,11 @@ def _selected(
 
 def _recorded(memory: str) -> tuple[str, ...]:
     """Return the environments that a directory has a folder of, with or without a generation."""
-    from ldm.memory import record
-    from ldm.memory.addresses import is_server
-
     return () if is_server(memory) else record.environments(memory)
 
 
 def _growing(memory: str, env: str) -> str:
     """Return the chosen environment if agents record episodes of it, else ""."""
-    from ldm.memory import record
-
     known = _recorded(memory)
     names = (env,) if env and known else known
     if len(names) != 1 or not (record.folder_of(memory, names[0]) / "episodes.log").exists():
@@ -636,8 +610,6 @@ def _growing(memory: str, env: str) -> str:
 
 def _folded(memory: str, env: str) -> str:
     """Return the chosen environment after its pending additions are formed."""
-    from ldm.memory.growing import GrowingMemory
-
     if not (name := _growing(memory, env)):
         return chosen(memory, env)
     with GrowingMemory.open(memory, name) as growing:
@@ -647,10 +619,6 @@ def _folded(memory: str, env: str) -> str:
 
 def _erase(memory: str, env: str, ids: Sequence[str], *, quiet: bool) -> None:
     """Erase tuples from all generations, and the cache of vectors."""
-    from ldm.embed.disk import remove as remove_vectors
-    from ldm.memory.changes import purge as remove
-    from ldm.memory.places import refuse_server
-
     refuse_server(memory, "may keep what is removed in its files")
     # The cache first: an interrupted command can be repeated as long as the tuples exist.
     if remove_vectors(cache_folder() / EMBEDDINGS) and not quiet:
@@ -663,9 +631,6 @@ def _sources(
     names: Sequence[str], known: Collection[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the ids of the `known` trajectories in files, and the names that are not files."""
-    from ldm import records
-    from ldm.types import Trajectory
-
     files = [name for name in names if Path(name).is_file()]
     ids = [one.id for name in files for one in records.read(Path(name), Trajectory)]
     held = tuple(name for name in ids if name in known)
@@ -690,10 +655,6 @@ def fold(
     Examples:
       ldm memory fold --memory support-memory
     """
-    from ldm.memory import record
-    from ldm.memory.growing import GrowingMemory
-    from ldm.memory.places import refuse_server
-
     refuse_server(memory, "has no pending additions")
     folded: dict[str, dict[str, int | None]] = {}
     for env in record.environments(memory):

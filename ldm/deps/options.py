@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from ldm.agents.executor import TaskOptions
-from ldm.config import at_least
 from ldm.deps.parser import MOST_GOALS
+from ldm.types import Amount, Count, Positive
 
 Method = Literal["deps", "dep", "gpt", "gpt_rp", "progprompt", "cot", "im", "cap"]
 Arm = Literal["none", "random", "similarity", "horizon"]
@@ -58,21 +58,17 @@ class DepsOptions(TaskOptions):
     selector: Annotated[Arm | None, "Which of the goals that can be pursued is next"] = None
     horizon: Annotated[str | None, "File with a trained horizon model"] = None
     horizon_digest: Annotated[str | None, "Digest of that file; set by ldm"] = None
-    rounds: Annotated[int, "Maximum number of new plans"] = 8
+    rounds: Annotated[Count, "Maximum number of new plans"] = 8
     parser: Annotated[Literal["rules", "llm"], "How plans are read"] = "rules"
-    temperature: Annotated[float, "Sampling temperature of plans and explanations"] = 0.0
-    plan: Annotated[int, "Maximum tokens of a plan"] = 600
-    explanation: Annotated[int, "Maximum tokens of an explanation"] = 120
-    goal_steps: Annotated[int, "Maximum steps of an executor for a goal"] = 20
+    temperature: Annotated[Amount, "Sampling temperature of plans and explanations"] = 0.0
+    plan: Annotated[Positive, "Maximum tokens of a plan"] = 600
+    explanation: Annotated[Positive, "Maximum tokens of an explanation"] = 120
+    goal_steps: Annotated[Positive, "Maximum steps of an executor for a goal"] = 20
     admissible: Annotated[bool, "Show executors the possible actions, if listed"] = True
     scene: Annotated[bool, "Show planners the first observation"] = True
-    max_goals: Annotated[int, "Maximum goals read from a plan; in all for im"] = MOST_GOALS
+    max_goals: Annotated[Positive, "Maximum goals read from a plan; in all for im"] = MOST_GOALS
 
     def __post_init__(self) -> None:
-        TaskOptions.__post_init__(self)
-        at_least(1, plan=self.plan, explanation=self.explanation)
-        at_least(1, goal_steps=self.goal_steps, max_goals=self.max_goals)
-        at_least(0, rounds=self.rounds, temperature=self.temperature)
         if self.selector not in (None, "none") and self.method in ("im", "cap"):
             raise ValueError(f"{self.method} has no plan to select from: leave selector out")
 

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
-import os
+import http
 import shutil
 import stat
-import urllib.error
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
 from urllib.parse import urlsplit
 
 from ldm.envs.facts import facts
 from ldm.errors import LdmError
+from ldm.records import replaced
 from ldm.text import MAX_RATIO, MAX_UNPACKED, check_file
 
 #: Called with the activity, the amount done, and the total amount (0 if unknown).
 Progress = Callable[[str, int, int], None]
 
-_CHUNK = 1 << 18
 _ATTEMPTS = 3
-#: Digits of the largest plausible Content-Length.
-_DIGITS = 15
 _TIMEOUT = 60.0
 _AGAIN = "Run the same command again: it continues where it stopped."
-
-
-class _Interrupted(Exception):
-    """The connection was interrupted before the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,74 +153,62 @@ def _check_sizes(members: Sequence[zipfile.ZipInfo], archive: Path) -> None:
 
 
 def _fetch_part(url: str, part: Path, progress: Progress | None) -> None:
+    import httpx2
+
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             _request(url, part, progress)
             return
-        except urllib.error.HTTPError as error:
+        except httpx2.HTTPStatusError as error:
+            answer = error.response
             raise LdmError(
-                f"The server answers {error.code} ({error.reason}) for {url}.", "Check the address."
+                f"The server answers {answer.status_code} ({answer.reason_phrase}) for {url}.",
+                "Check the address.",
             ) from error
-        except (_Interrupted, http.client.HTTPException, urllib.error.URLError, TimeoutError,
-                ConnectionError) as error:  # fmt: skip
+        except httpx2.HTTPError as error:
             if attempt == _ATTEMPTS:
-                reason = getattr(error, "reason", error)
                 received = part.stat().st_size if part.exists() else 0
                 raise LdmError(
-                    f"The download of {url} stopped after {received} bytes: {reason}.", _AGAIN
+                    f"The download of {url} stopped after {received} bytes: {error}.", _AGAIN
                 ) from error
 
 
 def _request(url: str, part: Path, progress: Progress | None) -> None:
     """Append the rest of the response to `part`; start over if the server cannot resume."""
+    import httpx2
+
     received = part.stat().st_size if part.exists() else 0
-    headers = {"User-Agent": "ldm"}
+    headers = {"User-Agent": "ldm", "Accept-Encoding": "identity"}
     if received:
         headers["Range"] = f"bytes={received}-"
         if _tag_file(part).exists():
             headers["If-Range"] = _tag_file(part).read_text(encoding="latin-1")
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - scheme checked by fetch
-    try:
-        response = urllib.request.urlopen(request, timeout=_TIMEOUT)  # noqa: S310
-    except urllib.error.HTTPError as error:
-        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not received:
-            raise
-        whole = (error.headers.get("Content-Range") or "").rpartition("/")[2]
-        if whole != str(received):
+    with httpx2.stream(
+        "GET", url, headers=headers, timeout=_TIMEOUT, follow_redirects=True
+    ) as response:
+        if received and response.status_code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            if response.headers.get("Content-Range", "").rpartition("/")[2] == str(received):
+                return
             part.unlink()
-            raise _Interrupted("the server's file is shorter than the part received") from error
-        return
-    with response:
-        resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
-        if not resumed:
-            received = 0
-        tag = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
-        _remember_tag(part, tag)
+            raise httpx2.ReadError("the server's file is shorter than the part received")
+        response.raise_for_status()
+        resumed = response.status_code == http.HTTPStatus.PARTIAL_CONTENT
+        received = received if resumed else 0
+        _remember_tag(part, response.headers.get("ETag") or response.headers.get("Last-Modified"))
+        rest = response.headers.get("Content-Length")
+        total = received + int(rest) if rest else 0  # without it, the file ends with the connection
         with part.open("ab" if resumed else "wb") as file:
-            _copy(response, file, received, progress)
-
-
-def _copy(
-    response: http.client.HTTPResponse, file: IO[bytes], received: int, progress: Progress | None
-) -> None:
-    length = response.headers.get("Content-Length") or ""
-    # Without a plausible length, the file ends with the connection.
-    sound = length.isascii() and length.isdecimal() and len(length) <= _DIGITS
-    total = received + int(length) if sound else 0
-    while chunk := response.read1(_CHUNK):
-        file.write(chunk)
-        received += len(chunk)
-        if progress:
-            progress("downloading", received, total)
-    if total and received < total:
-        raise _Interrupted(f"{total - received} bytes are missing")
+            for chunk in response.iter_raw():
+                received += file.write(chunk)
+                if progress:
+                    progress("downloading", received, total)
 
 
 def _tag_file(part: Path) -> Path:
     return part.with_name(part.name + ".tag")
 
 
-def _remember_tag(part: Path, tag: str) -> None:
+def _remember_tag(part: Path, tag: str | None) -> None:
     if tag and not tag.startswith("W/"):  # a weak tag must not be used to resume
         _tag_file(part).write_text(tag, encoding="latin-1")
     else:
@@ -253,26 +231,20 @@ def _check(file: Path, sha256: str, url: str) -> str:
 def _target(member: zipfile.ZipInfo, destination: Path, archive: Path) -> Path:
     """Return the path of a member; raise LdmError for a link or a path outside `destination`."""
     name = PurePosixPath(member.filename.replace("\\", "/"))
-    if not name.parts or not str(name).isprintable():
+    inside = name.parts and not name.is_absolute() and not {"..", ":"} & {*name.parts, *str(name)}
+    if not inside or not str(name).isprintable() or stat.S_ISLNK(member.external_attr >> 16):
         raise LdmError(
-            f"{archive} has a member without a proper name, {member.filename!r}.",
-            "Nothing was unpacked. Use an archive that you trust.",
-        )
-    outside = name.is_absolute() or ".." in name.parts or ":" in (name.parts or ("",))[0]
-    if outside or stat.S_ISLNK(member.external_attr >> 16):
-        raise LdmError(
-            f"{archive} has the member {member.filename!r}, which is outside {destination}.",
+            f"{archive} has the member {member.filename!r}, which has no proper place below "
+            f"{destination}.",
             "Nothing was unpacked. Use an archive that you trust.",
         )
     return destination.joinpath(*name.parts)
 
 
 def _extract(zip_file: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with zip_file.open(member) as source, temporary.open("wb") as file:
-            shutil.copyfileobj(source, file)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with (
+        zip_file.open(member) as source,
+        replaced(target) as temporary,
+        temporary.open("wb") as file,
+    ):
+        shutil.copyfileobj(source, file)

@@ -47,7 +47,7 @@ def parsed(
     text: str | bytes, line_type: type[A], make: Callable[[A], R], file: str, number: int
 ) -> R | Problem:
     """Return `make` of a line that was read as a dataclass, or the problem with the line."""
-    line = records.parse(text, line_type, file, number)
+    line = records.parse(text, line_type, file, number, foreign=True)
     return line if isinstance(line, Problem) else located(lambda: make(line), file, number)
 
 

@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean, stdev
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from ldm.episode import FULL_SCORE
 from ldm.explore.hindsight import Reviser, Revision, revised
@@ -55,8 +55,6 @@ OnProgress = Callable[[str, int, int], None]
 @dataclass(frozen=True, slots=True)
 class GateOptions:
     """The options of the gate."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     gate: Annotated[
         Literal["on", "off", "open"],
@@ -97,8 +95,6 @@ class Candidates:
 @dataclass(frozen=True, slots=True)
 class Played:
     """The result of playing a goal. error: the traceback of a failed episode; its score is 0."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     index: int
     task: str

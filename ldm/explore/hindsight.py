@@ -18,7 +18,6 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
@@ -37,8 +36,6 @@ _VERB = re.compile(r"\w+")
 class Shortcut:
     """The action that should have been taken at a step. saved: the steps that it saves."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
     step: Count
     action: str
     saved: Count
@@ -52,8 +49,6 @@ class Revision:
     possible actions of each step, None where unknown. error: the traceback of a replay that failed;
     then nothing is revised.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     index: int
     trajectory: str

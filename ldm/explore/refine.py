@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -61,8 +61,6 @@ class Tree:
     ones.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
     batches: tuple[str, ...]
     ground: Trajectory
     nodes: tuple[TreeNode, ...] = ()
@@ -109,8 +107,6 @@ class ExploredGoal:
     error: the traceback of an exploration that failed; it adds nothing.
     usage: of the model, where one is asked.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     index: int
     task: Task

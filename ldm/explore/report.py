@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any
 
 from ldm.explore.gate import Verdict
 from ldm.explore.refine import ExploredGoal
@@ -29,8 +29,6 @@ class Totals:
     ground processes' included. ground, best: mean scores before and after, None without a goal.
     improved: goals with a better process. tuples: added. errors: goals that failed.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     goals: int
     trees: int

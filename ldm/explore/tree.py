@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from ldm.episode import FULL_SCORE
 from ldm.explore.positions import Position, Positions
 from ldm.policy import Decision
-from ldm.types import Number
+from ldm.types import Amount, Number, Positive
 
 #: The fate of a node. "grown": it has children. "pruned": too little confidence, never tried. The
 #: others are leaves: the task ended, the depth was reached, the search was over, no action was
@@ -26,22 +26,13 @@ NO_PROCESS: tuple[Fate, ...] = ("pruned", "invalid", "merged")
 class TreeOptions:
     """Limits of a search (LDM² §3.3, which states only the width; the rest is ours)."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    width: Annotated[int, "Paths kept after each level of the tree (n)"] = 4
+    width: Annotated[Positive, "Paths kept after each level of the tree (n)"] = 4
     concentration: Annotated[
-        float, "Share of the votes from which only the majority is tried; above 1: never"
+        Amount, "Share of the votes from which only the majority is tried; above 1: never"
     ] = 0.8
-    proposals: Annotated[int, "Actions proposed in a state (z)"] = 5
-    depth: Annotated[int, "Maximum steps of a path"] = 50
-    budget: Annotated[int, "Steps of a best-first search for a goal"] = 3_000
-
-    def __post_init__(self) -> None:
-        counts = (self.width, self.proposals, self.depth, self.budget)
-        if min(counts) < 1 or self.concentration <= 0:
-            raise ValueError(
-                "width, proposals, depth and budget must be 1 or more, concentration above 0"
-            )
+    proposals: Annotated[Positive, "Actions proposed in a state (z)"] = 5
+    depth: Annotated[Positive, "Maximum steps of a path"] = 50
+    budget: Annotated[Positive, "Steps of a best-first search for a goal"] = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +43,6 @@ class TreeNode:
     path_confidence: the product along the path. observation: empty if the action was not tried.
     score: of the path so far. batches: the number of tuples recalled in this state, by batch.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     number: int
     parent: int

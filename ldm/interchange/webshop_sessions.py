@@ -146,7 +146,7 @@ def read(path: Path, assumed: Assumed) -> Iterator[Trajectory | Problem]:
     bad: set[str] = set()
     present = ""
     for number, text in read_lines(path):
-        located = records.parse(text, Located, str(path), number)
+        located = records.parse(text, Located, str(path), number, foreign=True)
         present = present if isinstance(located, Problem) else located.session
         event = parsed(text, Line, _event, str(path), number)
         if isinstance(event, Event):

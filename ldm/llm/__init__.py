@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
 from ldm.types import Usage, stable_seed
 
@@ -14,8 +14,6 @@ Role = Literal["llm", "planner", "reasoner"]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
     role: Literal["system", "user", "assistant"]
     content: str
 
@@ -27,8 +25,6 @@ class Sampling:
     sample: distinguishes repeated samples of one request. `ScopedLLM` derives it if the temperature
     is above 0; it is also the seed sent to the server if `seed` is None.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     temperature: float = 0.0
     top_p: float = 1.0

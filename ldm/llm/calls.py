@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from ldm.llm import Message, Sampling
 from ldm.types import Count, Seconds, Usage, stable_hash
@@ -24,8 +24,6 @@ class Request:
 
     schema: the JSON Schema of the reply, None for free text.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     model: str
     messages: tuple[Message, ...]
@@ -62,8 +60,6 @@ class Call:
     thoughts: what the model thought before it, where the server shows it. thinking: the tokens that
     it spent on that, shown or not.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     key: str
     role: str

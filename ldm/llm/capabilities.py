@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -49,8 +49,6 @@ class Capabilities:
     context: tokens of a request with its reply, or None if the server does not state it. No request
     depends on it, so it is not part of `repr`, from which idempotency keys are made.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     structured: Mode = "json_schema"
     constraints: bool = True

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal, get_args
+from typing import Literal
 
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
 from ldm.parallel import both, map_concurrently
@@ -47,16 +47,6 @@ class FormationOptions:
     min_reward: float = 0.0
     failures: Failures = "drop"
     rendering: tuple[tuple[str, str], ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError("batch_size is 1 or more")
-        if self.batching not in ("kind", "mixed"):
-            raise ValueError("batching is kind or mixed")
-        if not 0 <= self.min_reward <= 1:
-            raise ValueError("min_reward is a number from 0 to 1")
-        if self.failures not in get_args(Failures):
-            raise ValueError("failures is drop, keep or contrast")
 
     def warns(self, trajectory: Trajectory) -> bool:
         """Return whether a trajectory is remembered as a warning."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import not_
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -21,8 +21,6 @@ Cell = tuple[str, int, int]
 class GoalType:
     """A type of goals, with the names of its observation types."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
     name: str
     observation_types: tuple[str, ...]
 
@@ -37,8 +35,6 @@ class BatchIndex:
     trajectories: ids of the trajectories that it was formed from.
     reasoner: name of the reasoner that wrote its histories and made its types.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     id: str
     kind: str
@@ -59,8 +55,6 @@ class BatchIndex:
 @dataclass(frozen=True, slots=True)
 class IndexedTuple:
     """A tuple and its cell: the indices of its goal type and, within it, its observation type."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     tuple: StateActionTuple
     batch: str
@@ -89,8 +83,6 @@ class Generation:
     env_class: the environment's class as "module:Class" if it is not registered, so that its tasks
         can be played without naming it; "" if `env` suffices or the class is unknown.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     number: Count
     origin: str

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 #: Goals whose kinds are cached.
 KEPT_GOALS = 10_000
@@ -26,8 +25,6 @@ class KindWeights:
 
     weights: (n, k), the weight of each word for each kind. intercepts: (k,).
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     kinds: tuple[str, ...]
     words: tuple[str, ...] = ()

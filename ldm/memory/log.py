@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO
 
 from ldm import records
 from ldm.embed.forking import ForkLock
@@ -43,7 +43,6 @@ class _Strict:
     """A line, which has no other fields."""
 
     __slots__ = ()
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
 
 @dataclass(frozen=True, slots=True)

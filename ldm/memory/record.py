@@ -31,7 +31,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -76,8 +76,6 @@ held: set[int] = set()
 class Place:
     """How far a log was read. log: its identity, "" without a log. end: the byte after it."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
     log: str = ""
     end: Count = 0
 
@@ -94,8 +92,6 @@ class Manifest:
         this generation.
     arrays: where each begins, its bytes, and their CRC-32.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     format: int
     generations: tuple[Generation, ...]

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import ClassVar
 
 from ldm.reason.frames import read_command
 from ldm.reason.labels import words_taken
@@ -116,8 +115,6 @@ class Vocabulary:
     free arguments stood in texts, and the (verb, argument) of those that stood in none. copied:
     frames of actions that stood in texts as lines of their own.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     verbs: frozenset[str] = frozenset()
     things: frozenset[str] = frozenset()

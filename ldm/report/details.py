@@ -9,19 +9,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldm.episode import CALLS
+from ldm.explore import ExploredGoal, Tree
+from ldm.explore.drawing import branches
+from ldm.llm.calls import Call
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.consulting import REASONS
 from ldm.reporting import Branch, Reporting
 from ldm.run.reading import ReadRun, RecordedEpisode
 from ldm.run.statistics import COLUMNS
 from ldm.types import StateActionTuple, Step, Trajectory
-
-if TYPE_CHECKING:
-    from ldm.explore import ExploredGoal, Tree
-    from ldm.llm.calls import Call
 
 #: Characters of one text that the page holds; a record may have lines of many megabytes.
 LONGEST = 2_000_000
@@ -219,8 +218,6 @@ def _tuple(tuple_id: str, one: StateActionTuple | None) -> Json:
 
 
 def _explored(tree: Tree) -> Json:
-    from ldm.explore.drawing import branches
-
     outcome = f"best score {max(tree.ground.score, tree.best_score):.2f}"
     improved = ", improved" if tree.improved else ""
     title = f"ground process {tree.ground.score:.2f}, {outcome}{improved}"

@@ -9,19 +9,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ldm.agents import load_agent
 from ldm.config import Evaluate, OptimisePlan, Refine, written
 from ldm.errors import LdmError
+from ldm.explore import ExploredGoal
+from ldm.explore.report import totals
 from ldm.reporting import Reporting
+from ldm.run.grid import labels
 from ldm.run.reading import ReadRun, RecordedEpisode
-from ldm.run.statistics import COLUMNS
+from ldm.run.results import Report, lines
+from ldm.run.statistics import COLUMNS, Summary, rate_interval, summarize
 from ldm.types import EpisodeResult
-
-if TYPE_CHECKING:
-    from ldm.explore import ExploredGoal
-    from ldm.run.results import Report
-    from ldm.run.statistics import Summary
 
 Json = dict[str, Any]
 
@@ -55,8 +55,6 @@ class Content:
     @cached_property
     def summary(self) -> Summary | None:
         """The rates and means, or None without episodes."""
-        from ldm.run.statistics import summarize
-
         if not self.episodes:
             return None
         spec = self.run.spec
@@ -65,8 +63,6 @@ class Content:
 
 def labels_of(runs: Sequence[ReadRun]) -> list[str]:
     """Return distinct labels of the runs: equal ones are numbered."""
-    from ldm.run.grid import labels
-
     evaluations = [one.spec for one in runs if isinstance(one.spec, Evaluate)]
     named = iter(labels(evaluations))
     plain = [next(named) if isinstance(one.spec, Evaluate) else _named(one.spec) for one in runs]
@@ -155,12 +151,8 @@ def _remarks(content: Content, report: Report | None) -> list[str]:
             f"{content.run.run.resume_command} resumes it."
         )
     if report is not None:
-        from ldm.run.results import lines
-
         remarks += [line for line in lines(report) if not line.startswith("Files: ")]
     if content.goals:
-        from ldm.explore.report import totals
-
         total = totals(content.goals)
         remarks.append(
             f"{total.improved} of {total.goals} goals were improved; {total.tuples} tuples were "
@@ -185,8 +177,6 @@ def _plans(run: ReadRun) -> list[Json]:
 
 def report_of(content: Content, label: str) -> Report | None:
     """Return the report of an evaluation, or None without episodes."""
-    from ldm.run.results import Report
-
     spec, summary = content.run.spec, content.summary
     if not isinstance(spec, Evaluate) or summary is None:
         return None
@@ -203,8 +193,6 @@ def report_of(content: Content, label: str) -> Report | None:
 
 
 def _sees_reward(run: ReadRun) -> bool:
-    from ldm.agents import load_agent
-
     try:
         return load_agent(run.agent, recorded=True).sees_reward
     except LdmError:
@@ -275,8 +263,6 @@ def _title(key: tuple[Any, ...]) -> str:
 
 
 def _over_iterations(contents: Sequence[Content], names: Sequence[str]) -> Iterator[Json]:
-    from ldm.run.statistics import rate_interval
-
     series = []
     for content, name in zip(contents, names, strict=True):
         groups: dict[str, list[float]] = {}

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ldm.errors import LdmError
+from ldm.records import replacing, writing
 from ldm.report import details, overview
 from ldm.report.details import Json, Numbering
 from ldm.report.overview import Content
 from ldm.report.page import Chunks, page
 from ldm.run.reading import ReadRun, read_run, tuples_of
+from ldm.run.results import gains
 from ldm.run.runtime import DEFAULT_RUNS
 from ldm.version import __version__
 
@@ -28,8 +30,6 @@ def write_report(
     unfinished ones. path: the file, which is replaced. trust: as for `ldm.compare`.
     Raise LdmError if a run cannot be read or the file cannot be written.
     """
-    from ldm.records import replacing, writing
-
     if not runs:
         raise LdmError("No run is named.", "Name recorded runs; `ldm runs list` lists them.")
     opened = [read_run(name, folder, trust=trust) for name in runs]
@@ -45,8 +45,6 @@ def write_report(
 
 
 def _content(runs: Sequence[ReadRun]) -> str:
-    from ldm.run.results import gains
-
     chunks, numbering = Chunks(), Numbering()
     contents = [Content(run, run.episodes(), run.goals()) for run in runs]
     names = overview.labels_of(runs)

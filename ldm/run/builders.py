@@ -10,23 +10,27 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+from ldm import embed
+from ldm.agents import NO_MODEL, Resources, load_agent, needs_of
 from ldm.config import Evaluate, OptimisePlan, Refine, S, Section
+from ldm.embed import Embedder, is_class, recorded_embedder, with_disk_cache
+from ldm.envs import load_env
+from ldm.envs.metadata import card_of as card_of_class
+from ldm.episode import Agent, Environment, EnvironmentBase
 from ldm.errors import LdmError
+from ldm.llm import LLM, ScopedLLM
+from ldm.llm.models import Models
+from ldm.memory import Contents, Generation, Memory, environments, generations, inspect
+from ldm.policy import Policy, PolicyOptions
+from ldm.reason import Reasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompting import PromptedOptions
+from ldm.types import Card, Usage
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.optimiser import AttemptSetup
-    from ldm.embed import Embedder
-    from ldm.episode import Agent, Environment, EnvironmentBase
     from ldm.explore import ExplorationSetup
-    from ldm.llm import LLM
-    from ldm.llm.models import Models
-    from ldm.memory import Contents, Generation, Memory
-    from ldm.policy import PolicyOptions
-    from ldm.reason import Reasoner
-    from ldm.reason.offline import OfflineReasoner
     from ldm.reason.prompted import PromptedReasoner
-    from ldm.reason.prompting import PromptedOptions
-    from ldm.types import Card, Usage
 
 #: Held while a builder works: threads share the knowledge, and importing a library may break
 #: threads that run concurrently.
@@ -110,8 +114,6 @@ class Builder(Generic[S]):
         """Return the builder with the memory's contents, for other machines."""
         if "memory" not in self.needs:
             return self
-        from ldm.memory import inspect
-
         spec = self.spec
         name = environment_name(spec.env, self.cache)
         return replace(self, contents=inspect(spec.memory, name, spec.generation))
@@ -121,8 +123,6 @@ class PlayerBuilder(Builder[Evaluate]):
     """Build the environment and the agent of an evaluation."""
 
     def equipped(self, env: EnvironmentBase, models: Models | None) -> tuple[Environment, Agent]:
-        from ldm.agents import Resources
-
         spec, needs = self.spec, self.needs
         agent, options = agent_of(spec), spec.typed("agent")
         resources: dict[str, Any] = {"seed": spec.seed, "embedding": self.embedder}
@@ -156,8 +156,6 @@ class ExplorerBuilder(Builder[Refine]):
 
     def equipped(self, env: EnvironmentBase, models: Models | None) -> ExplorationSetup:
         from ldm.explore import ExplorationSetup
-        from ldm.llm import ScopedLLM
-        from ldm.policy import Policy
 
         spec = self.spec
         options: PolicyOptions = spec.typed("policy")
@@ -189,15 +187,11 @@ class AttemptBuilder(Builder[OptimisePlan]):
 
 def agent_of(spec: Evaluate) -> type[Agent]:
     """Return the agent's class."""
-    from ldm.agents import load_agent
-
     return load_agent(spec.agent.name)
 
 
 def agent_needs(spec: Evaluate) -> tuple[str, ...]:
     """Return the needs of the agent with its options. Raises LdmError if one does not fit."""
-    from ldm.agents import needs_of
-
     return needs_of(agent_of(spec), spec.typed("agent"))
 
 
@@ -208,8 +202,6 @@ def option_names(spec: Evaluate) -> set[str]:
 
 def no_model(spec: Evaluate) -> LdmError:
     """Return the error for an agent that needs a model if none is named."""
-    from ldm.agents import NO_MODEL
-
     return LdmError(f"The agent {spec.agent.name} needs an LLM, and none is configured.", NO_MODEL)
 
 
@@ -233,8 +225,6 @@ def build_environment(env: Section, cache: Path | None = None) -> EnvironmentBas
     cache: for derived data of environments, each in a folder of its own.
     Raises LdmError if the name or an option does not fit.
     """
-    from ldm.envs import load_env
-
     chosen, name = load_env(env.name), env.name
     if cache is not None and any(field.name == "cache" for field in fields(chosen.Options)):
         # Cached data change no score, so the cache is not part of the spec.
@@ -244,9 +234,6 @@ def build_environment(env: Section, cache: Path | None = None) -> EnvironmentBas
 
 def environment_name(env: Section, cache: Path | None = None) -> str:
     """Return the name that the environment has in tasks and memories: its card's."""
-    from ldm.envs import load_env
-    from ldm.envs.metadata import card_of as card_of_class
-
     if card := card_of_class(load_env(env.name)):
         return card.name
     with closing(build_environment(env, cache)) as built:
@@ -255,15 +242,11 @@ def environment_name(env: Section, cache: Path | None = None) -> str:
 
 def remembered_class(memory: str, env: str) -> str:
     """Return the class by which the environment `env` of a memory is loaded, or else its name."""
-    from ldm.memory import generations
-
     return generations(memory, env)[-1].env_class or env
 
 
 def only_environment(memory: str) -> str:
     """Return the only environment that a memory holds. Raises LdmError for none or several."""
-    from ldm.memory import environments
-
     names = environments(memory)
     if len(names) != 1:
         raise LdmError(
@@ -275,10 +258,6 @@ def only_environment(memory: str) -> str:
 
 def card_of(env: str) -> Card:
     """Return the card of the environment that records call `env`; empty if not registered."""
-    from ldm.envs import load_env
-    from ldm.envs.metadata import card_of as card_of_class
-    from ldm.types import Card
-
     try:
         if card := card_of_class(load_env(env, recorded=True)):
             return card
@@ -293,18 +272,14 @@ def card_of(env: str) -> Card:
 
 def open_embedder(name: str | None, folder: Path | None) -> Embedder:
     """Return the embedder called `name`, one for all threads; its vectors are kept in `folder`."""
-    from ldm.embed import load_embedder
-
     with _BUILDING:
-        return _opened(load_embedder, name, folder)
+        return _opened(embed.load_embedder, name, folder)
 
 
 @lru_cache(maxsize=2)
 def _opened(
     load: Callable[[str | None], Embedder], name: str | None, folder: Path | None
 ) -> Embedder:
-    from ldm.embed import with_disk_cache
-
     return with_disk_cache(load(name), folder)
 
 
@@ -313,11 +288,9 @@ def embedder_for(generation: Generation, given: str | None) -> str:
 
     Raises LdmError if the given one is not the memory's, or if the recorded one names code.
     """
-    from ldm.embed import is_class, load_embedder, recorded_embedder
-
     if given is None and is_class(generation.embedder):
         recorded_embedder(generation.embedder)
-    loaded = load_embedder(given).name if given and is_class(given) else given
+    loaded = embed.load_embedder(given).name if given and is_class(given) else given
     generation.check_embedder(loaded or generation.embedder)
     return given or generation.embedder
 
@@ -326,9 +299,6 @@ def load_knowledge(
     embedder: Embedder, memory: Contents | str | None, env: str, generation: int | None
 ) -> Knowledge:
     """Load the offline reasoner, and a memory of `env`: its contents, or a place's generation."""
-    from ldm.memory import Memory
-    from ldm.reason.offline import OfflineReasoner
-
     opened: Memory | None = None
     if isinstance(memory, str):
         opened = Memory.open(memory, env, embedder=embedder, generation=generation)

@@ -6,26 +6,32 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ldm import records
 from ldm.config import DEFAULT_MEMORY, Build, Section, written
+from ldm.embed import Embedder
+from ldm.envs.formats import NOTHING, Assumed, read_all, write
+from ldm.envs.metadata import batch_size
 from ldm.errors import Interrupted, LdmError, MemoryStoreError
+from ldm.llm import LLM, ScopedLLM
 from ldm.llm.models import ModelOptions, Models
+from ldm.memory import BuildResult, FormationOptions, build, environments, form_batch, inspect
+from ldm.memory.addresses import is_server
+from ldm.memory.formation import BatchPlan
+from ldm.memory.record import CALLS
+from ldm.reason import Reasoner
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedReasoner
+from ldm.reason.prompting import PromptedOptions
 from ldm.run.builders import Knowledge, card_of, environment_name, open_embedder
 from ldm.run.estimate import SAMPLE, cost_lines
 from ldm.run.replaying import with_possible
+from ldm.run.results import describe_replies
+from ldm.run.runner import TRAJECTORIES
 from ldm.run.runtime import Runtime
-from ldm.types import stable_seed
-
-if TYPE_CHECKING:
-    from ldm.embed import Embedder
-    from ldm.envs.formats import Assumed
-    from ldm.llm import LLM
-    from ldm.memory import BuildResult, FormationOptions
-    from ldm.reason import Reasoner
-    from ldm.reason.prompted import PromptedReasoner
-    from ldm.reason.prompting import PromptedOptions
-    from ldm.types import Trajectory, Usage
+from ldm.run.selection import even
+from ldm.runs import MANIFEST, open_run
+from ldm.types import Trajectory, Usage, stable_seed
 
 
 def build_memory(
@@ -59,8 +65,6 @@ def read_trajectories(
     otherwise bad records are skipped. assumed: values that recordings of others
     do not state, above all their environment.
     """
-    from ldm.envs.formats import NOTHING, read_all
-
     sources = [data] if isinstance(data, str | Path) else data
     runtime = Runtime()
     paths = _existing(sources, runtime)
@@ -74,8 +78,6 @@ def write_trajectories(
 
     to: "ldm" or "chat"; "" for our own format.
     """
-    from ldm.envs.formats import write
-
     write(Path(path), list(trajectories), to)
 
 
@@ -83,8 +85,6 @@ def build_each(
     data: Iterable[str | Path | Trajectory] | None, memory: str, options: Build, runtime: Runtime
 ) -> Iterator[BuildResult]:
     """Build memories as `build_memory` does, yielding each environment's once it is complete."""
-    from ldm.memory import build
-
     chosen, classes = selected(data, options, runtime)
     embedder = open_embedder(options.embedder, runtime.embeddings)
     record, models = None, options.typed("models")
@@ -115,8 +115,6 @@ def selected(
 
     Raises LdmError if there is none.
     """
-    from ldm.envs.formats import read_all
-
     sources = None if data is None else list(data)
     ready = [source for source in sources or () if not isinstance(source, str | Path)]
     named = None if sources is None else [s for s in sources if isinstance(s, str | Path)]
@@ -163,11 +161,6 @@ def _environment_classes(env: Section, paths: Iterable[Path]) -> tuple[str, dict
 
 def _recorded_class(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the environment of a run's trajectories and its class, if run.json names one."""
-    from ldm import records
-    from ldm.run.runner import TRAJECTORIES
-    from ldm.runs import MANIFEST, open_run
-    from ldm.types import Trajectory
-
     directory = path if path.is_dir() else path.parent
     file = directory / TRAJECTORIES
     if not (directory / MANIFEST).is_file() or not file.is_file():
@@ -231,20 +224,14 @@ def _shipped(runtime: Runtime) -> Path:
 
 
 def formation_options(env: str, options: Build) -> FormationOptions:
-    """Return the formation options for an environment. Raises LdmError for impossible options."""
-    from ldm.envs.metadata import batch_size
-    from ldm.memory import FormationOptions
-
-    try:
-        return FormationOptions(
-            options.batch_size or batch_size(env),
-            seed=options.seed,
-            min_reward=options.min_reward,
-            failures=options.failures,
-            rendering=tuple((name, written(value)) for name, value in options.env.given),
-        )
-    except ValueError as error:
-        raise LdmError(f"Invalid options: {error}.", "Correct these options.") from error
+    """Return the formation options for an environment."""
+    return FormationOptions(
+        options.batch_size or batch_size(env),
+        seed=options.seed,
+        min_reward=options.min_reward,
+        failures=options.failures,
+        rendering=tuple((name, written(value)) for name, value in options.env.given),
+    )
 
 
 @contextmanager
@@ -256,15 +243,10 @@ def _reasoners(
     At the end, the cost of a model and the usability of its replies are reported. record: the
     folder for its calls, or None.
     """
-    from ldm.reason.offline import OfflineReasoner
-
     if not models.configured:
         runtime.message("No LLM configured; the offline reasoner forms the memory.")
         yield lambda env: OfflineReasoner
         return
-    from ldm.reason.prompting import PromptedOptions
-    from ldm.run.results import describe_replies
-
     if not models.replay:
         where = runtime.connection().display_url
         runtime.message(f"Using {models.roles()['reasoner']} at {where} to form the memory.")
@@ -290,9 +272,6 @@ def _reasoners(
 
 def calls_folder(memory: str, runtime: Runtime) -> Path | None:
     """Return the default folder for the calls of a memory, or None for a server's."""
-    from ldm.memory.addresses import is_server
-    from ldm.memory.record import CALLS
-
     if is_server(memory):
         runtime.message("The calls of a memory on a server are recorded only with --cache FOLDER.")
         return None
@@ -308,9 +287,6 @@ def estimate(
     batches, which takes fewer calls than single trajectories, so that part is overestimated.
     Raises LdmError if no model is named, or there is no new trajectory.
     """
-    from ldm.reason.prompting import PromptedOptions
-    from ldm.run.selection import even
-
     models = options.typed("models")
     if not models.configured:
         raise LdmError("Without a model, forming a memory costs nothing.", "Name one: --llm MODEL.")
@@ -348,8 +324,6 @@ def estimate(
 
 def _held(memory: str) -> set[str]:
     """Return the ids of the trajectories that a memory holds; empty if there is no memory."""
-    from ldm.memory import environments, inspect
-
     try:
         names = environments(memory)
     except MemoryStoreError:
@@ -361,12 +335,6 @@ def _cost(
     trajectory: Trajectory, llm: LLM, known_as: str, embedder: Embedder, options: PromptedOptions
 ) -> Usage:
     """Form a batch of one trajectory; return the cost of its calls. known_as: its environment."""
-    from ldm.llm import ScopedLLM
-    from ldm.memory import form_batch
-    from ldm.memory.formation import BatchPlan
-    from ldm.reason.offline import OfflineReasoner
-    from ldm.types import Usage
-
     spent: list[Usage] = []
     scoped = ScopedLLM(llm, lambda: (), spent.append)
     known = Knowledge(embedder, OfflineReasoner(embedder), None)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
+from ldm.config import Evaluate
+from ldm.memory import Contents
 from ldm.run.builders import agent_of, card_of, option_names
+from ldm.run.engine import Member
+from ldm.run.runtime import Runtime
+from ldm.runs import Run
 from ldm.text import short
-
-if TYPE_CHECKING:
-    from ldm.config import Evaluate
-    from ldm.memory import Contents
-    from ldm.run.engine import Member
-    from ldm.run.runtime import Runtime
-    from ldm.runs import Run
 
 #: The option of agents that shows them the possible actions, and the environment's that lists them.
 ACTIONS = "admissible"
@@ -31,8 +29,6 @@ class MemoryFacts:
     episodes: recorded ones, of people, experts or other agents. explored: those that refinements
     added. batches: batch memories. generation: its number.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     tuples: int
     episodes: int

@@ -14,21 +14,23 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from ldm import parallel, records, text
+from ldm import parallel, prompts, records, registry, text
+from ldm.agents import load_agent
 from ldm.config import S, Section, dump
+from ldm.embed import GROUP, is_class
+from ldm.envs import load_env
+from ldm.episode import Environment
 from ldm.errors import Interrupted, LdmError, RunStopped, WorkerDied
 from ldm.files import open_own
 from ldm.llm.models import ModelOptions, Models
 from ldm.records import writing
 from ldm.run.builders import Builder, build_environment, roles
 from ldm.run.runtime import Runtime
+from ldm.run.selection import select
 from ldm.runs import Manifest, Run, create, differences, open_run
-
-if TYPE_CHECKING:
-    from ldm.episode import Environment
-    from ldm.types import Task
+from ldm.types import Task
 
 #: Errors after which an experiment can be resumed: its runs are kept.
 STOPPED = (Interrupted, WorkerDied, RunStopped)
@@ -436,8 +438,6 @@ def protocol(env: Environment, split: str, tasks: Sequence[Task]) -> dict[str, A
 
 def checked_again(spec: S, ids: tuple[str, ...], runtime: Runtime) -> Member[S]:
     """Return a recorded spec with its tasks, named by their ids, and its current protocol."""
-    from ldm.run.selection import select
-
     with closing(build_environment(spec.env, runtime.cache)) as env:
         tasks = select(env.tasks(spec.split), ids=ids)
         return Member(spec, tasks, protocol(env, spec.split, tasks))
@@ -468,8 +468,6 @@ def start(
 
 def _manifest(member: Member[S], runtime: Runtime, arguments: Mapping[str, Any]) -> Manifest:
     """Return the content of a new run's run.json."""
-    from ldm import prompts
-
     spec, models = member.spec, member.models
     called = roles(spec)
     names = {"embedder": spec.embedder} if spec.embedder else {}
@@ -499,11 +497,6 @@ def recorded_spec(
     Raises LdmError if there is no such run, if it is another kind of experiment, or if it names a
     module that is not trusted.
     """
-    from ldm import registry
-    from ldm.agents import load_agent
-    from ldm.embed import GROUP, is_class
-    from ldm.envs import load_env
-
     run = open_run(name, runs)
     if run.manifest.command != spec_type.command:
         raise LdmError(

@@ -6,12 +6,10 @@ import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ldm.llm.models import ModelOptions, listed
-
-if TYPE_CHECKING:
-    from ldm.types import Usage
+from ldm.llm.prices import load_prices, price_of
+from ldm.types import Usage
 
 #: The number of items measured.
 SAMPLE = 6
@@ -41,8 +39,6 @@ def cost_lines(usages: Sequence[Usage], total: int, options: ModelOptions, items
 
     items: their noun, e.g. "tasks".
     """
-    from ldm.llm.prices import load_prices, price_of
-
     table = load_prices(Path(options.prices) if options.prices else None)
     listing = [price_of(model, table) for model in options.roles().values()]
     prices = [price for price in listing if price is not None]

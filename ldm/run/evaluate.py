@@ -8,25 +8,34 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ldm import records
 from ldm.config import Evaluate, Section, full_location, load
+from ldm.envs import load_env
 from ldm.errors import LdmError
 from ldm.llm.models import listed
+from ldm.memory import Contents, environments, inspect
 from ldm.run import builders, engine, runner
 from ldm.run.conditions import REMEMBERED, alike, conditions_of, memory_facts
 from ldm.run.engine import Experiment, Member, Session, check_backend, protocol, recorded_spec
 from ldm.run.grid import Grid, label, labelled, labels, repeated, say_limits, subject
+from ldm.run.results import Report, gains, refined_lines
 from ldm.run.runner import reopen, results
 from ldm.run.runtime import Playing, Runtime
-from ldm.run.selection import evaluation_split, with_data
-from ldm.runs import differences
+from ldm.run.selection import (
+    check_examples,
+    check_leakage,
+    evaluation_split,
+    even,
+    select,
+    with_data,
+)
+from ldm.run.statistics import summarize
+from ldm.runs import Run, differences
 from ldm.text import short
+from ldm.types import EpisodeResult, Task
 
 if TYPE_CHECKING:
-    from ldm.memory import Contents
     from ldm.run.published import PresetRecord
-    from ldm.run.results import Report
-    from ldm.runs import Run
-    from ldm.types import EpisodeResult, Task
 
 
 def evaluate(spec: Evaluate, *, runtime: Runtime | None = None) -> Report:
@@ -72,8 +81,6 @@ def compare(
     trust: import the modules that the runs name, whether or not they are registered.
     Raises LdmError if there are fewer than two, or if their protocols differ.
     """
-    from ldm.run.results import gains
-
     if len(runs) < 2:
         raise LdmError("A comparison needs two runs or more.", "Pass at least two runs.")
     recorded = [recorded_spec(str(run), Evaluate, folder, trust=trust) for run in runs]
@@ -107,9 +114,6 @@ def report_of(
     runs: Sequence[tuple[Run, Evaluate]], outcomes: Sequence[Sequence[EpisodeResult]]
 ) -> Report:
     """Return the report of finished runs that are repeats of the same evaluation."""
-    from ldm.run.results import Report
-    from ldm.run.statistics import summarize
-
     run, spec = runs[0]
     reporting = builders.agent_of(spec).reporting
     results = [result for outcome in outcomes for result in outcome]
@@ -206,7 +210,6 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
         All runs can be resumed. Raises LdmError if none calls a model.
         """
         from ldm.run.estimate import SAMPLE, cost_lines
-        from ldm.run.selection import even
 
         if not any(map(self.roles, self.members)):
             engine.discard(self.members)
@@ -228,8 +231,6 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
 
     def refined_lines(self) -> list[str]:
         """Return lines on the recalls of tuples that the newest of several generations added."""
-        from ldm.run.results import refined_lines
-
         newest = max(self.members, key=lambda member: member.spec.generation or 0)
         oldest = min(member.spec.generation or 0 for member in self.members)
         spec = newest.spec
@@ -257,9 +258,6 @@ def _playable(memory: str, runtime: Runtime) -> list[str]:
 
     Raises LdmError if none can be loaded.
     """
-    from ldm.envs import load_env
-    from ldm.memory import environments
-
     names, playable = environments(memory), []
     if not names:
         raise LdmError(
@@ -317,8 +315,6 @@ def started(
     checked: Sequence[Member[Evaluate]], runtime: Runtime, presets: Sequence[PresetRecord] = ()
 ) -> Evaluations:
     """Write the runs of checked evaluations. presets: the preset that each is from."""
-    from ldm import records
-
     say_limits([one.spec for one in checked], runtime)
     more = [{"preset": records.plain(preset)} for preset in presets]
     return Evaluations(engine.start(checked, subject, runtime, more), runtime)
@@ -341,9 +337,6 @@ def check(spec: Evaluate, runtime: Runtime) -> Member[Evaluate]:
     Raises LdmError if something does not fit, LeakageError if a task is also a source of the memory
     or of the agent's demonstrations.
     """
-    from ldm.memory import inspect
-    from ldm.run.selection import check_examples, check_leakage, select
-
     agent, options = builders.agent_of(spec), spec.typed("agent")
     facts: dict[str, Any] = {}
     with closing(builders.build_environment(spec.env, runtime.cache)) as env:

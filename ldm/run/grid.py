@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ldm.config import Evaluate, OptimisePlan, Section, written
 from ldm.errors import LdmError
 from ldm.run.builders import agent_needs, option_names, roles
-
-if TYPE_CHECKING:
-    from ldm.run.results import Report
-    from ldm.run.runtime import Runtime
+from ldm.run.results import Report
+from ldm.run.runtime import Runtime
 
 #: Model options that can be swept.
 MODELS = ("llm", "planner_llm", "reasoner_llm")

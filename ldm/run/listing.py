@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ldm.errors import LdmError
 from ldm.files import open_own
+from ldm.run.runner import SUMMARY
+from ldm.runs import Run
 from ldm.text import read_json
-
-if TYPE_CHECKING:
-    from ldm.runs import Run
 
 Status = Literal["finished", "stopped", "running"]
 #: The place of a task in a line of a part file.
@@ -74,8 +73,6 @@ def _progress(run: Run, tasks: int) -> tuple[Status, int]:
 
 
 def _score(run: Run) -> float | None:
-    from ldm.run.runner import SUMMARY
-
     try:
         summary = read_json(run.directory / SUMMARY)
         rate = summary["overall"]["success_rate"]

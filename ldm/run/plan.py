@@ -7,14 +7,18 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ldm import records
-from ldm.agents.autoplan import optimiser
+from ldm.agents.autoplan import AutoPlanAgent, optimiser
 from ldm.agents.autoplan.optimiser import ITERATIONS, Collector, Item
-from ldm.agents.autoplan.plans import Experience, Iteration
+from ldm.agents.autoplan.plans import ALL, Experience, Iteration, PlanFile, path_of, write
+from ldm.agents.autoplan.settings import published_settings
 from ldm.config import OptimisePlan, Section, written
+from ldm.envs import EnvironmentBase, load_env
+from ldm.envs.metadata import published_options
+from ldm.episode import Environment
 from ldm.errors import LdmError
+from ldm.explore import evaluated_leak_keys
 from ldm.llm.models import listed
 from ldm.records import writing
 from ldm.run import engine, plan_scores
@@ -23,14 +27,10 @@ from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
 from ldm.run.estimate import cost_lines
 from ldm.run.grid import check_repeats, say_limits, sweep_values
 from ldm.run.runtime import Playing, Runtime
-from ldm.run.selection import training_split, with_data
+from ldm.run.selection import even, select, training_split, with_data
+from ldm.runs import Run
 from ldm.text import short
-
-if TYPE_CHECKING:
-    from ldm.agents.autoplan.plans import PlanFile
-    from ldm.episode import Environment
-    from ldm.runs import Run
-    from ldm.types import Card, Task, Usage
+from ldm.types import Card, Task, Usage
 
 #: In place of a kind: one plan for each kind of the split.
 EACH = "each"
@@ -264,16 +264,11 @@ def resume(name: str, models: Section, runtime: Runtime) -> Optimisation:
 
 def _share(usage: Usage, count: int) -> Usage:
     """Return a share of the usage, rounded up."""
-    from ldm.types import Usage
-
     return Usage(*(-(-value // count) for value in asdict(usage).values()))
 
 
 def _resolved(spec: OptimisePlan, runtime: Runtime) -> OptimisePlan:
     """Return the spec with its environment's options, its split and the full path of its folder."""
-    from ldm.agents.autoplan import AutoPlanAgent
-    from ldm.envs.metadata import published_options
-
     published = published_options(spec.env.name, AutoPlanAgent.name)
     own = Section.read({"name": spec.env.name, **published, **spec.env.options})
     env = with_data(own, runtime)
@@ -290,8 +285,6 @@ def _settled(spec: OptimisePlan, card: Card) -> OptimisePlan:
 
     Raises LdmError if a setting does not fit.
     """
-    from ldm.agents.autoplan.settings import published_settings
-
     plan = Section.read({**published_settings(card), **spec.plan.options})
     return replace(spec, plan=plan).settled("plan")
 
@@ -307,8 +300,6 @@ def _with_pools(
     specs: Sequence[OptimisePlan], env: Environment, runtime: Runtime
 ) -> list[Member[OptimisePlan]]:
     """Return each spec with the tasks that its batches are drawn from."""
-    from ldm.explore import evaluated_leak_keys
-
     messages: dict[str, None] = {}
     first = specs[0]
     used = evaluated_leak_keys(
@@ -332,9 +323,6 @@ def _pool(
 
     Also return remarks for the user. A pool of all kinds is drawn regardless of kinds.
     """
-    from ldm.agents.autoplan.plans import ALL
-    from ldm.run.selection import even, select
-
     settings = spec.typed("plan")
     all_kinds = spec.kind == ALL
     tasks = select(env.tasks(spec.split), kinds=() if all_kinds else (spec.kind,))
@@ -367,9 +355,6 @@ def _subject(spec: OptimisePlan) -> tuple[str, ...]:
 
 def _written(member: Member[OptimisePlan], lines: Sequence[Iteration]) -> OptimisedPlan:
     """Write the plan files. lines: of iterations.jsonl."""
-    from ldm.agents.autoplan.plans import PlanFile, path_of, write
-    from ldm.envs import EnvironmentBase, load_env
-
     spec, manifest, tasks = member.spec, member.run.manifest, member.tasks
     *iterations, last = lines
     settings, env = spec.typed("plan"), load_env(spec.env.name)

@@ -12,19 +12,21 @@ from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ldm import records
+from ldm.agents.autoplan import AutoPlanAgent
+from ldm.agents.autoplan.plans import ALL
 from ldm.config import Evaluate, OptimisePlan, Section
+from ldm.records import writing
 from ldm.run import evaluate as evaluations
 from ldm.run.builders import build_environment
 from ldm.run.repeats import Spread, TTest, spread, t_test
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
-from ldm.run.selection import evaluation_split
+from ldm.run.selection import check_leakage, evaluation_split, select
+from ldm.runs import Run
 from ldm.text import read_json
-
-if TYPE_CHECKING:
-    from ldm.runs import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +215,6 @@ def check(
     sources: of the tasks that plans will be made from.
     Raises LdmError if there is no such split or task, LeakageError if a task is a source.
     """
-    from ldm.run.selection import check_leakage, select
-
     first = specs[0]
     split = evaluation_split(first.env, evaluation.split, runtime)
     with closing(build_environment(first.env, runtime.cache)) as env:
@@ -249,9 +249,6 @@ def evaluate_plans(
 
 def _begin(specs: Sequence[Evaluate], run: Run, runtime: Runtime) -> evaluations.Evaluations:
     """Start the evaluations, and remember the first of their runs."""
-    from ldm import records
-    from ldm.records import writing
-
     resolved = [evaluations.resolve(spec, runtime) for spec in specs]
     begun = evaluations.prepare(resolved, runtime)
     path = run.directory / EVALUATED
@@ -278,8 +275,6 @@ def _planned(
 
     The empty plan X_0 is the same for all repeats, and evaluated once for equal options.
     """
-    from ldm.agents.autoplan import AutoPlanAgent
-
     planned: dict[tuple[str, int, int], Evaluate] = {}
     empty: dict[object, Evaluate] = {}
     folders: dict[tuple[str, int], OptimisePlan] = {}
@@ -307,7 +302,5 @@ def _planned(
 
 def _kinds(specs: Sequence[OptimisePlan]) -> tuple[str, ...]:
     """Return the kinds of task of the plans; () for all."""
-    from ldm.agents.autoplan.plans import ALL
-
     kinds = tuple(dict.fromkeys(spec.kind for spec in specs))
     return () if ALL in kinds else kinds

@@ -14,11 +14,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import Field
 
-from ldm import config
+from ldm import config, records
+from ldm.agents import load_agent
+from ldm.envs import load_env
+from ldm.envs.metadata import metadata_of
 from ldm.errors import LdmError, did_you_mean
 from ldm.run.published import Figures, PublishedRow, PublishedTable
 from ldm.text import read_bytes
@@ -48,8 +51,6 @@ class Row:
     None is the newest. published, note: see `PublishedRow`.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
     name: str
     agent: str | dict[str, Any] = field(default_factory=dict)
     env: dict[str, Any] = field(default_factory=dict)
@@ -67,8 +68,6 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Formed:
     """The paper's memory: the number of its trajectories, and its batch size."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     trajectories: Count
     batch_size: Count
@@ -90,8 +89,6 @@ class Content:
     paper's. needs: required options, such as "env.tasks" → their meaning. prepare: commands that
     create what the preset needs. repeats: how often each task is played.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     title: str
     paper: str
@@ -163,10 +160,6 @@ class Preset:
 
     def needs(self) -> list[str]:
         """Return the requirements, a few words each. Raises LdmError as `check`."""
-        from ldm.agents import load_agent
-        from ldm.envs import load_env
-        from ldm.envs.metadata import metadata_of
-
         own = self.content
         known = metadata_of(load_env(self.env, recorded=True))
         loaded = [load_agent(agent, recorded=True) for agent in self.agents]
@@ -329,11 +322,12 @@ def stage_preset(name: str, env: str, stage: Literal["build", "refine"]) -> dict
 
 def _content(data: Mapping[str, Any], file: str) -> Content:
     """Return the content of a file, with all of its fields checked."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
         text = json.dumps(data, default=str)  # dates become texts, which fit nowhere
-        return TypeAdapter(Content).validate_json(text, strict=True)
+        content: Content = records.validator(Content).validate_json(text, strict=True)
+        return content
     except ValidationError as error:
         detail = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = [str(part) for part in detail["loc"]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -27,8 +27,6 @@ class Figures:
     all: success over all tasks. score: the mean score. kinds: success by kind of task.
     """
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
     all: Percent | None = None
     score: Percent | None = None
     kinds: dict[str, Percent] = field(default_factory=dict)
@@ -40,8 +38,6 @@ class Figures:
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
     """A row of a paper's table. name: as in the paper. note: a remark on it."""
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     name: str
     published: Figures = Figures()
@@ -56,8 +52,6 @@ class PublishedTable:
     number; None if not stated. second_hand: the paper's own text was not available to check them.
     notes: differences from the paper.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     paper: str
     table: str
@@ -80,8 +74,6 @@ class PresetRecord:
     name, digest: the preset's. counterparts: names of the published rows with this run's settings.
     overridden: the options given in place of the preset's settings, in words.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     name: str
     digest: str

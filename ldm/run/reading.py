@@ -15,20 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm import records
-from ldm.agents import reporting_named
+from ldm.agents import load_agent, reporting_named
 from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.episode import CALLS
 from ldm.errors import LdmError
+from ldm.llm.calls import Call
+from ldm.llm.recording import FILE
+from ldm.memory import inspect
 from ldm.policy import CONSULTED, VOTES
+from ldm.reason.relevance import Relevance
 from ldm.reporting import Reporting
+from ldm.run.runner import TRAJECTORIES, Played, results
 from ldm.runs import Run, open_run
 from ldm.types import EpisodeResult, StateActionTuple, Trajectory
 
 if TYPE_CHECKING:
     from ldm.agents.autoplan.plans import Iteration
     from ldm.explore import ExploredGoal
-    from ldm.llm.calls import Call
-    from ldm.reason.relevance import Relevance
 
 Spec = Evaluate | Refine | OptimisePlan
 #: The form of a tuple's id; records may hold anything.
@@ -178,9 +181,6 @@ class ReadRun:
 
     def calls(self) -> Iterator[Call]:
         """Yield the recorded model calls, in the order in which they were made."""
-        from ldm.llm.calls import Call
-        from ldm.llm.recording import FILE
-
         path = self.run.directory / FILE
         if path.is_file():
             yield from (c for c in records.scan(path, Call, torn_tail=True) if isinstance(c, Call))
@@ -192,8 +192,6 @@ def read_run(name: str | Path, folder: Path, *, trust: bool = False) -> ReadRun:
     trust: import the module of its agent, for the reporting of its class.
     Raise LdmError if there is no such run, or its run.json is invalid.
     """
-    from ldm.agents import load_agent
-
     run = open_run(str(name), folder)
     spec_type = SPECS.get(run.manifest.command)
     if spec_type is None:
@@ -210,8 +208,6 @@ def read_run(name: str | Path, folder: Path, *, trust: bool = False) -> ReadRun:
 @lru_cache(8)
 def _taught(place: str, digest: str, env: str, generation: int | None) -> Relevance | None:
     """Return what a run's memory teaches, or None if there is none; digest: of the memory."""
-    from ldm.memory import inspect
-
     with suppress(LdmError):
         return inspect(place, env, generation).learnt() if digest else None
     return None
@@ -225,8 +221,6 @@ def tuples_of(
     They are read from the run's memory; as an id is a hash of its tuple, a grown memory has the
     same ones. None for tuples that the memory no longer holds.
     """
-    from ldm.memory import inspect
-
     spec = run.spec
     recalled = dict.fromkeys(recalled_ids(episodes))
     if not recalled or not isinstance(spec, Evaluate) or not spec.memory_digest:
@@ -242,8 +236,6 @@ def tuples_of(
 
 
 def _evaluated(run: Run) -> list[RecordedEpisode]:
-    from ldm.run.runner import TRAJECTORIES, Played, results
-
     if not run.is_finished:
         played = run.recorded(Played)
         return [RecordedEpisode(played[i].result, played[i].trajectories) for i in sorted(played)]

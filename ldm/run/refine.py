@@ -7,24 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
-from ldm.errors import Interrupted, LdmError
+from ldm.envs import load_env
+from ldm.envs.metadata import batch_size
+from ldm.episode import Environment
+from ldm.errors import Interrupted, LdmError, LeakageError
+from ldm.explore import Verdict, evaluated_leak_keys, judge, new_goals
 from ldm.explore.refine import TREES, ExploredGoal, Explorer
+from ldm.explore.report import gate_settings, totals
+from ldm.memory import Contents, FormationOptions, Generation, extend, generations, inspect
 from ldm.run import builders, engine
 from ldm.run.engine import Experiment, Member, Session, check_backend, checked_again, protocol
+from ldm.run.estimate import SAMPLE, cost_lines
+from ldm.run.results import describe_replies
 from ldm.run.runtime import Runtime
-from ldm.run.selection import training_split, with_data
-from ldm.runs import list_runs
+from ldm.run.selection import even, select, training_split, with_data
+from ldm.run.statistics import bootstrap
+from ldm.runs import Run, list_runs
 from ldm.text import counted, short
-
-if TYPE_CHECKING:
-    from ldm.episode import Environment
-    from ldm.explore import Verdict
-    from ldm.memory import Contents, Generation
-    from ldm.runs import Run
-    from ldm.types import Task
+from ldm.types import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,6 @@ class Refined:
 
     def __str__(self) -> str:
         """Return a line on the improved goals and the new generation."""
-        from ldm.explore.report import totals
-
         total, added = totals(self.explored), self.generation
         outcome = (
             ("the memory stays as it is" if self.idle else "nothing was added yet")
@@ -77,8 +77,6 @@ def gain_of(verdict: Verdict, seed: int) -> tuple[float, float, float] | None:
 def _interval(values: Sequence[float], seed: int) -> tuple[float, float, float]:
     """Return a mean and its 95 % interval."""
     import numpy as np
-
-    from ldm.run.statistics import bootstrap
 
     gains = np.array(values)
     mean = float(gains.mean())
@@ -118,8 +116,6 @@ def _next_round(result: Refined, runtime: Runtime) -> Refinement | None:
 
     Its run lies beside the one before, wherever that is resumed from.
     """
-    from ldm.memory import generations
-
     spec, added = result.spec, result.generation
     if spec.round == spec.rounds or added is None:
         return None
@@ -158,8 +154,6 @@ def _follower(run: Run, spec: Refine, base: Generation) -> bool:
 
 def prepare(spec: Refine, runtime: Runtime, *, dry_run: bool) -> Refinement:
     """Choose the goals and write a new run, or nothing if something does not fit."""
-    from ldm.memory import inspect
-
     spec = resolved(spec, runtime)
     with closing(builders.build_environment(spec.env, runtime.cache)) as env:
         contents = inspect(spec.memory, env.card.name, spec.generation)
@@ -252,9 +246,6 @@ class Refinement(Experiment[Refine, Refined, Refined]):
 
         Raises LdmError if no model is called.
         """
-        from ldm.run.estimate import SAMPLE, cost_lines
-        from ldm.run.selection import even
-
         (member,) = self.members
         if not self.roles(member):
             engine.discard(self.members)
@@ -269,8 +260,6 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     @contextmanager
     def at_work(self, member: Member[Refine]) -> Iterator[Session]:
         """Yield a session; at the end, report how usable a model's replies were."""
-        from ldm.run.results import describe_replies
-
         with super().at_work(member) as session:
             try:
                 yield session
@@ -284,10 +273,6 @@ class Refinement(Experiment[Refine, Refined, Refined]):
     def _judged(
         self, member: Member[Refine], session: Session, explored: Sequence[ExploredGoal]
     ) -> Verdict:
-        from ldm.envs.metadata import batch_size
-        from ldm.explore import judge
-        from ldm.memory import FormationOptions
-
         formation = FormationOptions(batch_size(member.spec.env.name))
         with self.runtime.stages() as on_progress:
             return judge(
@@ -297,8 +282,6 @@ class Refinement(Experiment[Refine, Refined, Refined]):
 
     def _interrupted(self, member: Member[Refine], explored: Sequence[ExploredGoal]) -> Interrupted:
         """Return the error for an interruption while the memory is written."""
-        from ldm.memory import generations
-
         memory = member.spec.memory
         newest = generations(memory, member.tasks[0].env)[-1].number
         return Interrupted(
@@ -313,9 +296,6 @@ def _extended(
     member: Member[Refine], explored: Sequence[ExploredGoal], verdict: Verdict, runtime: Runtime
 ) -> Generation:
     """Add the verdict's tuples to the memory, as its next generation."""
-    from ldm.explore.report import gate_settings, totals
-    from ldm.memory import extend, generations
-
     spec, models = member.spec, member.models
     known = generations(spec.memory, explored[0].task.env)
     base = next(generation for generation in known if generation.number == spec.generation)
@@ -351,8 +331,6 @@ def _extended(
 
 def resolved(spec: Refine, runtime: Runtime) -> Refine:
     """Return the spec with environment, data, training split and the memory's full place."""
-    from ldm.envs import load_env
-
     memory = full_location(spec.memory)
     name = spec.env.name or builders.remembered_class(memory, builders.only_environment(memory))
     load_env(name, recorded=not (spec.env.name or runtime.trust))
@@ -378,8 +356,6 @@ def _with_method(spec: Refine) -> Refine:
 
 def _check(spec: Refine, runtime: Runtime) -> Member[Refine]:
     """Return a recorded refinement with its goals and the memory's current digest."""
-    from ldm.memory import generations
-
     checked = checked_again(spec, spec.tasks, runtime)
     known = {g.number: g.digest for g in generations(spec.memory, checked.tasks[0].env)}
     digest = known.get(spec.generation or 0, "")
@@ -388,8 +364,6 @@ def _check(spec: Refine, runtime: Runtime) -> Member[Refine]:
 
 def _check_newest(memory: str, base: Generation) -> None:
     """Raise LdmError if `base` is not the newest generation, which alone can be extended."""
-    from ldm.memory import generations
-
     newest = generations(memory, base.env)[-1]
     if newest.number != base.number:
         raise LdmError(
@@ -406,11 +380,6 @@ def choose(
 
     Raises LdmError if a named goal may not be explored, or if none is left.
     """
-    from ldm.errors import LeakageError
-    from ldm.explore import evaluated_leak_keys, new_goals
-    from ldm.memory import generations
-    from ldm.run.selection import select
-
     tasks = env.tasks(spec.split)
     evaluated = evaluated_leak_keys(
         runtime.runs, spec.env.name, env, partial(builders.build_environment, cache=runtime.cache)

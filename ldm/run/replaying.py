@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from ldm.config import Section
 from ldm.envs import load_env
+from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
 from ldm.run.builders import build_environment
 from ldm.types import Step, Task, Trajectory
-
-if TYPE_CHECKING:
-    from ldm.config import Section
-    from ldm.episode import EnvironmentBase
 
 #: A score differs from the recorded one from this on.
 TOLERANCE = 1e-6

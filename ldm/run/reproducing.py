@@ -10,20 +10,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ldm.agents import demonstrations
 from ldm.config import Build, Evaluate, Refine, Section, Value, load, merge, written
 from ldm.errors import LdmError
+from ldm.memory import generations, inspect
 from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member, discard
 from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
 from ldm.run.grid import Grid, fitting, label, with_options
 from ldm.run.presets import Preset, Row, list_presets, preset
 from ldm.run.published import PresetRecord, beside, remarks
+from ldm.run.results import Report
 from ldm.run.runtime import Runtime
-
-if TYPE_CHECKING:
-    from ldm.run.results import Report
 
 #: Fields and options that only locate something: giving one overrides nothing.
 PLACES = ("memory", "env.data", "env.cache")
@@ -333,8 +333,6 @@ def _raise_all(missing: Sequence[LdmError], name: str) -> None:
 
 def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator[str]:
     """Yield our own differences from the paper: the memory, demonstrations, a missing model."""
-    from ldm.agents import demonstrations
-
     if any("reasoner" in agent_of(one.spec).needs for one in checked) and not any(
         one.spec.typed("models").configured for one in checked
     ):
@@ -357,8 +355,6 @@ def _departures(chosen: Preset, checked: Sequence[Member[Evaluate]]) -> Iterator
 
 def _memory_departures(chosen: Preset, spec: Evaluate) -> Iterator[str]:
     """Yield how a memory was formed, indexed and refined otherwise than the preset says."""
-    from ldm.memory import generations, inspect
-
     own, contents = chosen.content, inspect(spec.memory, chosen.env, 0)
     trajectories = len(contents.rows.distinct("trajectory_id"))
     made, formed = (trajectories, len(contents.batches)), own.memory

@@ -7,22 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldm import records
 from ldm.agents import reporting_on
 from ldm.errors import LdmError
+from ldm.memory import inspect
 from ldm.reason import TYPES_BY_FALLBACK
 from ldm.reason.consulting import BY_MEMORY, BY_MODEL, REASONS
 from ldm.reporting import Findings, Measure, Reporting
 from ldm.run import statistics
 from ldm.run.conditions import Conditions
+from ldm.run.repeats import Spread, pass_at, spread
 from ldm.run.runner import TRAJECTORIES
 from ldm.runs import Run
 from ldm.types import EpisodeResult, Trajectory
-
-if TYPE_CHECKING:
-    from ldm.run.repeats import Spread
 
 HEADINGS = (
     *("kind", "episodes", "success", "95 % interval"),
@@ -128,8 +127,6 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def _repeats_as_json(report: Report) -> dict[str, Any]:
-    from ldm.run.repeats import pass_at
-
     return {
         "runs": list(map(str, report.directories)),
         "success_rate": asdict(_spread(report)),
@@ -138,8 +135,6 @@ def _repeats_as_json(report: Report) -> dict[str, Any]:
 
 
 def _spread(report: Report) -> Spread:
-    from ldm.run.repeats import spread
-
     return spread(
         [statistics.summarize(results).overall.success_rate or 0.0 for results in report.repeats]
     )
@@ -249,8 +244,6 @@ def _had(report: Report) -> str:
 
 def _repeats_in_words(report: Report) -> str:
     """Describe the success over the repeats of each task."""
-    from ldm.run.repeats import pass_at
-
     figures = _spread(report)
     rates = ", ".join(percent(rate) for rate in figures.rates)
     chances = ", ".join(
@@ -377,8 +370,6 @@ def refined_lines(
     run: Run, memory: str, env: str, generation: int | None, oldest: int
 ) -> list[str]:
     """Return lines on the recalls of tuples added after `oldest`, in a run with `generation`."""
-    from ldm.memory import inspect
-
     rows = inspect(memory, env, generation).rows
     added = {one.id: one for one in rows.take(rows.columns["generation"] > oldest).tuples}
     if not added:  # the generations in between only hide tuples

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldm.config import Evaluate, OptimisePlan, Refine, Section
 from ldm.errors import LdmError
 from ldm.run import evaluate, plan, refine
 from ldm.run.plan import OptimisedPlan, OptimisedPlans
 from ldm.run.refine import Refined
+from ldm.run.results import Report
 from ldm.run.runtime import Runtime
-
-if TYPE_CHECKING:
-    from ldm.run.results import Report
+from ldm.runs import open_run
 
 
 def resume(
@@ -26,8 +25,6 @@ def resume(
     `ModelOptions`, such as limits. A single plan that is not evaluated is returned alone.
     Raises LdmError for an unknown run, and if something has changed since.
     """
-    from ldm.runs import open_run
-
     runtime, changes, name = runtime or Runtime(), Section.read(models or {}), str(run)
     command = open_run(name, runtime.runs).manifest.command
     if command == Evaluate.command:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ldm import records
 from ldm.agents import reporting_named
@@ -32,8 +31,6 @@ class Played:
 
     attempt: from 1; an episode that ends in an error is played again.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     index: int
     result: EpisodeResult

@@ -7,6 +7,8 @@ from typing import Any
 
 from ldm.agents import check_files
 from ldm.config import Section
+from ldm.envs import load_env
+from ldm.envs.metadata import metadata
 from ldm.episode import Agent
 from ldm.errors import LdmError, LeakageError, did_you_mean
 from ldm.run.runtime import Runtime
@@ -18,8 +20,6 @@ def with_data(env: Section, runtime: Runtime) -> Section:
 
     Raises LdmError for an option that does not fit.
     """
-    from ldm.envs import load_env
-
     folder = None if "data" in env.options else runtime.data(env.name)
     if folder:
         env = env.with_options(data=folder)
@@ -32,9 +32,6 @@ def training_split(env: Section, split: str, runtime: Runtime, *, explore: bool 
     explore: of the splits that need no data, take the one for exploring; else the last.
     Raises LdmError if `split` is not a training split of the environment.
     """
-    from ldm.envs import load_env
-    from ldm.envs.metadata import metadata
-
     known = load_env(env.name).train_splits
     if split and split not in known:
         raise LdmError(
@@ -48,9 +45,6 @@ def training_split(env: Section, split: str, runtime: Runtime, *, explore: bool 
 
 def evaluation_split(env: Section, split: str, runtime: Runtime) -> str:
     """Return the split to evaluate: the given one, or the environment's default."""
-    from ldm.envs import load_env
-    from ldm.envs.metadata import metadata
-
     shipped = metadata(env.name).shipped
     if split or shipped is None or "data" in env.options:
         return split or load_env(env.name).default_split
@@ -59,8 +53,6 @@ def evaluation_split(env: Section, split: str, runtime: Runtime) -> str:
 
 def _without_data(env: str, split: str, runtime: Runtime) -> str:
     """Return the shipped split, and report that it is used because no data are known."""
-    from ldm.envs.metadata import metadata
-
     data = metadata(env).data
     variable = f" or ${data.variable}" if data else ""
     runtime.message(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
+from ldm.records import replaced, writing
 from ldm.run.results import Report
 from ldm.run.statistics import with_measures
 from ldm.text import redacted
@@ -58,8 +59,6 @@ def write_table(reports: Sequence[Report], path: Path) -> int:
 
     Raises LdmError if its ending names no format, or if it cannot be written.
     """
-    from ldm.records import replaced, writing
-
     check_table(path)
     table = episodes(reports)
     with writing(path), replaced(path) as temporary:

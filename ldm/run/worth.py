@@ -7,23 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from statistics import mean
-from typing import TYPE_CHECKING
 
-from ldm.explore.positions import Positions
-from ldm.reason.facts import descriptions, holds
+from ldm.config import Refine
+from ldm.explore import ExplorationSetup
+from ldm.explore.positions import Position, Positions
+from ldm.reason.facts import FactReader, descriptions, holds
+from ldm.reason.rules import Rule
 from ldm.reason.vocabulary import Lesson
 from ldm.run.builders import ExplorerBuilder
 from ldm.run.refine import resolved
+from ldm.run.runtime import Runtime
 from ldm.run.selection import select
-
-if TYPE_CHECKING:
-    from ldm.config import Refine
-    from ldm.explore import ExplorationSetup
-    from ldm.explore.positions import Position
-    from ldm.reason.facts import FactReader
-    from ldm.reason.rules import Rule
-    from ldm.run.runtime import Runtime
-    from ldm.types import Task
+from ldm.types import Task
 
 #: Tasks that are played, and proposals among which are a rule's action and another one.
 TASKS, OTHERS = 20, 8

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from ldm.agents import AGENTS, load_agent
+from ldm.config import typed
 from ldm.episode import Agent, Environment, run_episode
+from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
 from ldm.testing import AgentContract, Onlooker
 from tests.agents.loop_contract import LOOP_AGENTS, SPLITS, make_agent
@@ -177,6 +179,5 @@ IMPOSSIBLE: dict[str, dict[str, float]] = cases(__file__, "impossible")
     ("name", "option"), [(name, option) for name in IMPOSSIBLE for option in IMPOSSIBLE[name]]
 )
 def test_impossible_options_are_refused(name: str, option: str) -> None:
-    options: Any = load_agent(name).Options
-    with pytest.raises(ValueError, match=option):
-        options(**{option: IMPOSSIBLE[name][option]})
+    with pytest.raises(LdmError, match=option):
+        typed(load_agent(name).Options, {option: IMPOSSIBLE[name][option]}, f"agent {name}")

@@ -131,7 +131,7 @@ class TestStopping:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr("ldm.memory.extend", stopped)
+            patch.setattr("ldm.run.refine.extend", stopped)
             outcome = run(*REFINE, "--gate", "off")
         assert outcome.code == 130
         assert "Stopped while the memory was being written" in outcome.err

@@ -18,6 +18,7 @@ from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.toy import expert_trajectories
 
+pytestmark = pytest.mark.usefixtures("place")
 WARNED = Build(failures="contrast")
 HOSTILE = "../../etc: - # x\n---\nname: y \U0001f7e2"
 

@@ -201,11 +201,3 @@ class TestWithoutForks:
     def test_the_tree_is_the_same_by_replay(self) -> None:
         maze = Maze(UNLIKELY, MazeOptions(forks=False))
         assert tree(UNLIKELY, maze=maze) == tree(UNLIKELY)
-
-
-@pytest.mark.parametrize(
-    "options", [{"width": 0}, {"depth": 0}, {"proposals": 0}, {"concentration": 0.0}]
-)
-def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="1 or more"):
-        TreeOptions(**options)

@@ -86,8 +86,6 @@ class TestCutting:
         assert batch_size("webshop") == 100
         plans = plan_batches([trajectory(n) for n in range(200)], FormationOptions())
         assert [plan.id for plan in plans] == ["heat-1", "heat-2", "heat-3", "heat-4"]
-        with pytest.raises(ValueError, match="1 or more"):
-            FormationOptions(batch_size=0)
 
     def test_every_trajectory_is_in_one_batch_of_its_kind(self) -> None:
         trajectories = [trajectory(n, kind) for n in range(15) for kind in ("heat", "cool")]

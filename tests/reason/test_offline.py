@@ -258,6 +258,7 @@ class TestClusters:
         assert REASONER.classify_observation("a car, fast", views) == 1
 
 
+@pytest.mark.process
 def test_decisions_do_not_depend_on_the_hash_seed() -> None:
     script = (
         "from tests.reason.test_offline import *\n"

@@ -174,6 +174,7 @@ def learnt() -> str:
     return f"{hashlib.sha256(content).hexdigest()} {[rule.actions for rule in rules]}"
 
 
+@pytest.mark.process
 def test_what_is_learnt_is_the_same_in_any_process() -> None:
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     code = "from tests.reason.test_relevance import learnt; print(learnt())"

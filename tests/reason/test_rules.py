@@ -85,6 +85,7 @@ def test_episodes_in_another_order_give_the_same_rules() -> None:
     assert learn_rules(mixed) == learn_rules(steps)
 
 
+@pytest.mark.process
 def test_another_hash_seed_gives_the_same_rules() -> None:
     code = "from tests.reason import clinic as c; from ldm.reason.rules import learn_rules as l; "
     code += "print(l([*c.lessons(40)]))"

@@ -115,7 +115,7 @@ def values(squares: list[Square]) -> list[int]:
 
 
 class TestWorking:
-    @pytest.mark.parametrize("workers", [1, 2, 3])
+    @pytest.mark.parametrize("workers", [1, 2, pytest.param(3, marks=pytest.mark.process)])
     def test_any_number_of_workers_gives_the_same_in_the_same_order(
         self, workers: int, run: Run
     ) -> None:
@@ -144,7 +144,7 @@ class TestWorking:
         thread.join()
         assert values(result) == SQUARES
 
-    @pytest.mark.parametrize("workers", [1, 2])
+    @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.process)])
     def test_what_a_worker_raises_reaches_the_caller(self, workers: int, run: Run) -> None:
         with pytest.raises(LdmError, match=r"no memory\. Build one\."):
             squared(run, Squarer(broken=True), workers=workers)
@@ -185,6 +185,7 @@ class TestWorking:
             assert values(squares)[1:] == [9, 81]
         assert heard == [0, 1, 2] * 2  # not the second record of an item
 
+    @pytest.mark.process
     def test_a_killed_worker_is_reported_with_the_way_to_go_on(self, run: Run) -> None:
         with pytest.raises(WorkerDied, match="died") as caught:
             squared(run, Squarer(die_at=6), workers=2)
@@ -199,6 +200,7 @@ class TestWorking:
         assert signal.getsignal(signal.SIGTERM) == before
         assert sorted(run.recorded(Square)) == [0, 1, 2, 3, 4]
 
+    @pytest.mark.process
     def test_an_interrupt_stops_the_workers_too(self, run: Run) -> None:
         def stop(square: Square) -> None:
             raise KeyboardInterrupt

@@ -180,6 +180,7 @@ def test_the_description_fits_what_is_taken(open_server: str) -> None:
         assert path in httpx2.get(open_server).text
 
 
+@pytest.mark.process
 def test_a_client_sees_and_changes_what_is_of_its_scope_alone(server: str) -> None:
     mine, theirs = played(server, A), played(server, B, goal="refund a chair", kind="secret kind")
     whole = post(server, "recall_experience", B, goal="refund a chair")[1]
@@ -327,6 +328,7 @@ def test_the_command_says_how_to_serve(run: Run, arguments: list[str], problem: 
     run("serve", *arguments).refused(problem)
 
 
+@pytest.mark.process
 def test_recalls_and_rules_of_a_condition_rest_on_it_alone(memory: GrowingMemory) -> None:
     for tenant in ("a", "b"):
         for number in range(12):

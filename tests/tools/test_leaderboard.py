@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import ldm
 
 SCRIPT = Path(ldm.__file__).parents[1] / "scripts" / "leaderboard.py"
@@ -21,6 +23,7 @@ def verified(run: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.process
 def test_a_run_is_verified_and_one_whose_result_was_changed_is_refused(tmp_path: Path) -> None:
     spec = ldm.Evaluate("webshop", agent="random", limit=2)
     run = ldm.evaluate(spec, runtime=ldm.Runtime(runs=tmp_path)).directory

@@ -18,12 +18,11 @@ from ldm.agents.formaliser import formalise
 from ldm.agents.loop import STOP, Loop, LoopAgent, LoopOptions, View, Work
 from ldm.agents.replies import Reply
 from ldm.agents.transcript import transcript_text
-from ldm.config import at_least
 from ldm.episode import NO_ACTION, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render
-from ldm.types import Step
+from ldm.types import Amount, Count, Mass, Positive, Step
 
 #: Note of an episode: the model's words at each step, before they were formalised.
 SAID = "said"
@@ -46,17 +45,11 @@ class AutoPlanOptions(LoopOptions):
 
     plans: Annotated[str | None, "Folder with the plan files"] = None
     digest: Annotated[str | None, "Digest of that folder; set by ldm"] = None
-    iteration: Annotated[int | None, "Follow the plan of this iteration; none: the last"] = None
+    iteration: Annotated[Count | None, "Follow the plan of this iteration; none: the last"] = None
     plan: Annotated[str | None, "A plan's text, in place of the folder"] = None
-    temperature: Annotated[float, "Sampling temperature of all replies"] = 0.0
-    top_p: Annotated[float, "Probability mass of nucleus sampling"] = 1.0
-    reply: Annotated[int, "Maximum tokens of a reply"] = 160
-
-    def __post_init__(self) -> None:
-        LoopOptions.__post_init__(self)
-        at_least(0, temperature=self.temperature, iteration=self.iteration)
-        if not 0 < self.top_p <= 1:
-            raise ValueError("top_p must be above 0 and at most 1")
+    temperature: Annotated[Amount, "Sampling temperature of all replies"] = 0.0
+    top_p: Annotated[Mass, "Probability mass of nucleus sampling"] = 1.0
+    reply: Annotated[Positive, "Maximum tokens of a reply"] = 160
 
 
 class AutoPlanAgent(LoopAgent):

@@ -9,7 +9,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 from ldm import records
 from ldm.errors import LdmError
@@ -25,8 +24,6 @@ ALL = "all"
 class Reflection:
     """The model's reflection on an experience (§3.2.2); the ablation leaves flaw, revision ""."""
 
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
     summary: str = ""
     flaw: str = ""
     revision: str = ""
@@ -40,8 +37,6 @@ class Experience:
     actions; said: for each of its steps, the model's words before they were formalised. usage: of
     the reflection.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     index: int
     result: EpisodeResult
@@ -58,8 +53,6 @@ class Iteration:
     kept: whether the reply to the request for an improved plan was unusable, so that
     X_{i+1} = X_i. usage: of that request.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     plan: str
     experiences: tuple[Experience, ...]
@@ -81,8 +74,6 @@ class PlanFile:
     run that made it. iterations: the history of the plan. solutions: whether reflections were shown
     the solutions of the training tasks.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     env: str
     kind: str

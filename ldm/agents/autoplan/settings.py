@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from ldm.agents.autoplan import AutoPlanAgent, AutoPlanOptions
-from ldm.config import at_least
 from ldm.llm import Sampling
-from ldm.types import Card
+from ldm.types import Amount, Card, Mass, Positive
 
 #: Training tasks that batches are drawn from if the environment's card has no published number.
 POOL = 24
@@ -24,22 +23,22 @@ class AutoPlanSettings:
     states no temperature).
     """
 
-    iterations: Annotated[int, "Times that the plan is rewritten"] = 3
-    batch: Annotated[int, "Tasks attempted in an iteration"] = 4
-    pool: Annotated[int | None, "Training tasks that batches come from; none: as published"] = None
+    iterations: Annotated[Positive, "Times that the plan is rewritten"] = 3
+    batch: Annotated[Positive, "Tasks attempted in an iteration"] = 4
+    pool: Annotated[
+        Positive | None, "Training tasks that batches come from; none: as published"
+    ] = None
     reflection: Annotated[
         Literal["summary", "full"], "Summary alone, or also flaw and revision"
     ] = "full"
     solution: Annotated[bool, "Show reflections the solution if the environment tells it"] = True
-    steps: Annotated[int | None, "Steps of an attempt; none: as published"] = None
-    temperature: Annotated[float, "Sampling temperature of all replies"] = 1.0
-    top_p: Annotated[float, "Probability mass of nucleus sampling"] = 0.9
-    part: Annotated[int, "Maximum tokens of each part of a reflection"] = 160
-    length: Annotated[int, "Maximum tokens of a plan"] = 400
+    steps: Annotated[Positive | None, "Steps of an attempt; none: as published"] = None
+    temperature: Annotated[Amount, "Sampling temperature of all replies"] = 1.0
+    top_p: Annotated[Mass, "Probability mass of nucleus sampling"] = 0.9
+    part: Annotated[Positive, "Maximum tokens of each part of a reflection"] = 160
+    length: Annotated[Positive, "Maximum tokens of a plan"] = 400
 
     def __post_init__(self) -> None:
-        at_least(1, iterations=self.iterations, batch=self.batch, pool=self.pool, steps=self.steps)
-        at_least(1, part=self.part, length=self.length)
         if self.pool is not None and self.batch > self.pool:
             raise ValueError("a batch cannot be larger than the pool that it is drawn from")
 

@@ -8,9 +8,8 @@ from typing import Annotated, ClassVar
 from ldm.agents.decomposition.controller import Controller, Counted
 from ldm.agents.decomposition.tree import TREE
 from ldm.agents.executor import ExecutorAgent, ExecutorOptions
-from ldm.config import at_least
 from ldm.episode import Episode
-from ldm.types import Card
+from ldm.types import Card, Positive
 
 #: Steps of an executor call if the environment's card has no published number.
 EXECUTOR_STEPS = 20
@@ -28,14 +27,12 @@ class DividingOptions(ExecutorOptions):
     there is no limit.
     """
 
-    executor_steps: Annotated[int | None, "Steps of an executor call; none: as published"] = None
-    max_calls: Annotated[int | None, "Model calls per task, the planner's included"] = None
-    plan: Annotated[int, "Maximum tokens of a plan"] = 300
+    executor_steps: Annotated[Positive | None, "Steps of an executor call; none: as published"] = (
+        None
+    )
+    max_calls: Annotated[Positive | None, "Model calls per task, the planner's included"] = None
+    plan: Annotated[Positive, "Maximum tokens of a plan"] = 300
     restore: Annotated[bool, "Return to the state after the last success before each try"] = False
-
-    def __post_init__(self) -> None:
-        ExecutorOptions.__post_init__(self)
-        at_least(1, executor_steps=self.executor_steps, max_calls=self.max_calls, plan=self.plan)
 
 
 class DividingAgent(ExecutorAgent):

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from ldm import records
 from ldm.errors import LdmError
@@ -40,8 +40,6 @@ class Division:
     detailed: one whose steps can each be carried out, "" for none. tried: earlier attempts without
     success. source: the `Task.leak_key` of its origin, which must not be evaluated.
     """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     task: str
     seen: str

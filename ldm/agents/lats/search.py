@@ -20,11 +20,10 @@ from ldm.agents.loop import Hint, Loop, View, Work, ask
 from ldm.agents.reflexion import reflect
 from ldm.agents.replies import Reply, Verdict
 from ldm.agents.transcript import transcript_text
-from ldm.config import at_least
 from ldm.episode import Episode
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened
-from ldm.types import Step
+from ldm.types import Amount, Count, Positive, Score, Step
 
 #: The maximum score of a state.
 TOP = 10
@@ -44,26 +43,21 @@ class LatsOptions(ExecutorOptions):
     scores and reflections are greedy. The lengths are ours.
     """
 
-    simulations: Annotated[int | None, "Maximum trajectories per task; none: as published"] = None
-    width: Annotated[int, "Samples at each expansion"] = 5
-    exploration: Annotated[float, "Weight of exploration in UCT"] = 1.0
-    lm_weight: Annotated[float, "Weight of the model's score against self-consistency"] = 0.5
-    temperature: Annotated[float, "Sampling temperature of the samples"] = 1.0
-    lessons: Annotated[int, "Latest failed attempts and reflections that a prompt shows"] = 3
-    reply: Annotated[int, "Maximum tokens of a sample"] = 200
-    rating: Annotated[int, "Maximum tokens of a rating"] = 150
-    reflection: Annotated[int, "Maximum tokens of a reflection"] = 200
+    simulations: Annotated[Positive | None, "Maximum trajectories per task; none: as published"] = (
+        None
+    )
+    width: Annotated[Positive, "Samples at each expansion"] = 5
+    exploration: Annotated[Amount, "Weight of exploration in UCT"] = 1.0
+    lm_weight: Annotated[Score, "Weight of the model's score against self-consistency"] = 0.5
+    temperature: Annotated[Amount, "Sampling temperature of the samples"] = 1.0
+    lessons: Annotated[Count, "Latest failed attempts and reflections that a prompt shows"] = 3
+    reply: Annotated[Positive, "Maximum tokens of a sample"] = 200
+    rating: Annotated[Positive, "Maximum tokens of a rating"] = 150
+    reflection: Annotated[Positive, "Maximum tokens of a reflection"] = 200
 
     def __post_init__(self) -> None:
-        ExecutorOptions.__post_init__(self)
         if self.strength is not None:
             raise ValueError("strength is for executors that judge themselves: leave it out")
-        at_least(1, simulations=self.simulations, width=self.width)
-        at_least(1, rating=self.rating, reflection=self.reflection)
-        at_least(0, exploration=self.exploration, temperature=self.temperature)
-        at_least(0, lessons=self.lessons, lm_weight=self.lm_weight)
-        if self.lm_weight > 1:
-            raise ValueError("lm_weight must be at most 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, overload
 
 import numpy as np
 
-from ldm.config import at_least
 from ldm.envs._base import ReplayedEnvironment, unknown_split, unknown_task
 from ldm.envs.webshop import pages
 from ldm.envs.webshop.card import CARD, KIND, METADATA
@@ -23,7 +22,7 @@ from ldm.envs.webshop.store import Settings, open_catalogue
 from ldm.envs.webshop.titles import check_parser, load_parser, parser_version
 from ldm.envs.webshop.world import World
 from ldm.errors import LdmError
-from ldm.types import Card, Task, TimeStep, Trajectory
+from ldm.types import Card, Positive, Task, TimeStep, Trajectory
 
 ENV = "webshop"
 #: Increased when the same catalogue yields other texts, rewards or splits.
@@ -52,15 +51,12 @@ class WebShopOptions:
 
     data: Annotated[str | None, "Folder with the official files"] = None
     goals: Annotated[Literal["synthetic", "human"], "Origin of the goals"] = "synthetic"
-    num_products: Annotated[int | None, "Read only the first so many products"] = None
+    num_products: Annotated[Positive | None, "Read only the first so many products"] = None
     observation: Annotated[Mode, "Form of the pages"] = "bracket"
-    page_size: Annotated[int, "Products on a page of results"] = pages.PER_PAGE
+    page_size: Annotated[Positive, "Products on a page of results"] = pages.PER_PAGE
     admissible: Annotated[bool, "List the clicks, and the search for the instruction"] = True
     seed: Annotated[int, "Random seed of prices and of the order of goals"] = 233
     cache: Annotated[str | None, "Folder for compiled catalogues"] = None
-
-    def __post_init__(self) -> None:
-        at_least(1, page_size=self.page_size, num_products=self.num_products)
 
 
 class WebShop(ReplayedEnvironment):

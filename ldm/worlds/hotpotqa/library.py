@@ -204,5 +204,5 @@ def _read_abstracts(path: Path) -> Iterator[Article | Problem]:
 
 def _abstracts_in(content: IO[bytes], name: str) -> Iterator[Article | Problem]:
     for number, text in lines_of(content):
-        one = records.parse(text, Abstract, name, number)
+        one = records.parse(text, Abstract, name, number, foreign=True)
         yield one if isinstance(one, Problem) else article(one.title, one.text)

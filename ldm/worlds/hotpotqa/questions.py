@@ -135,7 +135,7 @@ def read_questions(path: Path) -> Iterator[tuple[Question, tuple[Article, ...]] 
         raise LdmError(f"{path} is not a list of questions.", "Use an official file.")
     ids: set[str] = set()
     for number, entry in enumerate(entries, start=1):
-        one = records.parse(json.dumps(entry), Entry, str(path), number)
+        one = records.parse(json.dumps(entry), Entry, str(path), number, foreign=True)
         if isinstance(one, Entry) and one.id in ids:
             one = Problem(str(path), number, "id", f"{one.id!r} occurs twice")
         if isinstance(one, Problem):
@@ -156,7 +156,7 @@ def read_articles(path: Path) -> Iterator[Article | Problem]:
         raise LdmError(f"{path} is not an object of titles and sentences.", "Use another file.")
     for number, (title, text) in enumerate(entries.items(), start=1):
         line = json.dumps({"title": title, "text": text})
-        one = records.parse(line, Abstract, str(path), number)
+        one = records.parse(line, Abstract, str(path), number, foreign=True)
         yield one if isinstance(one, Problem) else article(one.title, one.text)
 
 

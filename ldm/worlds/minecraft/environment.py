@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
-from ldm.config import at_least
 from ldm.envs._base import ListedEnvironment
-from ldm.types import Card, Task, TimeStep
+from ldm.types import Card, Positive, Task, TimeStep
 from ldm.worlds.minecraft import texts, ticks
 from ldm.worlds.minecraft.card import BY_PLAN, CARD, METADATA
 from ldm.worlds.minecraft.commands import Command, Refusal, Tools, Way, parse, possible, way
@@ -51,15 +50,12 @@ class MinecraftOptions:
     mobs: Annotated[bool, "Place herds near the start"] = True
     given: Annotated[Literal["diamond_axe", "none"], "Item held at the start"] = "diamond_axe"
     task_set: Annotated[TaskSet, "The paper's tasks with a published rate, or all"] = "measured69"
-    worlds: Annotated[int, "Worlds of each task"] = 1
-    limit: Annotated[int | None, "Ticks of a task; none: as published"] = None
-    slice: Annotated[int, "Ticks after which an action returns control"] = 600
+    worlds: Annotated[Positive, "Worlds of each task"] = 1
+    limit: Annotated[Positive | None, "Ticks of a task; none: as published"] = None
+    slice: Annotated[Positive, "Ticks after which an action returns control"] = 600
     tools: Annotated[Tools, "Use the best tool held, or the one that is named"] = "held"
     feedback: Annotated[Literal["plain", "fine"], "Whether refusals give the reason"] = "plain"
     admissible: Annotated[bool, "List the possible actions"] = True
-
-    def __post_init__(self) -> None:
-        at_least(1, worlds=self.worlds, slice=self.slice, limit=self.limit)
 
 
 class Minecraft(ListedEnvironment[Game]):

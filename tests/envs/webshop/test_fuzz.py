@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import CHECKOUT
 
 
@@ -20,6 +22,7 @@ def fuzzed(folder: Path, seed: str, sessions: int) -> dict[str, tuple[str, dict[
     return report
 
 
+@pytest.mark.process
 def test_random_actions_never_fail_and_do_not_depend_on_the_hash_seed(small: Path) -> None:
     """A sample; `python -m tests.envs.webshop.fuzz` plays 100,000 actions in 1,000 sessions."""
     report = fuzzed(small, "0", 60)

@@ -51,6 +51,7 @@ def test_other_files_or_settings_are_another_catalogue(small: Path, tmp_path: Pa
     assert len(digests) == 4
 
 
+@pytest.mark.process
 def test_another_process_with_another_hash_seed_makes_the_same(small: Path, tmp_path: Path) -> None:
     here = open_shop(small)
     for seed in ("0", "4711"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ldm.worlds.minecraft import Minecraft, MinecraftOptions
+from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.state import State
 from tests.worlds.minecraft.conftest import Start, play
 
@@ -172,9 +172,3 @@ def test_an_armour_is_worn_and_said(start: Start) -> None:
     env = start("train/leather_horse_armor/0")
     assert env.step("equip diamond_axe").observation.startswith("You hold or wear diamond_axe.")
     assert "Equipped: diamond_axe." in env.step("inventory").observation
-
-
-@pytest.mark.parametrize(("name", "value"), [("worlds", 0), ("limit", 0)])
-def test_an_impossible_setting_is_refused(name: str, value: object) -> None:
-    with pytest.raises(ValueError, match=name):
-        MinecraftOptions(**{name: value})  # type: ignore[arg-type]
