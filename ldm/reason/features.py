@@ -175,6 +175,15 @@ def _mentions(role: Words, text: str) -> tuple[tuple[Words, int, int], ...]:
     return ()
 
 
+@lru_cache(200_000)
+def _says(line: Words, verb: str) -> str:
+    """Return "verb" if a line has a verb, "stem" if it has a word of its stem, "" otherwise."""
+    if verb in line:
+        return "verb"
+    begin = stem(verb)
+    return "stem" if any(word.startswith(begin) for word in line) else ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Filler:
     """What a state says of a thing.
@@ -265,6 +274,7 @@ class Situation:
         self._past = [(text, word_set(text)) for text in dict.fromkeys(self.texts[:-1])]
         self._goal_recorded = self._recorded(key(goal))
         self.instructions = [*lines(self.goal), *self._instructions()]
+        self._words_asked = frozenset(chain.from_iterable(self.instructions))
         self.roles = self._things_asked()
         self._roles: dict[Words, int] = {}
         self._fillers: dict[Words, Filler] = {}
@@ -274,6 +284,7 @@ class Situation:
         self._of_state: dict[Descriptors, tuple[int, ...]] = {}
         self._blocks: dict[tuple[tuple[int, int], ...], int] = {}
         self._rows: dict[tuple[object, ...], tuple[int, ...]] = {}
+        self._contexts: dict[int, list[int]] = {}
         self._surfaces: dict[Words, str] = {}
         self._read_past()
 
@@ -594,13 +605,10 @@ class Situation:
         self, verb: str, about: Sequence[tuple[str, Words]], others: Sequence[Words]
     ) -> Iterator[str]:
         """Yield whether lines about a filler speak of the verb, its result or other fillers."""
-        yield f"goal says verb {any(verb in line for line in self.instructions)}"
-        begin = stem(verb)
+        yield f"goal says verb {verb in self._words_asked}"
         for source, line in about:
-            if verb in line:
-                yield f"{source} verb"
-            elif any(word.startswith(begin) for word in line):
-                yield f"{source} stem"
+            if said := _says(line, verb):
+                yield f"{source} {said}"
             if any(mentioned(other, line) for other in others):
                 yield f"{source} other"
 
@@ -718,9 +726,11 @@ class Situation:
         self, verb: str, at: int, beside: int, thing: Filler, others: Sequence[Words]
     ) -> Iterator[int]:
         """Yield the blocks of a slot: its filler's facts, also by phase and kind of task."""
-        context = np.array([*self.phase, key(f"kind {self.kind}")], np.uint64)
-        each = cross(np.full(len(context), at, np.uint64), context).tolist()
-        by_phase = zip(each, (thing.by_phase, thing.by_phase, thing.by_kind), strict=True)
+        if at not in self._contexts:
+            context = np.array([*self.phase, key(f"kind {self.kind}")], np.uint64)
+            self._contexts[at] = cross(np.full(len(context), at, np.uint64), context).tolist()
+        sets = thing.by_phase, thing.by_phase, thing.by_kind
+        by_phase = zip(self._contexts[at], sets, strict=True)
         yield self._block((at, thing.facts), *by_phase)
         if thing.lines is not None:
             yield self._block((beside, thing.facts))
