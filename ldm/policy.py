@@ -16,7 +16,7 @@ from ldm.reason.consulting import Consult, Consulting
 from ldm.reason.prompting import DEMONSTRATION, LEAST_TOKENS, PromptedOptions, Thought, Wording
 from ldm.reason.relevance import Relevance
 from ldm.reason.vocabulary import Lesson
-from ldm.types import Count, History, Past, Proposal, Recall, Score, StateActionTuple, stable_seed
+from ldm.types import Count, History, Past, Recall, Score, StateActionTuple, stable_seed
 
 #: A single recall cannot agree with others.
 MIN_AGREEING = 2
@@ -105,22 +105,10 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """Proposals, best first, and the recalls they rest on (in the words of the current task).
+class Decision(Answer):
+    """An answer, and the recalls it rests on (in the words of the current task)."""
 
-    followed, reason, votes, plan: see `Answer`.
-    """
-
-    proposals: tuple[Proposal, ...]
-    recalls: tuple[Recall, ...]
-    followed: tuple[int, ...] | None = None
-    reason: str = ""
-    votes: tuple[Proposal, ...] = ()
-    plan: tuple[str, ...] = ()
-
-    @property
-    def action(self) -> str:
-        return self.proposals[0].action
+    recalls: tuple[Recall, ...] = ()
 
     @property
     def used(self) -> tuple[tuple[str, float], ...]:
@@ -308,7 +296,7 @@ class Policy:
 
 def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
     return Decision(
-        answer.proposals, recalls, answer.followed, answer.reason, answer.votes, answer.plan
+        answer.proposals, answer.followed, answer.reason, answer.votes, answer.plan, recalls
     )
 
 

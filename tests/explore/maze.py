@@ -95,7 +95,7 @@ class Told:
         proposals = [Proposal(door, confidence) for door, (_, _, confidence) in doors.items()]
         proposals = [*self.extra.get(room, ()), *proposals]
         ranked = sorted(proposals, key=lambda p: -p.confidence)[: self.proposals]
-        return Decision(tuple(ranked), ())
+        return Decision(tuple(ranked))
 
 
 #: The best way begins with the least likely of four doors; the likely ones lead to small rewards.

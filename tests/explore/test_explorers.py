@@ -32,7 +32,7 @@ class Voted(Told):
         decision = super().__call__(position)
         voted = tuple(p for p in decision.proposals if p.confidence > 0)
         first = (position.now.admissible or ("wait",))[0]
-        return Decision(voted or (Proposal(first, 0.0),), ())
+        return Decision(voted or (Proposal(first, 0.0),))
 
 
 class Silent(Maze):
@@ -96,7 +96,7 @@ class TestBestFirst:
     def test_where_the_memory_knows_no_possible_action_ends_at_once(self) -> None:
         class Wrong(Voted):
             def __call__(self, position: Position) -> Decision:
-                return Decision((Proposal("wall", 1.0),), ())
+                return Decision((Proposal("wall", 1.0),))
 
         positions = Positions(Silent(UNLIKELY), TASK)
         nodes = search(positions, TASK.goal, Wrong(UNLIKELY, {}), TreeOptions())
