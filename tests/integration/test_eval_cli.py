@@ -91,16 +91,9 @@ class TestResuming:
         by_id = run("eval", "--resume", only_run(place).name, "--workers", "2", "--json")
         assert json.loads(by_id.out) == first
 
-    @pytest.mark.parametrize(
-        ("workers", "stop"),
-        [
-            ("1", signal.SIGINT),
-            *(
-                pytest.param(*case, marks=pytest.mark.process)
-                for case in (("1", signal.SIGTERM), ("2", signal.SIGINT), ("2", signal.SIGTERM))
-            ),
-        ],
-    )
+    @pytest.mark.process
+    @pytest.mark.parametrize("workers", ["1", "2"])
+    @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
     def test_a_stopped_run_says_how_to_go_on_and_does(
         self, stop: signal.Signals, workers: str, run: Run, place: Path
     ) -> None:
