@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm.agents.autoplan.plans import PlanFile, read
+from ldm.agents.autoplan.plans import read
 from tests.agents.cook import reply as reply  # noqa: PLC0414 - the server says it
 from tests.cli.conftest import Run
 from tests.llm.server import FakeServer
@@ -21,12 +21,6 @@ AUTOPLAN = ("autoplan", "--env", "alfworld", "--kind", "heat", *BRIEF, "--llm", 
 def the_run(place: Path) -> Path:
     (directory,) = (place / "runs").glob("autoplan-*")
     return directory
-
-
-def prompts_of(server: FakeServer) -> list[str]:
-    """Every request but the probes, as text."""
-    bodies = [json.dumps(body, sort_keys=True) for body in server.bodies]
-    return [body for body in bodies if "Greet me" not in body]
 
 
 def test_the_plan_is_mended_saved_and_used(run: Run, place: Path, server: FakeServer) -> None:
@@ -82,36 +76,6 @@ def test_a_run_does_not_mix_two_plans(run: Run, place: Path, server: FakeServer)
     )
     assert not (place / "others").exists()
     run(*evaluation, "--agent.plans", "nowhere").refused("There are no plans in")
-
-
-@pytest.mark.slow
-def test_an_interrupted_optimisation_goes_on_without_a_repeated_call(
-    run: Run, place: Path, server: FakeServer
-) -> None:
-    run(*AUTOPLAN, "--out", "cut", "--models.max-calls", "75", "--workers", "1").refused(
-        "ldm autoplan --resume"
-    )
-    assert not (place / "cut").exists()
-    before = prompts_of(server)
-    assert len(before) > 50
-    run("autoplan", "--resume", the_run(place), "--models.max-calls", "9999").done()
-    assert len(set(prompts_of(server))) == len(prompts_of(server)) > len(before)
-
-    run(*AUTOPLAN, "--out", "whole", "--runs", "others").done()
-    files = [read(place / folder / "alfworld-heat.json") for folder in ("cut", "whole")]
-    assert comparable(files[0]) == comparable(files[1])
-
-    paid = len(server.bodies)
-    run("autoplan", "--resume", the_run(place)).done()
-    assert len(server.bodies) == paid
-
-
-def comparable(plan: PlanFile) -> tuple[object, ...]:
-    """What does not depend on when and where it was made."""
-    episodes = [
-        (e.trajectory, e.said, e.reflection) for i in plan.iterations for e in i.experiences
-    ]
-    return plan.plan, plan.pool, plan.sources, episodes
 
 
 @pytest.mark.slow

@@ -138,13 +138,6 @@ class TestLooking:
             assert run("build-memory", "data").code == 0
             shutil.copytree(place / ".ldm" / "memory", kept)
 
-    def test_show_lists_generations(self, run: Run) -> None:
-        outcome = run("memory", "show")
-        for word in ("toy", "formed", "bag-of-words", "reasoner offline"):
-            assert word in outcome.out
-        (generation,) = json.loads(run("memory", "show", "--json").out)["generations"]
-        assert (generation["env"], generation["number"]) == ("toy", 0)
-
     def test_types_add_up_to_all_tuples(self, run: Run) -> None:
         rows = json.loads(run("memory", "show", "--env", "toy", "--json").out)["types"]
         total = sum(len(t.steps) for t in expert_trajectories())

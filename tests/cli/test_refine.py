@@ -75,13 +75,6 @@ class TestRefining:
         assert set(report["by_kind"]) == {"fetch", "wash"}
         assert report["replayed"] == 0
 
-    @pytest.mark.slow
-    def test_a_dry_run_adds_nothing_until_it_is_resumed(self, run: Run, place: Path) -> None:
-        assert "Nothing was added" in run(*REFINE, "--limit", "8", "--dry-run").out
-        assert "refined" not in run("memory", "show").out
-        assert "Generation 1" in run("refine", "--resume", the_run(place)).out
-        assert "refined" in run("memory", "show").out
-
 
 class TestTheGate:
     """Goals of which practice makes the others solve more."""

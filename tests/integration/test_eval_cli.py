@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ldm import records
 from ldm.envs import ENVS
 from ldm.memory import build
 from ldm.reason.offline import OfflineReasoner
 from ldm.run.statistics import COLUMNS
-from ldm.types import EpisodeResult
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.integration.crash import LDM, ROOT
@@ -84,13 +82,6 @@ class TestDefaults:
 
 
 class TestResuming:
-    def test_takes_everything_from_the_run(self, run: Run, place: Path) -> None:
-        first = json.loads(run("eval", *TOY, "--seed", "7", "--limit", "6", "--json").out)
-        again = run("eval", "--resume", first["run"], "--json")
-        assert json.loads(again.out) == first
-        by_id = run("eval", "--resume", only_run(place).name, "--workers", "2", "--json")
-        assert json.loads(by_id.out) == first
-
     @pytest.mark.process
     @pytest.mark.parametrize("workers", ["1", "2"])
     @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
@@ -124,17 +115,6 @@ class TestResuming:
 
 
 class TestControls:
-    def test_are_a_second_run_on_the_same_tasks(self, run: Run, place: Path) -> None:
-        run("eval", *ADEPT, "--control", "none", "--limit", "6").done(
-            "Side by side", "+100.0 points", "the same 6 tasks"
-        )
-        first, second = sorted((place / "runs").iterdir())
-        tasks = [
-            [r.task.id for r in records.read(d / "episodes.jsonl", EpisodeResult)]
-            for d in (first, second)
-        ]
-        assert tasks[0] == tasks[1]
-
     def test_are_in_the_json_object_and_come_back_when_it_is_resumed(self, run: Run) -> None:
         report = json.loads(run("eval", *ADEPT, "--control", "random", "--json").out)
         assert list(report) == [*KEYS, "control", "compared", "differences"]
@@ -144,15 +124,6 @@ class TestControls:
 
 
 class TestComparing:
-    def test_finished_runs_stand_side_by_side(self, run: Run) -> None:
-        first = json.loads(run("eval", *ADEPT, "--json").out)["run"]
-        second = json.loads(run("eval", *TOY, "--json").out)["run"]
-        run("compare", first, second).done("on the same 12 tasks")
-        comparison = json.loads(run("compare", first, second, "--json").out)
-        assert [list(one) for one in comparison["runs"]] == [KEYS, KEYS]
-        (Path(second) / "episodes.jsonl").unlink()
-        assert f"ldm eval --resume {second}" in run("compare", first, second).err
-
     def test_an_unfinished_run_is_named_before_protocols_are_compared(self, run: Run) -> None:
         first = json.loads(run("eval", *TOY, "--json").out)["run"]
         other = json.loads(run("eval", *TOY, "--limit", "11", "--json").out)["run"]

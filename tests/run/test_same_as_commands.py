@@ -13,13 +13,8 @@ from pathlib import Path
 import pytest
 
 import ldm
-from ldm.llm.service import Connection
-from tests.agents import cook
 from tests.cli.transcript import run_command
-from tests.llm.conftest import Serve, serve
-from tests.run.recorded import EVALUATION, REFINEMENT, TOY, comparable, files, memory
-
-__all__ = ["serve"]
+from tests.run.recorded import EVALUATION, REFINEMENT, TOY, files, memory
 
 COMMON = ("--env", TOY, "--env.tasks", "10", "--workers", "1")
 COMPARED = ("--generation", "0,newest", "--control", "random")
@@ -96,33 +91,3 @@ def test_several_agents_and_a_sweep(remembering: Path, monkeypatch: pytest.Monke
 
     first, second = both(remembering, monkeypatch, commands, functions)
     assert files(first / "runs", first) == files(second / "runs", second)
-
-
-@pytest.mark.slow
-def test_the_optimisation_of_a_plan(
-    place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = serve(answer=cook.reply)
-
-    def commands() -> None:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        brief = ("--iterations", 2, "--batch", 1, "--plan.pool", 2, "--plan.steps", 50)
-        kind = ("--env", "alfworld", "--kind", "heat")
-        run("autoplan", *kind, *brief, "--llm", "cook", "--workers", 1)
-        monkeypatch.delenv("OPENAI_BASE_URL")
-
-    def functions() -> None:
-        options = {"iterations": 2, "batch": 1, "pool": 2, "steps": 50}
-        result = ldm.optimize_plan(
-            ldm.OptimisePlan("alfworld", kind="heat", plan=options, models={"llm": "cook"}),
-            runtime=ldm.Runtime(workers=1, server=Connection(server.url)),
-        )
-        assert "microwave" in result.plan.plan
-
-    first, second = both(place, monkeypatch, commands, functions)
-    file = Path("plans", "alfworld-heat.json")
-    plans = [comparable((one / file).read_text("utf-8"), one) for one in (first, second)]
-    assert plans[0] == plans[1]
-    runs = files(first / "runs", first)
-    assert any(name.endswith("llm.jsonl") for name, _ in runs)
-    assert runs == files(second / "runs", second)
