@@ -266,7 +266,7 @@ def show_rates() -> bool:
     worst = 0.0
     for action, rate in SKILLS:
         world = World(5, start="plains", herded=action.startswith("kill"))
-        paper = Paper(Oracle(rules, world, stated=False))
+        paper = Paper(rules, world, stated=False)
         start = prepared(action, paper, world)
         won = sum(attempt(action, rate.ticks, number, start, paper) for number in range(ATTEMPTS))
         print(

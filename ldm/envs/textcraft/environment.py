@@ -16,13 +16,12 @@ from ldm.envs.textcraft.tasks import (
     STORED_DEV,
     STORED_TEST,
     Game,
-    digest,
     own_games,
     stored_games,
 )
 from ldm.envs.textcraft.world import Inventory, apply_action
 from ldm.errors import LdmError
-from ldm.types import Card, Task, TimeStep
+from ldm.types import Card, Task, TimeStep, stable_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class TextCraft(ListedEnvironment[Game]):
         return ((game.task, game) for game in games)
 
     def _digest(self, games: list[Game]) -> str:
-        return digest(games)
+        return stable_hash([(game.task.id, game.opening) for game in games])
 
     def _conditions(self) -> Mapping[str, Any]:
         return {"observation": "text", "admissible": False, "recipes": self.book.digest}

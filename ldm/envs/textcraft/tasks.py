@@ -105,11 +105,6 @@ def stored_games(split: str, path: Path, book: Book) -> list[Game]:
     ]
 
 
-def digest(games: list[Game]) -> str:
-    """Return a hash of the tasks of a split and their openings."""
-    return stable_hash([(game.task.id, game.opening) for game in games])
-
-
 def _task(split: str, name: str, item: str, goal: str, book: Book) -> Task:
     return Task(f"{split}/{name}", ENV, split, goal, f"depth{book.depth(item)}", source=item)
 

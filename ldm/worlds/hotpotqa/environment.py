@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from ldm.envs._base import ListedEnvironment
 from ldm.errors import LdmError
-from ldm.types import Card, Task, TimeStep
+from ldm.types import Card, Task, TimeStep, stable_hash
 from ldm.worlds.hotpotqa.card import CARD, METADATA
 from ldm.worlds.hotpotqa.library import OWN_DATA, Articles, Library, Sources, open_library
 from ldm.worlds.hotpotqa.questions import (
@@ -21,7 +21,6 @@ from ldm.worlds.hotpotqa.questions import (
     TRAIN,
     TRAIN_HARD,
     Question,
-    digest,
     select,
 )
 from ldm.worlds.hotpotqa.scoring import reward
@@ -127,7 +126,7 @@ class HotpotQA(ListedEnvironment[Question]):
         return ((question.task(split), question) for question in chosen)
 
     def _digest(self, games: list[Question]) -> str:
-        return digest(games)
+        return stable_hash([(one.id, one.text, one.answer) for one in games])
 
     def _open(self, split: str) -> Library:
         cache = Path(self.options.cache) if self.options.cache else None

@@ -21,7 +21,7 @@ from ldm.envs.fields import Text
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import read_json
-from ldm.types import Task, stable_hash
+from ldm.types import Task
 
 ENV = "hotpotqa"
 TRAIN, TRAIN_HARD, DEV_HARD, REACT_500 = "train", "train_hard", "dev_hard", "react_500"
@@ -188,11 +188,6 @@ def select(split: str, questions: Mapping[str, Sequence[Question]]) -> tuple[lis
     if split == TRAIN_HARD:
         disjoint = [one for one in disjoint if one.level == "hard"]
     return disjoint, left_out
-
-
-def digest(questions: Sequence[Question]) -> str:
-    """Return a hash of the questions of a split and of their answers."""
-    return stable_hash([(one.id, one.text, one.answer) for one in questions])
 
 
 def _react_500(questions: Sequence[Question]) -> list[Question]:

@@ -132,24 +132,15 @@ CRAFT_AT_TABLE, SMELT = 0.9, 0.8
 _TRIAL = 150
 
 
-class Paper:
+class Paper(Oracle):
     """An oracle that succeeds as rarely and as late as DEPS' controller did.
 
     A unit of gathering takes the time that is drawn for it, but never less than the oracle needs;
     an attempt to craft or smelt fails with a probability, uses nothing up, and costs time.
     """
 
-    def __init__(self, oracle: Oracle) -> None:
-        self._oracle = oracle
-
-    def start(self, given: tuple[str, ...]) -> State:
-        return self._oracle.start(given)
-
-    def finish(self, state: State) -> Unit:
-        return self._oracle.finish(state)
-
     def unit(self, command: Command, way: Way, state: State, left: int) -> Unit:
-        unit = self._oracle.unit(command, way, state, left)
+        unit = super().unit(command, way, state, left)
         if command.verb in ("mine", "kill"):
             return self._gathered(command, unit, state, left)
         if unit.gained and command.verb == "craft" and way.tool:
@@ -169,12 +160,12 @@ class Paper:
             return _owing(unit, command.items[0], 0, free - 1)
         rate = next(rate for rate in RATES[what] if rate.units <= left)
         number = state.draws.get(f"skill {what}", 0)
-        missing = rate.draw("skill", self._oracle.world.seed, what, number) - spent - time
+        missing = rate.draw("skill", self.world.seed, what, number) - spent - time
         if missing <= 0:
             _, after = unit.after.drawn(f"skill {what}")
             return _owing(replace(unit, after=after), command.items[0], 0, rate.units - 1)
         trial = min(missing, _TRIAL)
-        after = sight.look(state.later(trial), self._oracle.world)
+        after = sight.look(state.later(trial), self.world)
         return _owing(Unit(after), command.items[0], spent + trial, 0)
 
     def _skill(self, command: Command, unit: Unit, state: State) -> str:
@@ -182,7 +173,7 @@ class Paper:
         item = command.items[0]
         if item in MOBS:
             return item
-        thing = self._oracle.rules.sources[item].thing
+        thing = self.rules.sources[item].thing
         if thing in MOBS:
             return thing
         if item.endswith("leaves"):
@@ -192,11 +183,11 @@ class Paper:
 
     def _attempt(self, verb: str, rate: float, unit: Unit, state: State) -> Unit:
         number, drawn = state.drawn(f"attempt {verb}")
-        seed = stable_seed("attempt", self._oracle.world.seed, verb, number)
+        seed = stable_seed("attempt", self.world.seed, verb, number)
         if random.Random(seed).random() < rate:
             draws = {**unit.after.draws, f"attempt {verb}": number + 1}
             return replace(unit, after=replace(unit.after, draws=draws))
-        after = sight.look(drawn.later(ticks.VAIN[verb]), self._oracle.world)
+        after = sight.look(drawn.later(ticks.VAIN[verb]), self.world)
         return Unit(after, failed=True)
 
 
@@ -207,4 +198,4 @@ def _owing(unit: Unit, what: str, spent: int, free: int) -> Unit:
 
 #: The controller of an environment: it begins an episode, carries out the next of the `left` units
 #: of a command, and picks up the station of a finished one.
-Controller = Recipes | Oracle | Paper
+Controller = Recipes | Oracle

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
 from ldm.envs._base import ListedEnvironment
-from ldm.types import Card, Positive, Task, TimeStep
+from ldm.types import Card, Positive, Task, TimeStep, stable_hash
 from ldm.worlds.minecraft import texts, ticks
 from ldm.worlds.minecraft.card import BY_PLAN, CARD, METADATA
 from ldm.worlds.minecraft.commands import Command, Refusal, Tools, Way, parse, possible, way
@@ -24,7 +24,6 @@ from ldm.worlds.minecraft.tasks import (
     Start,
     Target,
     TaskSet,
-    digest,
     games,
 )
 
@@ -152,8 +151,8 @@ class Minecraft(ListedEnvironment[Game]):
             herded=herded,
             remembered=self.options.nearest,
         )
-        oracle = Oracle(self.rules, self._world, stated=self.options.tools == "stated")
-        return Paper(oracle) if self.options.controller == "paper" else oracle
+        kind = Paper if self.options.controller == "paper" else Oracle
+        return kind(self.rules, self._world, stated=self.options.tools == "stated")
 
     def _carry_out(self, command: Command, how: Way) -> TimeStep:
         """Return the answer after the units that fit into the slice and the time limit."""
@@ -246,7 +245,7 @@ class Minecraft(ListedEnvironment[Game]):
         return ((game.task, game) for game in chosen)
 
     def _digest(self, games: list[Game]) -> str:
-        return digest(games)
+        return stable_hash([(game.task.id, game.task.source, game.world) for game in games])
 
     def _conditions(self) -> Mapping[str, Any]:
         return {**asdict(self.options), "recipes": self.rules.digest}

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from ldm.types import Task, stable_hash, stable_seed
+from ldm.types import Task, stable_seed
 from ldm.worlds.minecraft.rules import Rules
 from ldm.worlds.minecraft.sources import FACTS
 
@@ -103,11 +103,6 @@ def games(split: str, rules: Rules, task_set: TaskSet, worlds: int) -> Iterator[
         if listed.measured or (task_set == "listed76" and split != TRAIN_WORLDS):
             for number in range(worlds):
                 yield _single(split, listed.word, listed.targets, listed.kind, number, rules)
-
-
-def digest(listed: list[Game]) -> str:
-    """Return a hash of the tasks of a split and their worlds."""
-    return stable_hash([(game.task.id, game.task.source, game.world) for game in listed])
 
 
 def _single(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ldm.worlds.minecraft.commands import Command, Way
-from ldm.worlds.minecraft.controllers import RATES, Oracle, Paper, Rate
+from ldm.worlds.minecraft.controllers import RATES, Paper, Rate
 from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import load_rules
 from ldm.worlds.minecraft.state import FoundVein, State
@@ -16,7 +16,7 @@ from tests.worlds.minecraft.conftest import Start, play
 
 RULES = load_rules("vanilla")
 WORLD = World(5, start="plains", herded=False)
-PAPER = Paper(Oracle(RULES, WORLD, stated=False))
+PAPER = Paper(RULES, WORLD, stated=False)
 ATTEMPTS = 600
 
 
