@@ -17,12 +17,12 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 28_300,
-    "all": 36_700,
+    "core": 28_270,
+    "all": 36_670,
     "commands": 28,
     "options": 75,
     "help": 25,
-    "tests": 32_700,
+    "tests": 32_620,
     "goldens": 2_500,
     "docs": 54_500,
 }
