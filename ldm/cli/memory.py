@@ -16,7 +16,7 @@ from ldm.cli import output
 from ldm.cli.environment import EMBEDDINGS, cache_folder, runtime
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Yes, confirm, listed_ids, listed_names
 from ldm.config import DEFAULT_MEMORY, Refine, Section
-from ldm.embed import Embedder, chosen_embedder
+from ldm.embed import chosen_embedder
 from ldm.embed.disk import remove as remove_vectors
 from ldm.errors import LdmError
 from ldm.memory import (
@@ -75,15 +75,6 @@ def chosen(memory: str, env: str) -> str:
     if env not in environments(memory):
         raise record.missing(memory, env)
     return env
-
-
-def embedder_of(memory: str, env: str, given: str | None) -> Embedder:
-    """Return the embedder that a memory was built with. given: the user's name for it."""
-    newest = generations(memory, env)[-1:]
-    chosen = chosen_embedder(given, newest[0].embedder if newest else None)
-    for generation in newest:
-        generation.check_embedder(chosen.name)
-    return chosen
 
 
 @memory_app.command("show")
@@ -317,8 +308,7 @@ def search(
       ldm memory search "heat an egg" "You see nothing." --k 10 --json
     """
     name = chosen(memory, env)
-    model = embedder_of(memory, name, embedder)
-    opened = Memory.open(memory, name, embedder=model, generation=generation)
+    opened = Memory.open(memory, name, embedder=embedder, generation=generation)
     recalls = sorted(opened.retrieve(goal, observation, k), key=lambda recall: -recall.similarity)
     kind = opened.kind_of(goal)
     if as_json:
@@ -445,7 +435,8 @@ def verify(
     """
     problems = {}
     for name in [env] if env else environments(memory):
-        problems[name] = problems_of(memory, name, embedder_of(memory, name, embedder))
+        model = chosen_embedder(embedder, inspect(memory, name).generation.embedder)
+        problems[name] = problems_of(memory, name, model)
     failed = any(problems.values())
     if as_json:
         output.print_json({"ok": not failed, "problems": problems})

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 
@@ -87,15 +87,8 @@ class Catalogue:
             return int(by_asin[at])
         return None
 
-    def in_category(self, name: str) -> tuple[int, ...]:
-        """Return the positions of all products of a category."""
-        return self._with("categories", name)
-
-    def with_query(self, query: str) -> tuple[int, ...]:
-        """Return the positions of all products with this query field."""
-        return self._with("queries", query)
-
-    def _with(self, field: str, value: str) -> tuple[int, ...]:
+    def having(self, field: Literal["categories", "queries"], value: str) -> tuple[int, ...]:
+        """Return the positions of all products of a category, or with this query field."""
         try:
             number = self._meta[field].index(value)
         except ValueError:

@@ -55,9 +55,11 @@ class World:
             case "<a>":
                 return None
             case "<c>":
-                return self.catalogue.in_category(arguments[0].strip()) if arguments else None
+                return (
+                    self.catalogue.having("categories", arguments[0].strip()) if arguments else None
+                )
             case "<q>":
-                return self.catalogue.with_query(" ".join(arguments).strip())
+                return self.catalogue.having("queries", " ".join(arguments).strip())
         positions = self._results.get(query)
         if positions is None:
             positions = self.catalogue.index.search(query)

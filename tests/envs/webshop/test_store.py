@@ -38,7 +38,7 @@ def test_a_kept_catalogue_is_the_same_as_one_in_memory(small: Path, tmp_path: Pa
         assert [other[i] for i in range(30)] == [fresh[i] for i in range(30)]
         assert list(other.goals) == list(fresh.goals)
         assert other.index.scored("good lamp 6") == fresh.index.scored("good lamp 6")
-        assert other.with_query("lamps") == fresh.with_query("lamps")
+        assert other.having("queries", "lamps") == fresh.having("queries", "lamps")
 
 
 def test_other_files_or_settings_are_another_catalogue(small: Path, tmp_path: Path) -> None:
