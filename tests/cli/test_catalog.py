@@ -49,14 +49,6 @@ def test_every_option_has_a_short_description(run: Run, command: str) -> None:
             assert not text.endswith("."), (name, text)
 
 
-def test_an_environment_that_lacks_methods_is_refused_with_their_names(run: Run) -> None:
-    run("eval", "--env", "tests.cli.test_catalog:Unfinished", "--agent", "random").refused(
-        "is incomplete: it lacks protocol, step, tasks.",
-        "Derive the class from ldm.episode.EnvironmentBase",
-        "ldm.testing.EnvironmentContract",
-    )
-
-
 def test_environments_are_listed_with_their_defaults(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,17 +66,6 @@ def test_environments_are_listed_with_their_defaults(
 class TerseOptions:
     bare: int = 1
     colon: Annotated[int, "With a colon: and all"] = 2
-
-
-class Unfinished:
-    """An environment that somebody has only begun."""
-
-    Options = TerseOptions
-    default_split = "test"
-    train_splits = ()
-
-    def reset(self) -> None:
-        pass
 
 
 def test_one_that_cannot_be_loaded_says_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

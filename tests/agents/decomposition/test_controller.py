@@ -195,16 +195,6 @@ class TestTheRecord:
         assert Node.of(json.loads(json.dumps(asdict(tree)))) == tree
         assert tree.done
 
-    def test_can_be_told_in_words(self) -> None:
-        result = self.result({"a": ["go to sink"]})
-        shown = REPORTING.tree(result)
-        assert shown is not None
-        text = "\n".join(shown.lines())
-        assert f"{GOAL}  [k 1, executor says failed" in text
-        assert "plan: (Step 1 OR Step 2) AND Step 3" in text
-        assert "  Step 1: a  [k 2, executor says completed (1 steps)]" in text
-        assert "  Step 2: b  [not tried]" in text
-
     def test_compares_what_was_said_with_what_is_true(self) -> None:
         results = [
             self.result({GOAL: WAY}),  # the environment ends it
