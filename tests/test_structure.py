@@ -19,8 +19,7 @@ VAGUE = frozenset({"found", "told", "said", "kept", "shown", "wanted", "asked", 
 #: Fields whose names stand in files, in replies of models or in prompts that were recorded.
 STORED = {
     *("agents/autoplan/plans.py:said", "agents/autoplan/plans.py:kept"),
-    *("agents/decomposition/tree.py:said", "agents/demonstrations/__init__.py:seen"),
-    "reason/views.py:seen",
+    *("agents/demonstrations/__init__.py:seen", "reason/views.py:seen"),
 }
 
 

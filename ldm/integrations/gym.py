@@ -19,7 +19,6 @@ from gymnasium.spaces import Text
 
 from ldm import registry
 from ldm.envs import ENVS, GROUP
-from ldm.envs.alfworld.games import KINDS
 from ldm.integrations.sessions import STEPS, Session
 
 #: The longest text of an observation and of an action, in characters.
@@ -104,17 +103,22 @@ class TextEnvironment(gymnasium.Env[str, str]):
         }
 
 
+#: What tale-suite calls the kinds of ALFWorld's tasks.
+TALES = {
+    "PickAndPlaceSimple": "pick",
+    "LookAtObjInLight": "look",
+    "PickCleanThenPlaceInRecep": "clean",
+    "PickHeatThenPlaceInRecep": "heat",
+    "PickCoolThenPlaceInRecep": "cool",
+    "PickTwoObjAndPlace": "pick2",
+}
 _IDS = {
     f"ldm/{path.rpartition(':')[2]}-v0": {"env": name}
     for name, path in registry.names(ENVS, GROUP).items()
 }
 for _split in ("seen", "unseen"):
-    for _name, _kind in KINDS.items():
-        _title = (_name + "_" + _split).title().replace("_", "")
-        _IDS[f"tales/ALFWorld{_title}-v0"] = {
-            "env": "alfworld",
-            "split": f"valid_{_split}",
-            "kind": _kind,
-        }
+    for _title, _kind in TALES.items():
+        _options = {"env": "alfworld", "split": f"valid_{_split}", "kind": _kind}
+        _IDS[f"tales/ALFWorld{_title}{_split.title()}-v0"] = _options
 for _id in _IDS.keys() - gymnasium.registry.keys():
     gymnasium.register(_id, "ldm.integrations.gym:TextEnvironment", kwargs=_IDS[_id])

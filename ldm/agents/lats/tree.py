@@ -89,9 +89,9 @@ def as_data(root: Node) -> list[dict[str, Any]]:
     entries = []
     for place, node in enumerate(root.walk()):
         places[node] = place
-        kept = {name: getattr(node, name) for name in RECORDED}
+        recorded = {name: getattr(node, name) for name in RECORDED}
         estimates = {name: round(getattr(node, name), 4) for name in ESTIMATES}
-        entries.append({"parent": places[node.parent], **kept, **estimates})
+        entries.append({"parent": places[node.parent], **recorded, **estimates})
     return entries
 
 
