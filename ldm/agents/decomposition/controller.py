@@ -28,6 +28,8 @@ from ldm.types import Step
 
 #: Tokens of a judgement; characters of a sub-task and of a judgement that are kept.
 JUDGEMENT, LONGEST = 100, 400
+#: What follows a plan in its prompt, and where small models go on by themselves.
+PLAN_STOP = ("\n</example>", "\n<task>", "\n<seen>")
 
 
 class Counted:
@@ -188,7 +190,7 @@ class Controller:
                 page=transcript_text(page, (), width=view.width),
             )
 
-        reply = self._reply(self.llm, prompt, JUDGEMENT, len(looks))
+        reply = self._reply(self.llm, prompt, len(looks), max_tokens=JUDGEMENT)
         text = reply.text.strip()
         judgement = shortened(text, LONGEST)
         self.episode.think(judgement or "(no judgement)")
@@ -216,12 +218,14 @@ class Controller:
                 seen=transcript_text(self._beginning(), (), width=view.width),
             )
 
-        reply = self._reply(self.planner, prompt, self.plan, len(self.divisions))
+        reply = self._reply(
+            self.planner, prompt, len(self.divisions), max_tokens=self.plan, stop=PLAN_STOP
+        )
         return parse_plan(reply.text.strip(), cut=reply.cut)
 
     def _reply(
-        self, llm: LLM, prompt: Callable[[View], list[Message]], tokens: int, examples: int = 0
+        self, llm: LLM, prompt: Callable[[View], list[Message]], examples: int, **options: Any
     ) -> Completion:
         widest = View(examples, self.options.observation)
-        completion, _ = ask(llm, prompt, widest, 0, max_tokens=tokens)
+        completion, _ = ask(llm, prompt, widest, 0, **options)
         return completion
