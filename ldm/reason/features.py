@@ -607,8 +607,8 @@ class Situation:
         """Yield whether lines about a filler speak of the verb, its result or other fillers."""
         yield f"goal says verb {verb in self._words_asked}"
         for source, line in about:
-            if said := _says(line, verb):
-                yield f"{source} {said}"
+            if agreement := _says(line, verb):
+                yield f"{source} {agreement}"
             if any(mentioned(other, line) for other in others):
                 yield f"{source} other"
 
