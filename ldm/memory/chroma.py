@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from traceback import walk_tb
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -183,14 +182,7 @@ def _client(location: str) -> Any:
             raise ValueError("its answer is not that of a Chroma server")
     if not secure and settings.chroma_server_ssl_verify is None:
         settings.chroma_server_ssl_verify = False  # saves 0.1 s of reading certificates
-    try:
-        made: Any = chromadb.HttpClient(*place, ssl=secure, settings=settings)
-    except Exception as error:
-        for one in _chain(error):  # Chroma leaves its connections open
-            for frame, _ in walk_tb(one.__traceback__):
-                if session := getattr(frame.f_locals.get("self"), "_session", None):
-                    session.close()
-        raise
+    made: Any = chromadb.HttpClient(*place, ssl=secure, settings=settings)
     made._server._session.timeout = httpx.Timeout(REPLY, connect=ANSWER)
     return made
 

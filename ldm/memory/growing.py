@@ -14,9 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +29,7 @@ from numpy.typing import NDArray
 import ldm
 from ldm.embed import Embedder, chosen_embedder
 from ldm.embed.disk import VectorFile
+from ldm.embed.forking import ForkLock
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, folding, record
 from ldm.memory.evidence import MARGIN, Trial, weighed
@@ -80,7 +79,6 @@ PATIENCE = 3_600.0
 FOLDING = 60.0
 
 _numbers = count()
-_open = weakref.WeakSet["GrowingMemory"]()
 
 
 @dataclass(slots=True)
@@ -134,10 +132,10 @@ class GrowingMemory:
         self._log = EpisodeLog(self._folder, embedder.name)
         self._vectors = VectorFile(self._folder, embedder)
         self._rules: tuple[tuple[int, ...], dict[Filter | None, Rules]] = ((), {})
-        self._lock = threading.RLock()
-        self._folding: subprocess.Popen[str] | None = None
+        self._lock = ForkLock()
+        #: What forms a batch, by the process that started it: a fork of that has none.
+        self._folding: dict[int, subprocess.Popen[str]] = {}
         self._view = self._read(None)
-        _open.add(self)
 
     @classmethod
     def open(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -552,8 +550,7 @@ class GrowingMemory:
         """
         left = -1
         while True:
-            with self._lock:
-                process, self._folding = self._folding, None
+            process = self._folding.pop(os.getpid(), None)
             if process is None:
                 return
             _, output = process.communicate(timeout=PATIENCE)
@@ -696,9 +693,10 @@ class GrowingMemory:
     def _fold_when_full(self) -> None:
         """Start to form a batch if enough episodes were finished, unless that is going on."""
         with self._lock:
-            if self._folding is not None and self._folding.poll() is None:
+            done = self._folding.get(os.getpid())
+            if done is not None and done.poll() is None:
                 return
-            done, self._folding = self._folding, None
+            self._folding.pop(os.getpid(), None)
             waiting = len(self._view.pending.trajectories)
             least = enough(self.batch_size, len(self._view.known) - waiting)
             if waiting >= least:
@@ -726,7 +724,7 @@ class GrowingMemory:
         with tempfile.TemporaryFile() as file:
             folding.write(file, *self._order(least, patience))
             file.seek(0)
-            self._folding = subprocess.Popen(
+            self._folding[os.getpid()] = subprocess.Popen(
                 [sys.executable, "-P", "-m", "ldm.memory.folding"],
                 env={**os.environ, "PYTHONPATH": path},
                 stdin=file,
@@ -735,11 +733,6 @@ class GrowingMemory:
                 text=True,
                 start_new_session=True,  # Ctrl-C in the agent's terminal loses no batch
             )
-
-    def _after_fork(self) -> None:
-        """Let a forked process use the memory: other threads' locks and processes are not its."""
-        self._lock = threading.RLock()
-        self._folding = None
 
 
 def _tuples(parts: Iterable[Memory], accepted: Filter | None = None) -> list[StateActionTuple]:
@@ -798,11 +791,3 @@ def _differs(one: StateActionTuple, history: Sequence[tuple[Content, Content]]) 
     theirs = [plain_text("action", action) for _, action in history]
     same = sum(a == b for a, b in zip(reversed(mine), reversed(theirs), strict=False))
     return max(len(mine), len(theirs)) - same
-
-
-def _after_fork() -> None:
-    for memory in list(_open):
-        memory._after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -68,7 +68,7 @@ _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _SHIFT, _LOW = np.uint64(29), np.uint64(255)
 
 
-@lru_cache(500_000)
+@lru_cache(100_000)
 def key(text: str, group: int = 0) -> int:
     """Return the hash of a descriptor, or of a fact of a group, the same in every process."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=7).digest()
@@ -113,7 +113,7 @@ def unnumbered(line: Words) -> str:
     return " ".join("#" if word.isdigit() else masked(word) for word in line)
 
 
-@lru_cache(200_000)
+@lru_cache(20_000)
 def statements(line: Words, at: int, size: int) -> tuple[str, ...]:
     """Return what a line says of the words at a place.
 
@@ -149,7 +149,7 @@ def role_of(name: Words, roles: Sequence[Words]) -> int:
     return place
 
 
-@lru_cache(200_000)
+@lru_cache(20_000)
 def _statement_keys(
     source: str, line: Words, at: int, size: int, whole: bool = False
 ) -> tuple[int, ...]:
@@ -157,7 +157,7 @@ def _statement_keys(
     return tuple(key(f"{source} {fact}", LINES) for fact in facts if not whole or " " in fact)
 
 
-@lru_cache(50_000)
+@lru_cache(20_000)
 def _mentions(role: Words, text: str) -> tuple[tuple[Words, int, int], ...]:
     """Return (line, place, words) of the best mentions of a goal's thing in a text."""
     if word_set(text).isdisjoint(role):
@@ -217,7 +217,7 @@ class Descriptors:
     slots: tuple[tuple[int, int], ...]
 
 
-@lru_cache(100_000)
+@lru_cache(20_000)
 def _descriptors(
     frame: str, closed: str, roles: tuple[int, ...], parts: tuple[str, ...], names: tuple[str, ...]
 ) -> Descriptors:

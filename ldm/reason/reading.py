@@ -43,19 +43,19 @@ _CODE = re.compile(
 _ADDRESSEE = re.compile(r"[^\s@]+@")
 
 
-@lru_cache(100_000)
+@lru_cache(20_000)
 def words(text: str) -> Words:
     """Return the words of a text, in lower case."""
     return tuple(TOKEN.findall(text.lower()))
 
 
-@lru_cache(50_000)
+@lru_cache(20_000)
 def word_set(text: str) -> frozenset[str]:
     """Return the distinct words of a text."""
     return frozenset().union(*lines(text))
 
 
-@lru_cache(50_000)
+@lru_cache(20_000)
 def lines(text: str) -> tuple[Words, ...]:
     """Return the distinct pieces of a text that say one thing each, as words."""
     if structure(text) is not None:
@@ -68,7 +68,7 @@ def lines(text: str) -> tuple[Words, ...]:
     return tuple(piece for piece in pieces if piece)
 
 
-@lru_cache(50_000)
+@lru_cache(20_000)
 def words_beside(goal: str, text: str) -> frozenset[str]:
     """Return the words of a text without the lines that repeat the goal."""
     repeated = lines(goal)
@@ -77,7 +77,7 @@ def words_beside(goal: str, text: str) -> frozenset[str]:
     return frozenset(word for line in lines(text) if line not in repeated for word in line)
 
 
-@lru_cache(50_000)
+@lru_cache(20_000)
 def paragraphs(text: str) -> tuple[tuple[Words, ...], ...]:
     """Return the lines of each paragraph of a text that is not structured."""
     return () if structure(text) is not None else tuple(map(lines, _BLANK.split(text)))
@@ -155,7 +155,7 @@ def plain(value: Any) -> str:
     return (value if isinstance(value, str) else json.dumps(value))[:VALUE].strip()
 
 
-@lru_cache(100_000)
+@lru_cache(20_000)
 def masked(text: str) -> str:
     """Return a text in which addressees, codes, and digits inside names and times, are one sign.
 
@@ -168,7 +168,7 @@ def masked(text: str) -> str:
     return _DIGITS.sub("#", text)
 
 
-@lru_cache(100_000)
+@lru_cache(20_000)
 def _number(text: str) -> float | None:
     try:
         value = float(text)
@@ -182,7 +182,7 @@ def number(text: str) -> float | None:
     return _number(text) if text[:1] in "-+.0123456789" and text else None
 
 
-@lru_cache(200_000)
+@lru_cache(20_000)
 def place_of(name: Words, line: Words) -> int:
     """Return where a name begins in a line, or -1."""
     size, first = len(name), name[0]
@@ -192,7 +192,7 @@ def place_of(name: Words, line: Words) -> int:
     return -1
 
 
-@lru_cache(200_000)
+@lru_cache(20_000)
 def lines_with(name: Words, text: str) -> tuple[Words, ...]:
     """Return the lines of a text that name a thing in full."""
     by_word = _lines_by_word(text)
@@ -209,7 +209,7 @@ def _lines_by_word(text: str) -> Mapping[str, list[Words]]:
     return dict(by_word)
 
 
-@lru_cache(100_000)
+@lru_cache(20_000)
 def instances(name: Words, text: str) -> tuple[Words, ...]:
     """Return the things of a kind in a text: a name, with the number that follows it."""
     names: dict[Words, None] = {}
@@ -219,7 +219,7 @@ def instances(name: Words, text: str) -> tuple[Words, ...]:
     return tuple(names)
 
 
-@lru_cache(100_000)
+@lru_cache(20_000)
 def kind_of(name: Words) -> Words:
     """Return a name without a number before or after it: the kind of thing that it names."""
     if len(name) > 1 and name[-1].isdigit():
@@ -227,7 +227,7 @@ def kind_of(name: Words) -> Words:
     return name[1:] if len(name) > 1 and name[0].isdigit() else name
 
 
-@lru_cache(100_000)
+@lru_cache(20_000)
 def shape(name: Words) -> Words:
     """Return the kind of thing that a name means, with the digits in its words as one sign.
 
@@ -239,7 +239,7 @@ def shape(name: Words) -> Words:
     return kind if len(kind) < len(name) else tuple(map(masked, kind))
 
 
-@lru_cache(200_000)
+@lru_cache(20_000)
 def mentioned(name: Words, line: Words) -> tuple[int, int] | None:
     """Return where a line mentions a name, and with how many of its words, or None.
 
@@ -252,7 +252,7 @@ def mentioned(name: Words, line: Words) -> tuple[int, int] | None:
     return None
 
 
-@lru_cache(50_000)
+@lru_cache(20_000)
 def numbered(text: str) -> frozenset[Words]:
     """Return the things of a text that are written as a word and a number ("drawer 3").
 
@@ -266,7 +266,7 @@ def numbered(text: str) -> frozenset[Words]:
     )
 
 
-@lru_cache(50_000)
+@lru_cache(20_000)
 def pattern_of(name: Words) -> re.Pattern[str]:
     """Return a pattern that finds a name in a text, whatever its separators and case."""
     between = r"(?:_|[^\w\[\](){}<>]+)"

@@ -19,6 +19,7 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords, Counting
+from tests.memory.stored import content_of
 from tests.toy import expert_trajectories
 
 
@@ -31,10 +32,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def recalled(place: str) -> set[str]:
     return {*inspect(place, "toy").recallable.ids}
-
-
-def content_of(place: str) -> bytes:
-    return b"".join(p.read_bytes() for p in Path(place).rglob("*") if p.is_file())
 
 
 def others_texts(trajectories: list[Trajectory]) -> set[str]:

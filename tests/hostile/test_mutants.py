@@ -92,6 +92,7 @@ def test_every_mutant_is_read_or_refused_with_a_reason(
         except BaseException as error:
             error.add_note(f"format: {subject.name}")
             raise
+    print(dict(ends))  # noqa: T201 - `pytest -s` shows it
     assert set(ends) == {"read", "problem", "refused"}, ends
 
 

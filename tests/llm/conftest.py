@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ldm.llm import Message
 from ldm.llm.capabilities import CapabilityStore
 from ldm.llm.client import Client, RetryPolicy
 from ldm.llm.concurrency import ConcurrencyLimiter
@@ -19,6 +20,12 @@ from ldm.llm.service import Connection, Service
 from tests.llm.server import Behaviour, FakeServer
 
 HASTY = RetryPolicy(attempts=6, first=0.01, longest=0.05)
+
+
+def ask(text: str) -> tuple[Message, ...]:
+    """The messages of a request."""
+    return (Message("system", "Be brief."), Message("user", text))
+
 
 Serve = Callable[..., FakeServer]
 

@@ -11,12 +11,12 @@ import pytest
 from pydantic import Field
 
 from ldm.errors import ContextTooLong, LdmError, ModelError, ModelUnavailable, ReplayMiss
-from ldm.llm import Message, Sampling, ScopedLLM
+from ldm.llm import Sampling, ScopedLLM
 from ldm.llm.client import RetryPolicy
 from ldm.llm.meter import CostLimits
 from ldm.llm.recording import Recording, read_calls
 from ldm.types import Usage
-from tests.llm.conftest import HASTY, Connect, Serve
+from tests.llm.conftest import HASTY, Connect, Serve, ask
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,6 @@ class Colour:
     hex: str
     warm: bool
     rank: int
-
-
-def ask(text: str) -> tuple[Message, ...]:
-    return (Message("system", "Be brief."), Message("user", text))
 
 
 class TestAReply:

@@ -10,18 +10,13 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import BudgetSpent, RunStopped
-from ldm.llm import Message
 from ldm.llm.client import RetryPolicy
 from ldm.llm.concurrency import ConcurrencyLimiter
 from ldm.llm.meter import CostLimits
 from ldm.llm.recording import read_calls
-from tests.llm.conftest import Connect, Serve
+from tests.llm.conftest import Connect, Serve, ask
 
 SOON = 5.0
-
-
-def ask(text: str) -> tuple[Message, ...]:
-    return (Message("user", text),)
 
 
 def until(true: Callable[[], bool]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from ldm.errors import BudgetSpent, ContextTooLong, LdmError, ModelError, ModelUnavailable
-from ldm.llm import Message, Sampling
+from ldm.llm import Sampling
 from ldm.llm.answers import Fault, divided, refusal, reply_in
 from ldm.llm.calls import Request
 from ldm.llm.capabilities import Capabilities, context_in
@@ -30,7 +30,7 @@ from ldm.llm.meter import CostLimits
 from ldm.llm.recording import read_calls
 from ldm.llm.service import json_of
 from ldm.types import Usage
-from tests.llm.conftest import HASTY, Connect, Serve
+from tests.llm.conftest import HASTY, Connect, Serve, ask
 from tests.llm.server import completion
 
 PAGE = Path(__file__).parents[2] / "docs/usage/servers.md"
@@ -191,10 +191,6 @@ class Fake:
         if kind or "JSON Schema" in str(body):
             return None
         return answered(body, shapes.thoughts, shapes.usage)
-
-
-def ask(text: str) -> tuple[Message, ...]:
-    return (Message("system", "Be brief."), Message("user", text))
 
 
 def row(shapes: Shapes, serve: Serve, connect: Connect, directory: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,4 +63,4 @@ class Folded:
 
 def fold_here(memory: GrowingMemory, least: int = 1, patience: float = 0.0) -> None:
     """Form a batch in this process, in place of `GrowingMemory._start_folding`."""
-    memory._folding = Folded(memory, least, patience)  # type: ignore[assignment]
+    memory._folding[os.getpid()] = Folded(memory, least, patience)  # type: ignore[assignment]

@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,11 @@ MANIFEST = "manifest"
 #: The arrays of a file by name, and its manifest without their places.
 Parts = dict[str, bytes]
 Change = Callable[[Parts], Parts]
+
+
+def content_of(place: Path | str) -> bytes:
+    """Return the bytes of all files below a place."""
+    return b"".join(p.read_bytes() for p in sorted(Path(place).rglob("*")) if p.is_file())
 
 
 def parts_of(content: bytes) -> Parts:

@@ -28,6 +28,7 @@ from tests.conftest import CHECKOUT
 from tests.embedder import BagOfWords
 from tests.memory.conftest import Places
 from tests.memory.servers import Servers, free_port
+from tests.memory.stored import content_of
 
 EMBEDDER = BagOfWords()
 TOKEN = "s3cret-t0ken"
@@ -239,10 +240,6 @@ class TestPublished:
 def stored_rows(target: str, part: str) -> list[chroma.Row]:
     with chroma.Store(target, "toy") as store:
         return [*store.rows(part)]
-
-
-def content_of(place: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file())
 
 
 DIFFERENCES: dict[str, Callable[[Any, Any], object]] = {

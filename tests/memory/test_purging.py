@@ -15,11 +15,8 @@ from ldm.memory.log import EpisodeLog
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner
 from tests.embedder import BagOfWords
+from tests.memory.stored import content_of
 from tests.toy import expert_trajectories
-
-
-def content_of(place: str) -> bytes:
-    return b"".join(p.read_bytes() for p in sorted(Path(place).rglob("*")) if p.is_file())
 
 
 def one_trajectory(place: str) -> tuple[str, list[str]]:

@@ -19,6 +19,7 @@ from ldm.memory.verifying import verify
 from ldm.types import Evidence, Trajectory
 from tests.embedder import BagOfWords
 from tests.memory.desk import episode, opened, shown, told
+from tests.memory.stored import content_of
 
 pytestmark = pytest.mark.usefixtures("folds_here")
 STATE = "disk full on db", "df: 100%"
@@ -279,10 +280,6 @@ class TestAChangedWorld:
         assert (len(memory), len(opened(place))) == (0, 0)
         told(memory, "begun anew", ("seen", "act"))
         assert len(opened(place)) == 1
-
-
-def content_of(place: Path) -> bytes:
-    return b"".join(p.read_bytes() for p in sorted(place.rglob("*")) if p.is_file())
 
 
 def of_tenants(memory: GrowingMemory) -> dict[str, str]:
