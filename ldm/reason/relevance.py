@@ -235,16 +235,16 @@ class Fit:
         ends_supported = np.concatenate([[0], np.cumsum(keep)])[
             np.concatenate([[0], np.cumsum(data.sizes)])
         ]
-        x = _ones(place, ends_supported, len(self.columns))
+        x = _ones(place, ends_supported, len(self.columns), np.uint64)
         ends = np.concatenate([[0], np.cumsum(data.lengths)])
-        self.rows = _ones(data.blocks, ends, len(data.sizes))
+        self.rows = _ones(data.blocks, ends, len(data.sizes), np.float64)
         signs = np.random.default_rng(2).integers(1 << 63, size=len(data.lengths), dtype=np.uint64)
         signs[data.start] -= np.add.reduceat(signs, data.start)
-        signs = x.T.astype(np.uint64) @ (self.rows.T.astype(np.uint64) @ signs)
+        signs = x.T @ (self.rows.T.astype(np.uint64) @ signs)
         distinct, chosen, self.column = np.unique(signs, return_index=True, return_inverse=True)
         self.each = SCALES[(self.columns & np.uint64(255)).astype(int)] ** 2 * (signs != 0)
         self.scale = np.sqrt(np.bincount(self.column, self.each, len(distinct)))
-        self.x = x[:, chosen[distinct != 0]]
+        self.x = x[:, chosen[distinct != 0]].astype(np.float64)
         self.column -= int(not distinct.all())
         self.scale = self.scale[distinct != 0]
 
@@ -416,11 +416,13 @@ def _supported(data: Data) -> NDArray[np.bool_]:
     return least
 
 
-def _ones(columns: NDArray[np.int64], ends: NDArray[np.int64], width: int) -> Any:
+def _ones(
+    columns: NDArray[np.int64], ends: NDArray[np.int64], width: int, number: type[np.generic]
+) -> Any:
     from scipy.sparse import csr_matrix
 
     shape = (len(ends) - 1, width)
-    return csr_matrix((np.ones(len(columns)), columns.astype(np.int32), ends), shape)
+    return csr_matrix((np.ones(len(columns), number), columns.astype(np.int32), ends), shape)
 
 
 @dataclass(frozen=True)
