@@ -175,7 +175,7 @@ def _mentions(role: Words, text: str) -> tuple[tuple[Words, int, int], ...]:
     return ()
 
 
-@lru_cache(200_000)
+@lru_cache(20_000)
 def _says(line: Words, verb: str) -> str:
     """Return "verb" if a line has a verb, "stem" if it has a word of its stem, "" otherwise."""
     if verb in line:
