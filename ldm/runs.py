@@ -220,7 +220,7 @@ def create(runs: Path, subject: Sequence[str], manifest: Manifest) -> Run:
         id=name,
         fingerprint=fingerprint(manifest.protocol),
         code=code_version(),
-        started=now.isoformat(timespec="seconds"),
+        started=now.isoformat(timespec="milliseconds"),
     )
     directory, temporary = runs / name, runs / f".{name}.tmp"
     pretty = json.dumps(json.loads(records.dumps(full)), indent=2, ensure_ascii=False)
