@@ -118,7 +118,7 @@ class _Head:
     """What a relevance is but for its features, as in `Relevance`."""
 
     vocabulary: Vocabulary
-    special: tuple[float, float]
+    special: tuple[float, float, float]
     left_out: LeftOut
     actions: tuple[str, ...]
     recorded: frozenset[int]

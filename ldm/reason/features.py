@@ -39,7 +39,7 @@ from ldm.reason.reading import (
     words,
     words_beside,
 )
-from ldm.reason.vocabulary import Vocabulary
+from ldm.reason.vocabulary import RARE, Vocabulary
 from ldm.types import Past
 
 Keys = NDArray[np.uint64]
@@ -361,7 +361,8 @@ class Situation:
             if command.frame in self.vocabulary.rare:
                 latest = command.frame + str(parts)
                 self.progress[latest] += 1
-                self._forget_here()
+                if self.frame_done[command.frame] <= RARE:  # beyond, it marks no phase
+                    self._forget_here()
         self.last = self.commands[-1] if self.commands else None
         done = ";".join(sorted(f"{d}x{min(n, 2)}" for d, n in self.progress.items()))
         if self.page:  # a call is told by the part of its argument, not by the argument

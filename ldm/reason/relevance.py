@@ -56,8 +56,9 @@ SURPRISE = 0.02
 ITERATIONS = 80
 #: Facts that are told of a decision.
 BECAUSE = 3
-#: The logit of an action of a frame that no recorded step used, beside others.
-UNKNOWN = -1e3
+#: The logit of an action of a frame that no recorded step used, beside others, and of each repeat
+#: (`Situation.repeats`) beyond the most of a step that worked and ENOUGH more.
+UNKNOWN, ENOUGH = -1e3, 2.0
 #: Features of all steps that are learnt from, steps by which those of the others are estimated, and
 #: so few that they are learnt from anyway.
 FEATURES, PROBED, FEW = 1 << 24, 100, 1_000
@@ -535,15 +536,15 @@ class Relevance:
     """The learnt rule.
 
     columns, weights: of features, (n,) each. special: the weights of `Situation.repeats` and
-    `Situation.again`. recorded: the keys of what was done for which goal (`course_keys`).
-    left_out: how left-out steps were decided. sample: texts whose translation tells whether a task
-    words them otherwise than the memory.
+    `Situation.again`, and the most repeats of a step that worked. recorded: the keys of what was
+    done for which goal (`course_keys`). left_out: how left-out steps were decided. sample: texts
+    whose translation tells whether a task words them otherwise than the memory.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     columns: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
     weights: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
-    special: tuple[float, float] = (REPEATED, AGAIN)
+    special: tuple[float, float, float] = (REPEATED, AGAIN, 0.0)
     left_out: LeftOut = field(default_factory=LeftOut)
     actions: tuple[str, ...] = ()
     recorded: frozenset[int] = frozenset()
@@ -620,7 +621,10 @@ class Relevance:
         row = np.repeat(np.arange(len(read.rows)), [*map(len, read.rows)])
         each_row = np.array([*chain.from_iterable(read.rows)], np.int64)
         of_row = np.bincount(row, blocks[each_row], len(read.rows)).astype(np.float64)
-        of_row += self.special[0] * np.array(read.repeats) + self.special[1] * np.array(read.again)
+        repeats, (repeated, again, most) = np.array(read.repeats), self.special
+        of_row += repeated * repeats + again * np.array(read.again)
+        # Else what is decided from recordings, in which nobody goes in circles, might for ever.
+        of_row += UNKNOWN * np.maximum(0.0, repeats - most - ENOUGH)
         values: NDArray[np.float64] = of_row[read.of_action]
         return values
 
@@ -647,7 +651,8 @@ def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:
         again = fit.again(steps, values)
         if decided := [*fit.decided(steps, values + again * data.again)]:
             left_out = LeftOut.of(*zip(*decided, strict=True))
-    special, learnt = (float(weights[-1]), again), fit.learnt(weights[:-1])
+    most = float(data.repeats[data.start][data.weight > 0].max(initial=0))
+    special, learnt = (float(weights[-1]), again, most), fit.learnt(weights[:-1])
     return Relevance(vocabulary, *learnt, special, left_out, actions, data.recorded, sample)
 
 

@@ -134,7 +134,7 @@ def test_equal_columns_are_learnt_as_one_with_the_same_result() -> None:
     weights = fit.weights()
     columns, each = fit.learnt(weights[:-1])
     assert fit.x.shape[1] < len(columns) / 2
-    rule = Relevance(vocabulary, columns, each, (float(weights[-1]), 0.0))
+    rule = Relevance(vocabulary, columns, each, (float(weights[-1]), 0.0, 9.0))
     of_rows = fit.logits(weights)
     for i, step in enumerate(steps):
         now = Situation(vocabulary, step.goal, step.kind, step.past, step.observation)
@@ -232,6 +232,20 @@ def test_a_memory_too_large_is_learnt_from_its_newest_episodes(
     undated = newest(episodes, {}, 400)
     assert (len(undated), undated) == (400, newest(episodes, {}, 400))
     assert newest({"a": 9}, {}, 3) == {"a"}
+
+
+def test_nothing_is_done_in_the_same_sight_for_ever() -> None:
+    again = [
+        Lesson(str(n), "rest", "", (("a room", "wait"),) * n, "a room", "wait", ("wait", "leave"))
+        for n in (0, 1)
+        for _ in range(30)
+    ]
+    rule = learn(again, calibrated=False)
+    firsts = []
+    for times in range(5):
+        now = rule.situation("rest", "", (("a room", "wait"),) * times, "a room")
+        firsts.append(rule.rank(now, ["wait", "leave"]).ranked()[0][0])
+    assert firsts == ["wait"] * 3 + ["leave"] * 2
 
 
 def test_as_long_as_nothing_changes_old_episodes_count_as_new_ones() -> None:
