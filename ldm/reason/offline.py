@@ -62,6 +62,11 @@ class OfflineReasoner:
         return self._relevance.left_out if self._memory else LeftOut()
 
     @property
+    def marks(self) -> frozenset[str]:
+        """The forms of actions with which a phase of an episode begins."""
+        return self._relevance.vocabulary.rare
+
+    @property
     def searching(self) -> Reasoner:
         """The reasoner itself."""
         return self

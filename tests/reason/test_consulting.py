@@ -79,6 +79,18 @@ class TestReasons:
         assert reason(been) == "loop"
         assert reason(been, Proposal("go to drawer 2", 0.9)) == ""
 
+    def test_trying_one_thing_after_another_since_the_last_phase_began(self) -> None:
+        tried = tuple(("Nothing.", f"go to drawer {n}") for n in (3, 4, 5))
+        vote, marks = Proposal("go to drawer 2", 0.99), frozenset({"take _"})
+        options = Consulting("unsure")
+        for course, why in (
+            (tried, "search"),
+            (tried[:2], ""),
+            ((*tried, ("Nothing.", "take letter 1")), ""),
+        ):
+            been = replace(STATE, course=course)
+            assert options.reason(CARD, been, vote, LEFT_OUT, marks) == why
+
     def test_what_cannot_be_undone(self) -> None:
         assert reason(vote=Proposal("seal letter 1", 0.99)) == "final"
 
@@ -86,6 +98,7 @@ class TestReasons:
         planned = replace(STATE, plan=("go to drawer 2",))
         assert reason(planned, replace(SURE, confidence=0.4)) == "planned"
         assert reason(planned, replace(SURE, confidence=0.9)) == ""
+        assert reason(replace(planned, observation="Nothing."), SURE) == "planned"
         assert reason(replace(planned, plan=("take letter 1",))) == "planned"
 
     def test_a_plan_is_followed_where_memory_would_repeat_itself_or_nothing_is_listed(self) -> None:
