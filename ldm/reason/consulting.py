@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from ldm.reason import State
 from ldm.reason.frames import read_command
 from ldm.reason.reading import lines_with
-from ldm.reason.relevance import LeftOut
+from ldm.reason.relevance import Relevance
 from ldm.types import Card, Past, Proposal
 
 Consult = Literal["always", "unsure", "never"]
 #: Why a model decides; "" if memory does. "planned": it named the action at the question before.
-Reason = Literal["", "always", "refused", "loop", "unsure", "search", "final", "planned"]
+Reason = Literal["", "always", "refused", "loop", "unsure", "trying", "final", "planned"]
 
 #: Confidence from which memory decides; it is the share of left-out steps that were right there. To
 #: ask about more cost twice the calls and solved no more games (docs/lab, language models).
@@ -35,7 +36,7 @@ REASONS: Mapping[str, str] = {
     "refused": "after a refusal",
     "loop": "about to repeat itself",
     "unsure": "memory was unsure",
-    "search": "after a search in vain",
+    "trying": "after trying several things",
     "final": "before an irreversible action",
     "planned": "as it planned before",
 }
@@ -44,7 +45,7 @@ WHY: Mapping[str, str] = {
     "refused": "your last action was refused",
     "loop": "the records would do the same again here",
     "unsure": "the records do not tell what to do here",
-    "search": "the records would only try one thing after another",
+    "trying": "the records would only try one thing after another",
     "final": "the next step cannot be undone",
 }
 #: Names of counts: decisions by memory, and those by a model, followed by the reason.
@@ -62,17 +63,8 @@ class Consulting:
     when: Consult = "always"
     certainty: float = 0.0
 
-    def reason(
-        self,
-        card: Card,
-        state: State,
-        vote: Proposal,
-        left_out: LeftOut,
-        marks: Collection[str] = (),
-    ) -> Reason:
+    def reason(self, card: Card, state: State, vote: Proposal, learnt: Relevance) -> Reason:
         """Return why a model has to decide, in a word; "" if memory's vote is taken.
-
-        marks: the forms of actions with which a phase of an episode begins (`Vocabulary.rare`).
 
         Who decided last goes on: memory takes over from a model only if it is surer than elsewhere,
         and from a plan that the model made, only with an action that is listed, new here, and about
@@ -82,11 +74,13 @@ class Consulting:
         if self.when != "unsure":
             return "" if self.when == "never" else "always"
         least = self.certainty or (NEARLY_ALL if state.led else MAJORITY)
-        calibrated = bool(left_out.parts or self.certainty)
+        calibrated = bool(learnt.left_out.parts or self.certainty)
         sure = calibrated and self.certainty < 1 and vote.confidence >= least
         repeated = (state.observation, vote.action) in (state.course or state.history.past)
         listed = vote.action in (state.admissible or ())
-        better = sure and not repeated and listed and _is_in_sight(vote.action, state.observation)
+        things = read_command(vote.action).fillers
+        in_sight = any(lines_with(name, state.observation) for name in things)
+        better = sure and not repeated and listed and in_sight
         if is_possible(state) and not (better and vote.action != state.plan[0]):
             return "planned"
         if state.refused:
@@ -95,25 +89,18 @@ class Consulting:
             return "loop"
         if not sure:
             return "unsure"
+        marks = learnt.vocabulary.rare
         if _tried(vote.action, state.course or state.history.past, marks) >= TRIED:
-            return "search"
+            return "trying"
         return "final" if vote.action.startswith(card.final) else ""
-
-
-def _is_in_sight(action: str, observation: str) -> bool:
-    return any(lines_with(name, observation) for name in read_command(action).fillers)
 
 
 def _tried(action: str, past: Past, marks: Collection[str]) -> int:
     """Return how many actions of the same form were done since the last one that marks a phase."""
-    frame, others = read_command(action).frame, set[str]()
-    for _, done in reversed(past):
-        form = read_command(done).frame
-        if form in marks:
-            break
-        if form == frame:
-            others.add(done)
-    return len(others)
+    frame = read_command(action).frame
+    done = (action for _, action in reversed(past))
+    lately = takewhile(lambda one: read_command(one).frame not in marks, done)
+    return len({one for one in lately if read_command(one).frame == frame})
 
 
 def is_possible(state: State) -> bool:

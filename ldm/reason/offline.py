@@ -25,7 +25,7 @@ from ldm.reason import (
 )
 from ldm.reason.clusters import cluster, nearest
 from ldm.reason.features import Pattern, Situation
-from ldm.reason.relevance import LeftOut, Ranking, Relevance, learn
+from ldm.reason.relevance import Ranking, Relevance, learn
 from ldm.reason.running import running_notes
 from ldm.reason.vocabulary import lesson_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
@@ -57,14 +57,9 @@ class OfflineReasoner:
         return OfflineReasoner(self._embedder, relevance)
 
     @property
-    def left_out(self) -> LeftOut:
-        """How the memory's left-out steps were decided; empty without a memory."""
-        return self._relevance.left_out if self._memory else LeftOut()
-
-    @property
-    def marks(self) -> frozenset[str]:
-        """The forms of actions with which a phase of an episode begins."""
-        return self._relevance.vocabulary.rare
+    def learnt(self) -> Relevance:
+        """What the memory teaches; nothing without a memory."""
+        return self._relevance if self._memory else Relevance()
 
     @property
     def searching(self) -> Reasoner:

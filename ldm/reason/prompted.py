@@ -146,8 +146,8 @@ class PromptedReasoner:
         if self._always:
             return self._consult(state, recalls, "always")
         vote = self._fallback.act(state, recalls)
-        knows = self._fallback.left_out, self._fallback.marks
-        why = self._options.consulting.reason(self._card, state, vote.proposals[0], *knows)
+        learnt = self._fallback.learnt
+        why = self._options.consulting.reason(self._card, state, vote.proposals[0], learnt)
         if why == "planned":
             answer = self._acting(state.plan[0], state, recalls, why, state.plan[1:])
         else:

@@ -12,7 +12,8 @@ from ldm.reason.consulting import Consulting
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
 from ldm.reason.prompting import PromptedOptions
-from ldm.reason.relevance import LeftOut
+from ldm.reason.relevance import LeftOut, Relevance
+from ldm.reason.vocabulary import Vocabulary
 from ldm.types import Card, History, Proposal, Recall
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Reply, Scripted, a_recall, in_turn
@@ -48,7 +49,8 @@ LEFT_OUT = LeftOut(parts=((0.6, 0.6, 10),))
 def reason(
     state: State = STATE, vote: Proposal = SURE, left_out: LeftOut = LEFT_OUT, **options: Any
 ) -> str:
-    return Consulting(**{"when": "unsure", **options}).reason(CARD, state, vote, left_out)
+    learnt = Relevance(Vocabulary(rare=frozenset({"take _"})), left_out=left_out)
+    return Consulting(**{"when": "unsure", **options}).reason(CARD, state, vote, learnt)
 
 
 class TestReasons:
@@ -81,15 +83,13 @@ class TestReasons:
 
     def test_trying_one_thing_after_another_since_the_last_phase_began(self) -> None:
         tried = tuple(("Nothing.", f"go to drawer {n}") for n in (3, 4, 5))
-        vote, marks = Proposal("go to drawer 2", 0.99), frozenset({"take _"})
-        options = Consulting("unsure")
+        vote = Proposal("go to drawer 2", 0.99)
         for course, why in (
-            (tried, "search"),
+            (tried, "trying"),
             (tried[:2], ""),
             ((*tried, ("Nothing.", "take letter 1")), ""),
         ):
-            been = replace(STATE, course=course)
-            assert options.reason(CARD, been, vote, LEFT_OUT, marks) == why
+            assert reason(replace(STATE, course=course), vote) == why
 
     def test_what_cannot_be_undone(self) -> None:
         assert reason(vote=Proposal("seal letter 1", 0.99)) == "final"
