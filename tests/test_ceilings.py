@@ -17,8 +17,8 @@ from tests.conftest import CHECKOUT
 #: In code lines, numbers (of options: of all, and of those that one page of help lists), lines of
 #: transcripts and words of documents.
 CEILINGS = {
-    "core": 28_270,
-    "all": 36_670,
+    "core": 28_275,
+    "all": 36_680,
     "commands": 28,
     "options": 75,
     "help": 25,

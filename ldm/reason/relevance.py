@@ -61,9 +61,9 @@ BECAUSE = 3
 UNKNOWN, ENOUGH = -1e3, 2.0
 #: Features of all steps that are learnt from, steps by which those of the others are estimated, and
 #: so few that they are learnt from anyway.
-FEATURES, PROBED, FEW = 1 << 24, 100, 1_000
-#: Bits by which features are counted.
-BINS = 24
+FEATURES, PROBED, FEW = 1 << 25, 100, 1_000
+#: Bits by which features are counted, and features that are looked up at a time.
+BINS, PART = 24, 1 << 20
 #: Steps by which the wording of a memory is known, and characters of what was seen there.
 EXAMPLES, EXAMPLE = 50, 1_000
 
@@ -232,11 +232,16 @@ class Fit:
         keep = _supported(data)
         supported = data.features[keep]
         self.columns = np.unique(supported)
-        place = Index(self.columns).places(supported)
-        ends_supported = np.concatenate([[0], np.cumsum(keep)])[
+        index, size = Index(self.columns), 1 << BINS
+        parts = (supported[at : at + size] for at in range(0, len(supported), size))
+        place = np.concatenate(
+            [index.places(part).astype(np.int32) for part in parts] or [keep[:0]]
+        )
+        ends_supported = np.append(np.int32(0), np.cumsum(keep, dtype=np.int32))[
             np.concatenate([[0], np.cumsum(data.sizes)])
         ]
         x = _ones(place, ends_supported, len(self.columns), np.uint64)
+        del place, supported
         ends = np.concatenate([[0], np.cumsum(data.lengths)])
         self.rows = _ones(data.blocks, ends, len(data.sizes), np.float64)
         signs = np.random.default_rng(2).integers(1 << 63, size=len(data.lengths), dtype=np.uint64)
@@ -418,12 +423,14 @@ def _supported(data: Data) -> NDArray[np.bool_]:
 
 
 def _ones(
-    columns: NDArray[np.int64], ends: NDArray[np.int64], width: int, number: type[np.generic]
+    columns: NDArray[np.integer[Any]], ends: NDArray[np.int64], width: int, number: type[np.generic]
 ) -> Any:
     from scipy.sparse import csr_matrix
 
     shape = (len(ends) - 1, width)
-    return csr_matrix((np.ones(len(columns), number), columns.astype(np.int32), ends), shape)
+    return csr_matrix(
+        (np.ones(len(columns), number), columns.astype(np.int32, copy=False), ends), shape
+    )
 
 
 @dataclass(frozen=True)
