@@ -232,11 +232,9 @@ class Fit:
         keep = _supported(data)
         supported = data.features[keep]
         self.columns = np.unique(supported)
-        index, size = Index(self.columns), 1 << BINS
-        parts = (supported[at : at + size] for at in range(0, len(supported), size))
-        place = np.concatenate(
-            [index.places(part).astype(np.int32) for part in parts] or [keep[:0]]
-        )
+        index, place = Index(self.columns), np.empty(len(supported), np.int32)
+        for at in range(0, len(supported), PART):  # all at once would take twice the memory
+            place[at : at + PART] = index.places(supported[at : at + PART])
         ends_supported = np.append(np.int32(0), np.cumsum(keep, dtype=np.int32))[
             np.concatenate([[0], np.cumsum(data.sizes)])
         ]

@@ -29,7 +29,7 @@ RUN_ID = re.compile(r"\b(\d{8}-\d{6}-[0-9a-f]{4})\b")
 VARIABLE = (
     (re.compile(r"http://127\.0\.0\.1:(?!11434/)\d+/v1"), "<server>"),  # 11434: Ollama's, in help
     (re.compile(r"\b\d{16,}-\d+-[0-9a-f]{4}\.jsonl"), "<part>.jsonl"),
-    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[+-]\d\d:\d\d|Z)"), "<time>"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?(?:[+-]\d\d:\d\d|Z)"), "<time>"),
     (re.compile(r"(?<![\w.])\d+(?:\.\d+)? s\b"), "<seconds> s"),
     (
         re.compile(r"(Traceback \(most recent call last\):).*?\\n(?=\w+(?:Error|Exception))"),
