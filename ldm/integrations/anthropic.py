@@ -8,6 +8,8 @@ Each kind of task is a folder with rules.md and examples.md; those of tasks with
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -26,18 +28,18 @@ class ExperienceFiles(BetaAbstractMemoryTool):
     def __init__(self, experience: Experience) -> None:
         """Take the memory, its scope, and the number and length of examples."""
         super().__init__()
-        self._experience = experience
+        self._experience, self._where = experience, experience.scope or None
 
     def view(self, command: Any) -> str:
         """Return a file with its lines numbered, or a list of the files in a folder."""
         path, files = PurePosixPath(command.path), self._files()
-        if (text := files.get(path)) is not None:
+        if text := files.get(path):
             first, last = getattr(command, "view_range", None) or (1, -1)
             end = None if last < 0 else last
-            lines = [*enumerate(text.splitlines(), 1)][max(0, first - 1) : end]
+            lines = [*enumerate(text().splitlines(), 1)][max(0, first - 1) : end]
             title = f"Here's the content of {path} with line numbers:"
             return "\n".join([title, *(f"{number:6}\t{line}" for number, line in lines)])
-        inside = {one: len(text.encode()) for one, text in files.items() if path in one.parents}
+        inside = {one: len(text().encode()) for one, text in files.items() if path in one.parents}
         if not inside and path != ROOT:
             raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
         title = f"Here're the files and directories up to 2 levels deep in {path}:"
@@ -52,16 +54,21 @@ class ExperienceFiles(BetaAbstractMemoryTool):
 
     str_replace = insert = delete = rename = create
 
-    def _files(self) -> dict[PurePosixPath, str]:
-        """Return the texts by their paths; names of kinds cannot leave the folder."""
-        one, texts = self._experience, dict[PurePosixPath, str]()
-        where = one.scope or None
-        for kind in one.memory.kinds(where=where):
+    def _files(self) -> dict[PurePosixPath, Callable[[], str]]:
+        """Return what makes each file, by its path; names of kinds cannot leave the folder."""
+        files = dict[PurePosixPath, Callable[[], str]]()
+        for kind in self._experience.memory.kinds(where=self._where):
             folder = ROOT / quote(kind, safe=" ").replace(".", "%2E")
-            rules = one.memory.rules(kind, where=where)
-            recalls = one.memory.recall(kind, "", one.k, where=where, kind=kind, outcomes="success")
-            lines = [*rules.lines(), *(f"Not settled: {text}" for text in rules.contradictions)]
-            texts[folder / "rules.md"] = "\n".join(map(one_line, lines)) or "No rule holds yet."
-            examples = recalls.as_prompt(one.max_tokens)
-            texts[folder / "examples.md"] = examples or "None has worked yet."
-        return texts
+            files[folder / "rules.md"] = partial(self._rules, kind)
+            files[folder / "examples.md"] = partial(self._examples, kind)
+        return files
+
+    def _rules(self, kind: str) -> str:
+        rules = self._experience.memory.rules(kind, where=self._where)
+        lines = [*rules.lines(), *(f"Not settled: {text}" for text in rules.contradictions)]
+        return "\n".join(map(one_line, lines)) or "No rule holds yet."
+
+    def _examples(self, kind: str) -> str:
+        recall, k, where = self._experience.memory.recall, self._experience.k, self._where
+        recalls = recall(kind, "", k, where=where, kind=kind, outcomes="success")
+        return recalls.as_prompt(self._experience.max_tokens) or "None has worked yet."

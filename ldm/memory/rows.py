@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from ldm import records
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.types import History, Labels, Outcome, Past, StateActionTuple, encodable, stable_hash
+
+T = TypeVar("T")
 
 #: Columns that hold numbers of texts: those of a history, of a tuple, its batch, and what is no
 #: text but kept as JSON, "" if empty.
@@ -247,7 +249,7 @@ class Rows:
             later.append(at)
             at = int(self.pasts[at, 0])
         pairs = ((self._text(o), self._text(a)) for _, o, a in self.pasts[later[::-1]].tolist())
-        return _cached(self._ended, node, (*(known or ()), *pairs))  # type: ignore[no-any-return]
+        return _cached(self._ended, node, (*(known or ()), *pairs))
 
     def _text(self, number: int) -> str:
         text = self._read.get(number)
@@ -259,7 +261,7 @@ class Rows:
         return row_of(self.env, texts, numbers, self.past(int(numbers["past"])))
 
 
-def _cached(cache: dict[int, Any], key: int, value: Any) -> Any:
+def _cached(cache: dict[int, T], key: int, value: T) -> T:
     """Put a value into a cache, which is emptied when it is full; return it.
 
     If another thread was first, its value stays: a cached tuple is always the same object.

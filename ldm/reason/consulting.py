@@ -76,11 +76,12 @@ class Consulting:
         least = self.certainty or (NEARLY_ALL if state.led else MAJORITY)
         calibrated = bool(learnt.left_out.parts or self.certainty)
         sure = calibrated and self.certainty < 1 and vote.confidence >= least
-        repeated = (state.observation, vote.action) in (state.course or state.history.past)
-        listed = vote.action in (state.admissible or ())
-        things = read_command(vote.action).fillers
-        in_sight = any(lines_with(name, state.observation) for name in things)
-        better = sure and not repeated and listed and in_sight
+        past = state.course or state.history.past
+        repeated = (state.observation, vote.action) in past
+        better = sure and not repeated and vote.action in (state.admissible or ())
+        better = better and any(
+            lines_with(name, state.observation) for name in read_command(vote.action).fillers
+        )
         if is_possible(state) and not (better and vote.action != state.plan[0]):
             return "planned"
         if state.refused:
@@ -89,8 +90,7 @@ class Consulting:
             return "loop"
         if not sure:
             return "unsure"
-        marks = learnt.vocabulary.rare
-        if _tried(vote.action, state.course or state.history.past, marks) >= TRIED:
+        if _tried(vote.action, past, learnt.vocabulary.rare) >= TRIED:
             return "trying"
         return "final" if vote.action.startswith(card.final) else ""
 
