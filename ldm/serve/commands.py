@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,10 +75,10 @@ def serve(
 
         from ldm.serve.protocol import serve_stdio
 
-        try:
-            anyio.run(serve_stdio, Client(opened, scope, tokens.names))
-        except KeyboardInterrupt:
-            os._exit(INTERRUPTED)  # a thread that waits for standard input ends no other way
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # A thread that waits for standard input ends no other way.
+            signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+        anyio.run(serve_stdio, Client(opened, scope, tokens.names))
     else:
         output.say(f"http://{address} serves the memory of {env} at {memory}. Ctrl-C ends it.")
         app = application(tokens, lambda scope: Client(opened, scope, tokens.names))
