@@ -146,12 +146,14 @@ class Metadata:
 
     data: its published data. shipped: the splits to use if those data are missing.
     batch_size: B of LDM², trajectories in a batch. extra: packages needed for some uses only.
+    gymnasium: further ids there, such as another package's, with the split and kind of their tasks.
     """
 
     data: DataSource | None = None
     shipped: ShippedSplits | None = None
     batch_size: int = BATCH_SIZE
     extra: Extra | None = None
+    gymnasium: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def declared(module: str) -> tuple[Card, Metadata]:

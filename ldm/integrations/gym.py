@@ -5,8 +5,8 @@
 
 Observations and actions are texts; what is possible now is in info["admissible"]. Members of a
 vector environment start from one state with `reset(options={"state": env.unwrapped.state()})`.
-ALFWorld's games of a kind also have the ids of the package tale-suite, unless it is imported:
-`tales/ALFWorldPickAndPlaceSimpleSeen-v0`.
+Further ids are in an environment's metadata, such as those of the package tale-suite for ALFWorld's
+games of a kind, unless that is imported: `tales/ALFWorldPickAndPlaceSimpleSeen-v0`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from gymnasium.spaces import Text
 
 from ldm import registry
 from ldm.envs import ENVS, GROUP
+from ldm.envs.metadata import metadata_of, registered
 from ldm.integrations.sessions import STEPS, Session
 
 #: The longest text of an observation and of an action, in characters.
@@ -103,22 +104,12 @@ class TextEnvironment(gymnasium.Env[str, str]):
         }
 
 
-#: What tale-suite calls the kinds of ALFWorld's tasks.
-TALES = {
-    "PickAndPlaceSimple": "pick",
-    "LookAtObjInLight": "look",
-    "PickCleanThenPlaceInRecep": "clean",
-    "PickHeatThenPlaceInRecep": "heat",
-    "PickCoolThenPlaceInRecep": "cool",
-    "PickTwoObjAndPlace": "pick2",
-}
 _IDS = {
     f"ldm/{path.rpartition(':')[2]}-v0": {"env": name}
     for name, path in registry.names(ENVS, GROUP).items()
 }
-for _split in ("seen", "unseen"):
-    for _title, _kind in TALES.items():
-        _options = {"env": "alfworld", "split": f"valid_{_split}", "kind": _kind}
-        _IDS[f"tales/ALFWorld{_title}{_split.title()}-v0"] = _options
+for _name, _class in registered()[0].items():
+    for _id, _task in metadata_of(_class).gymnasium.items():
+        _IDS[_id] = {"env": _name, **_task}
 for _id in _IDS.keys() - gymnasium.registry.keys():
     gymnasium.register(_id, "ldm.integrations.gym:TextEnvironment", kwargs=_IDS[_id])

