@@ -110,6 +110,7 @@ def build(  # noqa: PLR0913 - one parameter a decision of the caller
                 env_class=env_class,
                 left_out=left_out,
             )
+        del known  # the contents have its vectors, and publishing takes memory
         with _timed(seconds, "store"):
             places.commit(location, contents, places.generations(location, env), on_progress)
     made, counts = contents.generation, (len(new), skipped, left_out)

@@ -21,9 +21,8 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -694,8 +693,8 @@ def differences(contents: Contents, target: str) -> list[str]:
         with chroma_errors(target), Store(target, env) as store:
             for part, mask in (("tuples", ~expected.hidden), ("hidden", expected.hidden)):
                 parts = map(expected.part, chunks_of(np.flatnonzero(mask)))
-                opened += _row_differences(part, chain.from_iterable(parts), store)
-            opened += _row_differences("types", iter(type_rows(contents)), store)
+                opened += _row_differences(part, parts, store)
+            opened += _row_differences("types", chunks_of(type_rows(contents)), store)
             if contents.generation not in store.generations():
                 opened.append(f"generation {contents.generation.number} is not published")
             held = {one for _, one in store.records("batch", BatchIndex)}
@@ -706,15 +705,20 @@ def differences(contents: Contents, target: str) -> list[str]:
     return opened
 
 
-def _row_differences(part: str, rows: Iterator[Row], store: Store) -> list[str]:
+def _row_differences(part: str, chunks: Iterable[Sequence[Row]], store: Store) -> list[str]:
     """Return the numbers of missing, extra and changed rows of a collection."""
-    held = {row.id: (row.document, row.metadata, row.vector.tobytes()) for row in store.rows(part)}
+    extra = {name for page in store.pages(part) for name in page["ids"]}
     listed: dict[str, list[str]] = {"missing": [], "changed": []}
-    for row in rows:
-        there = held.pop(row.id, None)
-        if there != (row.document, row.metadata, row.vector.tobytes()):
-            listed["changed" if there else "missing"].append(row.id)
-    listed["extra"] = sorted(held)
+    for rows in chunks:  # a memory's vectors are too large to be there twice
+        names = [row.id for row in rows]
+        page = store.answered(part, "get", ids=names, include=ALL)
+        held = {row.id: row for row in rows_of(page)} if page else {}
+        for row in rows:
+            there = held.get(row.id)
+            if there is None or there[2:] != row[2:] or not np.array_equal(there[1], row[1]):
+                listed["changed" if there else "missing"].append(row.id)
+        extra.difference_update(names)
+    listed["extra"] = sorted(extra)
     return [
         f"{len(ids)} rows of {part} are {words}, such as {ids[0]}"
         for words, ids in listed.items()

@@ -20,7 +20,7 @@ MOST_TYPES = 12
 TERMS_IN_A_NAME = 3
 
 
-def cluster(texts: Sequence[str], vectors: NDArray[np.float32]) -> Clustering:
+def cluster(texts: Sequence[str], vectors: NDArray[np.floating]) -> Clustering:
     """Partition n distinct texts with vectors (n, dimension) into about √(n/2) types.
 
     The largest cluster is split in two until there are enough, which keeps the sizes about equal.
@@ -32,9 +32,10 @@ def cluster(texts: Sequence[str], vectors: NDArray[np.float32]) -> Clustering:
         labels = np.zeros(len(texts), int)
     else:
         model = BisectingKMeans(
-            count, bisecting_strategy="largest_cluster", random_state=0, n_init=3
+            count, bisecting_strategy="largest_cluster", random_state=0, n_init=3, copy_x=False
         )
-        labels = model.fit_predict(vectors.astype(np.float64))
+        vectors = vectors.astype(np.float64)  # a copy, which takes the place of the original
+        labels = model.fit_predict(vectors)
     # Types are numbered by their first member, so that their order says nothing about the solver.
     order = {label: i for i, label in enumerate(dict.fromkeys(labels.tolist()))}
     assignment = tuple(order[label] for label in labels.tolist())
