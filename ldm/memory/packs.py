@@ -28,7 +28,6 @@ from ldm.memory.addresses import is_server
 from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.log import EPISODES, Add, Begin, EpisodeLog
-from ldm.memory.record import NOWHERE, Place
 from ldm.memory.verifying import problems_of
 from ldm.text import check_file
 from ldm.types import Task, Trajectory
@@ -63,7 +62,7 @@ def export_pack(location: str, env: str, path: Path, generation: int | None = No
         if present:
             contents = places.load(location, env, generation).rebuilt()
             count, newest = len(contents.rows), contents.generation.number
-            log = _log_place(record.folder_of(location, env)) if logs else None
+            log = record.log_read(record.folder_of(location, env)) if logs else None
             with record.writing(scratch):
                 record.commit(scratch, contents, present[: newest + 1], log)
             files = [record.folder_of(scratch, env) / record.FILE, *logs]
@@ -99,7 +98,7 @@ def import_pack(location: str, path: Path) -> tuple[str, int]:
                     shutil.copyfileobj(source, copy, CHUNK)
             if contents is None:
                 return env, 0
-            places.commit(location, contents, generations[:-1], log=_log_place(folder))
+            places.commit(location, contents, generations[:-1], log=record.log_read(folder))
     return env, len(contents.rows)
 
 
@@ -154,11 +153,6 @@ def _log_of(location: str, env: str) -> list[Path]:
         return []
     log = record.folder_of(location, env) / EPISODES
     return [log] if os.path.lexists(log) else []
-
-
-def _log_place(folder: Path) -> Place:
-    known = record.manifest(folder)
-    return known.log if known else NOWHERE
 
 
 def _write(pack: zipfile.ZipFile, file: Path) -> None:

@@ -198,6 +198,12 @@ def manifest(folder: Path) -> Manifest | None:
     return _read_file(folder, lambda listed, _: listed)
 
 
+def log_read(folder: Path) -> Place:
+    """Return how far an environment's log is in its generations."""
+    listed = manifest(folder)
+    return listed.log if listed else NOWHERE
+
+
 def read(folder: Path) -> tuple[Manifest, Contents] | None:
     """Map an environment's file; return None if there is none.
 
@@ -419,10 +425,8 @@ def commit(
     with store_errors(location):
         refuse_foreign(Path(location) / ENVIRONMENTS)
         folder.mkdir(parents=True, exist_ok=True)
-        if log is None:
-            known = manifest(folder)
-            log = known.log if known else NOWHERE
         kinds, newest = contents.trained(), contents.generation.number
+        log = log or log_read(folder)
         listed = Manifest(FORMAT, tuple(generations), contents.batches, kinds, newest, log)
         written(folder / FILE, _file_of(_arrays_of(contents), listed))
 
