@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -453,9 +453,14 @@ class Situation:
         rest = self._beside_roles(self.sight)
         before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
         new = [x for x in rest if x not in before][:12]
-        both = [*rest[:40], *self._alike_lines(rest[:40])]
+        both = [*rest[:40], *self._alike_lines(rest[:40]), *map(self._of_another, rest[:40])]
         about = [f"{unnumbered(x)} {amount}" for x in both for amount in ("", *amounts(x))]
         return keys([*about, *(word for line in new for word in line)], WORDS)[:MOST_FACTS]
+
+    def _of_another(self, line: Words) -> Words:
+        """Return a line with the words that other goals have as one sign."""
+        known = self.vocabulary.goal_words - FUNCTION_WORDS
+        return tuple(word for word, _ in groupby("@" if word in known else word for word in line))
 
     def _alike_lines(self, others: Sequence[Words]) -> Iterator[Words]:
         """Yield lines that share words with what stands before a thing of the goal, as its own.

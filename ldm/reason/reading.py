@@ -20,7 +20,7 @@ FUNCTION_WORDS = frozenset(
     to from in on into onto at of off out over under up down with without by for using via near next
     i you he she it we they me him her them my your his its our their is are was were be been being
     am do does did done have has had will would can could may might must shall should there here as
-    one two""".split()  # noqa: SIM905
+    left right front back behind beside between above below before after one two""".split()  # noqa: SIM905
 )
 #: Items of a list, leaves of a structure, and characters of a value that are read.
 ITEMS, LEAVES, VALUE = 50, 400, 60
