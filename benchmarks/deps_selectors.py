@@ -32,8 +32,7 @@ from ldm.episode import Episode, run_episode
 from ldm.llm import Completion
 from ldm.types import Card, Task, TimeStep, Trajectory, Usage
 from ldm.worlds.minecraft import Minecraft
-from ldm.worlds.minecraft.environment import MinecraftOptions
-from ldm.worlds.minecraft.tasks import LIMITS, listed_tasks
+from ldm.worlds.minecraft.environment import LIMITS, MinecraftOptions, listed_tasks
 from tools.minecraft.solver import shortest
 
 #: The woods that a planner names beside oak, which does not know what grows near.

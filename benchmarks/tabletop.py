@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from ldm.types import Trajectory
 from ldm.worlds.tabletop import Tabletop, TabletopOptions
 from ldm.worlds.tabletop.actions import Move, normal
+from ldm.worlds.tabletop.environment import game
 from ldm.worlds.tabletop.kinds import KINDS
 from ldm.worlds.tabletop.physics import version
-from ldm.worlds.tabletop.tasks import game
 from tools.tabletop.expert import attempt
 
 HASH_SEEDS = ("0", "1", "12345")

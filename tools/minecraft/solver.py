@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from ldm.worlds.minecraft.rules import FURNACE, TABLE, Recipe, Rules, RuleSet, load_rules
-from ldm.worlds.minecraft.sources import WOODS
+from ldm.worlds.minecraft.rules import FURNACE, TABLE, WOODS, Recipe, Rules, RuleSet, load_rules
 
 #: Represents any fuel in the order of a search; no item has this name.
 _FUEL = "#fuel"

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from ldm.errors import LdmError
 from ldm.types import Step, Task, Trajectory
 from ldm.worlds.tabletop.actions import Move, normal
-from ldm.worlds.tabletop.environment import Tabletop
+from ldm.worlds.tabletop.environment import Tabletop, game_of
 from ldm.worlds.tabletop.kinds import KINDS, Kind
 from ldm.worlds.tabletop.kinds.hanoi import PLACES as HANOI
 from ldm.worlds.tabletop.kinds.pyramid import NEAR
 from ldm.worlds.tabletop.kinds.pyramid import PLACES as PYRAMID
 from ldm.worlds.tabletop.kinds.pyramid import target as pyramid_target
 from ldm.worlds.tabletop.scene import BLOCK, Pose, Poses, Scene
-from ldm.worlds.tabletop.tasks import game_of
 
 #: Places of the three rings, the largest first; None beside the stand.
 _Rings = tuple[str | None, ...]

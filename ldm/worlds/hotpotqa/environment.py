@@ -21,9 +21,9 @@ from ldm.worlds.hotpotqa.questions import (
     TRAIN,
     TRAIN_HARD,
     Question,
+    reward,
     select,
 )
-from ldm.worlds.hotpotqa.scoring import reward
 from ldm.worlds.hotpotqa.world import FINISHED, Reading, apply_action
 
 #: The source and licence of the official questions and articles.

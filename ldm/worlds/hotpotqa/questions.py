@@ -1,7 +1,9 @@
-"""Questions: the official files, and those of our own small world.
+"""Questions: the official files, those of our own small world, and the score of an answer.
 
 A file is a JSON list of objects with `_id` or `id`, `question`, `answer`, `type`, `level`,
 `supporting_facts` ([title, number of a sentence], …) and `context` ([title, [sentence, …]], …).
+Exact match and F1 are those of HotpotQA's `hotpot_evaluate_v1.py` (Yang et al., arXiv 1809.09600,
+§5).
 """
 
 from __future__ import annotations
@@ -9,6 +11,9 @@ from __future__ import annotations
 import html
 import json
 import random
+import re
+import string
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +27,56 @@ from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import read_json
 from ldm.types import Task
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+#: Answers that are right or wrong as a whole: sharing words with them earns nothing.
+_WHOLE = frozenset({"yes", "no", "noanswer"})
+#: The most that an answer earns that is no exact match: a success is a score of 1.
+MOST_PARTIAL = 0.999
+
+
+def normalized(answer: str) -> str:
+    """Return the words that are compared: small letters, no ASCII punctuation, no articles."""
+    words = answer.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", words).split())
+
+
+def exact(answer: str, gold: str) -> bool:
+    """Return whether two answers have the same normalized words."""
+    return normalized(answer) == normalized(gold)
+
+
+def f1(answer: str, gold: str) -> float:
+    """Return the harmonic mean of precision and recall over words, in any order, in [0, 1].
+
+    Two empty answers have 0, although they are an exact match, as in the script.
+    """
+    return precision_recall_f1(answer, gold)[2]
+
+
+def precision_recall_f1(answer: str, gold: str) -> tuple[float, float, float]:
+    """Return precision, recall and F1 over the words of both answers, each in [0, 1]."""
+    ours, right = normalized(answer), normalized(gold)
+    if ours != right and (ours in _WHOLE or right in _WHOLE):
+        return 0.0, 0.0, 0.0
+    answer_words, gold_words = ours.split(), right.split()
+    common = (Counter(answer_words) & Counter(gold_words)).total()
+    if not common:
+        return 0.0, 0.0, 0.0
+    precision, recall = common / len(answer_words), common / len(gold_words)
+    return precision, recall, 2 * precision * recall / (precision + recall)
+
+
+def reward(answer: str, gold: str, *, partial: bool) -> float:
+    """Return the reward of an answer: 1 for an exact match.
+
+    partial: another answer earns its F1, at most MOST_PARTIAL; without it, 0.
+    """
+    if exact(answer, gold):
+        return 1.0
+    return min(f1(answer, gold), MOST_PARTIAL) if partial else 0.0
+
 
 ENV = "hotpotqa"
 TRAIN, TRAIN_HARD, DEV_HARD, REACT_500 = "train", "train_hard", "dev_hard", "react_500"

@@ -8,8 +8,7 @@ from dataclasses import replace
 from ldm.envs.metadata import declared
 from ldm.types import Reading
 from ldm.worlds.minecraft.commands import DIRECTIONS
-from ldm.worlds.minecraft.rules import load_rules
-from ldm.worlds.minecraft.sources import FACTS, MOBS, RAW
+from ldm.worlds.minecraft.rules import FACTS, MOBS, RAW, load_rules
 
 _CARD, METADATA = declared(__file__)
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ldm.worlds.minecraft.rules import FURNACE, TABLE, Recipe, Rules
-from ldm.worlds.minecraft.sources import MOBS
+from ldm.worlds.minecraft.rules import FURNACE, MOBS, TABLE, Recipe, Rules
 from ldm.worlds.minecraft.state import State
 
 Verb = Literal["mine", "kill", "craft", "smelt", "equip", "explore", "inventory"]

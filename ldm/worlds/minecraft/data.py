@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from ldm.envs.metadata import DataCheck
+from ldm.worlds.minecraft.environment import ENV, SPLITS, games, listed_tasks
 from ldm.worlds.minecraft.rules import load_rules
-from ldm.worlds.minecraft.tasks import ENV, SPLITS, games, listed_tasks
 
 
 def check(path: Path | None = None) -> DataCheck:

@@ -7,11 +7,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ldm.worlds.minecraft import sight
 from ldm.worlds.minecraft.commands import Command
-from ldm.worlds.minecraft.map import World, cell_of
-from ldm.worlds.minecraft.sight import Known
-from ldm.worlds.minecraft.sources import MOBS, RAW, VEINS
+from ldm.worlds.minecraft.map import (
+    Known,
+    World,
+    animals,
+    cell_of,
+    distance,
+    grounds,
+    nearest,
+    nearest_tree,
+    veins,
+)
+from ldm.worlds.minecraft.rules import MOBS, RAW, VEINS
 from ldm.worlds.minecraft.state import Cell, State
 
 NOTHING = "Nothing happens."
@@ -108,37 +116,37 @@ def _trees(state: State, world: World) -> Iterator[_Group]:
                 felled = gone >= tree.logs and cell_of(tree.x, tree.z) in cells
                 counts[tree.wood] -= felled
         for wood in sorted(counts):
-            nearest = sight.nearest_tree({wood}, cells, state, world)
+            nearest = nearest_tree({wood}, cells, state, world)
             if nearest is not None:
                 yield _Group(f"{wood} tree", counts[wood], nearest, now)
 
 
 def _animals(state: State) -> Iterator[_Group]:
     for mob in MOBS:
-        known = list(sight.animals(mob, state))
+        known = list(animals(mob, state))
         for now in (True, False):
             part = [one for one in known if (one.tick == state.tick) == now]
-            if near := sight.nearest(part):
+            if near := nearest(part):
                 yield _Group(mob, len(part), near, now)
 
 
 def _grounds(state: State, world: World) -> Iterator[_Group]:
     for now, cells in _split(state):
         for thing in _GROUNDS:
-            known = list(sight.grounds(thing, cells, state, world))
-            if near := sight.nearest(known):
+            known = list(grounds(thing, cells, state, world))
+            if near := nearest(known):
                 yield _Group(thing, len(known), near, now)
 
 
 def _veins(state: State) -> Iterator[_Group]:
     height = state.spot[1]
     for ore in VEINS:
-        if veins := sight.veins(ore, state):
-            first = veins[0]
-            far = sight.distance(state.spot, first.spot)
+        if deposits := veins(ore, state):
+            first = deposits[0]
+            far = distance(state.spot, first.spot)
             near = Known(far, first.spot[0], first.spot[2], first.tick)
             now = max(far, abs(height - first.spot[1])) <= _NEAR
-            left = sum(vein.left for vein in veins)
+            left = sum(vein.left for vein in deposits)
             yield _Group(RAW[ore].thing, left, near, now, first.spot[1])
 
 

@@ -1,13 +1,103 @@
-"""Crafting, smelting and equipping."""
+"""The effects of actions: drops, crafting, smelting, equipping, and the time that each takes.
+
+Drops are drawn by the world and the number of the draw. Durations are in ticks of a twentieth of a
+second, each part rounded up; speeds, damage and intervals are the game's published values, hardness
+and tools are its data.
+"""
 
 from __future__ import annotations
 
+import math
+import random
 from dataclasses import dataclass, replace
 
+from ldm.types import stable_seed
 from ldm.worlds.minecraft.commands import Command, Way, fuel_for
-from ldm.worlds.minecraft.rules import FURNACE, Rules
+from ldm.worlds.minecraft.rules import FACTS, FURNACE, MOBS, Rules
 from ldm.worlds.minecraft.state import State
-from ldm.worlds.minecraft.ticks import CALL, EQUIP, PLACE, RUN, digger, digging
+
+#: Blocks walked in a second.
+SPEED = 4.317
+#: Ticks for climbing a level, between two blows that do not kill, and for putting a station down.
+CLIMB, CHASE, PLACE = 12, 40, 5
+#: A craft: each call, and each run of the recipe.
+CALL, RUN = 20, 2
+EQUIP = 5
+#: Ticks of an impossible attempt under the rules of the paper.
+VAIN = {"craft": 150, "smelt": 200}
+
+#: Weapon → damage, and ticks between two blows; the hand is "".
+_WEAPONS: dict[str, list[int]] = FACTS["weapons"]
+#: Ticks between two blocks.
+_PAUSE = 6
+
+
+def walking(blocks: float) -> int:
+    """Return the ticks of walking a distance."""
+    return math.ceil(20 * blocks / SPEED)
+
+
+def digging(block: str, tool: str, rules: Rules) -> int:
+    """Return the ticks of digging a block with a tool, "" for the hand."""
+    of = rules.blocks[block]
+    harvests = not of.harvest or tool in of.harvest
+    speed = rules.speeds.get((of.material, tool), 1.0) if harvests or not of.harvest else 1.0
+    # One over the damage of a tick: how many ticks it takes.
+    strokes = of.hardness * (30 if harvests else 100) / speed
+    return 0 if strokes < 1 else math.ceil(round(strokes, 9)) + _PAUSE
+
+
+def digger(block: str, state: State, rules: Rules) -> str:
+    """Return the held tool that digs a block quickest, "" for the hand."""
+    held = ["", *(tool for tool in sorted(rules.uses) if state.held(tool))]
+    return min(held, key=lambda tool: (digging(block, tool, rules), tool))
+
+
+def killing(mob: str, tool: str) -> tuple[int, int]:
+    """Return the ticks of killing an animal, and the blows it takes."""
+    damage, interval = _WEAPONS.get(tool, _WEAPONS[""])
+    blows = -(-MOBS[mob].health // damage)
+    return blows * interval + (blows - 1) * CHASE, blows
+
+
+def weapon(mob: str, state: State) -> str:
+    """Return the held tool that kills an animal quickest, "" for the hand."""
+    held = ["", *(tool for tool in _WEAPONS if tool and state.held(tool))]
+    return min(held, key=lambda tool: (killing(mob, tool)[0], tool))
+
+
+def dig_up(item: str, state: State, rules: Rules, world: int) -> State:
+    """Return the state after digging one unit of a raw item's source, which may yield others.
+
+    Gravel is flint now and then, and most grass holds no seeds.
+    """
+    source = rules.sources[item]
+    if source.block == "gravel":
+        number, state = state.drawn("gravel")
+        chance = rules.sources["flint"].chance
+        return state.plus(
+            "flint" if _rng(world, "gravel", number).random() < chance else "gravel", 1
+        )
+    if source.chance == 1 and source.least == source.most:
+        return state.plus(item, source.least)
+    number, state = state.drawn(item)
+    rng = _rng(world, item, number)
+    if rng.random() >= source.chance:
+        return state
+    return state.plus(item, rng.randint(source.least, source.most))
+
+
+def slaughter(mob: str, state: State, world: int) -> State:
+    """Return the state with the drops of a killed animal."""
+    number, state = state.drawn(mob)
+    rng = _rng(world, mob, number)
+    for item, least, most in MOBS[mob].drops:
+        state = state.plus(item, count) if (count := rng.randint(least, most)) else state
+    return state
+
+
+def _rng(world: int, what: str, number: int) -> random.Random:
+    return random.Random(stable_seed("drops", world, what, number))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""The tabletop environment: tasks, texts and rewards on top of the physics."""
+"""The tabletop environment: tasks, texts and rewards on top of the physics.
+
+A scene depends on its kind and its number, and splits share no number.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,97 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-from ldm.envs._base import ListedEnvironment
+from ldm.envs._base import ListedEnvironment, unknown_task
 from ldm.errors import LdmError
-from ldm.types import Card, Task, TimeStep, stable_seed
-from ldm.worlds.tabletop import texts
+from ldm.types import Card, Task, TimeStep, stable_hash, stable_seed
 from ldm.worlds.tabletop.actions import LOOK, Move, Refusal, normal
 from ldm.worlds.tabletop.card import CARD, LIMIT, METADATA
+from ldm.worlds.tabletop.kinds import KINDS, Kind
 from ldm.worlds.tabletop.physics import INSTALL, State, World, version
-from ldm.worlds.tabletop.scene import Pose, Poses
-from ldm.worlds.tabletop.tasks import SPLITS, TEST, TRAIN, Game, digest, game_of, games
+from ldm.worlds.tabletop.scene import Pose, Poses, Scene
+
+
+def opening(kind: Kind, scene: Scene, poses: Poses) -> str:
+    """Return the first observation: the things, their places, and the task."""
+    places = whereabouts(kind, scene, poses)
+    return f"{kind.opening(scene)}\n{places}\nTask: {kind.instruction}"
+
+
+def whereabouts(kind: Kind, scene: Scene, poses: Poses) -> str:
+    """Return the place of each thing, in a sentence."""
+    places = zip(scene.things, kind.whereabouts(scene, poses), strict=True)
+    return " ".join(f"The {thing.name} is {place}." for thing, place in places)
+
+
+def carried(scene: Scene, move: Move, *, missed: bool) -> str:
+    """Return the effect of a move, in a sentence."""
+    name = scene.things[move.thing].name
+    if missed:
+        return f"You reach for the {name}, but the gripper does not get hold of it."
+    return f"You carry the {name} to {move.goal} and let go."
+
+
+ENV = "tabletop"
+TRAIN, TEST, TEST100 = "train", "test", "test100"
+#: The numbers of each split: 40 of a kind to learn from; five seeds as in DEPS; 20.
+SPLITS = {TRAIN: range(40), TEST: range(1000, 1005), TEST100: range(2000, 2020)}
+_SEED = 2302_01560
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """A task with its kind and its scene."""
+
+    task: Task
+    kind: Kind
+    scene: Scene
+
+
+def games(split: str) -> list[Game]:
+    """Return the games of one of SPLITS: each number in all kinds, then the next number."""
+    return [game(split, kind, number) for number in SPLITS[split] for kind in KINDS]
+
+
+def game(split: str, kind: str, number: int) -> Game:
+    """Return the game of a kind with any number, also one that no split lists."""
+    rules = KINDS[kind]
+    source = f"{kind}:{number}"
+    task = Task(f"{split}/{kind}/{number}", ENV, split, rules.instruction, kind, source)
+    return Game(task, rules, rules.draw(random.Random(stable_seed(ENV, _SEED, kind, number))))
+
+
+def game_of(task: Task) -> Game:
+    """Return the game of a task; raise LdmError if it is not this environment's."""
+    kind, _, number = task.source.rpartition(":")
+    if kind in KINDS and number.isdecimal() and len(number) < 10:
+        played = game(task.split, kind, int(number))
+        if played.task == task:
+            return played
+    raise unknown_task("Tabletop", task)
+
+
+def digest(listed: list[Game]) -> str:
+    """Return a hash of the tasks of a split and their initial poses."""
+    return stable_hash(
+        [
+            [one.task.id, one.kind.opening(one.scene), *map(_place, _poses(one.scene))]
+            for one in listed
+        ]
+    )
+
+
+def _poses(scene: Scene) -> list[Pose]:
+    return [
+        *(thing.start for thing in scene.things),
+        *(fixture.pose for fixture in scene.fixtures),
+        *(hole.pose for hole in scene.holes),
+    ]
+
+
+def _place(pose: Pose) -> list[float]:
+    """Return a pose as JSON values, to the micrometre: the last digits may differ by machine."""
+    return [round(value, 6) for value in (pose.x, pose.y, pose.z, pose.yaw)]
+
 
 #: Of a noisy hand: the deviation in x and in y, in metres; the probability that it picks nothing.
 NOISE, MISS = 0.008, 0.1
@@ -78,7 +163,7 @@ class Tabletop(ListedEnvironment[Game]):
         game = self._game(task)
         world = World(game.scene)
         self._play = play = Play(game, world, world.start())
-        text = texts.opening(game.kind, game.scene, play.state.poses)
+        text = opening(game.kind, game.scene, play.state.poses)
         return TimeStep(text, admissible=self._admissible(play))
 
     def _act(self, action: str) -> TimeStep:
@@ -114,7 +199,7 @@ class Tabletop(ListedEnvironment[Game]):
             actions=play.actions + 1,
             moves=play.moves + 1,
         )
-        report = texts.carried(play.game.scene, move, missed=drawn is None)
+        report = carried(play.game.scene, move, missed=drawn is None)
         return self._proceed(play, after, report)
 
     def _target(self, move: Move, play: Play) -> Pose | None:
@@ -131,7 +216,7 @@ class Tabletop(ListedEnvironment[Game]):
         """Store the state after an action, and return its answer."""
         earned = after.share - before.share
         self._play = after
-        places = texts.whereabouts(after.game.kind, after.game.scene, after.state.poses)
+        places = whereabouts(after.game.kind, after.game.scene, after.state.poses)
         text = f"{report} {places}" if report else places
         return TimeStep(text, earned, after.over, self._admissible(after))
 

@@ -5,8 +5,8 @@ import pytest
 from ldm import records
 from ldm.types import Trajectory
 from ldm.worlds.tabletop import Tabletop, TabletopOptions
+from ldm.worlds.tabletop.environment import game
 from ldm.worlds.tabletop.kinds import KINDS
-from ldm.worlds.tabletop.tasks import game
 from tests.conftest import CHECKOUT
 from tests.worlds.tabletop.conftest import PHYSICS
 from tools.tabletop.expert import attempt, solve

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import LdmError
-from ldm.worlds.hotpotqa.articles import Collection
-from ldm.worlds.hotpotqa.library import Library, Sources, open_library
+from ldm.worlds.hotpotqa.library import Collection, Library, Sources, open_library
 from ldm.worlds.hotpotqa.world import Ambiguous, Page, Reading, Similar, apply_action
 from tools.hotpotqa.goldens import lines
 

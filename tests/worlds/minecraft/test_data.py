@@ -7,7 +7,7 @@ import pytest
 from ldm import records
 from ldm.types import Trajectory
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
-from ldm.worlds.minecraft.tasks import listed_tasks
+from ldm.worlds.minecraft.environment import listed_tasks
 from tests.conftest import CHECKOUT
 from tools.minecraft.expert import solve
 from tools.minecraft.tasklists import other_items

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ldm.envs.textcraft.recipes import Book
-from ldm.worlds.minecraft import ticks
-from ldm.worlds.minecraft.rules import load_rules
-from ldm.worlds.minecraft.sources import RAW
+from ldm.worlds.minecraft import workshop
+from ldm.worlds.minecraft.environment import listed_tasks, training_items
+from ldm.worlds.minecraft.rules import RAW, load_rules
 from ldm.worlds.minecraft.state import State
-from ldm.worlds.minecraft.tasks import listed_tasks, training_items
 
 VANILLA, PAPER = load_rules("vanilla"), load_rules("paper")
 
@@ -23,23 +22,23 @@ VANILLA, PAPER = load_rules("vanilla"), load_rules("paper")
      ("crafting_table", "diamond_axe", 10)],
 )  # fmt: skip
 def test_digging_takes_the_ticks_of_the_game_and_a_pause(block: str, tool: str, time: int) -> None:
-    assert ticks.digging(block, tool, VANILLA) == time + 6
-    assert ticks.digging("grass", tool, VANILLA) == 0  # has no hardness
+    assert workshop.digging(block, tool, VANILLA) == time + 6
+    assert workshop.digging("grass", tool, VANILLA) == 0  # has no hardness
 
 
 def test_the_best_tool_is_the_quickest_and_the_hand_where_none_is_quicker() -> None:
     state = State(inventory={"diamond_axe": 1, "wooden_pickaxe": 1})
-    assert ticks.digger("oak_log", state, VANILLA) == "diamond_axe"
-    assert ticks.digger("stone", state, VANILLA) == "wooden_pickaxe"
-    assert ticks.digger("dirt", state, VANILLA) == ""
+    assert workshop.digger("oak_log", state, VANILLA) == "diamond_axe"
+    assert workshop.digger("stone", state, VANILLA) == "wooden_pickaxe"
+    assert workshop.digger("dirt", state, VANILLA) == ""
 
 
 def test_a_cow_takes_ten_blows_of_the_hand_and_two_of_a_diamond_axe() -> None:
-    assert ticks.killing("cow", "") == (10 * 5 + 9 * 40, 10)
-    assert ticks.killing("cow", "diamond_axe") == (2 * 20 + 40, 2)
+    assert workshop.killing("cow", "") == (10 * 5 + 9 * 40, 10)
+    assert workshop.killing("cow", "diamond_axe") == (2 * 20 + 40, 2)
     both = State(inventory={"stone_sword": 1, "diamond_axe": 1})
-    assert ticks.weapon("cow", both) == "stone_sword"  # two quick blows
-    assert ticks.weapon("sheep", both) == "diamond_axe"  # one is enough
+    assert workshop.weapon("cow", both) == "stone_sword"  # two quick blows
+    assert workshop.weapon("sheep", both) == "diamond_axe"  # one is enough
 
 
 def test_a_family_word_stands_for_each_kind_of_wood() -> None:

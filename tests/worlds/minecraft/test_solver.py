@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
+from ldm.worlds.minecraft.environment import listed_tasks
 from ldm.worlds.minecraft.rules import RuleSet, load_rules
-from ldm.worlds.minecraft.tasks import listed_tasks
 from tools.minecraft.solver import Plan, shortest
 
 PLANS = json.loads((Path(__file__).parent / "plans.json").read_text("utf-8"))

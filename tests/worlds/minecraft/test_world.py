@@ -6,11 +6,9 @@ import math
 from collections import Counter
 from dataclasses import replace
 
-from ldm.worlds.minecraft import sight
-from ldm.worlds.minecraft.map import BIOMES, SEA, STRAY, World, cell_of
-from ldm.worlds.minecraft.rules import load_rules
-from ldm.worlds.minecraft.skills import Skills
-from ldm.worlds.minecraft.sources import VEINS
+from ldm.worlds.minecraft.controllers import Skills
+from ldm.worlds.minecraft.map import BIOMES, SEA, STRAY, World, cell_of, look
+from ldm.worlds.minecraft.rules import VEINS, load_rules
 from ldm.worlds.minecraft.state import State
 
 CELLS = [(i, j) for i in range(-12, 12) for j in range(-12, 12)]
@@ -18,7 +16,7 @@ CELLS = [(i, j) for i in range(-12, 12) for j in range(-12, 12)]
 
 def started(world: World) -> State:
     x, z = world.start
-    return sight.look(State(spot=(x, world.surface(x, z), z)), world)
+    return look(State(spot=(x, world.surface(x, z), z)), world)
 
 
 def test_a_square_is_the_same_in_whatever_order_the_world_is_visited() -> None:
@@ -63,17 +61,17 @@ def test_what_was_seen_is_remembered_and_what_moved_away_forgotten() -> None:
     state = started(world)
     assert len(state.animals) >= 10
     x, y, z = state.spot
-    far = sight.look(replace(state, spot=(x + 200, y, z), tick=900), world)
+    far = look(replace(state, spot=(x + 200, y, z), tick=900), world)
     assert state.animals.items() <= far.animals.items()
     ghost = replace(far, spot=state.spot, animals={**far.animals, "start:cow9": (x, z, 0)})
-    assert "start:cow9" not in sight.look(ghost, world).animals
+    assert "start:cow9" not in look(ghost, world).animals
 
 
 def test_below_the_ground_nothing_is_seen() -> None:
     world = World(3, start="plains", herded=True)
     x, z = world.start
     below = State(spot=(x, SEA - 1, z))
-    assert sight.look(below, world) == below
+    assert look(below, world) == below
 
 
 def test_veins_are_found_at_the_rate_at_which_they_lie() -> None:

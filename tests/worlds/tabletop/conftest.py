@@ -7,8 +7,8 @@ from importlib.util import find_spec
 import pytest
 
 from ldm.worlds.tabletop import Tabletop
+from ldm.worlds.tabletop.environment import Game, game
 from ldm.worlds.tabletop.kinds import KINDS
-from ldm.worlds.tabletop.tasks import Game, game
 
 PHYSICS = pytest.mark.skipif(
     find_spec("mujoco") is None, reason="the physics needs ldm-memory[tabletop]"

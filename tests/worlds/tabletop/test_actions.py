@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from ldm.worlds.tabletop.actions import NO_ACTION, Move, Refusal, normal
 from ldm.worlds.tabletop.card import CARD
+from ldm.worlds.tabletop.environment import Game, game
 from ldm.worlds.tabletop.kinds import pyramid as pyramid_kind
 from ldm.worlds.tabletop.scene import BLOCK, FLAT, Pose
-from ldm.worlds.tabletop.tasks import Game, game
 from tests.worlds.tabletop.test_success import solved, starts
 
 KITS = game("train", "assembling_kits", 0)

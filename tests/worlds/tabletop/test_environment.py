@@ -12,9 +12,8 @@ from ldm.errors import LdmError
 from ldm.types import Task
 from ldm.worlds.tabletop import Tabletop, TabletopOptions, environment, physics
 from ldm.worlds.tabletop.card import LIMIT
-from ldm.worlds.tabletop.environment import Play
+from ldm.worlds.tabletop.environment import SPLITS, Play
 from ldm.worlds.tabletop.kinds import KINDS
-from ldm.worlds.tabletop.tasks import SPLITS
 from tests.worlds.tabletop.conftest import PHYSICS
 
 _EPISODES = """

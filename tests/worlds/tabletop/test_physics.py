@@ -10,9 +10,9 @@ import pytest
 
 from ldm.worlds.tabletop import Tabletop
 from ldm.worlds.tabletop.actions import Move
+from ldm.worlds.tabletop.environment import Game, game
 from ldm.worlds.tabletop.physics import State, World
 from ldm.worlds.tabletop.scene import BLOCK, Pose
-from ldm.worlds.tabletop.tasks import Game, game
 from tests.worlds.tabletop.conftest import PHYSICS
 from tools.tabletop.expert import attempt
 

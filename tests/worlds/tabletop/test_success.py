@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from ldm.worlds.tabletop.environment import Game, game
 from ldm.worlds.tabletop.kinds import KINDS, bowls, hanoi, packing, pyramid
 from ldm.worlds.tabletop.scene import BLOCK, FLAT, SHAPES, Pose, Scene
-from ldm.worlds.tabletop.tasks import Game, game
 
 
 def starts(scene: Scene) -> list[Pose]:
