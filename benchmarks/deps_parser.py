@@ -16,8 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ldm.deps.parser import Parser
-from ldm.deps.vocabulary import Vocabulary
+from ldm.deps.parser import Parser, Vocabulary
 from ldm.envs import load_env
 from tools.noisy_plans import noisy_plan, recovered
 

@@ -22,11 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm.agents import Resources
 from ldm.deps import DepsAgent
-from ldm.deps.describe import clock
 from ldm.deps.horizon import UNKNOWN, situation
-from ldm.deps.options import DepsOptions
-from ldm.deps.plans import Goal
-from ldm.deps.select import Selector, Soonest
+from ldm.deps.parser import Goal
+from ldm.deps.select import Selector, Soonest, clock
+from ldm.deps.styles import DepsOptions
 from ldm.embed import load_embedder
 from ldm.episode import Episode, run_episode
 from ldm.llm import Completion

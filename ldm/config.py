@@ -150,7 +150,7 @@ ENV_SECTION = Of(registry="envs")
 POLICY_SECTION = Of("ldm.policy:PolicyOptions")
 SEARCH_SECTION = Of("ldm.explore.refine:RefineOptions")
 GATE_SECTION = Of("ldm.explore.gate:GateOptions")
-PLAN_SECTION = Of("ldm.agents.autoplan.settings:AutoPlanSettings")
+PLAN_SECTION = Of("ldm.agents.autoplan.optimiser:AutoPlanSettings")
 MODELS_SECTION = Of("ldm.llm.models:ModelOptions")
 
 #: Options of several experiments.

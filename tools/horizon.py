@@ -20,11 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.config import typed
-from ldm.deps.describe import clock, progress
 from ldm.deps.horizon import HorizonModel, Situation, feature_rows, situation
-from ldm.deps.plans import Goal
-from ldm.deps.select import scaled
-from ldm.deps.vocabulary import Vocabulary
+from ldm.deps.parser import Goal, Vocabulary
+from ldm.deps.select import clock, progress, scaled
 from ldm.envs import load_env
 from ldm.episode import Environment, EnvironmentBase
 from ldm.errors import LdmError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ldm.deps.describe import clock
+from ldm.deps.select import clock
 from ldm.errors import LdmError
 from ldm.types import EpisodeResult, Reading, Trajectory
 

@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from ldm.deps.plans import Goal
+from ldm.deps.parser import Goal
 from ldm.types import stable_seed
 
 VERBS = ("mine", "craft", "smelt", "kill", "equip")

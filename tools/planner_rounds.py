@@ -15,10 +15,10 @@ from typing import Any
 
 from ldm.agents import Resources
 from ldm.deps import DepsAgent
-from ldm.deps.describe import held
 from ldm.deps.findings import data_of
-from ldm.deps.options import DepsOptions
-from ldm.deps.plans import listing
+from ldm.deps.parser import listing
+from ldm.deps.select import held
+from ldm.deps.styles import DepsOptions
 from ldm.envs import load_env
 from ldm.episode import Environment, run_episode
 from ldm.llm import GREEDY, Completion, Message, Sampling

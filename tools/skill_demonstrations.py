@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ldm.agents.decomposition.handover import looked
+from ldm.agents.decomposition.controller import looked
 from ldm.agents.replies import ACT, THINK
 from ldm.episode import Environment
 from ldm.reason.excerpts import without_goal

@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from ldm.agents.executor import ExecutorAgent, ExecutorOptions, task_work
-from ldm.agents.loop import Loop
+from ldm.agents.loop import ExecutorAgent, ExecutorOptions, Loop, task_work
 from ldm.episode import Episode
 from ldm.types import TimeStep
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ldm.agents.executor import TaskAgent
+from ldm.agents.loop import TaskAgent
 from ldm.episode import Episode
 
 

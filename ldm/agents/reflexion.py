@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ldm.agents.executor import TaskAgent, TaskOptions
-from ldm.agents.loop import Hint, View, ask, prompt_card
-from ldm.agents.transcript import transcript_text
+from ldm.agents.loop import Hint, TaskAgent, TaskOptions, View, ask, prompt_card
+from ldm.agents.replies import transcript_text
 from ldm.episode import Episode
 from ldm.llm import LLM, Message
 from ldm.prompts import bullets, render, shortened

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ldm.agents.executor import TaskAgent, TaskOptions
+from ldm.agents.loop import TaskAgent, TaskOptions
 from ldm.episode import Episode
 from ldm.llm import GREEDY, Sampling
 from ldm.types import Amount, Positive

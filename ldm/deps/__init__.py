@@ -13,16 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from ldm.agents.executor import TaskAgent
-from ldm.deps.controllers import Controller, Executor, OwnController
+from ldm.agents.loop import TaskAgent
 from ldm.deps.findings import NOTE, REPORTING
 from ldm.deps.horizon import REMEDY, HorizonModel, file_digest, horizon_model, shipped
-from ldm.deps.loop import PARSED, Loop
-from ldm.deps.options import Arm, DepsOptions
-from ldm.deps.parser import Parser
+from ldm.deps.loop import PARSED, Controller, Executor, OwnController, Trial
+from ldm.deps.parser import Nearest, Parser, Vocabulary
 from ldm.deps.select import AtRandom, InOrder, MostSimilar, Selector, Soonest
-from ldm.deps.styles import examples
-from ldm.deps.vocabulary import Nearest, Vocabulary
+from ldm.deps.styles import Arm, DepsOptions, examples
 from ldm.embed import Embedder
 from ldm.episode import Digests, Episode
 from ldm.errors import LdmError
@@ -96,13 +93,13 @@ class DepsAgent(TaskAgent):
                 if vocabulary.free
                 else OwnController(episode, vocabulary)
             )
-            loop = Loop(
+            trial = Trial(
                 episode, llm, planner, options, parser, controller, selector, demonstrations
             )
             try:
-                loop.run()
+                trial.run()
             finally:
-                rounds = [turn.as_data() for turn in loop.turns]
+                rounds = [turn.as_data() for turn in trial.turns]
                 episode.note(NOTE, method=options.method, rounds=rounds)
 
     def _selector(self, episode: Episode) -> Selector:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldm.deps.describe import clock, held
-from ldm.deps.plans import Goal
+from ldm.deps.parser import Goal
+from ldm.deps.select import clock, held
 from ldm.errors import LdmError
 from ldm.text import Problem, parse_json, read_bytes
 from ldm.types import Card, Reading, TimeStep, stable_hash

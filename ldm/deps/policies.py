@@ -11,9 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ldm.deps.parser import LONGEST_REPLY
-from ldm.deps.plans import Goal
-from ldm.deps.vocabulary import Vocabulary, words_of
+from ldm.deps.parser import LONGEST_REPLY, Goal, Vocabulary, words_of
 
 #: Maximum rounds of one loop, and maximum statements in all.
 MOST_ROUNDS, MOST_STATEMENTS = 200, 5000

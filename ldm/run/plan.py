@@ -10,9 +10,8 @@ from pathlib import Path
 
 from ldm import records
 from ldm.agents.autoplan import AutoPlanAgent, optimiser
-from ldm.agents.autoplan.optimiser import ITERATIONS, Collector, Item
+from ldm.agents.autoplan.optimiser import ITERATIONS, Collector, Item, published_settings
 from ldm.agents.autoplan.plans import ALL, Experience, Iteration, PlanFile, path_of, write
-from ldm.agents.autoplan.settings import published_settings
 from ldm.config import OptimisePlan, Section, written
 from ldm.envs import EnvironmentBase, load_env
 from ldm.envs.metadata import published_options

@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
+from ldm.agents.autoplan.optimiser import Attempt, AutoPlanSettings, reflect, rewritten
 from ldm.agents.autoplan.plans import Experience, Reflection
-from ldm.agents.autoplan.reflection import Attempt, reflect, rewritten
-from ldm.agents.autoplan.settings import AutoPlanSettings
-from ldm.agents.executor import ExecutorOptions, examples
 from ldm.agents.formaliser import formalise
-from ldm.agents.loop import Hint, Loop, Work
+from ldm.agents.loop import ExecutorOptions, Hint, Loop, Work, examples
 from ldm.episode import Agent, Episode, run_episode
 from ldm.llm import Message
 from ldm.types import Card, EpisodeResult, Step, Task, Trajectory, Usage

@@ -13,8 +13,8 @@ import pytest
 
 from ldm import records
 from ldm.agents import Resources, demonstrations, load_agent
-from ldm.agents.executor import Strength
-from ldm.agents.transcript import example_texts
+from ldm.agents.loop import Strength
+from ldm.agents.replies import example_texts
 from ldm.envs.alfworld.card import CARD as ALFWORLD
 from ldm.envs.textcraft.card import CARD as TEXTCRAFT
 from ldm.envs.webshop.card import CARD as WEBSHOP

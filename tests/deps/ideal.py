@@ -10,7 +10,7 @@ from typing import Any
 from ldm.agents import Resources
 from ldm.deps import DepsAgent
 from ldm.deps.findings import data_of
-from ldm.deps.options import DepsOptions
+from ldm.deps.styles import DepsOptions
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message, Sampling
 from ldm.types import EpisodeResult, Task, Trajectory

@@ -23,8 +23,8 @@ from ldm.deps.horizon import (
     shipped,
     situation,
 )
-from ldm.deps.options import DepsOptions
-from ldm.deps.plans import Goal
+from ldm.deps.parser import Goal
+from ldm.deps.styles import DepsOptions
 from ldm.episode import run_episode
 from ldm.errors import LdmError
 from ldm.types import TimeStep

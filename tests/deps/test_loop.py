@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ldm.deps.findings import REPORTING
-from ldm.deps.options import DepsOptions, Method
+from ldm.deps.styles import DepsOptions, Method
 from ldm.errors import LdmError
 from ldm.types import Card
 from tests.agents.scripted import always

@@ -10,10 +10,9 @@ import pytest
 
 from ldm.agents.demonstrations import SHIPPED
 from ldm.deps import DepsAgent
-from ldm.deps.options import DepsOptions, Method
-from ldm.deps.plans import Goal
+from ldm.deps.parser import Goal, Vocabulary
 from ldm.deps.policies import MOST_ROUNDS, Malformed, Policy, Unmet
-from ldm.deps.vocabulary import Vocabulary
+from ldm.deps.styles import DepsOptions, Method
 from ldm.envs.alfworld import ALFWorld
 from ldm.episode import Environment
 from ldm.errors import LeakageError

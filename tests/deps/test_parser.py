@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldm.deps.parser import MOST_GOALS, Parser
-from ldm.deps.vocabulary import Nearest, Vocabulary, words_of
+from ldm.deps.parser import MOST_GOALS, Nearest, Parser, Vocabulary, words_of
 from ldm.types import Card
 from tests.cases import cases
 from tests.deps.workshop import CARD

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ldm.deps.plans import Goal, Plan
+from ldm.deps.parser import Goal, Plan
 from ldm.deps.select import AtRandom, MostSimilar, Soonest, candidates, scaled
 from ldm.types import TimeStep
 from tests.deps.workshop import CARD

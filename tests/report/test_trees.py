@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ldm.agents import Resources
 from ldm.agents.lats import LatsAgent
+from ldm.agents.lats.search import REPORTING as SEARCH
 from ldm.agents.lats.search import LatsOptions
-from ldm.agents.lats.tree import REPORTING as SEARCH
 from ldm.deps.findings import REPORTING as ROUNDS
 from ldm.episode import run_episode
 from ldm.explore.drawing import branches

@@ -1,26 +1,218 @@
 """AutoPlan's optimisation (Ouyang & Li, arXiv 2305.15064, §3.2): one plan for a kind of task.
 
 X_0 is empty. In each iteration a batch of training tasks is attempted with X_i, each attempt is
-reflected on (summary, flaw, revision), and the plan is rewritten to X_{i+1}.
+reflected on (summary, flaw, revision: `reflect`), and the plan is rewritten to X_{i+1}
+(`rewritten`).
 """
 
 from __future__ import annotations
 
 import random
+import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
 
 from ldm.agents import Resources
-from ldm.agents.autoplan import SAID, AutoPlanAgent
-from ldm.agents.autoplan.plans import Experience, Iteration
-from ldm.agents.autoplan.reflection import Attempt, reflect, rewritten
-from ldm.agents.autoplan.settings import AutoPlanSettings
+from ldm.agents.autoplan import SAID, AutoPlanAgent, AutoPlanOptions
+from ldm.agents.autoplan.plans import Experience, Iteration, Reflection
+from ldm.agents.loop import View, ask
+from ldm.agents.replies import transcript_text
 from ldm.episode import EnvironmentBase, run_episode
 from ldm.errors import LdmError, RunStopped
-from ldm.llm import LLM, ScopedLLM
-from ldm.types import Task, Usage, stable_seed
+from ldm.llm import LLM, Message, Sampling, ScopedLLM
+from ldm.prompts import render, shortened
+from ldm.types import Amount, Card, Mass, Positive, Task, Trajectory, Usage, stable_seed
+
+#: Training tasks that batches are drawn from if the environment's card has no published number.
+POOL = 24
+
+
+@dataclass(frozen=True, slots=True)
+class AutoPlanSettings:
+    """Options of an optimisation.
+
+    iterations: I (§3.2.3; the first three in §4.5). batch: B (§3.2.1; 4 in §4.2). pool: §4.1.
+    reflection: "summary" is the ablation (§4.5, Fig. 3b), "full" is §3.2.2. solution: the authors'
+    code shows it for questions; §3.2.2 names only the reward. top_p: nucleus sampling (§4.2, which
+    states no temperature).
+    """
+
+    iterations: Annotated[Positive, "Times that the plan is rewritten"] = 3
+    batch: Annotated[Positive, "Tasks attempted in an iteration"] = 4
+    pool: Annotated[
+        Positive | None, "Training tasks that batches come from; none: as published"
+    ] = None
+    reflection: Annotated[
+        Literal["summary", "full"], "Summary alone, or also flaw and revision"
+    ] = "full"
+    solution: Annotated[bool, "Show reflections the solution if the environment tells it"] = True
+    steps: Annotated[Positive | None, "Steps of an attempt; none: as published"] = None
+    temperature: Annotated[Amount, "Sampling temperature of all replies"] = 1.0
+    top_p: Annotated[Mass, "Probability mass of nucleus sampling"] = 0.9
+    part: Annotated[Positive, "Maximum tokens of each part of a reflection"] = 160
+    length: Annotated[Positive, "Maximum tokens of a plan"] = 400
+
+    def __post_init__(self) -> None:
+        if self.pool is not None and self.batch > self.pool:
+            raise ValueError("a batch cannot be larger than the pool that it is drawn from")
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(self.temperature, self.top_p)
+
+    @property
+    def attempts(self) -> int:
+        """The total number of attempts; repeated tasks count each time."""
+        return self.iterations * self.batch
+
+    def agent(self, plan: str | None = None) -> AutoPlanOptions:
+        """Return the options of an agent that makes attempts with a plan."""
+        return AutoPlanOptions(
+            plan=plan, budget=self.steps, temperature=self.temperature, top_p=self.top_p
+        )
+
+    def evaluated(self) -> dict[str, str]:
+        """Return the options of an agent that evaluates the plans: as in attempts, but greedy."""
+        return {} if self.steps is None else {"budget": str(self.steps)}
+
+
+def published_settings(card: Card) -> dict[str, int]:
+    """Return the settings published for an environment."""
+    published = AutoPlanAgent.published
+    return {
+        "pool": published(card, "pool", POOL),
+        "steps": published(card, "budget", AutoPlanAgent.default_budget),
+    }
+
+
+#: Lines and characters of a plan that are kept: a rambling one would fill every prompt.
+MOST_STEPS, LONGEST = 15, 2000
+
+_TAG = re.compile(r"</?[a-z-]+>")
+_LISTED = re.compile(r"\s*(?:\*\*)?(?:step\s*)?\d+\s*[.):]|\s*[-*•]\s+\S", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The subject of a reflection: the attempt at a task with a plan, its reward included.
+
+    solution: the actions that solve the task, "" if they are not shown.
+    """
+
+    plan: str
+    trajectory: Trajectory
+    solution: str = ""
+
+
+def reflect(llm: LLM, card: Card, attempt: Attempt, settings: AutoPlanSettings) -> Reflection:
+    """Return the model's view of an attempt: a summary and, fully, the plan's flaw and revision.
+
+    Summary and flaw are asked for independently, each after the attempt and its reward (Eq. 6, 7);
+    the revision after the request for the flaw and the model's reply to it (Eq. 8).
+    Raise the errors of a model call.
+    """
+    tried, view = attempt.trajectory, View(0, AutoPlanOptions().observation)
+
+    def reply(part: Literal["summary", "flaw"], follow: Sequence[Message] = ()) -> str:
+        """Return the reply to a question on the attempt, or to the messages that follow it."""
+        nonlocal view  # once shortened, it stays short
+
+        def prompt(view: View) -> list[Message]:
+            first = render(
+                "agents/autoplan/reflect",
+                card=card,
+                plan=attempt.plan,
+                task=tried.task.goal,
+                transcript=transcript_text(
+                    tried.opening, tried.steps, width=view.width, skipped=view.skipped
+                ),
+                success=tried.success,
+                steps=len(tried.steps),
+                solution=attempt.solution,
+                part=part,
+            )
+            return [*first, *follow]
+
+        completion, view = ask(
+            *(llm, prompt, view, len(tried.steps)),
+            sampling=settings.sampling,
+            max_tokens=settings.part,
+        )
+        return shortened(completion.text.strip(), LONGEST)
+
+    summary = reply("summary")
+    if settings.reflection == "summary":
+        return Reflection(summary)
+    flaw = reply("flaw")
+    follow = (Message("assistant", flaw or "…"), *render("agents/autoplan/revision"))
+    return Reflection(summary, flaw, reply("flaw", follow))
+
+
+def rewritten(
+    llm: LLM,
+    card: Card,
+    about: str,
+    plan: str,
+    batch: Sequence[Experience],
+    settings: AutoPlanSettings,
+) -> str:
+    """Return the plan rewritten after a batch (Eq. 9); "" if the model gave none, or half of one.
+
+    about: the aim of tasks of the plan's kind, "" if there is more than one kind.
+    """
+    whole = [one for one in batch if one.trajectory is not None and not one.result.error]
+
+    def prompt(view: View) -> list[Message]:
+        attempts = [
+            {"success": one.result.success, "text": shortened(_in_words(one), view.width)}
+            for one in whole
+        ]
+        return render(
+            "agents/autoplan/update", card=card, plan=plan, about=about, attempts=attempts
+        )
+
+    completion, _ = ask(
+        llm, prompt, View(0, LONGEST), 0, sampling=settings.sampling, max_tokens=settings.length
+    )
+    return "" if completion.cut else cleaned(completion.text)
+
+
+def _in_words(one: Experience) -> str:
+    """Return an attempt as the update shows it: the task and the reflection."""
+    reflection = one.reflection
+    parts = [
+        f"Task: {one.result.task.goal}",
+        f"What happened: {reflection.summary}",
+        f"What was wrong: {reflection.flaw}" if reflection.flaw else "",
+        f"What to change: {reflection.revision}" if reflection.revision else "",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def cleaned(text: str) -> str:
+    """Return the plan in a reply: its list without the text around it, "" if it is empty.
+
+    A reply without a list is taken as it is.
+    """
+    lines = [
+        line.rstrip()
+        for line in re.sub(r"```\w*", "", text).splitlines()
+        if line.strip() and not _TAG.fullmatch(line.strip())
+    ]
+    first = next((at for at, line in enumerate(lines) if _LISTED.match(line)), None)
+    if first is not None:
+        steps: list[str] = []
+        for line in lines[first:]:
+            if not _LISTED.match(line) and not line.startswith((" ", "\t")):
+                break
+            if line not in steps:
+                steps.append(line)
+        lines = steps[:MOST_STEPS]
+    return shortened("\n".join(lines).strip(), LONGEST)
+
 
 ITERATIONS = "iterations.jsonl"
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from ldm.agents.decomposition.controller import Controller, Counted
 from ldm.agents.decomposition.tree import TREE
-from ldm.agents.executor import ExecutorAgent, ExecutorOptions
+from ldm.agents.loop import ExecutorAgent, ExecutorOptions
 from ldm.episode import Episode
 from ldm.types import Card, Positive
 

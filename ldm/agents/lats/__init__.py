@@ -6,10 +6,8 @@ states that the search continues from.
 
 from __future__ import annotations
 
-from ldm.agents.executor import ExecutorAgent
-from ldm.agents.lats.search import LatsOptions, Search
-from ldm.agents.lats.tree import REPORTING, best
-from ldm.agents.lats.walk import Walk
+from ldm.agents.lats.search import REPORTING, LatsOptions, Search, Walk, best
+from ldm.agents.loop import ExecutorAgent
 from ldm.episode import Episode
 
 #: Trajectories if the environment's card has no published number.

@@ -1,29 +1,212 @@
 """The search: select, expand, evaluate, simulate, backpropagate, reflect (arXiv 2310.04406, §4.2).
 
-This is Algorithm 1 of the paper, with the additions of its text: the simulation continues from the
-child with the highest value, its nodes join the tree, and a success ends the search.
+This is Algorithm 1 of the paper (Zhou et al.), with the additions of its text: the simulation
+continues from the child with the highest value, its nodes join the tree, and a success ends the
+search. LATS needs to go back to earlier states (§6). An agent has no copies of its environment: it
+restarts the task and repeats the steps, which are counted like all others.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Annotated, Any
 
 from ldm.agents import replies
-from ldm.agents.executor import ExecutorOptions, examples
-from ldm.agents.lats.tree import NOTE, Node, as_data, backup, select
-from ldm.agents.lats.walk import Walk
-from ldm.agents.loop import Hint, Loop, View, Work, ask
+from ldm.agents.loop import ExecutorOptions, Hint, Loop, View, Work, ask, examples
 from ldm.agents.reflexion import reflect
-from ldm.agents.replies import Reply, Verdict
-from ldm.agents.transcript import transcript_text
-from ldm.episode import Episode
+from ldm.agents.replies import Reply, Verdict, transcript_text
+from ldm.episode import FULL_SCORE, Episode, EpisodeOver
 from ldm.llm import LLM, Message, Sampling
 from ldm.prompts import render, shortened
-from ldm.types import Amount, Count, Positive, Score, Step
+from ldm.reporting import Branch, BranchState, Reporting, TaskTree, measure_of_note, noted
+from ldm.types import Amount, Count, End, EpisodeResult, Positive, Score, Step, TimeStep
+
+#: Kind of the note that holds a tree.
+NOTE = "lats"
+#: What a record holds of a node; estimates are rounded.
+RECORDED = ("thought", "action", "visits", "valid", "end", "reward", "trial")
+ESTIMATES = ("share", "rating", "value")
+
+
+@dataclass(eq=False)
+class Node:
+    """A state of the task, and the step that leads to it: a thought and an action, or a thought.
+
+    share: of the samples that proposed the step (the paper's SC). rating: the model's score of the
+    state, in [0, 1] (its LM). value: V, from both at first and then also from the rewards of
+    trajectories through it. visits: N, from 1, so that the first estimate counts like a trajectory.
+    observation, valid, admissible: the result of the step. end: why no step follows; "" if one may.
+    reward: of the trajectory up to here, if it ends here. trial: the one in which the step was
+    first taken.
+    """
+
+    thought: str = ""
+    action: str = ""
+    parent: Node | None = field(default=None, repr=False)
+    share: float = 0.0
+    rating: float = 0.0
+    value: float = 0.0
+    visits: int = 1
+    observation: str = ""
+    valid: bool = True
+    admissible: tuple[str, ...] | None = None
+    end: End | None = None
+    reward: float = 0.0
+    trial: int = 0
+    children: list[Node] = field(default_factory=list, repr=False)
+
+    @property
+    def path(self) -> tuple[Node, ...]:
+        """The nodes from the root's child to this one."""
+        path: list[Node] = []
+        node = self
+        while node.parent is not None:
+            path.append(node)
+            node = node.parent
+        return tuple(reversed(path))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps on the path to this node, for prompts."""
+        return tuple(
+            Step(one.action, one.observation, thought=one.thought, valid=one.valid)
+            for one in self.path
+        )
+
+    @property
+    def succeeded(self) -> bool:
+        return self.end is not None and self.reward >= FULL_SCORE
+
+    def walk(self) -> Iterator[Node]:
+        """Yield this node and all below it, each before its children."""
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending.extend(reversed(node.children))
+
+
+def as_data(root: Node) -> list[dict[str, Any]]:
+    """Return the nodes of a tree as JSON values, for a note; `parent` is an index in the list.
+
+    The trials hold the observations. It is a list because trees may be too deep to nest in JSON.
+    """
+    places: dict[Node | None, int | None] = {None: None}
+    entries = []
+    for place, node in enumerate(root.walk()):
+        places[node] = place
+        recorded = {name: getattr(node, name) for name in RECORDED}
+        estimates = {name: round(getattr(node, name), 4) for name in ESTIMATES}
+        entries.append({"parent": places[node.parent], **recorded, **estimates})
+    return entries
+
+
+def uct(node: Node, exploration: float) -> float:
+    """Return V(s) + w · √(ln N(parent) / N(s)): the value of continuing from a child."""
+    assert node.parent is not None  # noqa: S101 - the root is never chosen among siblings
+    return node.value + exploration * math.sqrt(math.log(node.parent.visits) / node.visits)
+
+
+def select(root: Node, exploration: float) -> Node | None:
+    """Return the leaf to continue from: from the root down, always the child with the greatest UCT.
+
+    Of equal children the first is taken. Nodes below which all trajectories have ended are skipped,
+    since the same steps would give the same results; return None if no other node is left.
+    """
+    left = unfinished(root)
+    if root not in left:
+        return None
+    node = root
+    while node.children:
+        children = (child for child in node.children if child in left)
+        node = max(children, key=lambda child: uct(child, exploration))
+    return node
+
+
+def unfinished(root: Node) -> set[Node]:
+    """Return the nodes on trajectories that have not ended."""
+    left: set[Node] = set()
+    for node in reversed(list(root.walk())):  # children before their parents
+        if node.end is None and (not node.children or not left.isdisjoint(node.children)):
+            left.add(node)
+    return left
+
+
+def backup(node: Node, reward: float) -> None:
+    """Count a trajectory that ended at `node`, there and in all nodes above it."""
+    at: Node | None = node
+    while at is not None:
+        at.visits += 1
+        at.value = (at.value * (at.visits - 1) + reward) / at.visits
+        at = at.parent
+
+
+def best(root: Node) -> Node | None:
+    """Return the end of the trajectory that earned most, the earliest of equals; None without any.
+
+    Earliest: by the trial in which it ended.
+    """
+    ends = [node for node in root.walk() if node.end is not None]
+    return min(ends, key=lambda node: (-node.reward, node.trial), default=None)
+
+
+def data_of(result: EpisodeResult) -> Mapping[str, Any] | None:
+    """Return the note on an episode's search, or None."""
+    return noted(result, NOTE)
+
+
+def _tree(result: EpisodeResult) -> TaskTree | None:
+    data = data_of(result)
+    if data is None:
+        return None
+    branches = tuple(_branches(data["tree"]))
+    nodes, depth = len(branches) - 1, max(one.depth for one in branches)
+    return TaskTree(
+        {"simulations": str(data["simulations"]), "nodes": str(nodes), "depth": str(depth)},
+        f"{data['simulations']} simulations, {nodes} nodes, depth {depth}",
+        branches,
+        paths=True,
+    )
+
+
+def _branches(tree: Sequence[Mapping[str, Any]]) -> Iterator[Branch]:
+    """Yield the tree for reports; `tree` lists each node before those below it."""
+    depths: list[int] = []
+    for node in tree:
+        depths.append(0 if node["parent"] is None else depths[node["parent"]] + 1)
+        state: BranchState = "" if not node["end"] else "done" if node["reward"] >= 1 else "failed"
+        figures = {"value": f"{node['value']:.2f}", "visits": str(node["visits"])}
+        if node["end"]:
+            figures["reward"] = f"{node['reward']:.2f}"
+        yield Branch(
+            depths[-1],
+            node["action"] or ("(thought)" if node["thought"] else "the task"),
+            state if node["valid"] else "failed",
+            (node["end"] or "") if node["valid"] else "invalid",
+            figures,
+            texts={"thought": node["thought"]} if node["thought"] else {},
+        )
+
+
+REPORTING = Reporting(
+    (
+        measure_of_note(
+            "simulations", "trajectories tried to their end", NOTE, itemgetter("simulations")
+        ),
+        measure_of_note("nodes", "nodes of the tree", NOTE, lambda data: len(data["tree"]) - 1),
+        measure_of_note(
+            "replayed", "steps that only led back to a state", NOTE, itemgetter("replayed")
+        ),
+    ),
+    tree=_tree,
+)
+
 
 #: The maximum score of a state.
 TOP = 10
@@ -225,3 +408,68 @@ def _failed(number: int, failure: Failure, with_steps: bool) -> str:
         if step.action and with_steps
     ]
     return "\n".join([*lines, f"Lesson: {failure.lesson}"] if failure.lesson else lines)
+
+
+class Walk(ExitStack):
+    """A walk through a tree from its root, in successive trials; leaving it ends the last one.
+
+    replayed: the number of steps that only led back to known nodes.
+    """
+
+    def __init__(self, episode: Episode) -> None:
+        super().__init__()
+        self.root = Node()
+        self.replayed = 0
+        self._episode = episode
+        self._at: Node | None = None
+
+    def __enter__(self) -> Walk:
+        """Start the task, and record its opening in the root."""
+        now = self._start()
+        self.root.observation, self.root.admissible = now.observation, now.admissible
+        self._at = self.root
+        return self
+
+    def visit(self, node: Node) -> None:
+        """Take the step that leads to `node` for the first time, and record its outcome there.
+
+        Raise ReplayDivergence if repeating the path to its parent gives other observations.
+        """
+        parent = node.parent
+        assert parent is not None  # noqa: S101 - the root is never visited
+        if self._at is not parent:
+            self._return_to(parent)
+        node.trial = self._episode.trials - 1
+        now, node.end = self._take(node)
+        node.valid, node.admissible = now.valid, now.admissible
+        node.observation = now.observation if node.action else ""
+        if node.end is not None:
+            node.reward = self._episode.trajectory(node.trial).score
+
+    def _start(self) -> TimeStep:
+        self.close()
+        return self.enter_context(self._episode.trial())
+
+    def _return_to(self, target: Node) -> None:
+        """Restart the task and repeat the steps to `target`; compare every observation."""
+        self._at = None
+        self._start()
+        way = [Step(one.action, one.observation, thought=one.thought) for one in target.path]
+        self._episode.repeat(self.root.observation, way)
+        self.replayed += len(way)
+
+    def _take(self, node: Node) -> tuple[TimeStep, End | None]:
+        """Take the step to a node from its parent; return the answer, and how it ended, if so."""
+        episode = self._episode
+        try:
+            if node.action:
+                now = episode.act(node.action, thought=node.thought)
+            else:
+                now = episode.think(node.thought)
+        except EpisodeOver as over:
+            self._at = None
+            self.__exit__(type(over), over, over.__traceback__)
+            last = episode.trajectory(episode.trials - 1).steps[-1]
+            return TimeStep(last.observation, valid=last.valid), over.end
+        self._at = node
+        return now, None

@@ -1,6 +1,6 @@
 """Questions and articles of a folder, compiled once and opened from a cache.
 
-`Articles` opens the one that a title names, or lists similar titles. It replaces Wikipedia's
+`Collection` opens the article that a title names, or lists similar titles. It replaces Wikipedia's
 search; `docs/decisions/hotpotqa.md` lists the differences.
 """
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ldm.agents.autoplan.optimiser import AttemptSetup, Collector, Optimisation
+from ldm.agents.autoplan.optimiser import AttemptSetup, AutoPlanSettings, Collector, Optimisation
 from ldm.agents.autoplan.plans import Experience, Iteration
-from ldm.agents.autoplan.settings import AutoPlanSettings
 from ldm.run.engine import working
 from ldm.runs import Run
 from ldm.types import Task

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ldm.agents.autoplan.optimiser import AttemptSetup, draw
+from ldm.agents.autoplan.optimiser import AttemptSetup, AutoPlanSettings, draw
 from ldm.agents.autoplan.plans import Experience, Iteration
-from ldm.agents.autoplan.settings import AutoPlanSettings
 from ldm.llm import Message, Sampling
 from ldm.runs import Manifest, create
 from tests.agents import washer

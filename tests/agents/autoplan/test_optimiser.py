@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ldm.agents.autoplan.optimiser import AttemptSetup, draw
+from ldm.agents.autoplan.optimiser import AttemptSetup, AutoPlanSettings, cleaned, draw
 from ldm.agents.autoplan.plans import Experience
-from ldm.agents.autoplan.reflection import cleaned
-from ldm.agents.autoplan.settings import AutoPlanSettings
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.errors import LdmError
 from ldm.llm import LLM
