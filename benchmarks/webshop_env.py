@@ -28,11 +28,9 @@ import numpy as np
 
 from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.envs.webshop.catalogue import Files
-from ldm.envs.webshop.environment import OFFICIAL_SPLITS
-from ldm.envs.webshop.goals import Goal, Goals
-from ldm.envs.webshop.store import Settings, open_catalogue
-from ldm.envs.webshop.titles import Titles
-from ldm.envs.webshop.world import World
+from ldm.envs.webshop.environment import OFFICIAL_SPLITS, World
+from ldm.envs.webshop.reward import Titles
+from ldm.envs.webshop.store import Goal, Goals, Settings, open_catalogue
 from ldm.types import Task
 
 ROUNDS = 5

@@ -21,7 +21,7 @@ from ldm import records
 from ldm.envs.webshop import WebShop
 from ldm.envs.webshop.catalogue import Files, Product, read_products
 from ldm.envs.webshop.environment import OWN_DATA
-from ldm.envs.webshop.titles import Titles
+from ldm.envs.webshop.reward import Titles
 from ldm.types import Task, Trajectory, stable_seed
 from tools.webshop.expert import solve
 from tools.webshop.shop_generator import Shop, files, generate, with_nouns

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ldm.embed.disk import PROBES
+from ldm.embed.caching import PROBES
 from ldm.types import stable_seed
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from threadpoolctl import ThreadpoolController
 
 import ldm
 from ldm.embed import DEFAULT, Embedder, bundled_model, load_embedder
-from ldm.embed.caching import CachingEmbedder
-from ldm.embed.disk import PROBES
+from ldm.embed.caching import PROBES, CachingEmbedder
 from ldm.embed.language import Reader
 from ldm.embed.minilm import GROUP, WINDOW, MiniLM
 from ldm.embed.pieces import LIMIT

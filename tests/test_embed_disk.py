@@ -13,8 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ldm.embed import Embedder, bundled_model, load_embedder, with_disk_cache
-from ldm.embed.caching import CachingEmbedder
-from ldm.embed.disk import FILES, KEY, SUM, VectorFile
+from ldm.embed.caching import FILES, KEY, SUM, CachingEmbedder, VectorFile
 from tests.embedder import BagOfWords, Counting
 
 pytestmark = pytest.mark.usefixtures("embedding_anew")

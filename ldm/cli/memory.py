@@ -17,7 +17,7 @@ from ldm.cli.environment import EMBEDDINGS, cache_folder, runtime
 from ldm.cli.options import AsJson, EmbedderName, MemoryAt, Yes, confirm, listed_ids, listed_names
 from ldm.config import DEFAULT_MEMORY, Refine, Section
 from ldm.embed import chosen_embedder
-from ldm.embed.disk import remove as remove_vectors
+from ldm.embed.caching import remove as remove_vectors
 from ldm.errors import LdmError
 from ldm.memory import (
     Contents,

@@ -121,8 +121,7 @@ def with_disk_cache(embedder: Embedder, folder: Path | None) -> Embedder:
     It is unchanged if folder is None or if it is a user's own, whose vectors may not be the same
     to the bit in every process.
     """
-    from ldm.embed.caching import CachingEmbedder
-    from ldm.embed.disk import VectorFile
+    from ldm.embed.caching import CachingEmbedder, VectorFile
 
     if folder is None or not isinstance(embedder, CachingEmbedder) or not embedder.on_disk:
         return embedder

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldm.embed.disk import PROBES
+from ldm.embed.caching import PROBES
 from ldm.embed.forking import ForkLock
 from ldm.embed.language import Reader
 from ldm.embed.pieces import Token, cut, joined

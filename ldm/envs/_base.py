@@ -1,11 +1,13 @@
-"""Shared parts of the environments: states, listings of splits, and errors for unknown names."""
+"""Shared parts of the environments: tables of facts, states, splits, errors for unknown names."""
 
 from __future__ import annotations
 
+import tomllib
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from ldm import records
@@ -13,6 +15,12 @@ from ldm.episode import EnvironmentBase
 from ldm.errors import LdmError
 from ldm.text import Problem
 from ldm.types import Task, TimeStep, stable_hash
+
+
+def facts(module: str, name: str = "facts.toml") -> dict[str, Any]:
+    """Return the tables of a file beside `module`, the `__file__` of the module that asks."""
+    return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
+
 
 #: The most bytes of a state when it is unpacked: tens of thousands of actions.
 MOST_STATE = 1 << 20

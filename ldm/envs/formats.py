@@ -1,7 +1,8 @@
 """Read trajectory files in our own schema and in other formats, detected from their content.
 
 Formats are plug-ins (entry points `ldm.formats`): those of the recordings of one environment, and
-those that tools share, which may also write.
+those that tools share, which may also write. They read lines as dataclasses (`read_as`), so that
+problems name the field.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
 from ldm import records, registry
 from ldm.envs.metadata import metadata
@@ -19,6 +23,50 @@ from ldm.errors import LdmError, RecordError
 from ldm.records import Problem
 from ldm.text import counted, parse_json, read_bytes, read_lines
 from ldm.types import Origin, Trajectory
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class FieldError(Exception):
+    """A field of the wrong type or value. field: its path, such as "goal" or "steps.3.action"."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "is empty")
+    return text
+
+
+#: A text with more than white space.
+Text = Annotated[str, AfterValidator(_not_blank)]
+
+
+def located(read: Callable[[], R], file: str, number: int) -> R | Problem:
+    """Return the result of `read`, or the problem with the field that it raises."""
+    try:
+        return read()
+    except FieldError as error:
+        return Problem(file, number, error.field, str(error))
+
+
+def parsed(
+    text: str | bytes, line_type: type[A], make: Callable[[A], R], file: str, number: int
+) -> R | Problem:
+    """Return `make` of a line that was read as a dataclass, or the problem with the line."""
+    line = records.parse(text, line_type, file, number, foreign=True)
+    return line if isinstance(line, Problem) else located(lambda: make(line), file, number)
+
+
+def read_as(path: Path, line_type: type[A], make: Callable[[A], R]) -> Iterator[R | Problem]:
+    """Yield `parsed` for each line of a file."""
+    for number, text in read_lines(path):
+        yield parsed(text, line_type, make, str(path), number)
+
 
 #: Entry points of formats.
 GROUP = "ldm.formats"

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from ldm import registry
 from ldm.envs import ENVS, GROUP, EnvironmentBase, load_env
-from ldm.envs.facts import facts
+from ldm.envs._base import facts
 from ldm.episode import NO_CARD
 from ldm.errors import LdmError
 from ldm.text import counted

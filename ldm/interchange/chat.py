@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ldm import records
-from ldm.envs.fields import FieldError, parsed
-from ldm.envs.formats import NOTHING, Assumed
+from ldm.envs.formats import NOTHING, Assumed, FieldError, parsed
 from ldm.interchange import foreign
 from ldm.interchange.documents import (
     SUFFIX,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ldm.envs.fields import FieldError
+from ldm.envs.formats import FieldError
 from ldm.records import Problem
 from ldm.text import parse_json, read_bytes, read_lines
 

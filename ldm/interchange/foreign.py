@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ldm.envs.fields import FieldError
-from ldm.envs.formats import Assumed
+from ldm.envs.formats import Assumed, FieldError
 from ldm.types import Step, Task, Trajectory, stable_hash
 
 

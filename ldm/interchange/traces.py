@@ -16,8 +16,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from ldm.envs.fields import FieldError, located, parsed
-from ldm.envs.formats import NOTHING, Assumed
+from ldm.envs.formats import NOTHING, Assumed, FieldError, located, parsed
 from ldm.interchange import foreign
 from ldm.interchange.documents import SUFFIX, each
 from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text

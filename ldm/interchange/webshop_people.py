@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ldm.envs.fields import FieldError, Text
+from ldm.envs.formats import FieldError, Text
 from ldm.envs.webshop.card import KIND
 from ldm.interchange.foreign import earned
 from ldm.interchange.webshop_sessions import ENV, SPLIT

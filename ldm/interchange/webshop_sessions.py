@@ -18,12 +18,10 @@ from urllib.parse import unquote, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from ldm import records
-from ldm.envs.fields import FieldError, Text, parsed
-from ldm.envs.formats import LINES, Assumed
+from ldm.envs.formats import LINES, Assumed, FieldError, Text, parsed
 from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.catalogue import Files, Product
-from ldm.envs.webshop.pages import Layout, Page, Session, nodes
-from ldm.envs.webshop.render import CLICKED, bracket
+from ldm.envs.webshop.pages import CLICKED, Layout, Page, Session, bracket, nodes
 from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.records import Problem
 from ldm.text import read_lines

@@ -204,7 +204,7 @@ def purge(
     Raises MemoryStoreError if the memory would be left without any tuple, is damaged, or is on a
     server.
     """
-    from ldm.embed.disk import remove as remove_vectors
+    from ldm.embed.caching import remove as remove_vectors
     from ldm.memory import chroma
     from ldm.memory.log import EpisodeLog, task_id
 

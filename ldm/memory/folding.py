@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.embed import Embedder
-from ldm.embed.disk import remove as remove_vectors
+from ldm.embed.caching import remove as remove_vectors
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import chroma, record
 from ldm.memory.building import form

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 import ldm
 from ldm.embed import Embedder, chosen_embedder
-from ldm.embed.disk import VectorFile
+from ldm.embed.caching import VectorFile
 from ldm.embed.forking import ForkLock
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, folding, record

@@ -12,8 +12,7 @@ import pytest
 
 import ldm
 from ldm import records
-from ldm.embed.caching import CachingEmbedder
-from ldm.embed.disk import VectorFile
+from ldm.embed.caching import CachingEmbedder, VectorFile
 from ldm.memory import build, chroma, generations, inspect, record, rollback
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Trajectory

@@ -14,8 +14,8 @@ from typing import IO, Any
 import numpy as np
 
 from ldm import records
-from ldm.embed.disk import FILES, VectorFile
-from ldm.envs.cache import open_compiled, value_at
+from ldm.embed.caching import FILES, VectorFile
+from ldm.envs.download import open_compiled, value_at
 from ldm.memory import inspect, record
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.packs import export_pack, read_pack

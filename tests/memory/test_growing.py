@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ldm
-from ldm.embed.disk import PROBES
+from ldm.embed.caching import PROBES
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import FormationOptions, build, folding, generations, growing, inspect, record
 from ldm.memory.growing import GrowingMemory

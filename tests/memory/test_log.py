@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ldm.embed.disk import FILES
+from ldm.embed.caching import FILES
 from ldm.errors import MemoryStoreError
 from ldm.memory import build, log
 from ldm.memory.log import Add, Begin, EpisodeLog, Episodes, Finish, StepTaken

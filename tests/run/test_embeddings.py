@@ -9,8 +9,7 @@ import pytest
 
 import ldm
 from ldm.cli.environment import runtime as command_runtime
-from ldm.embed.caching import CachingEmbedder
-from ldm.embed.disk import FILES
+from ldm.embed.caching import FILES, CachingEmbedder
 from ldm.run.runtime import Runtime
 from tests.embedder import Counting
 from tests.run.recorded import EVALUATION, REFINEMENT, files, memory

@@ -12,10 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.alfworld.fast import EngineState
+from ldm.envs.alfworld.feedback import EngineState
 from ldm.envs.alfworld.games import Game
-from ldm.envs.alfworld.pddl import grammar_flaw
-from ldm.envs.alfworld.texts import entity_names
+from ldm.envs.alfworld.pddl import entity_names, grammar_flaw
 from ldm.errors import ForkUnsupported, LdmError
 
 #: The packages of the engine.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from ldm.envs.alfworld.fast import FastEngine
+from ldm.envs.alfworld.feedback import FastEngine
 from ldm.envs.alfworld.games import (
     ENV,
     FILE,

@@ -16,8 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.alfworld.pddl import grammar_flaw
-from ldm.envs.alfworld.texts import TASK, Dialect, dialect_of, goal_of
+from ldm.envs.alfworld.pddl import TASK, Dialect, dialect_of, goal_of, grammar_flaw
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import parse_json, read_bytes

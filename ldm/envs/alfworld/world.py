@@ -20,8 +20,17 @@ from dataclasses import dataclass, replace
 
 from ldm.envs.alfworld.games import Game
 from ldm.envs.alfworld.goals import GoalCompiler
-from ldm.envs.alfworld.pddl import FACTS, OWN_RULES, Problem, UnknownRules, read_problem, read_rules
-from ldm.envs.alfworld.texts import BANNER, TASK, entity_names
+from ldm.envs.alfworld.pddl import (
+    BANNER,
+    FACTS,
+    OWN_RULES,
+    TASK,
+    Problem,
+    UnknownRules,
+    entity_names,
+    read_problem,
+    read_rules,
+)
 
 #: Facts that no action changes; that are part of a state; and that neither a text nor an action's
 #: precondition depends on.

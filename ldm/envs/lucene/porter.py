@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ldm.envs.facts import facts
+from ldm.envs._base import facts
 
 _FACTS = facts(__file__)
 

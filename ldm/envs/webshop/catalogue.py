@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ldm.envs.fields import FieldError
+from ldm.envs.formats import FieldError
 from ldm.errors import LdmError
 from ldm.text import MAX_LENGTH, Problem, opened, parse_json, read_json, value_in
 

@@ -23,7 +23,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from ldm import records
-from ldm.envs.cache import Compiled, open_compiled, value_at
+from ldm.envs.download import Compiled, open_compiled, value_at
 from ldm.envs.lucene.search import Index, Indexer
 from ldm.errors import LdmError
 from ldm.records import Problem

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from ldm import records
-from ldm.envs.fields import Text
+from ldm.envs.formats import Text
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import read_json

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
-from ldm.envs.facts import facts
+from ldm.envs._base import facts
 from ldm.types import stable_hash
 
 T = TypeVar("T")

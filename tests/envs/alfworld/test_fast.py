@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ldm.envs.alfworld.fast import FastEngine
+from ldm.envs.alfworld.feedback import FastEngine
 from ldm.envs.alfworld.games import Game, own_games
 from ldm.errors import LdmError
 from tools.alfworld.solver import plan

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ldm.envs.textcraft import TextCraft
+from ldm.envs.textcraft.environment import DISTRACTORS, STORED
 from ldm.envs.textcraft.recipes import Book, Recipe
-from ldm.envs.textcraft.tasks import DISTRACTORS, STORED
 from tests.envs.textcraft.conftest import lines
 from tools.textcraft.solver import parsed_recipe
 

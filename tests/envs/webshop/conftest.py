@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from ldm.envs.webshop.catalogue import Files, Product
-from ldm.envs.webshop.goals import Drawer, Goals
-from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
-from ldm.envs.webshop.titles import Titles, parser_version
-from ldm.envs.webshop.world import World
+from ldm.envs.webshop.environment import World
+from ldm.envs.webshop.reward import Titles, parser_version
+from ldm.envs.webshop.store import Catalogue, Drawer, Goals, Settings, open_catalogue
 from tests.envs.webshop.shop import products_of, small_shop
 
 #: A title → its nouns.

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldm.envs.webshop import WebShop, WebShopOptions, titles
-from ldm.envs.webshop.environment import OFFICIAL_SPLITS
-from ldm.envs.webshop.pages import BOUGHT
-from ldm.envs.webshop.render import CLICKED, INVALID
-from ldm.envs.webshop.world import World
+from ldm.envs.webshop import WebShop, WebShopOptions, reward
+from ldm.envs.webshop.environment import OFFICIAL_SPLITS, World
+from ldm.envs.webshop.pages import BOUGHT, CLICKED, INVALID
 from ldm.errors import LdmError
 from ldm.run.building import read_trajectories
 from ldm.types import Step, Task, Trajectory
@@ -181,7 +179,7 @@ def test_human_goals_are_another_protocol(tmp_path: Path) -> None:
 def test_a_missing_parser_is_told_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     product = raw(0, title_nouns=None)
     folder = write_shop(tmp_path, [product], {product["asin"]: annotation(0)})
-    monkeypatch.setattr(titles, "_installed", lambda: None)
+    monkeypatch.setattr(reward, "_installed", lambda: None)
     with pytest.raises(LdmError, match="en_core_web_sm") as missing:
         WebShop(WebShopOptions(data=str(folder))).tasks("test")
     assert "ldm-memory[webshop]" in missing.value.remedy

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from ldm.envs.webshop.catalogue import Files
-from ldm.envs.webshop.goals import NO_CAP, Goal, Goals, draw, shuffled
-from ldm.envs.webshop.store import Catalogue
+from ldm.envs.webshop.store import NO_CAP, Catalogue, Goal, Goals, draw, shuffled
 from tests.envs.webshop.conftest import edge_files, human_goals, lines
 from tests.envs.webshop.shop import annotation, products_of, raw, write_shop
 

@@ -9,11 +9,10 @@ import pytest
 
 from ldm.envs.webshop import pages
 from ldm.envs.webshop.catalogue import Product
-from ldm.envs.webshop.pages import Layout, Session
-from ldm.envs.webshop.render import render
+from ldm.envs.webshop.environment import World
+from ldm.envs.webshop.pages import Layout, Session, render
+from ldm.envs.webshop.reward import Titles
 from ldm.envs.webshop.store import Settings, open_catalogue
-from ldm.envs.webshop.titles import Titles
-from ldm.envs.webshop.world import World
 from tests.envs.webshop.conftest import edge_files, lines
 
 

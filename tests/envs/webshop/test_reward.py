@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from ldm.envs.webshop.catalogue import Product
-from ldm.envs.webshop.goals import NO_CAP, Goal, Goals, draw, shuffled
-from ldm.envs.webshop.reward import Reward, alike, color, reward
-from ldm.envs.webshop.store import Catalogue
-from ldm.envs.webshop.titles import Titles
+from ldm.envs.webshop.reward import Reward, Titles, alike, color, reward
+from ldm.envs.webshop.store import NO_CAP, Catalogue, Goal, Goals, draw, shuffled
 from tests.envs.webshop.conftest import Parses, edge_files, human_goals, lines
 from tests.envs.webshop.shop import products_of
 

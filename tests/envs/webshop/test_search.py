@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ldm.envs.lucene import search
-from ldm.envs.lucene.analysis import tokens
-from ldm.envs.lucene.search import TOP, Index, Indexer, decoded_length, encoded_length
+from ldm.envs.lucene.search import TOP, Index, Indexer, decoded_length, encoded_length, tokens
 from ldm.envs.webshop.store import Catalogue
 from tests.envs.webshop.conftest import lines
 
