@@ -15,9 +15,8 @@ from typing import Any
 
 from ldm.agents import Resources
 from ldm.deps import DepsAgent
-from ldm.deps.findings import data_of
 from ldm.deps.parser import listing
-from ldm.deps.select import held
+from ldm.deps.select import data_of, held
 from ldm.deps.styles import DepsOptions
 from ldm.envs import load_env
 from ldm.episode import Environment, run_episode

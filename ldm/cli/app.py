@@ -41,13 +41,13 @@ COMMANDS = {
     "autoplan": ("ldm.cli.autoplan:autoplan", "Optimise a plan for a kind of task."),
     "eval": ("ldm.cli.evaluate:evaluate", "Evaluate an agent on the tasks of a split."),
     "compare": ("ldm.cli.evaluate:compare", "Compare finished evaluations."),
-    "presets": ("ldm.cli.presets:presets", "List or show published tables to reproduce."),
+    "presets": ("ldm.cli.catalog:presets", "List or show published tables to reproduce."),
     "runs": ("ldm.cli.runs:runs_app", "List and show recorded runs."),
     "llm": ("ldm.cli.llm:llm_app", "Try language models."),
     "agents": ("ldm.cli.catalog:agents", "List the agents and their options."),
     "envs": ("ldm.cli.catalog:envs", "List the environments and their options."),
     "data": ("ldm.cli.data:data", "Check or download the data of an environment."),
-    "validate": ("ldm.cli.validate:validate", "Check JSONL files against their schema."),
+    "validate": ("ldm.cli.doctor:validate", "Check JSONL files against their schema."),
     "doctor": ("ldm.cli.doctor:doctor", "Check the installation, data and configuration."),
 }
 

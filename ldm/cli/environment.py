@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ldm.cli import live, output
+from ldm.cli import output
 from ldm.errors import LdmError
 from ldm.run.runtime import DEFAULT_RUNS, BackendName, Runtime
 
@@ -36,7 +36,7 @@ def runtime(
     cache = cache_folder()
     cached = os.environ.get("LDM_EMBEDDING_CACHE", "") != "off"
     speaking = Runtime(
-        message=output.say, progress=output.progress, stages=output.stages, episodes=live.episodes
+        message=output.say, progress=output.progress, stages=output.stages, episodes=output.episodes
     )
     return replace(
         Runtime() if quiet else speaking,

@@ -18,7 +18,7 @@ from ldm.text import counted
 if TYPE_CHECKING:
     from ldm.run.evaluate import Evaluations
     from ldm.run.grid import Grid
-    from ldm.run.published import PresetRecord
+    from ldm.run.presets import PresetRecord
     from ldm.run.results import Report
 
 
@@ -191,7 +191,7 @@ def show_reports(
 
     presets: the preset records of each report's runs. Raises LdmError if no episode counts.
     """
-    from ldm.run import published
+    from ldm.run.presets import as_json as published_json
     from ldm.run.results import HEADINGS, as_json_group, lines, rows
 
     for reports, records in zip(groups, presets, strict=True):
@@ -203,7 +203,7 @@ def show_reports(
     if as_json:
         objects = [
             as_json_group(reports)
-            | ({"preset": published.as_json(reports, records)} if records else {})
+            | ({"preset": published_json(reports, records)} if records else {})
             for reports, records in zip(groups, presets, strict=True)
         ]
         output.print_json(objects[0] if len(objects) == 1 else {"runs": objects})
@@ -218,7 +218,8 @@ def show_tables(
 
     records: as in `show_reports`.
     """
-    from ldm.run import published
+    from ldm.run.presets import beside
+    from ldm.run.presets import remarks as remarks_on
     from ldm.run.results import comparison, gains
 
     remarks = list[str]()
@@ -228,15 +229,15 @@ def show_tables(
         remarks += [*filter(None, [remark]), *gains(reports)]
     if records:
         source = records[0].published.source
-        output.print_table(f"Beside {source}", *published.beside(reports, records), error=error)
-        remarks += published.remarks(records[0])
+        output.print_table(f"Beside {source}", *beside(reports, records), error=error)
+        remarks += remarks_on(records[0])
     output.say_all(remarks, error=error)
 
 
 def check_output(path: Path | None) -> None:
     """Raise LdmError, before any episode starts, if no table can be written to a file."""
     if path is not None:
-        from ldm.run.tables import check_table
+        from ldm.run.results import check_table
 
         check_table(path)
 
@@ -244,6 +245,6 @@ def check_output(path: Path | None) -> None:
 def write_output(reports: Sequence[Report], path: Path | None) -> None:
     """Write one row per episode to the file, if one is named, and report it."""
     if path is not None:
-        from ldm.run.tables import write_table
+        from ldm.run.results import write_table
 
         output.say(f"{counted(write_table(reports, path), 'episode')} → {path}")

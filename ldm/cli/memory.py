@@ -48,7 +48,7 @@ from ldm.reason.relevance import LeftOut
 from ldm.reason.rules import Rules
 from ldm.records import is_stream, plain
 from ldm.run.builders import environment_name, only_environment
-from ldm.run.worth import Worth, worth_of
+from ldm.run.refine import Worth, worth_of
 from ldm.text import counted
 from ldm.types import StateActionTuple, Trajectory
 

@@ -44,7 +44,7 @@ def list_runs(runs: RunsAt = DEFAULT_RUNS, as_json: AsJson = False) -> None:
       ldm runs list
       ldm runs list --json
     """
-    from ldm.run.listing import entry_of
+    from ldm.run.reading import entry_of
     from ldm.runs import list_runs as recorded
 
     def unreadable(error: LdmError) -> None:

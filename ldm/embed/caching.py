@@ -29,7 +29,6 @@ from ldm.files import unfollowed
 
 if TYPE_CHECKING:
     from ldm.embed import Embedder
-    from ldm.embed.caching import VectorFile
 
 FILES = "embeddings-*.bin"
 #: Maximum bytes of a file; beyond it all vectors are dropped, and those in use come again.

@@ -20,18 +20,21 @@ from typing import Any, Literal
 
 from ldm import records
 from ldm.envs.formats import NOTHING, Assumed, FieldError, parsed
-from ldm.interchange import foreign
+from ldm.interchange import documents
 from ldm.interchange.documents import (
     SUFFIX,
+    Acted,
     Content,
+    Heard,
     Part,
+    SelfDescription,
+    call_text,
     each,
     is_bare,
     parts_of,
     result_text,
     text_of,
 )
-from ldm.interchange.foreign import Acted, Heard, SelfDescription, call_text
 from ldm.records import Problem
 from ldm.types import Trajectory
 
@@ -115,9 +118,9 @@ def parse(
 def _trajectory(line: Line, assumed: Assumed) -> Trajectory:
     if line.ldm is not None:
         return _edited(line.ldm, line.messages)
-    stated = foreign.stated(assumed, line)
+    stated = documents.stated(assumed, line)
     messages = line.messages or line.conversation
-    return foreign.trajectory(_turns(messages), stated, "messages")
+    return documents.trajectory(_turns(messages), stated, "messages")
 
 
 def write(path: Path, trajectories: Sequence[Trajectory]) -> None:

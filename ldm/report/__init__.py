@@ -1,7 +1,7 @@
 """A plug-in: reports on recorded runs.
 
 `write_report` writes one page that shows every step and why it was taken: `overview` and `details`
-choose what it shows, and `page` packs it with the files in `assets/`, which are plain HTML, CSS and
+choose what it shows, and `writing` packs it with the files in `assets/`: plain HTML, CSS and
 JavaScript. The command is in `commands`.
 """
 

@@ -35,7 +35,7 @@ from ldm.text import short
 from ldm.types import EpisodeResult, Task
 
 if TYPE_CHECKING:
-    from ldm.run.published import PresetRecord
+    from ldm.run.presets import PresetRecord
 
 
 def evaluate(spec: Evaluate, *, runtime: Runtime | None = None) -> Report:
@@ -147,7 +147,7 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
 
         Raises RecordError if run.json holds something else.
         """
-        from ldm.run.published import PresetRecord
+        from ldm.run.presets import PresetRecord
 
         firsts = (self.members[group[0]].run for group in self._groups)
         recorded = (run.argument("preset", PresetRecord) for run in firsts)

@@ -21,10 +21,10 @@ from ldm.config import Evaluate, OptimisePlan, Section
 from ldm.records import writing
 from ldm.run import evaluate as evaluations
 from ldm.run.builders import build_environment
-from ldm.run.repeats import Spread, TTest, spread, t_test
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 from ldm.run.selection import check_leakage, evaluation_split, select
+from ldm.run.statistics import Spread, TTest, spread, t_test
 from ldm.runs import Run
 from ldm.text import read_json
 

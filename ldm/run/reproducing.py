@@ -20,8 +20,7 @@ from ldm.run.builders import agent_needs, agent_of, option_names
 from ldm.run.engine import Member, discard
 from ldm.run.evaluate import Evaluations, check, check_models, resolve, settled, started
 from ldm.run.grid import Grid, fitting, label, with_options
-from ldm.run.presets import Preset, Row, list_presets, preset
-from ldm.run.published import PresetRecord, beside, remarks
+from ldm.run.presets import Preset, PresetRecord, Row, beside, list_presets, preset, remarks
 from ldm.run.results import Report
 from ldm.run.runtime import Runtime
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldm.agents.autoplan.plans import read
-from ldm.run.repeats import spread, t_test
+from ldm.run.statistics import spread, t_test
 from tests.agents.washer import IDLE, PLAN, reply
 from tests.cli.conftest import Run
 from tests.llm.server import FakeServer

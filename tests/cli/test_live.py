@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from ldm.cli import live, output
+from ldm.cli import output
 from ldm.run.runtime import Playing
 from ldm.types import EpisodeResult, Usage
 from tests.cli.conftest import Run
@@ -36,7 +36,7 @@ def test_a_terminal_sees_the_display(
     file = io.StringIO()
     monkeypatch.setattr(output, "on_terminal", lambda: True)
     monkeypatch.setattr(output, "console", lambda *, error: terminal(file))
-    with live.episodes(replace(PAID, total=2)) as on_episode:
+    with output.episodes(replace(PAID, total=2)) as on_episode:
         on_episode(episode(0))
         on_episode(episode(1))
     assert "2/2" in file.getvalue()
@@ -45,7 +45,7 @@ def test_a_terminal_sees_the_display(
 
 
 def lines_of(playing: Playing, capsys: pytest.CaptureFixture[str], count: int) -> list[str]:
-    with live.episodes(playing) as on_episode:
+    with output.episodes(playing) as on_episode:
         for number in range(count):
             on_episode(episode(number, success=number != 1))
     return capsys.readouterr().err.splitlines()

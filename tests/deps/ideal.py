@@ -9,7 +9,7 @@ from typing import Any
 
 from ldm.agents import Resources
 from ldm.deps import DepsAgent
-from ldm.deps.findings import data_of
+from ldm.deps.select import data_of
 from ldm.deps.styles import DepsOptions
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message, Sampling

@@ -10,8 +10,8 @@ import pytest
 
 from ldm.config import Evaluate, Section
 from ldm.deps import DepsAgent
-from ldm.deps.findings import REPORTING, data_of
 from ldm.deps.parser import Vocabulary
+from ldm.deps.select import REPORTING, data_of
 from ldm.deps.styles import STYLES, DepsOptions, Method
 from ldm.envs.alfworld import ALFWorld
 from ldm.episode import Agent, Environment, run_episode

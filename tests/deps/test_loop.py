@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.deps.findings import REPORTING
+from ldm.deps.select import REPORTING
 from ldm.deps.styles import DepsOptions, Method
 from ldm.errors import LdmError
 from ldm.types import Card

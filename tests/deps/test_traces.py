@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ldm.deps.findings import REPORTING
+from ldm.deps.select import REPORTING
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions
 from tests.cases import cases

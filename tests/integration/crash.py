@@ -27,8 +27,8 @@ from ldm.memory import environments, generations, inspect
 from ldm.memory.packs import export
 from ldm.report import write_report
 from ldm.run.evaluate import compare
-from ldm.run.repeats import pass_at
 from ldm.run.results import as_json
+from ldm.run.statistics import pass_at
 from ldm.types import stable_hash
 from tests.integration import forks
 from tests.integration.forks import Fork

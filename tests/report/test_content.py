@@ -17,7 +17,7 @@ from ldm import records
 from ldm.llm import Message
 from ldm.llm.calls import Call, Request
 from ldm.report import details, write_report
-from ldm.report.page import SCRIPTS, STYLES, Chunks, text_of
+from ldm.report.writing import SCRIPTS, STYLES, Chunks, text_of
 from ldm.run.reading import read_run
 from ldm.runs import Manifest, create
 from ldm.types import EpisodeResult, Trajectory, Usage

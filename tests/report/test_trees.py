@@ -6,7 +6,7 @@ from ldm.agents import Resources
 from ldm.agents.lats import LatsAgent
 from ldm.agents.lats.search import REPORTING as SEARCH
 from ldm.agents.lats.search import LatsOptions
-from ldm.deps.findings import REPORTING as ROUNDS
+from ldm.deps.select import REPORTING as ROUNDS
 from ldm.episode import run_episode
 from ldm.explore.drawing import branches
 from ldm.explore.refine import Tree

@@ -15,8 +15,7 @@ from ldm.envs import load_env
 from ldm.envs.metadata import card_of
 from ldm.errors import LdmError
 from ldm.run.grid import Grid
-from ldm.run.presets import SHIPPED, Preset, Row, list_presets, preset, read
-from ldm.run.published import Figures
+from ldm.run.presets import SHIPPED, Figures, Preset, Row, list_presets, preset, read
 from ldm.run.reproducing import ResolvedPreset, evaluate_preset, resolve_preset
 from ldm.run.runtime import Runtime
 from tests.cases import cases

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
-from ldm.run.repeats import pass_at, spread, t_test
+from ldm.run.statistics import pass_at, spread, t_test
 from ldm.types import EpisodeResult
 from tests.run.test_statistics import result
 
