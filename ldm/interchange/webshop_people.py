@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ldm.envs.formats import FieldError, Text
 from ldm.envs.webshop.card import KIND
-from ldm.interchange.documents import earned
+from ldm.interchange.chat import earned
 from ldm.interchange.webshop_sessions import ENV, SPLIT
 from ldm.types import Step, Task, Trajectory, stable_hash
 

@@ -20,9 +20,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from ldm import records
 from ldm.envs.formats import LINES, Assumed, FieldError, Text, parsed
 from ldm.envs.webshop.card import KIND
-from ldm.envs.webshop.catalogue import Files, Product
+from ldm.envs.webshop.catalogue import Catalogue, Files, Product, Settings, open_catalogue
 from ldm.envs.webshop.pages import CLICKED, Layout, Page, Session, bracket, nodes
-from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.records import Problem
 from ldm.text import read_lines
 from ldm.types import Score, Step, Task, Trajectory

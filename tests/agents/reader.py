@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from ldm.worlds.hotpotqa import HotpotQA
-from ldm.worlds.hotpotqa.questions import OWN_SPLITS, Question
+from ldm.worlds.hotpotqa.library import OWN_SPLITS, Question
 from tests.agents import washer
 
 PLAN = "1. Search the articles that the question names.\n2. Finish with the answer."

@@ -19,7 +19,7 @@ from ldm.envs import formats
 from ldm.envs.download import unpack
 from ldm.envs.formats import Assumed
 from ldm.envs.textcraft.environment import read_list
-from ldm.envs.textcraft.recipes import load_book
+from ldm.envs.textcraft.world import load_book
 from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.llm import Message

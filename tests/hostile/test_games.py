@@ -13,8 +13,8 @@ import pytest
 
 from ldm.envs.alfworld import data
 from ldm.envs.alfworld.environment import ALFWorld, ALFWorldOptions
-from ldm.envs.alfworld.games import own_games
 from ldm.envs.alfworld.feedback import FastEngine
+from ldm.envs.alfworld.games import own_games
 from ldm.errors import LdmError
 from tests.envs.alfworld.test_environment import make_game
 from tools.alfworld.official_engine import OfficialEngine

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldm.envs.alfworld.feedback import EngineState, FastEngine
-from ldm.envs.alfworld.games import Game
-from ldm.envs.alfworld.pddl import NOTHING
+from ldm.envs.alfworld.games import NOTHING, Game
 from ldm.types import stable_seed
 from tools.alfworld.official_engine import OfficialEngine
 from tools.alfworld.solver import plan

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.envs.alfworld.feedback import EngineState
-from ldm.envs.alfworld.games import Game
-from ldm.envs.alfworld.pddl import entity_names, grammar_flaw
+from ldm.envs.alfworld.games import Game, entity_names, grammar_flaw
 from ldm.errors import ForkUnsupported, LdmError
 
 #: The packages of the engine.

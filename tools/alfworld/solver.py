@@ -10,8 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from ldm.envs.alfworld.games import Game
-from ldm.envs.alfworld.pddl import Expression, read_problem
+from ldm.envs.alfworld.games import Expression, Game, read_problem
 from ldm.envs.alfworld.world import Operation, State, World
 from ldm.errors import LdmError
 

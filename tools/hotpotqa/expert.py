@@ -17,8 +17,7 @@ from ldm.records import Problem
 from ldm.text import read_json
 from ldm.types import Step, Task, TimeStep, Trajectory
 from ldm.worlds.hotpotqa.environment import HotpotQA
-from ldm.worlds.hotpotqa.library import Sources
-from ldm.worlds.hotpotqa.questions import MOST_BYTES, read_articles, read_questions
+from ldm.worlds.hotpotqa.library import MOST_BYTES, Sources, read_articles, read_questions
 from ldm.worlds.hotpotqa.world import SHOWN
 
 _QUALIFIER = re.compile(r" \([^()]*\)$")

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 
 from ldm.envs.textcraft.environment import TextCraft
-from ldm.envs.textcraft.recipes import words
+from ldm.envs.textcraft.world import words
 from ldm.errors import LdmError
 from ldm.types import Step, Task, TimeStep, Trajectory
 from tools.textcraft.solver import choose, listed

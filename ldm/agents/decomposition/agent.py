@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, ClassVar
 
-from ldm.agents.decomposition.controller import Controller, Counted
-from ldm.agents.decomposition.tree import TREE
+from ldm.agents.decomposition.controller import TREE, Controller, Counted
 from ldm.agents.loop import ExecutorAgent, ExecutorOptions
 from ldm.episode import Episode
 from ldm.types import Card, Positive

@@ -8,21 +8,22 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from ldm.envs._base import ListedEnvironment, unknown_split, unknown_task
-from ldm.envs.alfworld import pddl
+from ldm.envs.alfworld import games
 from ldm.envs.alfworld.card import CARD, METADATA
 from ldm.envs.alfworld.feedback import EngineState, FastEngine
 from ldm.envs.alfworld.games import (
     FILE,
     OFFICIAL_SPLITS,
     OWN_SPLITS,
+    Dialect,
     Game,
     Skipped,
     data_root,
     own_games,
     read_game,
     scan_split,
+    translate,
 )
-from ldm.envs.alfworld.pddl import Dialect, translate
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep, stable_hash
@@ -78,7 +79,7 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         if self._playing is None or self._playing.id != task.id:
             self._playing = self._find(task)
         self._now = self._engine.start(self._playing)
-        return self._answer(pddl.opening(self._now.feedback))
+        return self._answer(games.opening(self._now.feedback))
 
     def _act(self, action: str) -> TimeStep:
         """Execute an admissible action, in either dialect; any other gets "Nothing happens.".
@@ -90,9 +91,9 @@ class ALFWorld(ListedEnvironment[tuple[str, str]]):
         command = translate(action.strip(), self._playing.dialect)
         if command not in self._now.commands:
             why = self._engine.why_not(command) if self.options.feedback == "fine" else ""
-            return self._answer(f"{pddl.NOTHING} {why}".strip(), valid=False)
+            return self._answer(f"{games.NOTHING} {why}".strip(), valid=False)
         self._now = self._engine.step(command)
-        return self._answer(pddl.observation(self._now.feedback))
+        return self._answer(games.observation(self._now.feedback))
 
     def localize(self, text: str) -> str:
         """Return `text` in the current game's dialect, or in the one that the options set."""

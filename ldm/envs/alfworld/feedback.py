@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ldm.envs.alfworld.games import Game
-from ldm.envs.alfworld.pddl import NOTHING, UnknownRules
+from ldm.envs.alfworld.games import NOTHING, Game, UnknownRules
 from ldm.envs.alfworld.world import Operation, State, World
 from ldm.errors import LdmError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from ldm.envs.alfworld.pddl import Expression, UnknownRules, typed
+from ldm.envs.alfworld.games import Expression, UnknownRules, typed
 
 S = TypeVar("S")
 Binding = dict[str, str]

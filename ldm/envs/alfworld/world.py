@@ -18,19 +18,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ldm.envs.alfworld.games import Game
-from ldm.envs.alfworld.goals import GoalCompiler
-from ldm.envs.alfworld.pddl import (
+from ldm.envs.alfworld.games import (
     BANNER,
     FACTS,
     OWN_RULES,
     TASK,
-    Problem,
+    Game,
+    GameProblem,
     UnknownRules,
     entity_names,
     read_problem,
     read_rules,
 )
+from ldm.envs.alfworld.goals import GoalCompiler
 
 #: Facts that no action changes; that are part of a state; and that neither a text nor an action's
 #: precondition depends on.
@@ -311,7 +311,7 @@ class World:
             for sort in self.types[thing]
         )
 
-    def _initial_state(self, problem: Problem) -> State:
+    def _initial_state(self, problem: GameProblem) -> State:
         facts: dict[str, list[tuple[str, ...]]] = {name: [] for name in _CHANGING}
         for name, *things in problem.facts:
             if name in facts:
@@ -336,7 +336,7 @@ class World:
             traits=frozenset((name, rest[0]) for name, *rest in problem.facts if name in _TRAITS),
         )
 
-    def _goal(self, problem: Problem) -> Callable[[State], bool]:
+    def _goal(self, problem: GameProblem) -> Callable[[State], bool]:
         things: dict[str, list[str]] = {
             kind: [] for kind in ("agent", "location", "receptacle", "object", "rtype", "otype")
         }

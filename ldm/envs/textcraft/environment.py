@@ -18,8 +18,15 @@ from typing import Annotated, Any
 from ldm.envs._base import ListedEnvironment
 from ldm.envs.formats import FieldError, Text, parsed, read_as
 from ldm.envs.textcraft.card import CARD, METADATA
-from ldm.envs.textcraft.recipes import Book, Recipe, load_book, name_of, words
-from ldm.envs.textcraft.world import Inventory, apply_action
+from ldm.envs.textcraft.world import (
+    Book,
+    Inventory,
+    Recipe,
+    apply_action,
+    load_book,
+    name_of,
+    words,
+)
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.text import read_json

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ldm.envs.download import published
 from ldm.envs.metadata import DataCheck
-from ldm.envs.webshop.catalogue import Files, read_products
-from ldm.envs.webshop.store import Drawer
+from ldm.envs.webshop.catalogue import Drawer, Files, read_products
 from ldm.errors import LdmError
 from ldm.records import Problem
 

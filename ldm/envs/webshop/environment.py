@@ -16,7 +16,7 @@ from ldm.envs._base import ReplayedEnvironment, unknown_split, unknown_task
 from ldm.envs.lucene.search import TOP
 from ldm.envs.webshop import pages
 from ldm.envs.webshop.card import CARD, KIND, METADATA
-from ldm.envs.webshop.catalogue import Files, Product
+from ldm.envs.webshop.catalogue import Catalogue, Files, Product, Settings, open_catalogue
 from ldm.envs.webshop.pages import (
     BOUGHT,
     CLICKED,
@@ -29,7 +29,6 @@ from ldm.envs.webshop.pages import (
     with_pages,
 )
 from ldm.envs.webshop.reward import Titles, alike, check_parser, load_parser, parser_version, reward
-from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
 from ldm.errors import LdmError
 from ldm.types import Card, Positive, Task, TimeStep, Trajectory, stable_seed
 

@@ -15,8 +15,7 @@ from threading import Lock
 from typing import Any
 
 from ldm.envs._base import facts
-from ldm.envs.webshop.catalogue import Product
-from ldm.envs.webshop.store import Goal, RequestedOption
+from ldm.envs.webshop.catalogue import Goal, Product, RequestedOption
 from ldm.errors import LdmError
 
 MODEL = "en_core_web_sm"

@@ -9,9 +9,15 @@ from ldm.envs.download import published
 from ldm.envs.metadata import DataCheck
 from ldm.errors import LdmError
 from ldm.worlds.hotpotqa.environment import LICENCE
-from ldm.worlds.hotpotqa.library import ABSTRACTS, Sources, open_library
-from ldm.worlds.hotpotqa.questions import ENV, OFFICIAL_SPLITS, select
-from ldm.worlds.hotpotqa.questions import FILES as NAMES
+from ldm.worlds.hotpotqa.library import (
+    ABSTRACTS,
+    ENV,
+    OFFICIAL_SPLITS,
+    Sources,
+    open_library,
+    select,
+)
+from ldm.worlds.hotpotqa.library import FILES as NAMES
 
 FILES = published(__file__)
 

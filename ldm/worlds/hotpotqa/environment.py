@@ -11,16 +11,20 @@ from ldm.envs._base import ListedEnvironment
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep, stable_hash
 from ldm.worlds.hotpotqa.card import CARD, METADATA
-from ldm.worlds.hotpotqa.library import OWN_DATA, Articles, Library, Sources, open_library
-from ldm.worlds.hotpotqa.questions import (
+from ldm.worlds.hotpotqa.library import (
     DEMO_TEST,
     DEMO_TRAIN,
     DEV_HARD,
     OFFICIAL_SPLITS,
+    OWN_DATA,
     OWN_SPLITS,
     TRAIN,
     TRAIN_HARD,
+    Articles,
+    Library,
     Question,
+    Sources,
+    open_library,
     reward,
     select,
 )

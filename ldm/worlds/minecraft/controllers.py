@@ -17,7 +17,7 @@ from typing import Literal
 
 from ldm.types import stable_seed
 from ldm.worlds.minecraft import workshop
-from ldm.worlds.minecraft.commands import DIRECTIONS, Command, Way
+from ldm.worlds.minecraft.commands import DIRECTIONS, Command, FoundVein, Spot, State, Way
 from ldm.worlds.minecraft.map import (
     COVER,
     World,
@@ -32,7 +32,6 @@ from ldm.worlds.minecraft.map import (
     wood_of,
 )
 from ldm.worlds.minecraft.rules import FACTS, FURNACE, MOBS, VEINS, Rules
-from ldm.worlds.minecraft.state import FoundVein, Spot, State
 from ldm.worlds.minecraft.workshop import Unit, dig_up, slaughter
 
 #: Blocks of a stretch of search, and how many of them go in one direction.

@@ -18,11 +18,10 @@ from ldm.envs._base import ListedEnvironment
 from ldm.types import Card, Positive, Task, TimeStep, stable_hash, stable_seed
 from ldm.worlds.minecraft import texts, workshop
 from ldm.worlds.minecraft.card import BY_PLAN, CARD, METADATA
-from ldm.worlds.minecraft.commands import Command, Refusal, Tools, Way, parse, possible, way
+from ldm.worlds.minecraft.commands import Command, Refusal, State, Tools, Way, parse, possible, way
 from ldm.worlds.minecraft.controllers import Controller, ControllerName, Oracle, Paper, Recipes
 from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import FACTS, Rules, RuleSet, load_rules, wood_order
-from ldm.worlds.minecraft.state import State
 
 ENV = "minecraft"
 TEST, TEST_WORLDS, PARALLEL, TRAIN, TRAIN_WORLDS = SPLITS = (

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ldm.types import stable_seed
+from ldm.worlds.minecraft.commands import Cell, FoundVein, Spot, State
 from ldm.worlds.minecraft.rules import MOBS, table
-from ldm.worlds.minecraft.state import Cell, FoundVein, Spot, State
 
 #: Blocks of a side of a square, and of a region with one biome.
 SIDE, REGION = 16, 128

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ldm.worlds.minecraft.commands import Command
+from ldm.worlds.minecraft.commands import Cell, Command, State
 from ldm.worlds.minecraft.map import (
     Known,
     World,
@@ -20,7 +20,6 @@ from ldm.worlds.minecraft.map import (
     veins,
 )
 from ldm.worlds.minecraft.rules import MOBS, RAW, VEINS
-from ldm.worlds.minecraft.state import Cell, State
 
 NOTHING = "Nothing happens."
 TIME_UP = "Time is up."

@@ -12,9 +12,8 @@ import random
 from dataclasses import dataclass, replace
 
 from ldm.types import stable_seed
-from ldm.worlds.minecraft.commands import Command, Way, fuel_for
+from ldm.worlds.minecraft.commands import Command, State, Way, fuel_for
 from ldm.worlds.minecraft.rules import FACTS, FURNACE, MOBS, Rules
-from ldm.worlds.minecraft.state import State
 
 #: Blocks walked in a second.
 SPEED = 4.317

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldm.agents import Resources, load_agent
-from ldm.agents.decomposition.tree import Node, tree_of
+from ldm.agents.decomposition.controller import Node, tree_of
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message
 from ldm.types import EpisodeResult, Task, Trajectory

@@ -14,8 +14,7 @@ import pytest
 from ldm import records
 from ldm.agents import Resources
 from ldm.agents.adapt import AdaptAgent, AdaptOptions
-from ldm.agents.decomposition.controller import rule_of
-from ldm.agents.decomposition.tree import REPORTING, Node, judged, tree_of
+from ldm.agents.decomposition.controller import REPORTING, Node, judged, rule_of, tree_of
 from ldm.agents.demonstrations import divisions
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.card import CARD as ALFWORLD

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ldm.agents import Resources
-from ldm.agents.decomposition.tree import REPORTING
+from ldm.agents.decomposition.controller import REPORTING
 from ldm.agents.plan_execute import PlanExecuteAgent
 from ldm.envs.alfworld import ALFWorld
 from ldm.envs.alfworld.card import CARD as ALFWORLD

@@ -13,8 +13,7 @@ import pytest
 
 from ldm.envs.alfworld import ALFWorld, ALFWorldOptions
 from ldm.envs.alfworld.feedback import KINDS, reason
-from ldm.envs.alfworld.games import Game, own_games, read_game
-from ldm.envs.alfworld.pddl import NOTHING, translate
+from ldm.envs.alfworld.games import NOTHING, Game, own_games, read_game, translate
 from ldm.envs.alfworld.world import World
 from ldm.testing import EnvironmentContract
 

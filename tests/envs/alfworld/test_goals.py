@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldm.envs.alfworld.games import Expression, UnknownRules, parse
 from ldm.envs.alfworld.goals import GoalCompiler
-from ldm.envs.alfworld.pddl import Expression, UnknownRules, parse
 
 THINGS = {"object": ["a", "b", "c"], "place": ["x", "y"]}
 STATIC = {"kind": frozenset({("a", "t"), ("b", "t"), ("x", "p")}), "big": frozenset({("b",)})}

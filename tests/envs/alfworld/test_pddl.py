@@ -2,8 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.envs.alfworld.games import own_games
-from ldm.envs.alfworld.pddl import OWN_RULES, UnknownRules, parse, read_problem, read_rules, typed
+from ldm.envs.alfworld.games import (
+    OWN_RULES,
+    UnknownRules,
+    own_games,
+    parse,
+    read_problem,
+    read_rules,
+    typed,
+)
 from tools.alfworld.official_engine import as_data
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.envs.alfworld.pddl import (
+from ldm.envs.alfworld.games import (
     Dialect,
     dialect_of,
     entity_names,

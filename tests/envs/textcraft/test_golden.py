@@ -9,7 +9,7 @@ from typing import Any
 
 from ldm.envs.textcraft import TextCraft
 from ldm.envs.textcraft.environment import DISTRACTORS, STORED
-from ldm.envs.textcraft.recipes import Book, Recipe
+from ldm.envs.textcraft.world import Book, Recipe
 from tests.envs.textcraft.conftest import lines
 from tools.textcraft.solver import parsed_recipe
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.textcraft.recipes import FIRST, Book, Recipe
-from ldm.envs.textcraft.world import apply_action
+from ldm.envs.textcraft.world import FIRST, Book, Recipe, apply_action
 
 JUNK = ("", "  ", ", ", "using", "1", "0", "planks", "wool", "craft", "get", "-", "\n", ".", "A")
 

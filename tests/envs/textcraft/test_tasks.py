@@ -12,7 +12,7 @@ from ldm.agents.loop import LoopOptions
 from ldm.envs.textcraft import TextCraft, TextCraftOptions
 from ldm.envs.textcraft.data import check
 from ldm.envs.textcraft.environment import OWN_SPLITS, own_games, stored_games
-from ldm.envs.textcraft.recipes import Book
+from ldm.envs.textcraft.world import Book
 from ldm.errors import LdmError
 from ldm.reason.budget import PROMPT_TOKENS
 from ldm.reason.excerpts import characters

@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.webshop.catalogue import Files, Product
+from ldm.envs.webshop.catalogue import (
+    Catalogue,
+    Drawer,
+    Files,
+    Goals,
+    Product,
+    Settings,
+    open_catalogue,
+)
 from ldm.envs.webshop.environment import World
 from ldm.envs.webshop.reward import Titles, parser_version
-from ldm.envs.webshop.store import Catalogue, Drawer, Goals, Settings, open_catalogue
 from tests.envs.webshop.shop import products_of, small_shop
 
 #: A title → its nouns.

@@ -17,11 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ldm.envs.webshop import WebShop, WebShopOptions
-from ldm.envs.webshop.catalogue import Files
+from ldm.envs.webshop.catalogue import Files, Settings, open_catalogue
 from ldm.envs.webshop.environment import World
 from ldm.envs.webshop.pages import Mode
 from ldm.envs.webshop.reward import Titles
-from ldm.envs.webshop.store import Settings, open_catalogue
 from ldm.types import TimeStep, stable_seed
 
 MODES: tuple[Mode, ...] = ("bracket", "text", "text_rich")

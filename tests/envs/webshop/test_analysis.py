@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm.envs.lucene.porter import stem
-from ldm.envs.lucene.search import LONGEST_WORD, STOP_WORDS, tokens
+from ldm.envs.lucene.search import LONGEST_WORD, STOP_WORDS, stem, tokens
 from tests.envs.webshop.conftest import lines
 
 

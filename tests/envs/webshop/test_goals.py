@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldm.envs.webshop.catalogue import Files
-from ldm.envs.webshop.store import NO_CAP, Catalogue, Goal, Goals, draw, shuffled
+from ldm.envs.webshop.catalogue import NO_CAP, Catalogue, Files, Goal, Goals, draw, shuffled
 from tests.envs.webshop.conftest import edge_files, human_goals, lines
 from tests.envs.webshop.shop import annotation, products_of, raw, write_shop
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from ldm.envs.webshop import pages
-from ldm.envs.webshop.catalogue import Product
+from ldm.envs.webshop.catalogue import Product, Settings, open_catalogue
 from ldm.envs.webshop.environment import World
 from ldm.envs.webshop.pages import Layout, Session, render
 from ldm.envs.webshop.reward import Titles
-from ldm.envs.webshop.store import Settings, open_catalogue
 from tests.envs.webshop.conftest import edge_files, lines
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.webshop.catalogue import Product
+from ldm.envs.webshop.catalogue import NO_CAP, Catalogue, Goal, Goals, Product, draw, shuffled
 from ldm.envs.webshop.reward import Reward, Titles, alike, color, reward
-from ldm.envs.webshop.store import NO_CAP, Catalogue, Goal, Goals, draw, shuffled
 from tests.envs.webshop.conftest import Parses, edge_files, human_goals, lines
 from tests.envs.webshop.shop import products_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from ldm.envs.lucene import search
 from ldm.envs.lucene.search import TOP, Index, Indexer, decoded_length, encoded_length, tokens
-from ldm.envs.webshop.store import Catalogue
+from ldm.envs.webshop.catalogue import Catalogue
 from tests.envs.webshop.conftest import lines
 
 WORDS = [f"word{i}" for i in range(60)]

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldm.envs.webshop.catalogue import Files
-from ldm.envs.webshop.store import Catalogue, Settings, open_catalogue
+from ldm.envs.webshop.catalogue import Catalogue, Files, Settings, open_catalogue
 from ldm.errors import LdmError
 from tests.envs.webshop.shop import small_shop
 
@@ -19,7 +18,7 @@ _MAKE = """
 import json, sys
 from pathlib import Path
 from ldm.envs.webshop.catalogue import Files
-from ldm.envs.webshop.store import Settings, open_catalogue
+from ldm.envs.webshop.catalogue import Settings, open_catalogue
 folder, cache = map(Path, sys.argv[1:])
 found = open_catalogue(Files.find(folder, human=False), Settings(), cache=cache)
 print(json.dumps([found.digest, found.index.search("good lamp")]))

@@ -12,7 +12,7 @@ from ldm.errors import LdmError
 from ldm.types import stable_seed
 from ldm.worlds.hotpotqa import HotpotQA, HotpotQAOptions
 from ldm.worlds.hotpotqa.environment import LICENCE
-from ldm.worlds.hotpotqa.questions import MOST_PARTIAL
+from ldm.worlds.hotpotqa.library import MOST_PARTIAL
 from tests.worlds.hotpotqa.test_articles import question
 
 

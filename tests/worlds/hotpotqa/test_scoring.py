@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ldm.worlds.hotpotqa import questions
-from ldm.worlds.hotpotqa.questions import MOST_PARTIAL, exact, f1, normalized, reward
+from ldm.worlds.hotpotqa import library
+from ldm.worlds.hotpotqa.library import MOST_PARTIAL, exact, f1, normalized, reward
 from tools.hotpotqa.goldens import lines
 
 
@@ -17,7 +17,7 @@ def test_all_official_pairs_have_the_same_scores(golden: Path) -> None:
         assert normalized(gold) == row["normalized_gold"]
         assert exact(prediction, gold) == row["em"]
         scores = (row["precision"], row["recall"], row["f1"])
-        assert questions.precision_recall_f1(prediction, gold) == scores, row
+        assert library.precision_recall_f1(prediction, gold) == scores, row
         count += 1
     assert count == 500
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from ldm.worlds.minecraft.commands import Command, Way
+from ldm.worlds.minecraft.commands import Command, FoundVein, State, Way
 from ldm.worlds.minecraft.controllers import RATES, Paper, Rate
 from ldm.worlds.minecraft.map import World
 from ldm.worlds.minecraft.rules import load_rules
-from ldm.worlds.minecraft.state import FoundVein, State
 from tests.worlds.minecraft.conftest import Start, play
 
 RULES = load_rules("vanilla")

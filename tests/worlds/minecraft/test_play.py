@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ldm.worlds.minecraft import Minecraft
-from ldm.worlds.minecraft.state import State
+from ldm.worlds.minecraft.commands import State
 from tests.worlds.minecraft.conftest import Start, play
 
 TO_STONE = (

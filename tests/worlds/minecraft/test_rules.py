@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.envs.textcraft.recipes import Book
+from ldm.envs.textcraft.world import Book
 from ldm.worlds.minecraft import workshop
+from ldm.worlds.minecraft.commands import State
 from ldm.worlds.minecraft.environment import listed_tasks, training_items
 from ldm.worlds.minecraft.rules import RAW, load_rules
-from ldm.worlds.minecraft.state import State
 
 VANILLA, PAPER = load_rules("vanilla"), load_rules("paper")
 

@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from dataclasses import replace
 
+from ldm.worlds.minecraft.commands import State
 from ldm.worlds.minecraft.controllers import Skills
 from ldm.worlds.minecraft.map import BIOMES, SEA, STRAY, World, cell_of, look
 from ldm.worlds.minecraft.rules import VEINS, load_rules
-from ldm.worlds.minecraft.state import State
 
 CELLS = [(i, j) for i in range(-12, 12) for j in range(-12, 12)]
 
