@@ -6,12 +6,14 @@ import hashlib
 import json
 import math
 import multiprocessing
+import runpy
 import subprocess
 import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -147,12 +149,18 @@ def test_the_cost_of_a_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert 0 < seen.pop() <= LIMIT + 2 * 3
 
 
-SPACY = "spacy.lang.{}.examples"
+def sentences_in(language: str) -> list[str]:
+    """Return spaCy's example sentences, without the seconds that importing all of it takes."""
+    spec = find_spec("spacy")
+    if spec is None or spec.origin is None:
+        pytest.skip("spaCy is not installed")
+    examples = Path(spec.origin).parent / "lang" / language / "examples.py"
+    return list(runpy.run_path(str(examples))["sentences"])
 
 
 @pytest.mark.parametrize("language", ["de", "fr", "es", "fi", "pl", "ru", "zh", "ja", "ar", "hi"])
 def test_other_languages_are_warned_of_once(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sentences = pytest.importorskip(SPACY.format(language)).sentences
+    sentences = sentences_in(language)
     monkeypatch.setattr(Reader, "warned", False)
     model = MiniLM(DEFAULT, bundled_model() or Path())
     model.embed(PROBES)  # as a file of vectors does: the texts are not the user's
@@ -163,7 +171,7 @@ def test_other_languages_are_warned_of_once(language: str, monkeypatch: pytest.M
 
 def english() -> Iterator[str]:
     """Texts of the kinds that agents read: prose, code, JSON, pages with the odd foreign word."""
-    yield from pytest.importorskip(SPACY.format("en")).sentences
+    yield from sentences_in("en")
     yield from (path.read_text() for path in Path(ldm.__file__).parent.glob("*/*.py"))
     yield from (f"Ticket of J\u00fcrgen M\u00fcller from K\u00f6ln, {n} \u20ac" for n in range(9))
     yield json.dumps([{"trackingId": f"{n:x}f7", "carrier_status": "lost"} for n in range(99)])
