@@ -35,7 +35,7 @@ from ldm.envs.alfworld.games import own_games
 from ldm.envs.textcraft.environment import TextCraft
 from ldm.episode import run_episode
 from ldm.llm import GREEDY, Completion, Message, Sampling
-from ldm.llm.structured import form_of
+from ldm.llm.answers import form_of
 from ldm.memory import FormationOptions, Memory, build
 from ldm.policy import CONSULTED, Observed, Policy, PolicyOptions
 from ldm.reason.consulting import Consult

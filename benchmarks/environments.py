@@ -26,7 +26,7 @@ from typing import Any
 
 import ldm
 from ldm.envs.alfworld import ALFWorld
-from ldm.integrations.sessions import Session
+from ldm.integrations.panel import Session
 
 DATA = Path(__file__).parents[1] / "data" / "trajectories"
 EPISODES, SECONDS, GROUPS = 40, 1.0, (1, 16, 256)

@@ -23,12 +23,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm.llm import Message
+from ldm.llm.calls import Recording
 from ldm.llm.capabilities import Capabilities, CapabilityStore
 from ldm.llm.client import Client
-from ldm.llm.concurrency import ConcurrencyLimiter
-from ldm.llm.meter import CostLimits, Meter
-from ldm.llm.prices import load_prices
-from ldm.llm.recording import Recording
+from ldm.llm.meter import ConcurrencyLimiter, CostLimits, Meter, load_prices
 from ldm.llm.service import Connection, Service
 
 

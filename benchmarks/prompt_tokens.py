@@ -28,7 +28,7 @@ from ldm.envs import load_env
 from ldm.envs.metadata import card_of
 from ldm.episode import run_episode
 from ldm.llm import Completion, Message
-from ldm.llm.structured import form_of
+from ldm.llm.answers import form_of
 from ldm.memory import FormationOptions, Memory, build
 from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reason import Process

@@ -27,11 +27,11 @@ from ldm.run.evaluate import evaluate_all as evaluate_all
 from ldm.run.grid import Grid as Grid
 from ldm.run.plan import OptimisedPlan as OptimisedPlan
 from ldm.run.plan import OptimisedPlans as OptimisedPlans
+from ldm.run.plan import PlanEvaluation as PlanEvaluation
 from ldm.run.plan import PlanGrid as PlanGrid
+from ldm.run.plan import PlanScores as PlanScores
 from ldm.run.plan import optimize_plan as optimize_plan
 from ldm.run.plan import optimize_plans as optimize_plans
-from ldm.run.plan_scores import PlanEvaluation as PlanEvaluation
-from ldm.run.plan_scores import PlanScores as PlanScores
 from ldm.run.presets import Preset as Preset
 from ldm.run.presets import list_presets as list_presets
 from ldm.run.presets import preset as preset

@@ -234,7 +234,7 @@ class Outcome:
         remembered as a warning.
     advantage: of an explored trajectory over the ground process (LDM² §3.3), in score.
     saved: for an action chosen in hindsight instead of the trajectory's own, the number of steps
-        that it saves (`ldm.explore.hindsight`).
+        that it saves (`ldm.explore.gate`).
     """
 
     score: Score

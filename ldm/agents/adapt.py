@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
-from ldm.agents.decomposition.controller import REPORTING
+from ldm.agents.decomposition.controller import REPORTING, DividingAgent, DividingOptions
 from ldm.types import Card, Positive
 
 #: d_max if the environment's card has no published number.

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from ldm.agents.decomposition.agent import DividingAgent, DividingOptions
-from ldm.agents.decomposition.controller import REPORTING
+from ldm.agents.decomposition.controller import REPORTING, DividingAgent, DividingOptions
 from ldm.types import Card
 
 #: The whole task, and its sub-tasks.

@@ -46,7 +46,7 @@ COMMANDS = {
     "llm": ("ldm.cli.llm:llm_app", "Try language models."),
     "agents": ("ldm.cli.catalog:agents", "List the agents and their options."),
     "envs": ("ldm.cli.catalog:envs", "List the environments and their options."),
-    "data": ("ldm.cli.data:data", "Check or download the data of an environment."),
+    "data": ("ldm.cli.doctor:data", "Check or download the data of an environment."),
     "validate": ("ldm.cli.doctor:validate", "Check JSONL files against their schema."),
     "doctor": ("ldm.cli.doctor:doctor", "Check the installation, data and configuration."),
 }

@@ -12,8 +12,7 @@ from ldm.config import LIMITS, PLAN, OptimisePlan, Option, load
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:
-    from ldm.run.plan import Optimisation, OptimisedPlan, OptimisedPlans
-    from ldm.run.plan_scores import PlanEvaluation, PlanScores
+    from ldm.run.plan import Optimisation, OptimisedPlan, OptimisedPlans, PlanEvaluation, PlanScores
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Repetition:
 
     def evaluation(self) -> PlanEvaluation | None:
         """Return the evaluation of the plans. Raises LdmError for options that do not fit."""
-        from ldm.run.plan_scores import PlanEvaluation
+        from ldm.run.plan import PlanEvaluation
 
         if self.evaluate is None:
             if self.curve or self.limit is not None:

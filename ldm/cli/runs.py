@@ -194,7 +194,7 @@ def _print_trees(one: ExploredGoal, *, observations: bool) -> None:
 
 def _tree_lines(tree: Tree, *, observations: bool) -> Iterator[str]:
     """Yield the first try (P_g), the tree, and the tuples that were added."""
-    from ldm.explore.drawing import text
+    from ldm.explore.report import text
 
     ground = " | ".join(step.action for step in tree.ground.steps)
     yield f"first try, score {tree.ground.score:.2f}: {ground}"

@@ -8,7 +8,7 @@ decides what joins the memory, and `report` and `drawing` show the results.
 from __future__ import annotations
 
 from ldm.explore.gate import GateOptions, Verdict, judge
-from ldm.explore.goals import evaluated_leak_keys, new_goals
+from ldm.explore.positions import evaluated_leak_keys, new_goals
 from ldm.explore.refine import (
     ExplorationFactory,
     ExplorationSetup,

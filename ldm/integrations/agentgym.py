@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from ldm.errors import LdmError
-from ldm.integrations.sessions import STEPS, Session
+from ldm.integrations.panel import STEPS, Session
 from ldm.text import Problem, parse_json
 
 #: Seconds without a request after which a session may be closed, and sessions at a time.

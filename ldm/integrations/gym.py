@@ -20,7 +20,7 @@ from gymnasium.spaces import Text
 from ldm import registry
 from ldm.envs import ENVS, GROUP
 from ldm.envs.metadata import metadata_of, registered
-from ldm.integrations.sessions import STEPS, Session
+from ldm.integrations.panel import STEPS, Session
 
 #: The longest text of an observation and of an action, in characters.
 OBSERVATION, ACTION = 1 << 20, 1 << 12

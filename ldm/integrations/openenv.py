@@ -17,7 +17,7 @@ from openenv.core.env_server import Environment, create_app
 from openenv.core.env_server.types import Action, Observation, State
 
 from ldm.errors import LdmError
-from ldm.integrations.sessions import STEPS, Session
+from ldm.integrations.panel import STEPS, Session
 
 #: Sessions of one server at a time.
 SESSIONS = 256

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ldm.integrations.sessions import STEPS, Session
+from ldm.integrations.panel import STEPS, Session
 
 
 class TextTask:

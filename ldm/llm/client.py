@@ -19,8 +19,8 @@ from typing import Unpack
 
 from ldm import errors
 from ldm.llm import GREEDY, CallOptions, Completion, Message
-from ldm.llm.answers import Fault
-from ldm.llm.calls import LOST, Call, Request
+from ldm.llm.answers import Fault, Form, form_of, repair_messages
+from ldm.llm.calls import LOST, Call, Recording, Request
 from ldm.llm.capabilities import (
     LEAST_ROOM,
     MODES,
@@ -29,11 +29,8 @@ from ldm.llm.capabilities import (
     Probe,
     probe_request,
 )
-from ldm.llm.concurrency import ConcurrencyLimiter
-from ldm.llm.meter import Meter
-from ldm.llm.recording import Recording
+from ldm.llm.meter import ConcurrencyLimiter, Meter
 from ldm.llm.service import Service
-from ldm.llm.structured import Form, form_of, repair_messages
 from ldm.types import Usage, stable_seed
 
 PROBE = "probe"

@@ -84,7 +84,7 @@ class ModelOptions:
         llm = self.llm
         recorded: dict[str, str] = {}
         if self.replay:
-            from ldm.llm.recording import Recording
+            from ldm.llm.calls import Recording
 
             recorded = Recording(replay=Path(self.replay)).roles()
             llm = llm or recorded.get("llm") or next(iter(recorded.values()), None)
@@ -179,15 +179,13 @@ def make_client(
     options: ModelOptions, connect: Callable[[], Connection], directory: Path | None
 ) -> Client:
     """Return the client for these options; directory: as for `Models`."""
-    from ldm.llm import capabilities, recording
+    from ldm.llm import calls, capabilities
     from ldm.llm.client import Client
-    from ldm.llm.concurrency import ConcurrencyLimiter
-    from ldm.llm.meter import CostLimits, Meter
-    from ldm.llm.prices import load_prices
+    from ldm.llm.meter import ConcurrencyLimiter, CostLimits, Meter, load_prices
     from ldm.llm.service import Service
 
     server = None if options.replay else connect()
-    own = None if directory is None else directory / recording.FILE
+    own = None if directory is None else directory / calls.FILE
     store = capabilities.CapabilityStore(
         directory and directory / capabilities.FILE, server.display_url if server else ""
     )
@@ -204,7 +202,7 @@ def make_client(
     limits = CostLimits(options.max_usd, options.max_tokens, options.max_calls)
     return Client(
         service,
-        recording.Recording(own, cache=cache, replay=replay),
+        calls.Recording(own, cache=cache, replay=replay),
         Meter(limits, load_prices(prices)),
         ConcurrencyLimiter(options.in_flight),
         store,
@@ -223,9 +221,8 @@ def accounts_in(directory: Path) -> list[Account]:
 
     Raises LdmError if a line is invalid.
     """
-    from ldm.llm.meter import CostLimits, Meter
-    from ldm.llm.prices import load_prices
-    from ldm.llm.recording import FILE, read_calls
+    from ldm.llm.calls import FILE, read_calls
+    from ldm.llm.meter import CostLimits, Meter, load_prices
 
     if not (directory / FILE).is_file():
         return []

@@ -14,10 +14,16 @@ from urllib.request import getproxies, proxy_bypass
 
 from ldm.errors import LdmError
 from ldm.llm import Message
-from ldm.llm.answers import QUOTE_LENGTH, Fault, refusal, reply_in
+from ldm.llm.answers import (
+    QUOTE_LENGTH,
+    Fault,
+    refusal,
+    reply_in,
+    strict_schema,
+    with_json_instruction,
+)
 from ldm.llm.calls import Call, Request
 from ldm.llm.capabilities import CONSTRAINTS, Capabilities, context_in
-from ldm.llm.structured import strict_schema, with_json_instruction
 from ldm.text import bare_url, guard, redacted, url_secrets
 from ldm.types import stable_hash
 

@@ -27,15 +27,20 @@ from ldm.memory import places
 from ldm.memory.addresses import is_server
 from ldm.memory.building import BuildResult, build
 from ldm.memory.changes import extend, hide, rollback
-from ldm.memory.contents import Contents
-from ldm.memory.formation import Failures, FormationOptions, form_batch, plan_batches, tuples_of
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.kind_classifier import KindClassifier
-from ldm.memory.lessons import relevance_of, rules_of
+from ldm.memory.formation import (
+    Failures,
+    FormationOptions,
+    OnProgress,
+    embed_rows,
+    form_batch,
+    plan_batches,
+    tuples_of,
+)
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier
+from ldm.memory.lessons import Contents, relevance_of, rules_of
 from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
-from ldm.memory.vectors import OnProgress, embed_rows
 from ldm.reason import Reasoner
 from ldm.reason.relevance import Relevance
 from ldm.types import Recall, StateActionTuple, stable_seed

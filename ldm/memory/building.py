@@ -16,18 +16,20 @@ from ldm.embed import Embedder
 from ldm.embed.caching import CachingEmbedder
 from ldm.errors import LdmError
 from ldm.memory import places
-from ldm.memory.contents import Contents, empty
 from ldm.memory.formation import (
     BatchPlan,
     FormationOptions,
     FormedBatch,
+    OnProgress,
+    embed_rows,
+    embed_texts,
     form_batch,
     plan_batches,
     texts_of,
 )
 from ldm.memory.index import BatchIndex, Generation
+from ldm.memory.lessons import Contents, empty
 from ldm.memory.rows import Rows
-from ldm.memory.vectors import OnProgress, embed_rows, embed_texts
 from ldm.parallel import iterate_concurrently
 from ldm.reason import Reasoner
 from ldm.types import Trajectory

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places, record
-from ldm.memory.contents import Contents
-from ldm.memory.formation import WARNING
+from ldm.memory.formation import WARNING, OnProgress, embed_rows
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.lessons import Contents
 from ldm.memory.rows import Rows
-from ldm.memory.vectors import OnProgress, embed_rows
 from ldm.types import Outcome
 
 if TYPE_CHECKING:

@@ -34,12 +34,11 @@ from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
 from ldm.memory.addresses import is_server, let_in
-from ldm.memory.contents import Contents
+from ldm.memory.formation import OnProgress
 from ldm.memory.index import FORMAT, BatchIndex, Generation, IndexedTuple, check_embedder
-from ldm.memory.lessons import packed
+from ldm.memory.lessons import Contents, packed
 from ldm.memory.retrieval import Retriever
 from ldm.memory.rows import Rows, fields_of, id_of
-from ldm.memory.vectors import OnProgress
 from ldm.reason import PAST_OBSERVATION
 from ldm.text import guard, is_trusted, redacted
 from ldm.types import stable_hash

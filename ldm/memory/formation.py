@@ -1,18 +1,50 @@
-"""Formation (LDM² §3.1–3.2): trajectories → batches → tuples → two indices."""
+"""Formation (LDM² §3.1–3.2): trajectories → batches → tuples, their vectors → two indices."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ldm.embed import Embedder
 from ldm.memory.index import BatchIndex, GoalType, IndexedTuple
 from ldm.parallel import both, map_concurrently
 from ldm.reason import Clustering, Reasoner, shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.types import History, Outcome, StateActionTuple, Trajectory, stable_seed
+
+#: Called with (stage, done, total) to report progress.
+OnProgress = Callable[[str, int, int], None]
+#: Texts that are embedded at a time.
+CHUNK = 256
+
+
+def embed_texts(
+    embedder: Embedder, texts: Sequence[str], on_progress: OnProgress = lambda *_: None
+) -> dict[str, NDArray[np.float32]]:
+    """Return the vectors of texts."""
+    vectors: dict[str, NDArray[np.float32]] = {}
+    for start in range(0, len(texts), CHUNK):
+        part = texts[start : start + CHUNK]
+        vectors.update(zip(part, embedder.embed(part), strict=True))
+        on_progress("embed", len(vectors), len(texts))
+    return vectors
+
+
+def embed_rows(
+    embedder: Embedder, rows: Sequence[IndexedTuple], on_progress: OnProgress = lambda *_: None
+) -> Iterator[NDArray[np.float32]]:
+    """Return the goal and the observation vector of each row, (2 · dimension,)."""
+    tuples = [row.tuple for row in rows]
+    texts = sorted({text for one in tuples for text in (one.goal, one.observation)})
+    known = embed_texts(embedder, texts, on_progress)
+    return (np.concatenate([known[one.goal], known[one.observation]]) for one in tuples)
+
 
 MIXED = "mixed"
 #: Tolerance for the difference of the score and the sum of complete rewards.

@@ -32,8 +32,7 @@ from ldm.embed.caching import VectorFile
 from ldm.embed.forking import ForkLock
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, folding, record
-from ldm.memory.evidence import MARGIN, Trial, weighed
-from ldm.memory.exact import Texts, texts_of
+from ldm.memory.exact import Pending, Texts, texts_of
 from ldm.memory.filters import Filter, Outcomes, Where
 from ldm.memory.folding import Known, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
@@ -52,9 +51,8 @@ from ldm.memory.log import (
     present,
     task_id,
 )
-from ldm.memory.pending import Pending
 from ldm.memory.places import refuse_server
-from ldm.memory.recalls import Recalls, arranged, unlike
+from ldm.memory.recalls import MARGIN, Recalls, Trial, arranged, unlike, weighed
 from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query

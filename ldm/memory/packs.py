@@ -25,8 +25,8 @@ from ldm.errors import LdmError, MemoryStoreError
 from ldm.files import open_own
 from ldm.memory import places, record
 from ldm.memory.addresses import is_server
-from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.memory.lessons import Contents
 from ldm.memory.log import EPISODES, Add, Begin, EpisodeLog
 from ldm.memory.verifying import problems_of
 from ldm.text import check_file

@@ -10,9 +10,9 @@ from ldm import registry
 from ldm.errors import MemoryStoreError
 from ldm.memory import record
 from ldm.memory.addresses import is_server
-from ldm.memory.contents import Contents
+from ldm.memory.formation import OnProgress
 from ldm.memory.index import Generation
-from ldm.memory.vectors import OnProgress
+from ldm.memory.lessons import Contents
 
 
 def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:

@@ -40,10 +40,8 @@ from numpy.typing import NDArray
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.files import ForeignFile, open_own, refuse_foreign, remove, unfollowed
-from ldm.memory.contents import Contents
-from ldm.memory.index import FORMAT, BatchIndex, Generation
-from ldm.memory.kind_classifier import KindWeights
-from ldm.memory.lessons import packed, unpacked
+from ldm.memory.index import FORMAT, BatchIndex, Generation, KindWeights
+from ldm.memory.lessons import Contents, packed, unpacked
 from ldm.memory.rows import KINDS, TEXTS, Rows
 from ldm.text import parse_json
 from ldm.types import Count

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice, product
 
+from ldm.reason.excerpts import quoted
 from ldm.reason.features import Situation
 from ldm.reason.frames import Command, read_command
-from ldm.reason.labels import composed
-from ldm.reason.pages import has_lines_of_labels, read_call
-from ldm.reason.quotes import quoted
+from ldm.reason.pages import composed, has_lines_of_labels, read_call
 from ldm.reason.reading import Words, instances, lines, shape, stripped
 from ldm.reason.vocabulary import Lesson
 

@@ -18,10 +18,18 @@ from itertools import chain, groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from ldm.reason.excerpts import facts_of, form_of, sources
 from ldm.reason.frames import Command, read_command, stem
-from ldm.reason.labels import MATTERS, composed, label_facts, page_facts, phase_of
-from ldm.reason.pages import Page, content_words, read_call
-from ldm.reason.quotes import facts_of, form_of, sources
+from ldm.reason.pages import (
+    MATTERS,
+    Page,
+    composed,
+    content_words,
+    label_facts,
+    page_facts,
+    phase_of,
+    read_call,
+)
 from ldm.reason.reading import (
     FUNCTION_WORDS,
     Words,

@@ -1,25 +1,116 @@
-"""The types of a memory's indices, made and found by a model (LDM² §3.2, Eq. 7–8 and 3).
+"""The types of a memory's indices, made and found with a model or without (LDM² §3.2, Eq. 7–8, 3).
 
-Replies are checked: every text ends up in exactly one type.
+A model's replies are checked: every text ends up in exactly one type. Without a model, types are
+clusters of embeddings, named by their terms, and the notes on a trajectory an assessment and a
+summary extracted from its actions.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ldm.embed import Embedder
 from ldm.parallel import map_concurrently
-from ldm.reason import TYPES_BY_FALLBACK, Clustering, TypeView
-from ldm.reason.budget import OVERHEAD, Budget
-from ldm.reason.clusters import cluster, nearest
+from ldm.reason import TYPES_BY_FALLBACK, Clustering, Notes, TypeView
 from ldm.reason.excerpts import Passage, fitted
-from ldm.reason.forms import field_values, numbers_form, types_form
-from ldm.reason.replies import Prompter, fit_context_or_none
+from ldm.reason.frames import read_command
+from ldm.reason.prompting import OVERHEAD, Budget
+from ldm.reason.reading import FUNCTION_WORDS, kind_of, words
+from ldm.reason.replies import Prompter, field_values, fit_context_or_none, numbers_form, types_form
 from ldm.types import stable_seed
+
+#: Maximum number of types in a clustering.
+MOST_TYPES = 12
+TERMS_IN_A_NAME = 3
+
+
+def cluster(texts: Sequence[str], vectors: NDArray[np.floating]) -> Clustering:
+    """Partition n distinct texts with vectors (n, dimension) into about √(n/2) types.
+
+    The largest cluster is split in two until there are enough, which keeps the sizes about equal.
+    """
+    from sklearn.cluster import BisectingKMeans
+
+    count = max(1, min(MOST_TYPES, round(math.sqrt(len(texts) / 2))))
+    if count == 1:
+        labels = np.zeros(len(texts), int)
+    else:
+        model = BisectingKMeans(
+            count, bisecting_strategy="largest_cluster", random_state=0, n_init=3, copy_x=False
+        )
+        vectors = vectors.astype(np.float64)  # a copy, which takes the place of the original
+        labels = model.fit_predict(vectors)
+    # Types are numbered by their first member, so that their order says nothing about the solver.
+    order = {label: i for i, label in enumerate(dict.fromkeys(labels.tolist()))}
+    assignment = tuple(order[label] for label in labels.tolist())
+    return Clustering(_names(texts, assignment), assignment)
+
+
+def nearest(vector: NDArray[np.float32], types: Sequence[TypeView]) -> int:
+    """Return the index of the type with the centroid nearest a (dimension,) vector.
+
+    Similarities are rounded, so that the last bits of a sum decide nothing; ties go to the first.
+    """
+    return int(np.argmax(np.round(np.stack([view.centroid for view in types]) @ vector, 6)))
+
+
+def _names(texts: Sequence[str], assignment: Sequence[int]) -> tuple[str, ...]:
+    """Name each type by its most characteristic terms: frequent in it and rare in the others."""
+    counts = [Counter[str]() for _ in range(max(assignment) + 1)]
+    for text, label in zip(texts, assignment, strict=True):
+        terms = (w for w in words(text) if w not in FUNCTION_WORDS and not w.isdigit())
+        counts[label].update(set(terms))
+    spread = Counter(term for count in counts for term in count)
+    names: dict[str, None] = {}
+    for count in counts:
+
+        def rank(term: str, count: Counter[str] = count) -> tuple[float, str]:
+            return -count[term] * math.log(1 + len(counts) / spread[term]), term
+
+        name = ", ".join(sorted(count, key=rank)[:TERMS_IN_A_NAME]) or "other"
+        unique = name
+        while unique in names:
+            unique = f"{name} ({sum(n.startswith(name) for n in names) + 1})"
+        names[unique] = None
+    return tuple(names)
+
+
+#: Actions of a summary, the latest ones.
+SUMMARY_LENGTH = 12
+
+
+def running_notes(goal: str, actions: Iterable[str]) -> Iterator[Notes]:
+    """Yield notes before the first action and after each, which is read once.
+
+    The assessment has the verbs used on each thing that the goal names, the summary the actions.
+    """
+    used = {word: dict[str, None]() for word in words(goal) if word not in FUNCTION_WORDS}
+    texts: list[str] = []
+
+    def notes() -> Notes:
+        assessed = (f"{word}: {', '.join(verbs) or 'not yet'}" for word, verbs in used.items())
+        earlier = len(texts) - SUMMARY_LENGTH
+        dropped = [f"({earlier} earlier)"] if earlier > 0 else []
+        return Notes("; ".join(assessed), "; ".join([*dropped, *texts[-SUMMARY_LENGTH:]]))
+
+    yield notes()
+    for action in actions:
+        command = read_command(action)
+        texts.append(command.text)
+        if command.verb in used:
+            used[command.verb]["done"] = None
+        for filler in command.fillers:
+            used.get(kind_of(filler)[-1], {})[command.verb] = None
+        yield notes()
+
 
 #: Items that the model clusters at once; the others are classified.
 SAMPLE = 40

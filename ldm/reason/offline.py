@@ -23,10 +23,9 @@ from ldm.reason import (
     State,
     TypeView,
 )
-from ldm.reason.clusters import cluster, nearest
 from ldm.reason.features import Pattern, Situation
+from ldm.reason.indexing import cluster, nearest, running_notes
 from ldm.reason.relevance import Ranking, Relevance, learn
-from ldm.reason.running import running_notes
 from ldm.reason.vocabulary import lesson_of
 from ldm.types import Past, Proposal, Recall, StateActionTuple
 

@@ -1,4 +1,8 @@
-"""A model's replies: request and count them, and match them to actions."""
+"""A model's replies: their forms, requests and counts, and how they are matched to actions.
+
+Names of the forms' classes and fields are part of the JSON Schema that is sent, and so of the key
+of a recorded call: recordings replay only with the same names.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,196 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass, replace
+from functools import cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field
 
 from ldm import prompts
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, LLM, Completion
+
+#: Characters of a few words in a reply.
+WORDS = 80
+#: Characters of an action in a reply, if no listed one is longer.
+ACTION = 160
+#: Lengths of actions go in steps of this size, so that requests stay alike from state to state.
+ACTION_STEP = 80
+#: Maximum actions that a reply plans to follow its own.
+PLANNED = 2
+#: Maximum sub-goals of an evaluation: a small model may write any number of them.
+MOST_SUB_GOALS = 10
+#: The first word of each in a history.
+SUB_GOAL = "Subgoal"
+
+
+def _bounded(length: int) -> Any:
+    """Cut a text or list to `length` before validation, for servers that enforce no bound."""
+    return BeforeValidator(lambda value: value[:length] if isinstance(value, str | list) else value)
+
+
+# A few words; some sentences; an action. Without a bound a small model does not stop. `_bounded` is
+# written last, so that it runs first and the schema still has maxItems for lists.
+Words = Annotated[str, Field(max_length=WORDS), _bounded(WORDS)]
+Phrase = Annotated[str, Field(max_length=2 * WORDS), _bounded(2 * WORDS)]
+Paragraph = Annotated[str, Field(max_length=320), _bounded(320)]
+
+
+@dataclass(frozen=True)
+class EvaluationForm:
+    """The sub-goals of a task, in order, and the numbers of those that are complete."""
+
+    sub_goals: Annotated[
+        tuple[Phrase, ...], Field(min_length=1, max_length=MOST_SUB_GOALS), _bounded(MOST_SUB_GOALS)
+    ]
+    complete: Annotated[tuple[int, ...], Field(max_length=MOST_SUB_GOALS), _bounded(MOST_SUB_GOALS)]
+
+    @property
+    def text(self) -> str:
+        """The sub-goals as LDM² prints them (Table 6)."""
+        lines = list[str]()
+        for number, text in enumerate(self.sub_goals, 1):
+            status = "Complete" if number in self.complete else "Incomplete"
+            if words := " ".join(text.split()):
+                lines.append(f"{SUB_GOAL} {len(lines) + 1}: {words} - {status}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class SummaryForm:
+    """The past in a paragraph."""
+
+    summary: Paragraph
+
+
+@dataclass(frozen=True)
+class ThoughtForm:
+    """A short thought before anything is decided."""
+
+    thought: Paragraph
+
+
+@dataclass(frozen=True)
+class Extras:
+    """The extras of a decision's form: a thought before the action, a plan after it."""
+
+    thought: bool = False
+    plan: bool = False
+
+
+def action_length(listed: Sequence[str]) -> int:
+    """Return the maximum length of an action: that of the longest listed one."""
+    longest = max([ACTION, *(len(action) for action in listed)])
+    return -(-longest // ACTION_STEP) * ACTION_STEP
+
+
+def _line(length: int) -> Any:
+    return Annotated[str, Field(max_length=length), _bounded(length)]
+
+
+@cache
+def decision_form(extras: Extras, length: int = ACTION) -> type[Any]:
+    """Return a form with the next action, as `action`, of up to `length` characters."""
+    return _form("ActionForm", [("action", _line(length))], extras, length)
+
+
+@cache
+def proposals_form(extras: Extras, length: int = ACTION) -> type[Any]:
+    """Return a form with several next `actions`, each with a `confidence`.
+
+    There may be more than are asked for; the least confident are dropped later.
+    """
+    weighed = make_dataclass(
+        "WeighedForm", [("action", _line(length)), ("confidence", float)], frozen=True
+    )
+    several = tuple[weighed, ...]  # type: ignore[valid-type] # a class made above
+    actions = Annotated[several, Field(min_length=1, max_length=10), _bounded(10)]
+    return _form("ActionsForm", [("actions", actions)], replace(extras, plan=False))
+
+
+def possible_action_form(actions: Sequence[str], extras: Extras) -> type[Any]:
+    """Return a form with one of the `actions`, as `action`.
+
+    Servers that enforce schemas return one of them; the reply of another server is taken as it is.
+    """
+    length = action_length(actions)
+    enum = Field(max_length=length, json_schema_extra={"enum": list(actions)})
+    action = Annotated[str, enum, _bounded(length)]
+    return _form("PossibleActionForm", [("action", action)], extras, length)
+
+
+@cache
+def choice_form(candidates: int, extras: Extras, length: int = ACTION) -> type[Any]:
+    """Return a form with the number of a candidate as `choice`, or 0 and another `action`."""
+    number = Annotated[int, Field(ge=0, le=candidates)]
+    fields = [("choice", number), ("action", _line(length))]
+    return _form(f"ChoiceOf{candidates}", fields, extras, length)
+
+
+def _form(
+    name: str, fields: list[tuple[str, Any]], extras: Extras, length: int = ACTION
+) -> type[Any]:
+    """Return a form with `fields` between those of the extras; a plan may be left out."""
+    line = _line(length)
+    several = tuple[line, ...]  # type: ignore[valid-type] # a type made above
+    then = Annotated[several, Field(max_length=PLANNED), _bounded(PLANNED)]
+    plan: list[Any] = [("then", then, ())] if extras.plan else []
+    bases = (ThoughtForm,) if extras.thought else ()
+    return make_dataclass(name, [*fields, *plan], bases=bases, frozen=True)
+
+
+@cache
+def numbers_form(items: int, last: int, first: int = 1) -> type[Any]:
+    """Return a form with a number from `first` to `last` for each of `items` items."""
+    number = Annotated[int, Field(ge=first, le=last)]
+    return make_dataclass(
+        f"Numbers{items}From{first}To{last}",
+        [(f"item_{place}", number) for place in range(1, items + 1)],
+        frozen=True,
+    )
+
+
+@cache
+def types_form(items: int, most: int) -> type[Any]:
+    """Return a form with 1 to `most` types (`types`), each with a `name` and numbers of `members`.
+
+    items: the number of items to divide. In the reply of a server that does not enforce the form,
+    numbers of no item are dropped, then types without members, then types beyond `most`.
+    """
+    number = Annotated[int, Field(ge=1, le=items)]
+    # Types should be of about equal size, and a small model lists all items in each of them.
+    largest = max(2, items // 2 + 1)
+    members = Annotated[
+        tuple[number, ...], Field(min_length=1, max_length=largest), _bounded(largest)
+    ]
+    type_form = make_dataclass(
+        f"TypeOf{items}", [("name", Words), ("members", members)], frozen=True
+    )
+
+    def with_members(value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        types = []
+        for entry in value:
+            if isinstance(entry, dict) and isinstance(entry.get("members"), list):
+                numbers = [n for n in entry["members"] if isinstance(n, int) and 1 <= n <= items]
+                if numbers:
+                    types.append({**entry, "members": numbers})
+            else:
+                types.append(entry)
+        return types[:most]
+
+    several = tuple[type_form, ...]  # type: ignore[valid-type] # a class made above
+    types = Annotated[several, Field(min_length=1, max_length=most), BeforeValidator(with_members)]
+    return make_dataclass(f"{most}TypesOf{items}", [("types", types)], frozen=True)
+
+
+def field_values(form: Any) -> list[Any]:
+    """Return the values of a filled form's fields, in their order."""
+    return list(vars(form).values())
+
 
 #: Minimum similarity, in [0, 1], of an answer to the admissible action it is taken for.
 MIN_SIMILARITY = 0.8

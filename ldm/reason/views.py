@@ -11,10 +11,9 @@ from typing import Any
 
 from ldm.prompts import shortened
 from ldm.reason import Process, State
-from ldm.reason.budget import OVERHEAD
 from ldm.reason.excerpts import Passage, excerpt, fitted, level, without_goal
-from ldm.reason.forms import SUB_GOAL
-from ldm.reason.prompting import DEMONSTRATION
+from ldm.reason.prompting import DEMONSTRATION, OVERHEAD
+from ldm.reason.replies import SUB_GOAL
 from ldm.types import Card, History, Past, Recall, StateActionTuple
 
 #: Characters of an action that are shown, and of the goal of an example.

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from ldm.reason.excerpts import Quotation, patterns, sources
 from ldm.reason.frames import read_command
-from ldm.reason.labels import words_taken
-from ldm.reason.pages import has_lines_of_labels, labels_of, read_call
-from ldm.reason.quotes import Quotation, patterns, sources
+from ldm.reason.pages import has_lines_of_labels, labels_of, read_call, words_taken
 from ldm.reason.reading import kind_of, leaves, masked, number, stripped, words, words_beside
 from ldm.types import Outcome, Past, StateActionTuple, stable_seed
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ldm.episode import CALLS
 from ldm.explore import ExploredGoal, Tree
-from ldm.explore.drawing import branches
+from ldm.explore.report import branches
 from ldm.llm.calls import Call
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.consulting import REASONS

@@ -50,8 +50,7 @@ class Knowledge:
 
     def ask(self, llm: LLM, card: Card, options: PromptedOptions) -> PromptedReasoner:
         """Return a reasoner that asks a model, with the offline one to fall back on."""
-        from ldm.reason.prompted import PromptedReasoner
-        from ldm.reason.published import PublishedReasoner
+        from ldm.reason.prompted import PromptedReasoner, PublishedReasoner
 
         asking = PromptedReasoner if options.wording == "ours" else PublishedReasoner
         return asking(llm, card, self.reasoner, self.embedder, options)

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from ldm.llm.meter import load_prices, price_of
 from ldm.llm.models import ModelOptions, listed
-from ldm.llm.prices import load_prices, price_of
 from ldm.types import Usage
 
 #: The number of items measured.

@@ -20,8 +20,7 @@ from ldm.config import Evaluate, OptimisePlan, Refine
 from ldm.episode import CALLS
 from ldm.errors import LdmError
 from ldm.files import open_own
-from ldm.llm.calls import Call
-from ldm.llm.recording import FILE
+from ldm.llm.calls import FILE, Call
 from ldm.memory import inspect
 from ldm.policy import CONSULTED, VOTES
 from ldm.reason.relevance import Relevance

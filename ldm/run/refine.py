@@ -23,8 +23,7 @@ from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import TREES, ExploredGoal, Explorer
 from ldm.explore.report import gate_settings, totals
 from ldm.memory import Contents, FormationOptions, Generation, extend, generations, inspect
-from ldm.reason.facts import FactReader, descriptions, holds
-from ldm.reason.rules import Rule
+from ldm.reason.rules import FactReader, Rule, descriptions, holds
 from ldm.reason.vocabulary import Lesson
 from ldm.run import builders, engine
 from ldm.run.builders import ExplorerBuilder

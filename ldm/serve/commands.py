@@ -18,7 +18,7 @@ from ldm.errors import LdmError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ldm.serve.tokens import Tokens
+    from ldm.serve.operations import Tokens
 
 #: Variables that name the file of tokens, and the token of a client that starts the server itself.
 TOKENS, TOKEN = "LDM_SERVE_TOKENS", "LDM_SERVE_TOKEN"
@@ -49,8 +49,7 @@ def serve(
     if mcp == http:
         raise LdmError("It was not said how to serve.", "Give either --mcp or --http.")
     try:
-        from ldm.serve.operations import Client
-        from ldm.serve.tokens import Tokens
+        from ldm.serve.operations import Client, Tokens
         from ldm.serve.web import application, serve_http
     except ModuleNotFoundError as error:
         raise LdmError(

@@ -7,14 +7,16 @@ client may vanish, and the server may be restarted, at any time.
 from __future__ import annotations
 
 import functools
+import hmac
 import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import anyio
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory.filters import FIELDS
@@ -22,8 +24,52 @@ from ldm.memory.growing import GrowingMemory
 from ldm.memory.recalls import GOAL, OBSERVATION, described, most_tokens
 from ldm.memory.recording import Recording
 from ldm.prompts import one_line, shortened
-from ldm.text import counted
+from ldm.text import counted, read_bytes
 from ldm.types import Recall
+
+#: The fewest characters of a token: fewer can be guessed.
+SHORTEST = 16
+_FORM = TypeAdapter(dict[str, dict[str, str]])
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Token → scope. Without any, everybody who reaches the server is trusted."""
+
+    scopes: Mapping[bytes, Mapping[str, str]]
+
+    @classmethod
+    def read(cls, path: Path) -> Tokens:
+        """Read a JSON object of tokens with their scopes; raise LdmError if it is not one."""
+        remedy = 'Write {"TOKEN": {"tenant": "a"}}, with {} for a token without limits.'
+        try:
+            scopes = _FORM.validate_json(read_bytes(path), strict=True)
+        except ValidationError as error:
+            problem = error.errors(include_input=False, include_context=False)[0]["msg"]
+            raise LdmError(f"{path} holds no tokens: {problem}.", remedy) from None
+        if any(len(token) < SHORTEST for token in scopes):
+            raise LdmError(f"{path} has a token of fewer than {SHORTEST} characters.", remedy)
+        if not scopes:
+            raise LdmError(f"{path} holds no token.", remedy)
+        if reserved := sorted({name for one in scopes.values() for name in one} & {*FIELDS}):
+            raise LdmError(f"{path} has a scope named {reserved[0]!r}.", "Choose another name.")
+        return cls({token.encode(): scope for token, scope in scopes.items()})
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that scopes use."""
+        return frozenset(name for scope in self.scopes.values() for name in scope)
+
+    def scope(self, token: str) -> Mapping[str, str] | None:
+        """Return the scope of a token, None if it is unknown, in a time that does not tell."""
+        if not self.scopes:
+            return {}
+        given, scope = token.encode("utf-8", "replace"), None
+        for known, value in self.scopes.items():
+            if hmac.compare_digest(known, given):
+                scope = value
+        return scope
+
 
 #: The most characters of a text and of a recalled action, entries of a condition, tokens of an
 #: answer, and rules in it.

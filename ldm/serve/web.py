@@ -25,11 +25,11 @@ from ldm.serve.operations import (
     NotAllowed,
     NotThere,
     Request,
+    Tokens,
     answered,
     explained,
 )
 from ldm.serve.protocol import protocol_server
-from ldm.serve.tokens import Tokens
 from ldm.version import __version__
 
 #: The most bytes of a request, seconds to send them, and requests at a time.

@@ -33,14 +33,12 @@ from ldm.memory.chroma import (
     publish,
     rows_of,
 )
-from ldm.memory.contents import Contents
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple
-from ldm.memory.kind_classifier import KindClassifier, KindWeights
-from ldm.memory.lessons import unpacked
+from ldm.memory.formation import OnProgress
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, KindWeights
+from ldm.memory.lessons import Contents, unpacked
 from ldm.memory.record import chosen_of
 from ldm.memory.retrieval import Query, Retriever, Types, by_kind, score
 from ldm.memory.rows import Rows, RowsBuilder, row_of
-from ldm.memory.vectors import OnProgress
 from ldm.parallel import map_concurrently
 from ldm.reason import PAST_OBSERVATION, TypeView
 from ldm.reason.relevance import Relevance

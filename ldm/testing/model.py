@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from ldm.errors import ContextTooLong
 from ldm.llm import GREEDY, CallOptions, Completion, Message, Sampling
-from ldm.llm.structured import form_of
+from ldm.llm.answers import form_of
 from ldm.types import Usage
 
 #: A reply: its text, or an object that is written as JSON.

@@ -13,8 +13,7 @@ import pytest
 
 from ldm import records
 from ldm.explore import GateOptions
-from ldm.explore.gate import HINDSIGHT, collect
-from ldm.explore.hindsight import Reviser, Revision, Shortcut, revise, revised
+from ldm.explore.gate import HINDSIGHT, Reviser, Revision, Shortcut, collect, revise, revised
 from ldm.explore.positions import Positions
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.memory import Memory, extend, generations, inspect

@@ -23,11 +23,10 @@ from ldm.envs.textcraft.world import load_book
 from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.llm import Message
-from ldm.llm.calls import Call, Request
+from ldm.llm.answers import form_of
+from ldm.llm.calls import Call, Request, read_calls
 from ldm.llm.capabilities import CapabilityStore
-from ldm.llm.prices import load_prices
-from ldm.llm.recording import read_calls
-from ldm.llm.structured import form_of
+from ldm.llm.meter import load_prices
 from ldm.runs import Manifest, open_run
 from ldm.text import Problem
 from ldm.types import EpisodeResult, Note, StateActionTuple, Trajectory, Usage

@@ -210,7 +210,7 @@ def test_nothing_outside_a_hostile_folder_is_touched(
 
 #: Ways to open a file, and the modules whose files lie in memories and runs.
 OPENS = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "copyfile", "truncate"}
-STORES = ("memory/*.py", "runs.py", "run/reading.py", "run/engine.py", "llm/recording.py")
+STORES = ("memory/*.py", "runs.py", "run/reading.py", "run/engine.py", "llm/calls.py")
 #: What opens a pack, a file of a name that no other process has, or one that lies in a folder that
 #: `check_own` has checked as a whole or that the user names.
 ELSEWHERE = (

@@ -18,9 +18,8 @@ from ldm.envs.webshop import WebShop, WebShopOptions
 from ldm.episode import run_episode
 from ldm.memory import Memory
 from ldm.run.builders import build_environment
-from ldm.run.building import read_trajectories
+from ldm.run.building import read_trajectories, with_possible
 from ldm.run.presets import preset
-from ldm.run.replaying import with_possible
 from tests.conftest import CHECKOUT
 from tests.integration.paper_method import Method
 from tests.integration.paper_world import last

@@ -10,7 +10,7 @@ import pytest
 
 from ldm import records
 from ldm.agents import demonstrations
-from ldm.llm import recording
+from ldm.llm import calls
 from ldm.run.runner import EPISODES, TRAJECTORIES
 from ldm.types import EpisodeResult, Trajectory
 from tests.agents.loop_contract import LOOP_AGENTS
@@ -74,8 +74,8 @@ def test_all_play_the_same_tasks_and_everything_is_recorded(run: Run, server: Fa
         played[results[0].agent] = [result.task.id for result in results]
         trajectories = records.read(directory / TRAJECTORIES, Trajectory)
         assert len(trajectories) == sum(result.trials for result in results)
-        calls = [call for call in recording.read_calls(directory) if call.role != "probe"]
-        assert 0 < len(calls) <= sum(result.usage.calls for result in results)
+        made = [call for call in calls.read_calls(directory) if call.role != "probe"]
+        assert 0 < len(made) <= sum(result.usage.calls for result in results)
     assert set(played) == set(LOOP_AGENTS)
     assert len({tuple(tasks) for tasks in played.values()}) == 1
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import LdmError, LeakageError
-from ldm.integrations.panel import Panel
-from ldm.integrations.sessions import Session
+from ldm.integrations.panel import Panel, Session
 
 
 def test_training_on_a_game_of_the_panel_is_refused() -> None:

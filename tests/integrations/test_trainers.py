@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from ldm.errors import LdmError
-from ldm.integrations.sessions import Session
+from ldm.integrations.panel import Session
 from ldm.integrations.trl import factory, rows
 from tests.integrations.test_gym import recorded
 from tests.serve.conftest import served

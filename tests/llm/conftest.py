@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from ldm.llm import Message
+from ldm.llm.calls import Recording
 from ldm.llm.capabilities import CapabilityStore
 from ldm.llm.client import Client, RetryPolicy
-from ldm.llm.concurrency import ConcurrencyLimiter
-from ldm.llm.meter import CostLimits, Meter
-from ldm.llm.prices import load_prices
-from ldm.llm.recording import Recording
+from ldm.llm.meter import ConcurrencyLimiter, CostLimits, Meter, load_prices
 from ldm.llm.service import Connection, Service
 from tests.llm.server import Behaviour, FakeServer
 

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from ldm.errors import ContextTooLong, LdmError, ModelError, ModelUnavailable, ReplayMiss
 from ldm.llm import Sampling, ScopedLLM
+from ldm.llm.calls import Recording, read_calls
 from ldm.llm.client import RetryPolicy
 from ldm.llm.meter import CostLimits
-from ldm.llm.recording import Recording, read_calls
 from ldm.types import Usage
 from tests.llm.conftest import HASTY, Connect, Serve, ask
 

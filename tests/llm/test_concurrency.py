@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from ldm.errors import BudgetSpent, RunStopped
+from ldm.llm.calls import read_calls
 from ldm.llm.client import RetryPolicy
-from ldm.llm.concurrency import ConcurrencyLimiter
-from ldm.llm.meter import CostLimits
-from ldm.llm.recording import read_calls
+from ldm.llm.meter import ConcurrencyLimiter, CostLimits
 from tests.llm.conftest import Connect, Serve, ask
 
 SOON = 5.0

@@ -11,8 +11,8 @@ import pytest
 
 from ldm.errors import ContextTooLong, ModelError
 from ldm.llm import Message
+from ldm.llm.calls import read_calls
 from ldm.llm.client import Client, RetryPolicy
-from ldm.llm.recording import read_calls
 from ldm.types import stable_hash
 from tests.llm.conftest import Connect, Serve
 from tests.llm.server import FAULTS

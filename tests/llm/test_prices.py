@@ -14,8 +14,7 @@ from genai_prices import calc_price
 from ldm.errors import LdmError
 from ldm.llm import Message
 from ldm.llm.calls import Call, Request
-from ldm.llm.meter import CostLimits, Meter
-from ldm.llm.prices import Price, load_prices, price_of
+from ldm.llm.meter import CostLimits, Meter, Price, load_prices, price_of
 from ldm.types import Usage
 
 
@@ -109,9 +108,9 @@ def test_the_meter_prices_calls_one_by_one() -> None:
 
 def test_prices_are_loaded_where_they_are_needed_and_not_before() -> None:
     code = (
-        "import sys, ldm.llm.client, ldm.llm.meter, ldm.llm.prices, ldm.llm.service;"
+        "import sys, ldm.llm.client, ldm.llm.meter, ldm.llm.meter, ldm.llm.service;"
         "assert 'genai_prices' not in sys.modules;"
-        "ldm.llm.prices.load_prices();"
+        "ldm.llm.meter.load_prices();"
         "assert 'genai_prices.data' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,8 +9,7 @@ import pytest
 
 from ldm.errors import LdmError
 from ldm.llm import Message, Sampling
-from ldm.llm.calls import Call, Request
-from ldm.llm.recording import Recording, read_calls
+from ldm.llm.calls import Call, Recording, Request, read_calls
 from ldm.types import Usage, stable_hash
 from tests.llm.conftest import Connect, Serve
 

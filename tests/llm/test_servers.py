@@ -23,11 +23,10 @@ import pytest
 from ldm.errors import BudgetSpent, ContextTooLong, LdmError, ModelError, ModelUnavailable
 from ldm.llm import Sampling
 from ldm.llm.answers import Fault, divided, refusal, reply_in
-from ldm.llm.calls import Request
+from ldm.llm.calls import Request, read_calls
 from ldm.llm.capabilities import Capabilities, context_in
 from ldm.llm.client import RetryPolicy
 from ldm.llm.meter import CostLimits
-from ldm.llm.recording import read_calls
 from ldm.llm.service import json_of
 from ldm.types import Usage
 from tests.llm.conftest import HASTY, Connect, Serve, ask

@@ -15,9 +15,8 @@ import pytest
 from ldm.errors import LdmError, ModelError, ModelUnavailable
 from ldm.llm import Sampling
 from ldm.llm.answers import retry_after
-from ldm.llm.calls import Request
+from ldm.llm.calls import Request, read_calls
 from ldm.llm.capabilities import Capabilities, CapabilityStore
-from ldm.llm.recording import read_calls
 from ldm.llm.service import Connection, idempotency_key
 from ldm.text import bare_url, guard, redacted
 from tests.llm.conftest import Connect, Serve, ask

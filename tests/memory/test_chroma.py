@@ -21,7 +21,7 @@ from ldm import text
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Contents, Generation, Memory, chroma, inspect, places, record
 from ldm.memory.chroma import differences, publish
-from ldm.memory.vectors import embed_rows
+from ldm.memory.formation import embed_rows
 from ldm.servers import ServerMemory, known_generations, load
 from ldm.types import History, Outcome
 from tests.conftest import CHECKOUT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ldm.memory.kind_classifier import KindClassifier, trained
+from ldm.memory.index import KindClassifier, trained
 
 
 def test_the_classifier_of_kinds_is_scikit_learns() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ldm.memory import retrieval
-from ldm.memory.contents import Contents
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.lessons import Contents
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, RowsBuilder
 from ldm.types import History, Recall, StateActionTuple

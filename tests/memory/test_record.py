@@ -17,8 +17,8 @@ import pytest
 
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, build, environments, extend, generations, inspect, record
-from ldm.memory.contents import empty
 from ldm.memory.index import FORMAT
+from ldm.memory.lessons import empty
 from ldm.memory.packs import export
 from ldm.memory.verifying import verify
 from ldm.reason.offline import OfflineReasoner

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ldm.policy import PolicyOptions
-from ldm.reason.budget import Budget, default_tokens
 from ldm.reason.excerpts import characters
+from ldm.reason.prompting import Budget, default_tokens
 from tests.reason.scripted import Scripted
 
 

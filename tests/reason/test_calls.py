@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ldm.memory.lessons import packed, unpacked
+from ldm.reason.excerpts import facts_of
 from ldm.reason.features import Situation
 from ldm.reason.frames import read_command
-from ldm.reason.labels import composed, label_facts, words_taken
-from ldm.reason.pages import Page
-from ldm.reason.quotes import facts_of
+from ldm.reason.pages import Page, composed, label_facts, words_taken
 from ldm.reason.relevance import Relevance, learn
 from ldm.reason.vocabulary import Lesson
 from ldm.types import Past

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import ldm.reason
 from ldm.reason import Process, State, TypeView
-from ldm.reason.clusters import cluster
+from ldm.reason.indexing import cluster
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.relevance import learn
 from ldm.reason.vocabulary import Lesson

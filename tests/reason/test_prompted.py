@@ -14,24 +14,24 @@ from pydantic import TypeAdapter
 
 from ldm import prompts
 from ldm.errors import ContextTooLong
-from ldm.llm.structured import form_of
+from ldm.llm.answers import form_of
 from ldm.reason import Agreement, Process, State, TypeView
 from ldm.reason.consulting import Consulting
-from ldm.reason.forms import (
+from ldm.reason.indexing import SAMPLE
+from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompted import PromptedReasoner, PublishedReasoner
+from ldm.reason.prompting import PromptedOptions
+from ldm.reason.replies import (
     EvaluationForm,
     Extras,
+    Prompter,
     SummaryForm,
     decision_form,
+    match_action,
     possible_action_form,
     proposals_form,
     types_form,
 )
-from ldm.reason.indexing import SAMPLE
-from ldm.reason.offline import OfflineReasoner
-from ldm.reason.prompted import PromptedReasoner
-from ldm.reason.prompting import PromptedOptions
-from ldm.reason.published import PublishedReasoner
-from ldm.reason.replies import Prompter, match_action
 from ldm.types import Card, History, Past, Recall
 from tests.cases import cases
 from tests.conftest import Golden

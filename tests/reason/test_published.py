@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ldm.reason import State
+from ldm.reason.prompted import PublishedReasoner, weighed_actions
 from ldm.reason.prompting import PromptedOptions
-from ldm.reason.published import PublishedReasoner, weighed_actions
 from ldm.reason.views import in_words
 from ldm.types import Card, History, Outcome
 from tests.conftest import Golden

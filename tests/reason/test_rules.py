@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ldm.reason.facts import holds
-from ldm.reason.rules import Rule, Rules, learn_rules
+from ldm.reason.rules import Rule, Rules, holds, learn_rules
 from ldm.reason.vocabulary import FAILED, Lesson
 from tests.reason import clinic
 

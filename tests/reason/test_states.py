@@ -21,10 +21,10 @@ from ldm.llm import Message
 from ldm.memory import FormationOptions, Memory, build
 from ldm.policy import Observed, Policy, PolicyOptions
 from ldm.reason import Process
-from ldm.reason.budget import PROMPT_TOKENS
 from ldm.reason.excerpts import characters
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
+from ldm.reason.prompting import PROMPT_TOKENS
 from ldm.run.builders import Knowledge
 from ldm.types import Card, Past, Trajectory
 from tests.conftest import Golden

@@ -8,8 +8,8 @@ from ldm.agents.lats.search import REPORTING as SEARCH
 from ldm.agents.lats.search import LatsOptions
 from ldm.deps.select import REPORTING as ROUNDS
 from ldm.episode import run_episode
-from ldm.explore.drawing import branches
 from ldm.explore.refine import Tree
+from ldm.explore.report import branches
 from ldm.explore.tree import TreeNode
 from ldm.reporting import Branch
 from ldm.types import Task, Trajectory

@@ -18,8 +18,7 @@ from tests.embedder import BagOfWords
 
 __all__ = ["run"]
 
-from ldm.serve.operations import Client
-from ldm.serve.tokens import Tokens
+from ldm.serve.operations import Client, Tokens
 
 A, B, ALL = "token-of-tenant-a", "token-of-tenant-b", "token-of-everything"
 SCOPES = {A: {"tenant": "a"}, B: {"tenant": "b"}, ALL: {}}

@@ -27,7 +27,7 @@ from mcp.client.streamable_http import streamable_http_client
 from ldm.errors import LdmError
 from ldm.memory.folding import FIRST
 from ldm.memory.growing import GrowingMemory
-from ldm.serve.tokens import Tokens
+from ldm.serve.operations import Tokens
 from tests.cli.conftest import Run
 from tests.embedder import BagOfWords
 from tests.serve.conftest import ALL, SCOPES, A, B

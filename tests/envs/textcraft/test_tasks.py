@@ -14,8 +14,8 @@ from ldm.envs.textcraft.data import check
 from ldm.envs.textcraft.environment import OWN_SPLITS, own_games, stored_games
 from ldm.envs.textcraft.world import Book
 from ldm.errors import LdmError
-from ldm.reason.budget import PROMPT_TOKENS
 from ldm.reason.excerpts import characters
+from ldm.reason.prompting import PROMPT_TOKENS
 from ldm.reason.views import PART
 
 GOOD = {
