@@ -12,11 +12,8 @@ from ldm.errors import LdmError
 from ldm.types import Step, Task, Trajectory
 from ldm.worlds.tabletop.actions import Move, normal
 from ldm.worlds.tabletop.environment import Tabletop, game_of
-from ldm.worlds.tabletop.kinds import KINDS, Kind
-from ldm.worlds.tabletop.kinds.hanoi import PLACES as HANOI
-from ldm.worlds.tabletop.kinds.pyramid import NEAR
-from ldm.worlds.tabletop.kinds.pyramid import PLACES as PYRAMID
-from ldm.worlds.tabletop.kinds.pyramid import target as pyramid_target
+from ldm.worlds.tabletop.kinds import IN_PLACE, KINDS, PLACES, STAND, Kind
+from ldm.worlds.tabletop.kinds import target as pyramid_target
 from ldm.worlds.tabletop.scene import BLOCK, Pose, Poses, Scene
 
 #: Places of the three rings, the largest first; None beside the stand.
@@ -70,7 +67,7 @@ def _next_ring(kind: Kind, scene: Scene, poses: Poses, listed: Sequence[str]) ->
     What is not straight is first put down again where it is.
     """
     where = kind.whereabouts(scene, poses)
-    start = tuple(next((place for place in HANOI if place in text), None) for text in where)
+    start = tuple(next((place for place in STAND if place in text), None) for text in where)
     for thing, text, place in zip(scene.things, where, start, strict=True):
         again = f"move the {thing.name} to the {place}"
         if text.endswith("straight") and again in listed:
@@ -97,7 +94,7 @@ def _legal(rings: _Rings) -> list[tuple[int, str]]:
     for ring, home in enumerate(rings):
         smaller = rings[ring + 1 :]
         if home is None or home not in smaller:
-            moves += [(ring, place) for place in HANOI if place not in (home, *smaller)]
+            moves += [(ring, place) for place in STAND if place not in (home, *smaller)]
     return moves
 
 
@@ -107,15 +104,15 @@ def _next_block(kind: Kind, scene: Scene, poses: Poses, listed: Sequence[str]) -
     A block that is askew in that place is put there again; else the first one that is in none.
     """
     moves = {action: kind.understand(normal(action), scene, poses) for action in listed}
-    targets = [pyramid_target(scene, place) for place in PYRAMID]
-    settled = {n for n, pose in enumerate(poses) if any(_near(pose, t, NEAR) for t in targets)}
+    targets = [pyramid_target(scene, place) for place in PLACES]
+    settled = {n for n, pose in enumerate(poses) if any(_near(pose, t, IN_PLACE) for t in targets)}
     for target in targets:
-        if any(_near(pose, target, NEAR) for pose in poses):
+        if any(_near(pose, target, IN_PLACE) for pose in poses):
             continue
         askew = [n for n, pose in enumerate(poses) if _near(pose, target, BLOCK)]
         for block in askew or [n for n in range(len(poses)) if n not in settled]:
             for action, move in moves.items():
-                fits = isinstance(move, Move) and _near(move.target, target, 1.5 * NEAR)
+                fits = isinstance(move, Move) and _near(move.target, target, 1.5 * IN_PLACE)
                 if fits and isinstance(move, Move) and move.thing == block:
                     return action
     return None

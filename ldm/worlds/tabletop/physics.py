@@ -18,7 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.errors import LdmError
-from ldm.worlds.tabletop.kinds import bowls, packing, pyramid
+from ldm.worlds.tabletop.kinds import (
+    BASE,
+    BASE_HEIGHT,
+    BOWL_FLOOR,
+    BOWL_HEIGHT,
+    BOWL_RIM,
+    BOWL_THICKNESS,
+    BOX,
+    BOX_HEIGHT,
+    BOX_THICKNESS,
+)
 from ldm.worlds.tabletop.scene import CUBE, Fixture, Point, Pose, Scene, Thing
 
 HAND = "hand"
@@ -115,8 +125,8 @@ def _fixture(fixture: Fixture) -> Iterator[str]:
         case "box":
             yield from _case(fixture.pose)
         case "base":
-            for along in pyramid.BASE.values():
-                half = pyramid.BASE_HEIGHT / 2
+            for along in BASE.values():
+                half = BASE_HEIGHT / 2
                 at = _raised(fixture.pose.place(0.0, along), half)
                 yield _geom("box", (0.022, 0.022, half), at)
 
@@ -127,7 +137,7 @@ def _raised(pose: Pose, height: float) -> Pose:
 
 def _bowl(pose: Pose) -> Iterator[str]:
     """Yield a floor with a wall of boards."""
-    floor, rim, height, thick = bowls.FLOOR, bowls.RIM, bowls.HEIGHT, bowls.THICKNESS
+    floor, rim, height, thick = (BOWL_FLOOR, BOWL_RIM, BOWL_HEIGHT, BOWL_THICKNESS)
     yield _geom("cylinder", (floor + thick, thick / 2), _raised(pose, thick / 2))
     slant = math.hypot(rim - floor - thick, height) / 2
     tilt = math.atan2(rim - floor - thick, height)
@@ -148,7 +158,7 @@ def _bowl(pose: Pose) -> Iterator[str]:
 
 def _case(pose: Pose) -> Iterator[str]:
     """Yield the floor and the four walls of the box."""
-    (length, width), height, thick = packing.SIZE, packing.HEIGHT, packing.THICKNESS
+    (length, width), height, thick = BOX, BOX_HEIGHT, BOX_THICKNESS
     half = thick / 2
     outer = (length / 2 + thick, width / 2 + thick, half)
     yield _geom("box", outer, _raised(pose, half))

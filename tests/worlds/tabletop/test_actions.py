@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ldm.worlds.tabletop.actions import NO_ACTION, Move, Refusal, normal
 from ldm.worlds.tabletop.card import CARD
 from ldm.worlds.tabletop.environment import Game, game
-from ldm.worlds.tabletop.kinds import pyramid as pyramid_kind
+from ldm.worlds.tabletop.kinds import PLACES, target
 from ldm.worlds.tabletop.scene import BLOCK, FLAT, Pose
 from tests.worlds.tabletop.test_success import solved, starts
 
@@ -139,7 +139,7 @@ class TestPyramid:
         poses[0], poses[1] = solved(PYRAMID)[:2]
         move = understand(PYRAMID, action, poses)
         assert isinstance(move, Move)
-        where = pyramid_kind.target(PYRAMID.scene, pyramid_kind.PLACES[3])
+        where = target(PYRAMID.scene, PLACES[3])
         assert move.target.distance(where) < 1e-9
         assert move.target.z == pytest.approx(where.z)
         poses[1] = replace(poses[1], z=poses[1].z + BLOCK)

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from ldm.worlds.tabletop import kinds
 from ldm.worlds.tabletop.environment import Game, game
-from ldm.worlds.tabletop.kinds import KINDS, bowls, hanoi, packing, pyramid
+from ldm.worlds.tabletop.kinds import KINDS
 from ldm.worlds.tabletop.scene import BLOCK, FLAT, SHAPES, Pose, Scene
 
 
@@ -29,7 +30,7 @@ def solved(one: Game) -> list[Pose]:
             holes = {hole.form: hole.pose for hole in scene.holes}
             return [replace(holes[thing.form], z=FLAT / 2) for thing in scene.things]
         case "towers_of_hanoi":
-            dark = fixture.place(hanoi.PLACES["darker brown side"], 0.0)
+            dark = fixture.place(kinds.STAND["darker brown side"], 0.0)
             return [replace(dark, z=FLAT * (n + 0.5)) for n in range(len(scene.things))]
         case "put_block_in_bowl":
             colours = {bowl.colour: bowl.pose for bowl in scene.fixtures}
@@ -37,7 +38,7 @@ def solved(one: Game) -> list[Pose]:
         case "packing_shapes":
             places = [(x, y) for y in (-0.04, 0.04) for x in (-0.08, 0.0, 0.08)]
             return [fixture.place(x, y) for (x, y), _ in zip(places, scene.things, strict=False)]
-    return [pyramid.target(scene, place) for place in pyramid.PLACES]
+    return [kinds.target(scene, place) for place in kinds.PLACES]
 
 
 def share(one: Game, poses: list[Pose]) -> float:
@@ -135,7 +136,7 @@ def test_all_but_a_hundredth_of_all_outlines_has_to_be_in_the_box() -> None:
         box = one.scene.fixtures[0].pose
         for out in range(40):
             poses = solved(one)
-            poses[0] = box.place(packing.SIZE[0] / 2 - 0.002 * out, 0.0)
+            poses[0] = box.place(kinds.BOX[0] / 2 - 0.002 * out, 0.0)
             thing = one.scene.things[0]
             points = [poses[0].place(x, y).seen_from(box) for x, y in thing.form.samples]
             outside = sum(abs(x) > 0.13 or abs(y) > 0.09 for x, y in points)
@@ -177,7 +178,7 @@ def test_nothing_overlaps_at_the_start(each: Game) -> None:
         return  # its rings lie on each other
     for number in range(40):
         scene = game("train", each.kind.name, number).scene
-        around = {"kit": 0.172, "bowl": bowls.RIM, "box": 0.158, "base": 0.07, "stand": 0.18}
+        around = {"kit": 0.172, "bowl": kinds.BOWL_RIM, "box": 0.158, "base": 0.07, "stand": 0.18}
         discs = [(f.pose, around[f.name]) for f in scene.fixtures]
         discs += [(t.start, t.form.radius) for t in scene.things]
         for place, (one, radius) in enumerate(discs):
