@@ -38,8 +38,8 @@ from ldm.llm import GREEDY, Completion, Message, Sampling
 from ldm.llm.answers import form_of
 from ldm.memory import FormationOptions, Memory, build
 from ldm.policy import CONSULTED, Observed, Policy, PolicyOptions
-from ldm.reason.consulting import Consult
 from ldm.reason.offline import OfflineReasoner
+from ldm.reason.prompting import Consult
 from ldm.run.builders import Knowledge
 from ldm.types import EpisodeResult, Trajectory, Usage, stable_seed
 from tools.alfworld.solver import plan

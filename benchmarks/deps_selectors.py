@@ -22,9 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ldm.agents import Resources
 from ldm.deps import DepsAgent
-from ldm.deps.horizon import UNKNOWN, situation
 from ldm.deps.parser import Goal
-from ldm.deps.select import Selector, Soonest, clock
+from ldm.deps.select import UNKNOWN, Selector, Soonest, clock, situation
 from ldm.deps.styles import DepsOptions
 from ldm.embed import load_embedder
 from ldm.episode import Episode, run_episode

@@ -12,8 +12,15 @@ from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
 from ldm.reason import Answer, Reasoner, State, shortened
-from ldm.reason.consulting import Consult, Consulting
-from ldm.reason.prompting import DEMONSTRATION, LEAST_TOKENS, PromptedOptions, Thought, Wording
+from ldm.reason.prompting import (
+    DEMONSTRATION,
+    LEAST_TOKENS,
+    Consult,
+    Consulting,
+    PromptedOptions,
+    Thought,
+    Wording,
+)
 from ldm.reason.relevance import Relevance
 from ldm.reason.vocabulary import Lesson
 from ldm.types import Count, History, Past, Recall, Score, StateActionTuple, stable_seed

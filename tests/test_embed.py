@@ -24,9 +24,8 @@ from threadpoolctl import ThreadpoolController
 import ldm
 from ldm.embed import DEFAULT, Embedder, bundled_model, load_embedder
 from ldm.embed.caching import PROBES, CachingEmbedder
-from ldm.embed.language import Reader
 from ldm.embed.minilm import GROUP, WINDOW, MiniLM
-from ldm.embed.pieces import LIMIT
+from ldm.embed.pieces import LIMIT, Reader
 from ldm.embed.sentence import SentenceTransformer
 from ldm.errors import EmbedderWarning, LdmError
 

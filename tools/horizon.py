@@ -20,9 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.config import typed
-from ldm.deps.horizon import HorizonModel, Situation, feature_rows, situation
 from ldm.deps.parser import Goal, Vocabulary
-from ldm.deps.select import clock, progress, scaled
+from ldm.deps.select import (
+    HorizonModel,
+    Situation,
+    clock,
+    feature_rows,
+    progress,
+    scaled,
+    situation,
+)
 from ldm.envs import load_env
 from ldm.episode import Environment, EnvironmentBase
 from ldm.errors import LdmError

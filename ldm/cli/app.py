@@ -43,7 +43,7 @@ COMMANDS = {
     "compare": ("ldm.cli.evaluate:compare", "Compare finished evaluations."),
     "presets": ("ldm.cli.catalog:presets", "List or show published tables to reproduce."),
     "runs": ("ldm.cli.runs:runs_app", "List and show recorded runs."),
-    "llm": ("ldm.cli.llm:llm_app", "Try language models."),
+    "llm": ("ldm.cli.doctor:llm_app", "Try language models."),
     "agents": ("ldm.cli.catalog:agents", "List the agents and their options."),
     "envs": ("ldm.cli.catalog:envs", "List the environments and their options."),
     "data": ("ldm.cli.doctor:data", "Check or download the data of an environment."),

@@ -38,11 +38,10 @@ from ldm.memory.changes import purge as remove
 from ldm.memory.filters import Filter
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.lessons import rules_of
-from ldm.memory.packs import SUFFIX, export_pack, import_pack
+from ldm.memory.packs import SUFFIX, export_pack, export_skills, import_pack
 from ldm.memory.packs import export as write
 from ldm.memory.places import refuse_server
 from ldm.memory.rows import Rows
-from ldm.memory.skills import export_skills
 from ldm.memory.verifying import verify as problems_of
 from ldm.reason.relevance import LeftOut
 from ldm.reason.rules import Rules

@@ -127,7 +127,7 @@ def _print_list(
 ) -> None:
     from ldm.llm.models import account_lines, accounts_in
     from ldm.records import plain
-    from ldm.run.episode_text import EPISODE_COLUMNS, episode_row
+    from ldm.run.reading import EPISODE_COLUMNS, episode_row
 
     accounts = accounts_in(run.run.directory)
     if as_json:
@@ -150,8 +150,7 @@ def _print_episode(
     run: ReadRun, episode: RecordedEpisode, trial: int | None, *, full: bool, as_json: bool
 ) -> None:
     from ldm.records import plain
-    from ldm.run.episode_text import Bounds, episode_lines
-    from ldm.run.reading import tuples_of
+    from ldm.run.reading import Bounds, episode_lines, tuples_of
 
     if trial is not None and trial > len(episode.trials):
         raise LdmError(

@@ -14,10 +14,22 @@ from pathlib import Path
 from typing import ClassVar
 
 from ldm.agents.loop import TaskAgent
-from ldm.deps.horizon import REMEDY, HorizonModel, file_digest, horizon_model, shipped
 from ldm.deps.loop import PARSED, Controller, Executor, OwnController, Trial
 from ldm.deps.parser import Nearest, Parser, Vocabulary
-from ldm.deps.select import NOTE, REPORTING, AtRandom, InOrder, MostSimilar, Selector, Soonest
+from ldm.deps.select import (
+    NOTE,
+    REMEDY,
+    REPORTING,
+    AtRandom,
+    HorizonModel,
+    InOrder,
+    MostSimilar,
+    Selector,
+    Soonest,
+    file_digest,
+    horizon_model,
+    shipped,
+)
 from ldm.deps.styles import Arm, DepsOptions, examples
 from ldm.embed import Embedder
 from ldm.episode import Digests, Episode

@@ -18,8 +18,7 @@ from typing import Any, Literal
 
 from ldm.agents.decomposition.controller import part_of, rule_of
 from ldm.agents.loop import Loop, TaskOptions, View, ask, prompt_card, task_work
-from ldm.deps.parser import Goal, Parser, Plan, Vocabulary, listing
-from ldm.deps.policies import Malformed, Policy, Unmet
+from ldm.deps.parser import Goal, Malformed, Parser, Plan, Policy, Unmet, Vocabulary, listing
 from ldm.deps.select import (
     LONGEST,
     Selector,

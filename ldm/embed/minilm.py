@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from ldm.embed.caching import PROBES
 from ldm.embed.forking import ForkLock
-from ldm.embed.language import Reader
-from ldm.embed.pieces import Token, cut, joined
+from ldm.embed.pieces import Reader, Token, cut, joined
 from ldm.errors import LdmError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,12 @@ from ldm.envs import ENVS, GROUP, EnvironmentBase, load_env
 from ldm.envs._base import facts
 from ldm.episode import NO_CARD
 from ldm.errors import LdmError
+from ldm.records import Problem, plain
 from ldm.text import counted
 from ldm.types import Card
 
 if TYPE_CHECKING:
     from ldm.envs.download import Progress, RemoteFile
-    from ldm.records import Problem
 
 #: B of LDM²: trajectories in a batch memory, unless an environment declares another number.
 BATCH_SIZE = 50
@@ -55,13 +55,8 @@ class DataCheck:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {
-            "env": self.env,
-            "path": None if self.path is None else str(self.path),
-            "splits": {split: dict(kinds) for split, kinds in self.splits.items()},
-            **self.facts,
-            "problems": [asdict(problem) for problem in self.problems],
-        }
+        values: dict[str, Any] = plain(self)
+        return {**values.pop("facts"), **values}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ decides what joins the memory, and `report` and `drawing` show the results.
 from __future__ import annotations
 
 from ldm.explore.gate import GateOptions, Verdict, judge
-from ldm.explore.positions import evaluated_leak_keys, new_goals
 from ldm.explore.refine import (
     ExplorationFactory,
     ExplorationSetup,
@@ -17,6 +16,7 @@ from ldm.explore.refine import (
     Tree,
     read_explored_goals,
 )
+from ldm.explore.tree import evaluated_leak_keys, new_goals
 
 __all__ = [
     "ExplorationFactory",

@@ -30,8 +30,18 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ldm.episode import FULL_SCORE
-from ldm.explore.positions import Position, Positions
-from ldm.explore.tree import Decide, TreeNode, TreeOptions, child, decided, ended, entered, opening
+from ldm.explore.tree import (
+    Decide,
+    Position,
+    Positions,
+    TreeNode,
+    TreeOptions,
+    child,
+    decided,
+    ended,
+    entered,
+    opening,
+)
 from ldm.reason.reading import FUNCTION_WORDS
 from ldm.types import TimeStep
 

@@ -32,7 +32,6 @@ from typing import Annotated, Any, Literal
 
 from ldm.episode import FULL_SCORE
 from ldm.explore.best_first import words
-from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import (
     ExplorationFactory,
     ExplorationSetup,
@@ -40,6 +39,7 @@ from ldm.explore.refine import (
     ExploredGoal,
     best_trajectory,
 )
+from ldm.explore.tree import Position, Positions
 from ldm.memory import BatchIndex, FormationOptions, IndexedTuple, form_batch, plan_batches
 from ldm.parallel import Stage
 from ldm.policy import Policy

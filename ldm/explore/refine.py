@@ -21,8 +21,7 @@ from ldm import records
 from ldm.episode import FULL_SCORE, Environment
 from ldm.errors import LdmError, RunStopped
 from ldm.explore.best_first import search
-from ldm.explore.positions import Position, Positions
-from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, path_to
+from ldm.explore.tree import Position, Positions, TreeNode, TreeOptions, best_leaf, grow, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
 from ldm.policy import Decision, Observed, Policy
 from ldm.reason import Process, Reasoner

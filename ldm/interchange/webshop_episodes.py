@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ldm.envs.formats import LINES, Assumed, FieldError, Text, parsed
-from ldm.envs.webshop.card import KIND
+from ldm.envs.webshop.environment import KIND
 from ldm.envs.webshop.pages import INVALID
 from ldm.interchange import webshop_people
 from ldm.interchange.webshop_sessions import ENV, SPLIT

@@ -19,8 +19,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from ldm import records
 from ldm.envs.formats import LINES, Assumed, FieldError, Text, parsed
-from ldm.envs.webshop.card import KIND
 from ldm.envs.webshop.catalogue import Catalogue, Files, Product, Settings, open_catalogue
+from ldm.envs.webshop.environment import KIND
 from ldm.envs.webshop.pages import CLICKED, Layout, Page, Session, bracket, nodes
 from ldm.records import Problem
 from ldm.text import read_lines

@@ -23,7 +23,7 @@ from ldm.memory.recalls import Trial, success_of
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, id_of, value_of
 from ldm.reason import Reasoner
-from ldm.reason.frames import read_command
+from ldm.reason.vocabulary import read_command
 from ldm.types import Recall, StateActionTuple, Trajectory
 
 #: Filters whose masks are cached.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, overload
 
 from ldm.prompts import one_line, plain, shortened
-from ldm.reason.frames import read_command
+from ldm.reason.vocabulary import read_command
 from ldm.types import Evidence, Outcome, Recall, encodable
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from itertools import islice, product
 
 from ldm.reason.excerpts import quoted
 from ldm.reason.features import Situation
-from ldm.reason.frames import Command, read_command
 from ldm.reason.pages import composed, has_lines_of_labels, read_call
 from ldm.reason.reading import Words, instances, lines, shape, stripped
-from ldm.reason.vocabulary import Lesson
+from ldm.reason.vocabulary import Command, Lesson, read_command
 
 #: Candidates for one slot, for one frame, and in all, the most used frames first, where none are
 #: listed.

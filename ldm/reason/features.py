@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.reason.excerpts import facts_of, form_of, sources
-from ldm.reason.frames import Command, read_command, stem
 from ldm.reason.pages import (
     MATTERS,
     Page,
@@ -47,7 +46,7 @@ from ldm.reason.reading import (
     words,
     words_beside,
 )
-from ldm.reason.vocabulary import RARE, Vocabulary
+from ldm.reason.vocabulary import RARE, Command, Vocabulary, read_command, stem
 from ldm.types import Past
 
 Keys = NDArray[np.uint64]

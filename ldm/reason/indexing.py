@@ -21,10 +21,10 @@ from ldm.embed import Embedder
 from ldm.parallel import map_concurrently
 from ldm.reason import TYPES_BY_FALLBACK, Clustering, Notes, TypeView
 from ldm.reason.excerpts import Passage, fitted
-from ldm.reason.frames import read_command
 from ldm.reason.prompting import OVERHEAD, Budget
 from ldm.reason.reading import FUNCTION_WORDS, kind_of, words
 from ldm.reason.replies import Prompter, field_values, fit_context_or_none, numbers_form, types_form
+from ldm.reason.vocabulary import read_command
 from ldm.types import stable_seed
 
 #: Maximum number of types in a clustering.

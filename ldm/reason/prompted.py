@@ -24,10 +24,18 @@ from ldm import prompts
 from ldm.embed import Embedder
 from ldm.llm import GREEDY, LLM, Completion
 from ldm.reason import Agreement, Answer, Clustering, Notes, Process, Reasoner, State, TypeView
-from ldm.reason.consulting import BY_MEMORY, BY_MODEL, WHY, Reason
 from ldm.reason.indexing import TypeIndexer
 from ldm.reason.offline import OfflineReasoner
-from ldm.reason.prompting import OVERHEAD, PROMPT_RECALLS, Budget, PromptedOptions
+from ldm.reason.prompting import (
+    BY_MEMORY,
+    BY_MODEL,
+    OVERHEAD,
+    PROMPT_RECALLS,
+    WHY,
+    Budget,
+    PromptedOptions,
+    Reason,
+)
 from ldm.reason.relevance import Relevance
 from ldm.reason.replies import (
     PLANNED,

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from ldm.reason.candidates import Candidates
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
-from ldm.reason.frames import read_command
-from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, vocabulary_of, within
+from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, read_command, vocabulary_of, within
 from ldm.types import Past
 
 #: Strength of the ridge, and the prior weight of an action done before, per time (see

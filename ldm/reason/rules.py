@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.reason.features import Situation
-from ldm.reason.frames import read_command
 from ldm.reason.reading import (
     FUNCTION_WORDS,
     leaves,
@@ -35,7 +34,7 @@ from ldm.reason.reading import (
     structure,
     words,
 )
-from ldm.reason.vocabulary import STEPS, Lesson, Vocabulary, vocabulary_of, within
+from ldm.reason.vocabulary import STEPS, Lesson, Vocabulary, read_command, vocabulary_of, within
 from ldm.types import stable_seed
 
 #: The sorts of facts, in the order in which those that always hold together are named.

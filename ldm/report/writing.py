@@ -22,9 +22,8 @@ from typing import Any
 
 from ldm.errors import LdmError
 from ldm.records import replacing, writing
-from ldm.report import details, overview
-from ldm.report.details import Json, Numbering
-from ldm.report.overview import Content
+from ldm.report import overview
+from ldm.report.overview import Content, Json, Numbering
 from ldm.run.reading import ReadRun, read_run, tuples_of
 from ldm.run.results import gains
 from ldm.run.runtime import DEFAULT_RUNS
@@ -215,10 +214,10 @@ def _packed_entries(
     start: the number of the first among all entries.
     """
     calls = {call.key: call for call in content.run.calls()}
-    rows = list(details.entry_rows(content.episodes, content.goals))
+    rows = list(overview.entry_rows(content.episodes, content.goals))
     for number, (row, episode) in enumerate(zip(rows, content.episodes, strict=False)):
         numbering.used(start + number, episode.trials)
-        data = details.episode_data(content.run, episode, content.reporting, numbering.numbers)
+        data = overview.episode_data(content.run, episode, content.reporting, numbering.numbers)
         row["at"] = chunks.add("entries", data)
         keys = [
             key
@@ -228,7 +227,7 @@ def _packed_entries(
         ]
         made = [calls[key] for key in dict.fromkeys(keys) if key in calls]
         if made:
-            row["asked"] = chunks.add("calls", details.call_data(made))
+            row["asked"] = chunks.add("calls", overview.call_data(made))
     for row, goal in zip(rows[len(content.episodes) :], content.goals, strict=True):
-        row["at"] = chunks.add("entries", details.goal_data(goal))
+        row["at"] = chunks.add("entries", overview.goal_data(goal))
     return rows

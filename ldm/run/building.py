@@ -31,7 +31,7 @@ from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
 from ldm.reason.prompting import PromptedOptions
 from ldm.run.builders import Knowledge, build_environment, card_of, environment_name, open_embedder
-from ldm.run.estimate import SAMPLE, cost_lines
+from ldm.run.grid import SAMPLE, cost_lines
 from ldm.run.results import describe_replies
 from ldm.run.runner import TRAJECTORIES
 from ldm.run.runtime import Runtime

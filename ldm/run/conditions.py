@@ -85,12 +85,8 @@ class Conditions:
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values."""
-        return {
-            "actions_listed": self.actions,
-            "demonstrations": self.demonstrations,
-            "memory": None if self.memory is None else asdict(self.memory),
-            "models": dict(self.models),
-        }
+        values = asdict(self)
+        return {"actions_listed": values.pop("actions"), **values}
 
 
 def sees_actions(spec: Evaluate, protocol: Mapping[str, Any]) -> bool:

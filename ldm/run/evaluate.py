@@ -209,7 +209,7 @@ class Evaluations(Experiment[Evaluate, "list[EpisodeResult]", "tuple[Report, ...
 
         All runs can be resumed. Raises LdmError if none calls a model.
         """
-        from ldm.run.estimate import SAMPLE, cost_lines
+        from ldm.run.grid import SAMPLE, cost_lines
 
         if not any(map(self.roles, self.members)):
             engine.discard(self.members)

@@ -32,8 +32,7 @@ from ldm.run import engine
 from ldm.run import evaluate as evaluations
 from ldm.run.builders import AttemptBuilder, build_environment, roles
 from ldm.run.engine import Experiment, Member, Session, checked_again, protocol
-from ldm.run.estimate import cost_lines
-from ldm.run.grid import check_repeats, say_limits, sweep_values
+from ldm.run.grid import check_repeats, cost_lines, say_limits, sweep_values
 from ldm.run.results import Report
 from ldm.run.runtime import Playing, Runtime
 from ldm.run.selection import (

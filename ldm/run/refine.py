@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from statistics import mean
+from statistics import fmean, mean
 
 from ldm.config import DEFAULT_GOALS, Refine, Section, full_location, written
 from ldm.envs import load_env
@@ -19,16 +19,16 @@ from ldm.envs.metadata import batch_size
 from ldm.episode import Environment
 from ldm.errors import Interrupted, LdmError, LeakageError
 from ldm.explore import ExplorationSetup, Verdict, evaluated_leak_keys, judge, new_goals
-from ldm.explore.positions import Position, Positions
 from ldm.explore.refine import TREES, ExploredGoal, Explorer
 from ldm.explore.report import gate_settings, totals
+from ldm.explore.tree import Position, Positions
 from ldm.memory import Contents, FormationOptions, Generation, extend, generations, inspect
 from ldm.reason.rules import FactReader, Rule, descriptions, holds
 from ldm.reason.vocabulary import Lesson
 from ldm.run import builders, engine
 from ldm.run.builders import ExplorerBuilder
 from ldm.run.engine import Experiment, Member, Session, check_backend, checked_again, protocol
-from ldm.run.estimate import SAMPLE, cost_lines
+from ldm.run.grid import SAMPLE, cost_lines
 from ldm.run.results import describe_replies
 from ldm.run.runtime import Runtime
 from ldm.run.selection import even, select, training_split, with_data
@@ -71,26 +71,17 @@ class Refined:
 
         None if it played none.
         """
-        return gain_of(self.verdict, self.spec.seed)
+        gains = self.verdict.gains
+        return _interval(gains, self.spec.seed) if gains else None
 
     def intervals(self) -> list[tuple[float, float, float]]:
         """Return the mean difference of each of the gate's comparisons, with its 95 % interval."""
         return [_interval(one.gains, self.spec.seed) for one in self.verdict.comparisons]
 
 
-def gain_of(verdict: Verdict, seed: int) -> tuple[float, float, float] | None:
-    """Return the gain of a verdict, see `Refined.gain`."""
-    return _interval(verdict.gains, seed) if verdict.gains else None
-
-
 def _interval(values: Sequence[float], seed: int) -> tuple[float, float, float]:
     """Return a mean and its 95 % interval."""
-    import numpy as np
-
-    gains = np.array(values)
-    mean = float(gains.mean())
-    low, high = bootstrap(gains, seed=seed) if np.ptp(gains) else (mean, mean)
-    return mean, low, high
+    return (fmean(values), *bootstrap(values, seed=seed))
 
 
 def refine(spec: Refine, *, runtime: Runtime | None = None, dry_run: bool = False) -> Refined:
@@ -305,7 +296,7 @@ def _extended(
     member: Member[Refine], explored: Sequence[ExploredGoal], verdict: Verdict, runtime: Runtime
 ) -> Generation:
     """Add the verdict's tuples to the memory, as its next generation."""
-    spec, models = member.spec, member.models
+    spec, models, gains = member.spec, member.models, verdict.gains
     known = generations(spec.memory, explored[0].task.env)
     base = next(generation for generation in known if generation.number == spec.generation)
     if ":" in spec.env.name:
@@ -321,7 +312,7 @@ def _extended(
         **{name: written(value) for name, value in spec.policy.given},
         "gate": spec.typed("gate").gate,
         **({"round": f"{spec.round}/{spec.rounds}"} if spec.rounds > 1 else {}),
-        **gate_settings(verdict, gain_of(verdict, spec.seed)),
+        **gate_settings(verdict, _interval(gains, spec.seed) if gains else None),
         "seed": str(spec.seed),
         "reasoner": models.roles()["reasoner"] if models.configured else "offline",
     }

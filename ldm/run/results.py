@@ -14,7 +14,7 @@ from ldm.agents import reporting_on
 from ldm.errors import LdmError
 from ldm.memory import inspect
 from ldm.reason import TYPES_BY_FALLBACK
-from ldm.reason.consulting import BY_MEMORY, BY_MODEL, REASONS
+from ldm.reason.prompting import BY_MEMORY, BY_MODEL, REASONS
 from ldm.records import replaced, writing
 from ldm.reporting import Findings, Measure, Reporting
 from ldm.run import statistics

@@ -72,7 +72,7 @@ def serve(
     if mcp:
         import anyio
 
-        from ldm.serve.protocol import serve_stdio
+        from ldm.serve.web import serve_stdio
 
         for number in (signal.SIGINT, signal.SIGTERM):
             # A thread that waits for standard input ends no other way.

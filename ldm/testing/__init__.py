@@ -16,8 +16,11 @@ except ImportError as error:
 
 pytest.register_assert_rewrite("ldm.testing.environment", "ldm.testing.agent")
 
-from ldm.testing.agent import AgentContract, Onlooker  # noqa: E402 - rewritten first
+from ldm.testing.agent import (  # noqa: E402 - rewritten first
+    AgentContract,
+    Onlooker,
+    ScriptedModel,
+)
 from ldm.testing.environment import EnvironmentContract  # noqa: E402
-from ldm.testing.model import ScriptedModel  # noqa: E402
 
 __all__ = ["AgentContract", "EnvironmentContract", "Onlooker", "ScriptedModel"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.agents.formaliser import Formal, formalise, forms
-from ldm.envs.alfworld.card import CARD as ALFWORLD
-from ldm.envs.textcraft.card import CARD as TEXTCRAFT
-from ldm.envs.webshop.card import CARD as WEBSHOP
+from ldm.agents.replies import Formal, formalise, forms
+from ldm.envs.alfworld.environment import CARD as ALFWORLD
+from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
+from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.llm import Sampling
 from ldm.types import Card
-from ldm.worlds.hotpotqa.card import CARD as HOTPOTQA
+from ldm.worlds.hotpotqa.environment import CARD as HOTPOTQA
 from tests.agents.scripted import Scripted, always
 from tests.cases import cases
 

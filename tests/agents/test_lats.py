@@ -15,8 +15,17 @@ import pytest
 
 from ldm import records
 from ldm.agents import Resources
-from ldm.agents.lats import LatsAgent
-from ldm.agents.lats.search import NOTE, LatsOptions, Node, as_data, best, data_of, score_in, select
+from ldm.agents.lats import (
+    NOTE,
+    LatsAgent,
+    LatsOptions,
+    Node,
+    as_data,
+    best,
+    data_of,
+    score_in,
+    select,
+)
 from ldm.episode import Environment, run_episode
 from ldm.llm import Message, Sampling
 from ldm.testing import Onlooker

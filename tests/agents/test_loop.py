@@ -11,9 +11,9 @@ import pytest
 from ldm.agents import Resources, load_agent
 from ldm.agents.loop import NARROWEST, Loop, LoopOptions, Outcome, View, Work
 from ldm.agents.react import ReactAgent
-from ldm.envs.alfworld.card import CARD as ALFWORLD
-from ldm.envs.textcraft.card import CARD as TEXTCRAFT
-from ldm.envs.webshop.card import CARD as WEBSHOP
+from ldm.envs.alfworld.environment import CARD as ALFWORLD
+from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
+from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.episode import Agent, Episode, run_episode
 from ldm.llm import Message
 from ldm.types import Card, EpisodeResult, Trajectory

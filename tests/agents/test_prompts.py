@@ -14,8 +14,8 @@ import pytest
 
 from ldm.agents.autoplan.optimiser import Attempt, AutoPlanSettings, reflect, rewritten
 from ldm.agents.autoplan.plans import Experience, Reflection
-from ldm.agents.formaliser import formalise
 from ldm.agents.loop import ExecutorOptions, Hint, Loop, Work, examples
+from ldm.agents.replies import formalise
 from ldm.episode import Agent, Episode, run_episode
 from ldm.llm import Message
 from ldm.types import Card, EpisodeResult, Step, Task, Trajectory, Usage

@@ -15,9 +15,9 @@ from ldm import records
 from ldm.agents import Resources, demonstrations, load_agent
 from ldm.agents.loop import Strength
 from ldm.agents.replies import example_texts
-from ldm.envs.alfworld.card import CARD as ALFWORLD
-from ldm.envs.textcraft.card import CARD as TEXTCRAFT
-from ldm.envs.webshop.card import CARD as WEBSHOP
+from ldm.envs.alfworld.environment import CARD as ALFWORLD
+from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
+from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.episode import Environment, run_episode
 from ldm.types import Task, Trajectory
 from tests.agents.loop_contract import open_env

@@ -11,7 +11,7 @@ import pytest
 
 from ldm import Build, Memory, build_memory
 from ldm.memory import inspect
-from ldm.memory.skills import DESCRIPTION, NAME, export_skills
+from ldm.memory.packs import DESCRIPTION, NAME, export_skills
 from ldm.reason.rules import Rule, Rules
 from ldm.types import Step, Task, Trajectory
 from tests.cli.conftest import Run

@@ -14,7 +14,8 @@ import pytest
 
 from ldm.agents import Resources, check_files
 from ldm.deps import DepsAgent
-from ldm.deps.horizon import (
+from ldm.deps.parser import Goal
+from ldm.deps.select import (
     NUMBERS,
     SHIPPED,
     UNKNOWN,
@@ -23,12 +24,11 @@ from ldm.deps.horizon import (
     shipped,
     situation,
 )
-from ldm.deps.parser import Goal
 from ldm.deps.styles import DepsOptions
 from ldm.episode import run_episode
 from ldm.errors import LdmError
 from ldm.types import TimeStep
-from ldm.worlds.minecraft.card import CARD
+from ldm.worlds.minecraft.environment import CARD
 from tests.deps.ideal import Ideal, play
 from tests.deps.workshop import Workshop
 

@@ -10,8 +10,7 @@ import pytest
 
 from ldm.agents.demonstrations import SHIPPED
 from ldm.deps import DepsAgent
-from ldm.deps.parser import Goal, Vocabulary
-from ldm.deps.policies import MOST_ROUNDS, Malformed, Policy, Unmet
+from ldm.deps.parser import MOST_ROUNDS, Goal, Malformed, Policy, Unmet, Vocabulary
 from ldm.deps.styles import DepsOptions, Method
 from ldm.envs.alfworld import ALFWorld
 from ldm.episode import Environment

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldm.deps.horizon import HorizonModel, feature_rows
-from ldm.deps.select import scaled
+from ldm.deps.select import HorizonModel, feature_rows, scaled
 from ldm.errors import LdmError
 from ldm.worlds.minecraft import Minecraft
 from ldm.worlds.minecraft.environment import MinecraftOptions

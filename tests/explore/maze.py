@@ -9,7 +9,7 @@ from typing import Any
 
 from ldm.episode import EnvironmentBase
 from ldm.errors import ForkUnsupported
-from ldm.explore.positions import Position
+from ldm.explore.tree import Position
 from ldm.policy import Decision
 from ldm.types import Card, Proposal, Task, TimeStep
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ldm.explore.best_first import search
-from ldm.explore.positions import Position, Positions
-from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, leaves, path_to
+from ldm.explore.tree import Position, Positions, TreeNode, TreeOptions, best_leaf, leaves, path_to
 from ldm.policy import Decision
 from ldm.types import Proposal
 from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told

@@ -14,8 +14,8 @@ import pytest
 from ldm import records
 from ldm.explore import GateOptions
 from ldm.explore.gate import HINDSIGHT, Reviser, Revision, Shortcut, collect, revise, revised
-from ldm.explore.positions import Positions
 from ldm.explore.refine import ExploredGoal, Tree
+from ldm.explore.tree import Positions
 from ldm.memory import Memory, extend, generations, inspect
 from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ldm.errors import ReplayDivergence
-from ldm.explore.positions import Positions
+from ldm.explore.tree import Positions
 from tests.explore.maze import TASK, UNLIKELY, Maze, MazeOptions
 
 

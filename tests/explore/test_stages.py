@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ldm.explore.best_first import Experience, search
-from ldm.explore.positions import Positions
-from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, path_to
+from ldm.explore.tree import Positions, TreeNode, TreeOptions, best_leaf, path_to
 from ldm.types import TimeStep
 from tests.explore.maze import TASK, Doors, Maze, Told
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ldm.explore.positions import Positions
-from ldm.explore.tree import TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
+from ldm.explore.tree import Positions, TreeNode, TreeOptions, best_leaf, grow, leaves, path_to
 from ldm.types import Proposal
 from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told
 

@@ -14,12 +14,11 @@ from typing import Any
 
 from ldm import records
 from ldm.agents.replies import read as read_reply
-from ldm.deps.horizon import HorizonModel
+from ldm.deps.select import HorizonModel
 from ldm.envs import formats
 from ldm.envs.download import unpack
 from ldm.envs.formats import Assumed
-from ldm.envs.textcraft.environment import read_list
-from ldm.envs.textcraft.world import load_book
+from ldm.envs.textcraft.environment import load_book, read_list
 from ldm.envs.webshop.catalogue import Files, read_products
 from ldm.explore.refine import ExploredGoal, Tree
 from ldm.llm import Message

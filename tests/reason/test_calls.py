@@ -7,10 +7,9 @@ import pytest
 from ldm.memory.lessons import packed, unpacked
 from ldm.reason.excerpts import facts_of
 from ldm.reason.features import Situation
-from ldm.reason.frames import read_command
 from ldm.reason.pages import Page, composed, label_facts, words_taken
 from ldm.reason.relevance import Relevance, learn
-from ldm.reason.vocabulary import Lesson
+from ldm.reason.vocabulary import Lesson, read_command
 from ldm.types import Past
 
 START = "Find it:\n{}\n[Search]"

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from ldm.reason import Agreement, State
-from ldm.reason.consulting import Consulting
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
-from ldm.reason.prompting import PromptedOptions
+from ldm.reason.prompting import Consulting, PromptedOptions
 from ldm.reason.relevance import LeftOut, Relevance
 from ldm.reason.vocabulary import Vocabulary
 from ldm.types import Card, History, Proposal, Recall

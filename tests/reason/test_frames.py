@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.reason.frames import read_command, stem
 from ldm.reason.reading import words
+from ldm.reason.vocabulary import read_command, stem
 
 
 @pytest.mark.parametrize(

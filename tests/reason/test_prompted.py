@@ -16,11 +16,10 @@ from ldm import prompts
 from ldm.errors import ContextTooLong
 from ldm.llm.answers import form_of
 from ldm.reason import Agreement, Process, State, TypeView
-from ldm.reason.consulting import Consulting
 from ldm.reason.indexing import SAMPLE
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner, PublishedReasoner
-from ldm.reason.prompting import PromptedOptions
+from ldm.reason.prompting import Consulting, PromptedOptions
 from ldm.reason.replies import (
     EvaluationForm,
     Extras,

@@ -16,7 +16,7 @@ import pytest
 from ldm import records
 from ldm.llm import Message
 from ldm.llm.calls import Call, Request
-from ldm.report import details, write_report
+from ldm.report import overview, write_report
 from ldm.report.writing import SCRIPTS, STYLES, Chunks, text_of
 from ldm.run.reading import read_run
 from ldm.runs import Manifest, create
@@ -113,7 +113,7 @@ class TestEpisodes:
             )
             for i, text in enumerate(prompts)
         ]
-        packed = details.call_data(calls)
+        packed = overview.call_data(calls)
         assert [one["messages"][0][1] for one in packed] == [0, len(prompts[0]), 0]
         assert packed[1]["messages"][0][2] == "\nA shelf. > go"
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ldm.agents import Resources
-from ldm.agents.lats import LatsAgent
-from ldm.agents.lats.search import REPORTING as SEARCH
-from ldm.agents.lats.search import LatsOptions
+from ldm.agents.lats import REPORTING as SEARCH
+from ldm.agents.lats import LatsAgent, LatsOptions
 from ldm.deps.select import REPORTING as ROUNDS
 from ldm.episode import run_episode
 from ldm.explore.refine import Tree

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ldm.run.episode_text import Bounds, episode_lines
-from ldm.run.reading import RecordedEpisode
+from ldm.run.reading import Bounds, RecordedEpisode, episode_lines
 from ldm.types import EpisodeResult, Note, Step, Task, Trajectory, Usage
 
 TASK = Task("test/1", "toy", "test", "put the fig in the basket", "fetch")

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from ldm.run.estimate import extrapolate
+from ldm.run.grid import extrapolate
 
 
 def test_without_a_spread_the_rest_is_like_what_was_measured() -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from ldm.envs.textcraft.environment import TextCraft
-from ldm.envs.textcraft.world import words
+from ldm.envs.textcraft.environment import TextCraft, words
 from ldm.errors import LdmError
 from ldm.types import Step, Task, TimeStep, Trajectory
 from tools.textcraft.solver import choose, listed

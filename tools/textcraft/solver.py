@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ldm.envs.textcraft.world import Amount, Book, Recipe, name_of, words
+from ldm.envs.textcraft.environment import Amount, Book, Recipe, name_of, words
 from ldm.errors import LdmError
 
 _CRAFT = re.compile(r"craft (.*) using (.*)")

@@ -14,9 +14,8 @@ from typing import Annotated, ClassVar, Literal
 
 from ldm.agents import replies
 from ldm.agents.autoplan import plans
-from ldm.agents.formaliser import formalise
 from ldm.agents.loop import STOP, Loop, LoopAgent, LoopOptions, View, Work
-from ldm.agents.replies import Reply, transcript_text
+from ldm.agents.replies import Reply, formalise, transcript_text
 from ldm.episode import NO_ACTION, Digests, Episode
 from ldm.errors import LdmError
 from ldm.llm import LLM, Message, Sampling

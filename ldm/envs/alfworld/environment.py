@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 
 from ldm.envs._base import ListedEnvironment, unknown_split, unknown_task
 from ldm.envs.alfworld import games
-from ldm.envs.alfworld.card import CARD, METADATA
 from ldm.envs.alfworld.feedback import EngineState, FastEngine
 from ldm.envs.alfworld.games import (
     FILE,
@@ -24,9 +23,12 @@ from ldm.envs.alfworld.games import (
     scan_split,
     translate,
 )
+from ldm.envs.metadata import declared
 from ldm.errors import LdmError
 from ldm.records import Problem
 from ldm.types import Card, Task, TimeStep, stable_hash
+
+CARD, METADATA = declared(__file__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from typing import Any
 
 from ldm.envs.download import published
 from ldm.envs.metadata import DataCheck
-from ldm.envs.textcraft.environment import ENV, TEST, TRAIN, Game, own_games, read_list
-from ldm.envs.textcraft.world import load_book
+from ldm.envs.textcraft.environment import ENV, TEST, TRAIN, Game, load_book, own_games, read_list
 from ldm.records import Problem
 
 #: The results of ADaPT's authors, which hold their 200 tasks.

@@ -14,8 +14,8 @@ import numpy as np
 
 from ldm.envs._base import ReplayedEnvironment, unknown_split, unknown_task
 from ldm.envs.lucene.search import TOP
+from ldm.envs.metadata import declared
 from ldm.envs.webshop import pages
-from ldm.envs.webshop.card import CARD, KIND, METADATA
 from ldm.envs.webshop.catalogue import Catalogue, Files, Product, Settings, open_catalogue
 from ldm.envs.webshop.pages import (
     BOUGHT,
@@ -31,6 +31,10 @@ from ldm.envs.webshop.pages import (
 from ldm.envs.webshop.reward import Titles, alike, check_parser, load_parser, parser_version, reward
 from ldm.errors import LdmError
 from ldm.types import Card, Positive, Task, TimeStep, Trajectory, stable_seed
+
+CARD, METADATA = declared(__file__)
+(KIND,) = CARD.kinds
+
 
 #: Searches whose results are cached.
 CACHED_SEARCHES = 2_000

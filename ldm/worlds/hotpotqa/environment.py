@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ldm.envs._base import ListedEnvironment
+from ldm.envs.metadata import declared
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep, stable_hash
-from ldm.worlds.hotpotqa.card import CARD, METADATA
 from ldm.worlds.hotpotqa.library import (
     DEMO_TEST,
     DEMO_TRAIN,
@@ -29,6 +29,9 @@ from ldm.worlds.hotpotqa.library import (
     select,
 )
 from ldm.worlds.hotpotqa.world import FINISHED, Reading, apply_action
+
+CARD, METADATA = declared(__file__)
+
 
 #: The source and licence of the official questions and articles.
 LICENCE = "HotpotQA (hotpotqa.github.io), text of Wikipedia, CC BY-SA 4.0"

@@ -6,6 +6,10 @@ as often, and takes as long, as the controller of DEPS did (arXiv 2302.01560, Ta
 The oracle's `Skills` walk to known things, else search, and dig down for stone and ores. Each call
 does one unit: a stretch of search, a block or animal, a level or an advance below the ground. The
 next unit depends on the state alone, never on where an action was interrupted.
+
+Drops are drawn by the world and the number of the draw. Durations are in ticks of a twentieth of a
+second, each part rounded up; speeds, damage and intervals are the game's published values, hardness
+and tools are its data.
 """
 
 from __future__ import annotations
@@ -16,8 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ldm.types import stable_seed
-from ldm.worlds.minecraft import workshop
-from ldm.worlds.minecraft.commands import DIRECTIONS, Command, FoundVein, Spot, State, Way
+from ldm.worlds.minecraft.commands import DIRECTIONS, Command, FoundVein, Spot, State, Way, fuel_for
 from ldm.worlds.minecraft.map import (
     COVER,
     World,
@@ -32,7 +35,159 @@ from ldm.worlds.minecraft.map import (
     wood_of,
 )
 from ldm.worlds.minecraft.rules import FACTS, FURNACE, MOBS, VEINS, Rules
-from ldm.worlds.minecraft.workshop import Unit, dig_up, slaughter
+
+#: Blocks walked in a second.
+SPEED = 4.317
+#: Ticks for climbing a level, between two blows that do not kill, and for putting a station down.
+CLIMB, CHASE, PLACE = 12, 40, 5
+#: A craft: each call, and each run of the recipe.
+CALL, RUN = 20, 2
+EQUIP = 5
+#: Ticks of an impossible attempt under the rules of the paper.
+VAIN = {"craft": 150, "smelt": 200}
+
+#: Weapon → damage, and ticks between two blows; the hand is "".
+_WEAPONS: dict[str, list[int]] = FACTS["weapons"]
+#: Ticks between two blocks.
+_PAUSE = 6
+
+
+def walking(blocks: float) -> int:
+    """Return the ticks of walking a distance."""
+    return math.ceil(20 * blocks / SPEED)
+
+
+def digging(block: str, tool: str, rules: Rules) -> int:
+    """Return the ticks of digging a block with a tool, "" for the hand."""
+    of = rules.blocks[block]
+    harvests = not of.harvest or tool in of.harvest
+    speed = rules.speeds.get((of.material, tool), 1.0) if harvests or not of.harvest else 1.0
+    # One over the damage of a tick: how many ticks it takes.
+    strokes = of.hardness * (30 if harvests else 100) / speed
+    return 0 if strokes < 1 else math.ceil(round(strokes, 9)) + _PAUSE
+
+
+def digger(block: str, state: State, rules: Rules) -> str:
+    """Return the held tool that digs a block quickest, "" for the hand."""
+    held = ["", *(tool for tool in sorted(rules.uses) if state.held(tool))]
+    return min(held, key=lambda tool: (digging(block, tool, rules), tool))
+
+
+def killing(mob: str, tool: str) -> tuple[int, int]:
+    """Return the ticks of killing an animal, and the blows it takes."""
+    damage, interval = _WEAPONS.get(tool, _WEAPONS[""])
+    blows = -(-MOBS[mob].health // damage)
+    return blows * interval + (blows - 1) * CHASE, blows
+
+
+def weapon(mob: str, state: State) -> str:
+    """Return the held tool that kills an animal quickest, "" for the hand."""
+    held = ["", *(tool for tool in _WEAPONS if tool and state.held(tool))]
+    return min(held, key=lambda tool: (killing(mob, tool)[0], tool))
+
+
+def dig_up(item: str, state: State, rules: Rules, world: int) -> State:
+    """Return the state after digging one unit of a raw item's source, which may yield others.
+
+    Gravel is flint now and then, and most grass holds no seeds.
+    """
+    source = rules.sources[item]
+    if source.block == "gravel":
+        number, state = state.drawn("gravel")
+        chance = rules.sources["flint"].chance
+        return state.plus(
+            "flint" if _rng(world, "gravel", number).random() < chance else "gravel", 1
+        )
+    if source.chance == 1 and source.least == source.most:
+        return state.plus(item, source.least)
+    number, state = state.drawn(item)
+    rng = _rng(world, item, number)
+    if rng.random() >= source.chance:
+        return state
+    return state.plus(item, rng.randint(source.least, source.most))
+
+
+def slaughter(mob: str, state: State, world: int) -> State:
+    """Return the state with the drops of a killed animal."""
+    number, state = state.drawn(mob)
+    rng = _rng(world, mob, number)
+    for item, least, most in MOBS[mob].drops:
+        state = state.plus(item, count) if (count := rng.randint(least, most)) else state
+    return state
+
+
+def _rng(world: int, what: str, number: int) -> random.Random:
+    return random.Random(stable_seed("drops", world, what, number))
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One indivisible piece of an action.
+
+    gained: units of the action's item. broken: the tool that broke. failed: the attempt failed,
+    which ends the action.
+    """
+
+    after: State
+    gained: int = 0
+    broken: str = ""
+    failed: bool = False
+
+
+def craft(command: Command, way: Way, state: State, rules: Rules, *, timed: bool) -> Unit:
+    """Return the state after making at least the count of an item, in whole runs."""
+    recipe = way.recipe
+    if recipe is None:
+        raise ValueError(f"no recipe for {command.word}")
+    runs = -(-command.count // recipe.count)
+    after, broken = state, ""
+    if timed:
+        after = put_down(way.tool, after)
+        after = after.later(CALL + RUN * runs)
+    for part, number in recipe.parts:
+        after = after.plus(part, -number * runs)
+    after = after.plus(recipe.item, recipe.count * runs)
+    if timed:
+        after, broken = pick_up(after, rules)
+    return Unit(after, recipe.count * runs, broken)
+
+
+def smelt(way: Way, state: State, rules: Rules, *, left: int, timed: bool) -> Unit:
+    """Return the state after smelting one of `left` units; the furnace stays where it is."""
+    after = put_down(FURNACE, state) if timed else state
+    for fuel in fuel_for(way, 1, after, rules, reserve=left - 1):
+        burns = dict(rules.fuels)[fuel]
+        after = replace(after.plus(fuel, -1), burning=after.burning + burns)
+    if rules.burns:
+        after = replace(after, burning=after.burning - rules.smelt_ticks)
+    after = after.plus(way.of, -1).plus(way.item, 1)
+    return Unit(after.later(rules.smelt_ticks) if timed else after, 1)
+
+
+def equip(way: Way, state: State, *, timed: bool) -> Unit:
+    """Return the state with an item worn or in the hand."""
+    worn = (*(item for item in state.worn if item != way.item), way.item)
+    after = replace(state, worn=worn)
+    return Unit(after.later(EQUIP) if timed else after, 1)
+
+
+def put_down(station: str, state: State) -> State:
+    """Return the state with a station in use; putting a new one down costs time."""
+    if not station or state.standing == station:
+        return state
+    return replace(state.later(PLACE), standing=station)
+
+
+def pick_up(state: State, rules: Rules) -> tuple[State, str]:
+    """Return the state after digging up the station in use, and the tool that broke, if any."""
+    if not state.standing:
+        return state, ""
+    tool = digger(state.standing, state, rules)
+    # In the game, a furnace dug by hand is lost; an agent with one has, or had, a pickaxe.
+    after = state.later(digging(state.standing, tool, rules))
+    after = replace(after.used(tool, rules.uses.get(tool, 0)), standing="")
+    return after, tool if tool and after.held(tool) < state.held(tool) else ""
+
 
 #: Blocks of a stretch of search, and how many of them go in one direction.
 STRETCH, STRAIGHT = 32, 4
@@ -78,16 +233,14 @@ class Skills:
             return Unit(after)  # it has gone
         x, z, _ = after.animals[near.name]
         after = self._walk(after, x, z)
-        weapon = tool or ("" if self._stated else workshop.weapon(mob, after))
-        time, blows = workshop.killing(mob, weapon)
+        arm = tool or ("" if self._stated else weapon(mob, after))
+        time, blows = killing(mob, arm)
         rest = {name: place for name, place in after.animals.items() if name != near.name}
         after = replace(after.later(time), animals=rest, taken={**after.taken, near.name: 1})
         after = slaughter(mob, after, self._world.seed)
         for _ in range(blows):
-            after = (
-                after.used(weapon, self._rules.uses.get(weapon, 0)) if after.held(weapon) else after
-            )
-        return self._with_sight(Unit(after, 1, _broken(weapon, state, after)))
+            after = after.used(arm, self._rules.uses.get(arm, 0)) if after.held(arm) else after
+        return self._with_sight(Unit(after, 1, _broken(arm, state, after)))
 
     def search(self, state: State) -> Unit:
         """Return a stretch of search; below the ground, the way up."""
@@ -128,7 +281,7 @@ class Skills:
             return self.search(state)
         if near.distance:
             return Unit(self._walk(state, near.x, near.z))
-        after = state.later(workshop.walking(_APART.get(source.thing, 1.0)))
+        after = state.later(walking(_APART.get(source.thing, 1.0)))
         after, broken = self._dig(source.block, self._with(tool, source.block, after), after)
         return self._with_sight(Unit(dig_up(item, after, self._rules, self._world.seed), 1, broken))
 
@@ -136,7 +289,7 @@ class Skills:
         """Return a block of stone: of a quarry below the earth, or of a mountain."""
         x, y, z = state.spot
         if self._bare(x, z) and not self._below(state):
-            after = state.later(workshop.walking(_APART["stone"]))
+            after = state.later(walking(_APART["stone"]))
             after, broken = self._stone(tool, after, 0)
             return self._with_sight(Unit(after, 1, broken))
         if y > self._world.surface(x, z) - COVER and not self._bare(x, z):
@@ -173,12 +326,12 @@ class Skills:
         if (x, z) == (goal[0], goal[2]):
             if y > goal[1]:
                 return self._shaft(tool, state)
-            return Unit(replace(state.later(workshop.CLIMB * (goal[1] - y)), spot=goal))
+            return Unit(replace(state.later(CLIMB * (goal[1] - y)), spot=goal))
         if self._below(state):
             far = distance(state.spot, goal)
             if far > _BACK:
                 return Unit(self._up(state))
-            return Unit(replace(state.later(workshop.walking(far)), spot=(goal[0], y, goal[2])))
+            return Unit(replace(state.later(walking(far)), spot=(goal[0], y, goal[2])))
         return Unit(self._walk(state, goal[0], goal[2]))
 
     def _shaft(self, tool: str, state: State) -> Unit:
@@ -187,7 +340,7 @@ class Skills:
         surface = self._world.surface(x, z)
         cover = "" if self._bare(x, z) else self._world.ground(cell_of(x, z)).surface
         if cover and y > surface - COVER:
-            spade = "" if self._stated else workshop.digger(cover, state, self._rules)
+            spade = "" if self._stated else digger(cover, state, self._rules)
             after, broken = self._dig(cover, spade, state)
             after = after.plus(cover, 1)
         else:
@@ -226,7 +379,7 @@ class Skills:
 
     def _dig(self, block: str, tool: str, state: State) -> tuple[State, str]:
         """Return the state after digging a block, and the tool that broke, if any."""
-        after = state.later(workshop.digging(block, tool, self._rules))
+        after = state.later(digging(block, tool, self._rules))
         after = after.used(tool, self._rules.uses.get(tool, 0))
         return after, _broken(tool, state, after)
 
@@ -234,19 +387,19 @@ class Skills:
         """Return the tool to dig with: the named one, else the best."""
         if tool or self._stated:
             return tool
-        return workshop.digger(block, state, self._rules)
+        return digger(block, state, self._rules)
 
     def _walk(self, state: State, x: int, z: int) -> State:
         """Return the state after walking somewhere on the surface, and looking round there."""
         here, _, there = state.spot
         far = distance((here, 0, there), (x, 0, z))
         spot = x, self._world.surface(x, z), z
-        return look(replace(state.later(workshop.walking(far)), spot=spot), self._world)
+        return look(replace(state.later(walking(far)), spot=spot), self._world)
 
     def _up(self, state: State) -> State:
         x, y, z = state.spot
         top = self._world.surface(x, z)
-        after = replace(state.later(workshop.CLIMB * (top - y)), spot=(x, top, z))
+        after = replace(state.later(CLIMB * (top - y)), spot=(x, top, z))
         return look(after, self._world)
 
     def _with_sight(self, unit: Unit) -> Unit:
@@ -294,11 +447,11 @@ class Recipes:
         rules = self._rules
         match command.verb:
             case "craft":
-                return workshop.craft(command, way, state, rules, timed=False)
+                return craft(command, way, state, rules, timed=False)
             case "smelt":
-                return workshop.smelt(way, state, rules, left=left, timed=False)
+                return smelt(way, state, rules, left=left, timed=False)
             case "equip":
-                return workshop.equip(way, state, timed=False)
+                return equip(way, state, timed=False)
             case "kill":
                 return Unit(slaughter(command.items[0], state, self._world), 1)
             case "mine":
@@ -332,7 +485,7 @@ class Oracle:
 
     def unit(self, command: Command, way: Way, state: State, left: int) -> Unit:
         if state.standing and command.verb not in ("smelt", "inventory"):
-            after, broken = workshop.pick_up(state, self.rules)
+            after, broken = pick_up(state, self.rules)
             return Unit(after, broken=broken)
         unit = self._unit(command, way, state, left)
         if unit.after.tick == state.tick:
@@ -340,7 +493,7 @@ class Oracle:
         return replace(unit, after=look(unit.after, self.world))
 
     def finish(self, state: State) -> Unit:
-        after, broken = workshop.pick_up(state, self.rules)
+        after, broken = pick_up(state, self.rules)
         if after.tick > state.tick:
             after = look(after, self.world)
         return Unit(after, broken=broken)
@@ -353,11 +506,11 @@ class Oracle:
                 unit = self._skills.kill(command.items[0], way.tool, state)
                 return replace(unit, gained=len(unit.after.taken) - len(state.taken))
             case "craft":
-                return workshop.craft(command, way, state, self.rules, timed=True)
+                return craft(command, way, state, self.rules, timed=True)
             case "smelt":
-                return workshop.smelt(way, state, self.rules, left=left, timed=True)
+                return smelt(way, state, self.rules, left=left, timed=True)
             case "equip":
-                return workshop.equip(way, state, timed=True)
+                return equip(way, state, timed=True)
             case "explore":
                 return self._skills.explore(command.items[0], state)
         return Unit(state, 1)
@@ -440,7 +593,7 @@ class Paper(Oracle):
         if random.Random(seed).random() < rate:
             draws = {**unit.after.draws, f"attempt {verb}": number + 1}
             return replace(unit, after=replace(unit.after, draws=draws))
-        after = look(drawn.later(workshop.VAIN[verb]), self.world)
+        after = look(drawn.later(VAIN[verb]), self.world)
         return Unit(after, failed=True)
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ldm.envs.metadata import DataCheck
 from ldm.records import Problem
-from ldm.worlds.tabletop.card import CARD
-from ldm.worlds.tabletop.environment import ENV, SPLITS, Game, games
+from ldm.worlds.tabletop.environment import CARD, ENV, SPLITS, Game, games
 from ldm.worlds.tabletop.physics import World, version
 
 #: Metres by which a thing that rests may move when its scene is laid out.

@@ -12,13 +12,19 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from ldm.envs._base import ListedEnvironment, unknown_task
+from ldm.envs.metadata import declared
 from ldm.errors import LdmError
 from ldm.types import Card, Task, TimeStep, stable_hash, stable_seed
 from ldm.worlds.tabletop.actions import LOOK, Move, Refusal, normal
-from ldm.worlds.tabletop.card import CARD, LIMIT, METADATA
 from ldm.worlds.tabletop.kinds import KINDS, Kind
 from ldm.worlds.tabletop.physics import INSTALL, State, World, version
 from ldm.worlds.tabletop.scene import Pose, Poses, Scene
+
+#: Moves until a task is over: k of DEPS, arXiv 2302.01560, App. A.2.
+LIMIT = 15
+
+_CARD, METADATA = declared(__file__)
+CARD = replace(_CARD, goals=tuple(goal for kind in KINDS.values() for goal in kind.goals()))
 
 
 def opening(kind: Kind, scene: Scene, poses: Poses) -> str:

@@ -17,10 +17,10 @@ from ldm.agents.adapt import AdaptAgent, AdaptOptions
 from ldm.agents.decomposition.controller import REPORTING, Node, judged, rule_of, tree_of
 from ldm.agents.demonstrations import divisions
 from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.card import CARD as ALFWORLD
-from ldm.envs.textcraft.card import CARD as TEXTCRAFT
+from ldm.envs.alfworld.environment import CARD as ALFWORLD
+from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
 from ldm.envs.webshop import WebShop
-from ldm.envs.webshop.card import CARD as WEBSHOP
+from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.episode import Episode, run_episode
 from ldm.errors import ContextTooLong
 from ldm.llm import Message, Sampling

@@ -11,9 +11,9 @@ from ldm.agents import Resources
 from ldm.agents.decomposition.controller import REPORTING
 from ldm.agents.plan_execute import PlanExecuteAgent
 from ldm.envs.alfworld import ALFWorld
-from ldm.envs.alfworld.card import CARD as ALFWORLD
-from ldm.envs.textcraft.card import CARD as TEXTCRAFT
-from ldm.envs.webshop.card import CARD as WEBSHOP
+from ldm.envs.alfworld.environment import CARD as ALFWORLD
+from ldm.envs.textcraft.environment import CARD as TEXTCRAFT
+from ldm.envs.webshop.environment import CARD as WEBSHOP
 from ldm.types import Card
 from tests.agents.decomposition.ideal import Ideal, block, outline, play
 from tests.agents.decomposition.test_algorithm import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ldm.envs.textcraft import TextCraft, TextCraftOptions
-from ldm.envs.textcraft.world import PACKAGE, Book, load_book
+from ldm.envs.textcraft.environment import PACKAGE, Book, load_book
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,8 @@ import importlib.util
 import pytest
 
 from ldm.envs.textcraft import TextCraft
-from ldm.envs.textcraft import world as recipes_module
-from ldm.envs.textcraft.world import PACKAGE, Book
+from ldm.envs.textcraft import environment as recipes_module
+from ldm.envs.textcraft.environment import PACKAGE, Book
 from ldm.errors import LdmError
 
 pytestmark = pytest.mark.skipif(

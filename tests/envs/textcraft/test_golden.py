@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ldm.envs.textcraft import TextCraft
-from ldm.envs.textcraft.environment import DISTRACTORS, STORED
-from ldm.envs.textcraft.world import Book, Recipe
+from ldm.envs.textcraft.environment import DISTRACTORS, STORED, Book, Recipe
 from tests.envs.textcraft.conftest import lines
 from tools.textcraft.solver import parsed_recipe
 

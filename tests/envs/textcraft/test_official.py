@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.textcraft.world import FIRST, Book, Recipe, apply_action
+from ldm.envs.textcraft.environment import FIRST, Book, Recipe, apply_action
 
 JUNK = ("", "  ", ", ", "using", "1", "0", "planks", "wool", "craft", "get", "-", "\n", ".", "A")
 

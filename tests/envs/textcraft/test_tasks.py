@@ -11,8 +11,7 @@ from ldm.agents.autoplan import AutoPlanOptions
 from ldm.agents.loop import LoopOptions
 from ldm.envs.textcraft import TextCraft, TextCraftOptions
 from ldm.envs.textcraft.data import check
-from ldm.envs.textcraft.environment import OWN_SPLITS, own_games, stored_games
-from ldm.envs.textcraft.world import Book
+from ldm.envs.textcraft.environment import OWN_SPLITS, Book, own_games, stored_games
 from ldm.errors import LdmError
 from ldm.reason.excerpts import characters
 from ldm.reason.prompting import PROMPT_TOKENS

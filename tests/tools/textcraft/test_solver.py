@@ -4,7 +4,7 @@ import pytest
 
 from ldm import records
 from ldm.envs.textcraft import TextCraft
-from ldm.envs.textcraft.world import Book
+from ldm.envs.textcraft.environment import Book
 from ldm.types import Trajectory
 from tests.conftest import CHECKOUT
 from tools.textcraft.expert import solve

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ldm.envs.textcraft.world import PACKAGE, Book, load_book
+from ldm.envs.textcraft.environment import PACKAGE, Book, load_book
 from ldm.types import TimeStep
 from ldm.worlds.minecraft import Minecraft, MinecraftOptions
 

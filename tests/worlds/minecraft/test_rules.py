@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ldm.envs.textcraft.world import Book
-from ldm.worlds.minecraft import workshop
+from ldm.envs.textcraft.environment import Book
+from ldm.worlds.minecraft import controllers
 from ldm.worlds.minecraft.commands import State
 from ldm.worlds.minecraft.environment import listed_tasks, training_items
 from ldm.worlds.minecraft.rules import RAW, load_rules
@@ -22,23 +22,23 @@ VANILLA, PAPER = load_rules("vanilla"), load_rules("paper")
      ("crafting_table", "diamond_axe", 10)],
 )  # fmt: skip
 def test_digging_takes_the_ticks_of_the_game_and_a_pause(block: str, tool: str, time: int) -> None:
-    assert workshop.digging(block, tool, VANILLA) == time + 6
-    assert workshop.digging("grass", tool, VANILLA) == 0  # has no hardness
+    assert controllers.digging(block, tool, VANILLA) == time + 6
+    assert controllers.digging("grass", tool, VANILLA) == 0  # has no hardness
 
 
 def test_the_best_tool_is_the_quickest_and_the_hand_where_none_is_quicker() -> None:
     state = State(inventory={"diamond_axe": 1, "wooden_pickaxe": 1})
-    assert workshop.digger("oak_log", state, VANILLA) == "diamond_axe"
-    assert workshop.digger("stone", state, VANILLA) == "wooden_pickaxe"
-    assert workshop.digger("dirt", state, VANILLA) == ""
+    assert controllers.digger("oak_log", state, VANILLA) == "diamond_axe"
+    assert controllers.digger("stone", state, VANILLA) == "wooden_pickaxe"
+    assert controllers.digger("dirt", state, VANILLA) == ""
 
 
 def test_a_cow_takes_ten_blows_of_the_hand_and_two_of_a_diamond_axe() -> None:
-    assert workshop.killing("cow", "") == (10 * 5 + 9 * 40, 10)
-    assert workshop.killing("cow", "diamond_axe") == (2 * 20 + 40, 2)
+    assert controllers.killing("cow", "") == (10 * 5 + 9 * 40, 10)
+    assert controllers.killing("cow", "diamond_axe") == (2 * 20 + 40, 2)
     both = State(inventory={"stone_sword": 1, "diamond_axe": 1})
-    assert workshop.weapon("cow", both) == "stone_sword"  # two quick blows
-    assert workshop.weapon("sheep", both) == "diamond_axe"  # one is enough
+    assert controllers.weapon("cow", both) == "stone_sword"  # two quick blows
+    assert controllers.weapon("sheep", both) == "diamond_axe"  # one is enough
 
 
 def test_a_family_word_stands_for_each_kind_of_wood() -> None:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldm.worlds.tabletop.actions import NO_ACTION, Move, Refusal, normal
-from ldm.worlds.tabletop.card import CARD
-from ldm.worlds.tabletop.environment import Game, game
+from ldm.worlds.tabletop.environment import CARD, Game, game
 from ldm.worlds.tabletop.kinds import PLACES, target
 from ldm.worlds.tabletop.scene import BLOCK, FLAT, Pose
 from tests.worlds.tabletop.test_success import solved, starts

@@ -11,8 +11,7 @@ import pytest
 from ldm.errors import LdmError
 from ldm.types import Task
 from ldm.worlds.tabletop import Tabletop, TabletopOptions, environment, physics
-from ldm.worlds.tabletop.card import LIMIT
-from ldm.worlds.tabletop.environment import SPLITS, Play
+from ldm.worlds.tabletop.environment import LIMIT, SPLITS, Play
 from ldm.worlds.tabletop.kinds import KINDS
 from tests.worlds.tabletop.conftest import PHYSICS
 

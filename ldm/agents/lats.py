@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Annotated, Any
 
 from ldm.agents import replies
-from ldm.agents.loop import ExecutorOptions, Hint, Loop, View, Work, ask, examples
+from ldm.agents.loop import ExecutorAgent, ExecutorOptions, Hint, Loop, View, Work, ask, examples
 from ldm.agents.reflexion import reflect
 from ldm.agents.replies import Reply, Verdict, transcript_text
 from ldm.episode import FULL_SCORE, Episode, EpisodeOver
@@ -473,3 +473,32 @@ class Walk(ExitStack):
             return TimeStep(last.observation, valid=last.valid), over.end
         self._at = node
         return now, None
+
+
+#: Trajectories if the environment's card has no published number.
+SIMULATIONS = 30
+
+
+class LatsAgent(ExecutorAgent):
+    """Searches a tree of steps with the model's values, and learns from failed trajectories."""
+
+    name = "lats"
+    sees_reward = True
+    paper = "LATS, arXiv 2310.04406, §4.2; in ADaPT, arXiv 2311.05772, Table 3"
+    reporting = REPORTING
+    Options = LatsOptions
+    options: LatsOptions
+    #: The depth of the tree.
+    default_budget = 30
+
+    def solve(self, episode: Episode) -> None:
+        """Search, and submit the first of the trajectories with the highest score.
+
+        Every return to a state is a new trial that repeats the steps to it.
+        """
+        simulations = self.setting(episode.card, "simulations", SIMULATIONS)
+        llm = self._resources.model(episode)
+        with Walk(episode) as walk:
+            Search(episode, llm, self.options, walk, simulations).run()
+        if (end := best(walk.root)) is not None:
+            episode.submit(end.trial)
