@@ -3,7 +3,8 @@
 Whatever is known of how servers differ in their responses stands here, and of how they differ in
 what they accept in `capabilities.py`.
 
-Structured replies are validated by the JSON Schema that servers are sent, and a bad one is mended.
+Structured replies are validated by the JSON Schema that servers are sent; a second call corrects an
+invalid one.
 """
 
 from __future__ import annotations

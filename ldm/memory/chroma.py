@@ -709,14 +709,14 @@ def _row_differences(part: str, chunks: Iterable[Sequence[Row]], store: Store) -
     extra = {name for page in store.pages(part) for name in page["ids"]}
     listed: dict[str, list[str]] = {"missing": [], "changed": []}
     for rows in chunks:  # a memory's vectors are too large to be there twice
-        names = [row.id for row in rows]
-        page = store.answered(part, "get", ids=names, include=ALL)
+        page = store.answered(part, "get", ids=[row.id for row in rows], include=ALL)
         held = {row.id: row for row in rows_of(page)} if page else {}
         for row in rows:
             there = held.get(row.id)
-            if there is None or there[2:] != row[2:] or not np.array_equal(there[1], row[1]):
+            alike = there and (there.document, there.metadata) == (row.document, row.metadata)
+            if there is None or not alike or not np.array_equal(there.vector, row.vector):
                 listed["changed" if there else "missing"].append(row.id)
-        extra.difference_update(names)
+        extra -= held.keys()
     listed["extra"] = sorted(extra)
     return [
         f"{len(ids)} rows of {part} are {words}, such as {ids[0]}"

@@ -460,14 +460,12 @@ class Situation:
         rest = self._beside_roles(self.sight)
         before = set(lines(prose(self.texts[-2]))) if len(self.texts) > 1 else set()
         new = [x for x in rest if x not in before][:12]
-        both = [*rest[:40], *self._alike_lines(rest[:40]), *map(self._of_another, rest[:40])]
+        first, known = rest[:40], self.vocabulary.goal_words - FUNCTION_WORDS
+        # Other things' lines also without their names: what other goals call a thing is one sign.
+        unnamed = (groupby("@" if word in known else word for word in x) for x in first)
+        both = [*first, *self._alike_lines(first), *(tuple(w for w, _ in x) for x in unnamed)]
         about = [f"{unnumbered(x)} {amount}" for x in both for amount in ("", *amounts(x))]
         return keys([*about, *(word for line in new for word in line)], WORDS)[:MOST_FACTS]
-
-    def _of_another(self, line: Words) -> Words:
-        """Return a line with the words that other goals have as one sign."""
-        known = self.vocabulary.goal_words - FUNCTION_WORDS
-        return tuple(word for word, _ in groupby("@" if word in known else word for word in line))
 
     def _alike_lines(self, others: Sequence[Words]) -> Iterator[Words]:
         """Yield lines that share words with what stands before a thing of the goal, as its own.
