@@ -54,7 +54,7 @@ docs: setup
 notebooks: setup
 	@test -x .notebooks/bin/jupyter-execute || { $(PYTHON) -m venv .notebooks && \
 	  .notebooks/bin/python -m pip --disable-pip-version-check -qq install nbclient==0.11.0 ipykernel==7.4.0; }
-	PYTHONPATH=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'):. \
+	PYTHONPATH=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'):$(CURDIR) \
 	  .notebooks/bin/jupyter-execute --inplace --timeout=3600 examples/*.ipynb
 
 check test integrations: export OMP_NUM_THREADS := 1
