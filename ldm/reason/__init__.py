@@ -170,7 +170,8 @@ class Agreement:
         if first[1:] and all(one[:1] + first[1:] == one and one[0].isdigit() for one in others):
             numbers = ", ".join(one[0] for one in (first, *others))
             return " ".join([*names[0][:same], numbers, *first[1:]])
-        return ", ".join((self.action, *(" ".join(one) for one in others)))
+        rest = (" ".join(one) for one in others)
+        return ", ".join((self.action, *(sorted(self.alike) if "[" in self.action else rest)))
 
 
 class Reasoner(Protocol):

@@ -26,16 +26,20 @@ from ldm.llm import GREEDY, LLM, Completion
 from ldm.reason import Agreement, Answer, Clustering, Notes, Process, Reasoner, State, TypeView
 from ldm.reason.indexing import TypeIndexer
 from ldm.reason.offline import OfflineReasoner
+from ldm.reason.pages import read_call
 from ldm.reason.prompting import (
     BY_MEMORY,
     BY_MODEL,
+    MAJORITY,
     OVERHEAD,
     PROMPT_RECALLS,
     WHY,
     Budget,
     PromptedOptions,
     Reason,
+    planned_action,
 )
+from ldm.reason.reading import Words, words
 from ldm.reason.relevance import Relevance
 from ldm.reason.replies import (
     PLANNED,
@@ -78,6 +82,8 @@ class PromptedReasoner:
     """
 
     reads_notes = True
+    #: Whether a reply may plan further actions.
+    _plans = True
 
     def __init__(
         self,
@@ -158,13 +164,12 @@ class PromptedReasoner:
 
     def act(self, state: State, recalls: Sequence[Recall]) -> Answer:
         """Implement `Reasoner.act`; the vote decides if memory is to decide and is sure."""
-        if self._always:
-            return self._consult(state, recalls, "always")
         vote = self._fallback.act(state, recalls)
         learnt = self._fallback.learnt
         why = self._options.consulting.reason(self._card, state, vote.proposals[0], learnt)
         if why == "planned":
-            answer = self._acting(state.plan[0], state, recalls, why, state.plan[1:])
+            action = planned_action(state, self._card)
+            answer = self._acting(action, state, recalls, why, state.plan[1:])
         else:
             answer = self._consult(state, recalls, why) if why else vote
         by_model = answer.reason and f"{BY_MODEL}{answer.reason}"
@@ -269,10 +274,11 @@ class PromptedReasoner:
         options, card = self._options, self._card
         thinking = options.thought == "short"
         form, length = self._form(state, z, len(candidates), named)
-        planning = PLANNED if z == 1 and not self._always else 0
+        planning = PLANNED if z == 1 else 0
         tokens = (z + planning) * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
         state = with_goal_once(state)
-        state = replace(state, rules=_telling(state.rules, candidates))
+        actions = [one.action for one in candidates]
+        state = replace(state, rules=_telling(state.rules, actions, state.admissible or ()))
 
         def ask(share: float) -> Any:
             room = self._budget.room(share)
@@ -308,7 +314,7 @@ class PromptedReasoner:
         """Return the form of a decision's reply, and the maximum length of its action."""
         listed = state.admissible or ()
         length = action_length(listed)
-        extras = Extras(thought=self._options.thought == "short", plan=not self._always)
+        extras = Extras(thought=self._options.thought == "short", plan=self._plans)
         if z > 1:
             return proposals_form(extras, length), length
         if candidates:
@@ -323,7 +329,11 @@ class PromptedReasoner:
         if self._always:
             return ()
         candidates = self._fallback.weigh(state, recalls, CANDIDATES_SHOWN)
-        return tuple(one for one in candidates if one.share >= FAINT * candidates[0].share)
+        least = {one.action: FAINT * candidates[0].share for one in candidates}
+        for action in least:  # what fills free words is seldom right where nothing stands out
+            if (call := read_call(action)) and call.verb in self._card.free:
+                least[action] = MAJORITY
+        return tuple(one for one in candidates if one.share >= least[one.action])
 
     def _read(
         self, completion: Completion, candidates: Sequence[Agreement], state: State
@@ -396,12 +406,24 @@ class PromptedReasoner:
         return None if filled is None else int(filled.item_1)
 
 
-def _telling(rules: Sequence[str], candidates: Sequence[Agreement]) -> tuple[str, ...]:
-    """Return the rules that say more than what all candidates have in common."""
-    actions = [one.action for one in candidates]
-    forms = [rule.rpartition("→ ")[2].partition("…")[0] for rule in rules]
-    common = [bool(actions) and all(one.startswith(form) for one in actions) for form in forms]
-    return tuple(rule for rule, empty in zip(rules, common, strict=True) if not empty)
+def _telling(
+    rules: Sequence[str], candidates: Sequence[str], listed: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the rules for a possible action, without those for all candidates."""
+    telling = []
+    for rule in rules:
+        form = words(rule.rpartition("→ ")[2].rpartition(" (")[0])
+        meant = [_in_order(form, words(one)) for one in candidates or listed]
+        possible = not meant or any(meant) or any(_in_order(form, words(one)) for one in listed)
+        if possible and not (meant and all(meant)):
+            telling.append(rule)
+    return tuple(telling)
+
+
+def _in_order(part: Words, whole: Words) -> bool:
+    """Return whether some words stand among others in their order."""
+    others = iter(whole)
+    return all(word in others for word in part)
 
 
 #: Maximum tokens of an evaluation and of a summary.
@@ -424,6 +446,8 @@ class PublishedReasoner(PromptedReasoner):
 
     Processes are compared and chosen whole.
     """
+
+    _plans = False
 
     def __init__(
         self,

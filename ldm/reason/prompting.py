@@ -16,9 +16,11 @@ from typing import Literal
 from ldm.llm import LLM, context_of
 from ldm.reason import State
 from ldm.reason.excerpts import characters
+from ldm.reason.pages import Page, label_facts, read_call
 from ldm.reason.reading import lines_with
 from ldm.reason.relevance import Relevance
-from ldm.reason.vocabulary import read_command
+from ldm.reason.replies import match_action
+from ldm.reason.vocabulary import Vocabulary, read_command
 from ldm.types import Card, Past, Proposal
 
 Consult = Literal["always", "unsure", "never"]
@@ -29,13 +31,15 @@ Reason = Literal["", "always", "refused", "loop", "unsure", "trying", "final", "
 #: ask about more cost twice the calls and solved no more games (docs/lab, language models).
 MAJORITY = 0.5
 #: The same where a model decided the step before: steps were left out on the way of people, and a
-#: model is asked where that way is lost.
+#: model is asked where that way is lost. So it is where a thing is chosen that the task only
+#: describes: the wrong one costs several steps, and 5 of 13 were wrong (docs/lab, language models).
 NEARLY_ALL = 0.9
 #: Things with which the same is tried before a model is asked where else to look.
 TRIED = 3
 
 #: The reasons for a model's decision, in the words of reports.
 REASONS: Mapping[str, str] = {
+    "always": "as at every step",
     "refused": "after a refusal",
     "loop": "about to repeat itself",
     "unsure": "memory was unsure",
@@ -47,7 +51,7 @@ REASONS: Mapping[str, str] = {
 WHY: Mapping[str, str] = {
     "refused": "your last action was refused",
     "loop": "the records would do the same again here",
-    "unsure": "the records do not tell what to do here",
+    "unsure": "the records are not sure enough of what to do here",
     "trying": "the records would only try one thing after another",
     "final": "the next step cannot be undone",
 }
@@ -70,32 +74,48 @@ class Consulting:
         """Return why a model has to decide, in a word; "" if memory's vote is taken.
 
         Who decided last goes on: memory takes over from a model only if it is surer than elsewhere,
-        and from a plan that the model made, only with an action that is listed, new here, and about
-        a thing in sight: what came in sight since then can tell better. A model is also asked where
-        memory would go on to try one thing after another.
+        and from a plan that the model made, only with an action that is listed, and about a thing
+        in sight: what came in sight since then can tell better.
         """
-        if self.when != "unsure":
-            return "" if self.when == "never" else "always"
-        least = self.certainty or (NEARLY_ALL if state.led else MAJORITY)
+        if self.when == "never":
+            return ""
+        why = self._doubt(card, state, vote, learnt)
+        if action := planned_action(state, card):
+            better = not why and vote.action != action and vote.action in (state.admissible or ())
+            names = read_command(vote.action).fillers
+            if not (better and any(lines_with(name, state.observation) for name in names)):
+                return "planned"
+        return "always" if self.when == "always" else why
+
+    def _doubt(self, card: Card, state: State, vote: Proposal, learnt: Relevance) -> Reason:
+        """Return what speaks against memory's vote, in a word; "" if nothing.
+
+        Also where memory would go on to try one thing after another.
+        """
+        known, past = learnt.vocabulary, state.course or state.history.past
+        surer = state.led or _chooses(vote.action, state.goal, past, state.observation, known)
+        least = self.certainty or (NEARLY_ALL if surer else MAJORITY)
         calibrated = bool(learnt.left_out.parts or self.certainty)
-        sure = calibrated and self.certainty < 1 and vote.confidence >= least
-        past = state.course or state.history.past
-        repeated = (state.observation, vote.action) in past
-        better = sure and not repeated and vote.action in (state.admissible or ())
-        better = better and any(
-            lines_with(name, state.observation) for name in read_command(vote.action).fillers
-        )
-        if is_possible(state) and not (better and vote.action != state.plan[0]):
-            return "planned"
         if state.refused:
             return "refused"
-        if repeated:
+        if (state.observation, vote.action) in past:
             return "loop"
-        if not sure:
+        if not calibrated or self.certainty == 1 or vote.confidence < least:
             return "unsure"
-        if _tried(vote.action, past, learnt.vocabulary.rare) >= TRIED:
+        call = read_call(vote.action)
+        pressed = call is not None and call.verb in known.pressed
+        if not pressed and _tried(vote.action, past, known.rare) >= TRIED:
             return "trying"
         return "final" if vote.action.startswith(card.final) else ""
+
+
+def _chooses(action: str, goal: str, past: Past, observation: str, known: Vocabulary) -> bool:
+    """Return whether an action chooses on a page, by a label that the goal does not name."""
+    call = read_call(action)
+    if call is None or call.verb not in known.pressed:
+        return False
+    part, _ = label_facts(Page(goal, past, observation), call.label, known.fixed)
+    return part in ("described", "fixed")
 
 
 def _tried(action: str, past: Past, marks: Collection[str]) -> int:
@@ -106,11 +126,12 @@ def _tried(action: str, past: Past, marks: Collection[str]) -> int:
     return len({one for one in lately if read_command(one).frame == frame})
 
 
-def is_possible(state: State) -> bool:
-    """Return whether the action that the model planned next is possible, as far as is known."""
+def planned_action(state: State, card: Card) -> str:
+    """Return the action that the model planned next, "" if there is none or it is impossible."""
     if not state.plan or state.refused:
-        return False
-    return state.admissible is None or state.plan[0] in state.admissible
+        return ""
+    action, match = match_action(state.plan[0], state.admissible, card.free)
+    return "" if match == "none" else action
 
 
 Thought = Literal["none", "short"]

@@ -526,7 +526,7 @@ class TestThoughts:
         reasoner = PromptedReasoner(llm, card, FALLBACK, EMBEDDER, PromptedOptions(thought="short"))
         assert reasoner.act(STATE, RECALLS).action == "take letter 1"
         properties = form_of(llm.forms[0]).schema["properties"]
-        assert list(properties) == ["thought", "action"]
+        assert list(properties) == ["thought", "action", "then"]
         assert "what of the address is verified" in llm.prompts[0][0].content
 
 
