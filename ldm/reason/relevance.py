@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldm.parallel import one_thread
 from ldm.reason.candidates import Candidates
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
 from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, read_command, vocabulary_of, within
@@ -314,9 +315,10 @@ class Fit:
             return float(value.sum() + 0.5 * RIDGE * ((w - mean) ** 2).sum()), gradient
 
         options = {"maxiter": ITERATIONS, "maxcor": 8}
-        best: NDArray[np.float64] = minimize(
-            loss, mean, jac=True, method="L-BFGS-B", options=options
-        ).x
+        with one_thread():  # the many short products would wait for one another
+            best: NDArray[np.float64] = minimize(
+                loss, mean, jac=True, method="L-BFGS-B", options=options
+            ).x
         return best
 
     def logits(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:

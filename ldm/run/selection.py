@@ -113,7 +113,8 @@ def _known(what: str, names: Sequence[str], known: set[str]) -> None:
         if name not in known:
             some = sorted(known)
             examples = ", ".join(some[:8]) + (", …" if len(some) > 8 else "")
-            remedy = f"{did_you_mean(name, some)}It has: {examples}."
+            no_file = f"There is no file {name}. " if name.endswith(".txt") else ""
+            remedy = f"{no_file or did_you_mean(name, some)}It has: {examples}."
             raise LdmError(f"The split has no {what} {name!r}.", remedy)
 
 

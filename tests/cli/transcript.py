@@ -31,6 +31,7 @@ VARIABLE = (
     (re.compile(r"\b\d{16,}-\d+-[0-9a-f]{4}\.jsonl"), "<part>.jsonl"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?(?:[+-]\d\d:\d\d|Z)"), "<time>"),
     (re.compile(r"(?<![\w.])\d+(?:\.\d+)? s\b"), "<seconds> s"),
+    (re.compile(r"^[\w ]+: \d+ of \d+ \(<seconds> s\)\n", re.MULTILINE), ""),  # of slow work
     (
         re.compile(r"(Traceback \(most recent call last\):).*?\\n(?=\w+(?:Error|Exception))"),
         r"\1 … ",
