@@ -18,7 +18,6 @@ from ldm.reason.prompting import (
     Consult,
     Consulting,
     PromptedOptions,
-    Thought,
     Wording,
 )
 from ldm.reason.relevance import Relevance
@@ -51,7 +50,6 @@ class PolicyOptions:
         Literal["embedding", "llm"], "Classify states (Eq. 3) by the nearest centroid or the model"
     ] = "embedding"
     prompt_tokens: Annotated[int, "Maximum tokens of a prompt; 0: as the context allows"] = 0
-    thought: Annotated[Thought, "Let the model think briefly before each decision"] = "none"
     wording: Annotated[Wording, "Questions: ours, or those of LDM², reworded or as printed"] = (
         "ours"
     )
@@ -83,7 +81,6 @@ class PolicyOptions:
             recalls=self.k,
             concurrency=concurrency,
             prompt_tokens=self.prompt_tokens,
-            thought=self.thought,
             wording=self.wording,
             consulting=Consulting(self.consult, self.certainty),
         )

@@ -500,7 +500,6 @@ class Card:
     reading: how to read the outcome of such a goal in observations.
     free: verb → description of its argument in brackets, if actions are listed with one argument of
         many: {"search": "your own keywords"}.
-    verified: what a thought before an action states here, beside what is done and still to do.
     repeatable: verbs of actions that may bring something new when done twice in a row.
     final: prefixes of irreversible actions ("click[Buy Now]").
     habits: prefixes of actions that people do and no task needs; prompts show none of them.
@@ -525,7 +524,6 @@ class Card:
     goals: tuple[str, ...] = ()
     reading: Reading = Reading()
     free: Mapping[str, str] = field(default_factory=dict)
-    verified: str = ""
     repeatable: tuple[str, ...] = ()
     final: tuple[str, ...] = ()
     habits: tuple[str, ...] = ()

@@ -44,7 +44,6 @@ from ldm.reason.relevance import Relevance
 from ldm.reason.replies import (
     PLANNED,
     EvaluationForm,
-    Extras,
     Prompter,
     SummaryForm,
     action_length,
@@ -61,8 +60,6 @@ from ldm.reason.replies import (
 from ldm.reason.views import ProcessView, decision_view, own_words, past_view, with_goal_once
 from ldm.types import Card, Past, Proposal, Recall
 
-#: Maximum tokens of a thought: a model that repeats itself must stop.
-THOUGHT_TOKENS = 120
 #: Tokens of an action, in addition to those for its length in characters.
 ACTION_TOKENS = 20
 NUMBER_TOKENS = 20
@@ -271,11 +268,10 @@ class PromptedReasoner:
         why: it is asked, if memory was to decide. named: what it named in vain before: beside
         candidates an impossible action, otherwise the one just done.
         """
-        options, card = self._options, self._card
-        thinking = options.thought == "short"
+        card = self._card
         form, length = self._form(state, z, len(candidates), named)
         planning = PLANNED if z == 1 else 0
-        tokens = (z + planning) * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
+        tokens = (z + planning) * (ACTION_TOKENS + length // 4)
         state = with_goal_once(state)
         actions = [one.action for one in candidates]
         state = replace(state, rules=_telling(state.rules, actions, state.admissible or ()))
@@ -288,7 +284,6 @@ class PromptedReasoner:
                 form,
                 tokens,
                 card=card,
-                thinking=thinking,
                 planning=planning,
                 why=WHY.get(why, ""),
                 z=z,
@@ -314,15 +309,14 @@ class PromptedReasoner:
         """Return the form of a decision's reply, and the maximum length of its action."""
         listed = state.admissible or ()
         length = action_length(listed)
-        extras = Extras(thought=self._options.thought == "short", plan=self._plans)
         if z > 1:
-            return proposals_form(extras, length), length
+            return proposals_form(length), length
         if candidates:
-            return choice_form(candidates, extras, length), length
+            return choice_form(candidates, self._plans, length), length
         free = any(action.partition("[")[0] in self._card.free for action in listed)
         if named and listed and not free:
-            return possible_action_form(listed, extras), length
-        return decision_form(extras, length), length
+            return possible_action_form(listed, self._plans), length
+        return decision_form(self._plans, length), length
 
     def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
         """Return the candidates of the vote, for a model that is asked when memory is unsure."""
@@ -503,8 +497,7 @@ class PublishedReasoner(PromptedReasoner):
     def _decide(self, state: State, recalls: Sequence[Recall], z: int, *_: Any, **__: Any) -> Any:
         """Return the model's reply: `z` actions in imitation of the recalls (Table 4)."""
         form, length = self._form(state, z, 0, "")
-        thinking = self._options.thought == "short"
-        tokens = 2 * z * (ACTION_TOKENS + length // 4) + THOUGHT_TOKENS * thinking
+        tokens = 2 * z * (ACTION_TOKENS + length // 4)
         # The notes take the place of the past.
         state = replace(state, course=(), history=replace(state.history, past=()))
         if not self._card.situated:
@@ -515,7 +508,7 @@ class PublishedReasoner(PromptedReasoner):
             room = self._budget.room(share)
             view = decision_view(self._card, state, nearest, room)
             words = own_words(self._card, view["admissible"])
-            given = {"card": self._card, "z": z, "thinking": thinking, "own_words": words}
+            given = {"card": self._card, "z": z, "own_words": words}
             return self._prompter.ask("published/act", form, tokens, **given, **view)
 
         return fit_context(ask)

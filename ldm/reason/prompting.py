@@ -134,7 +134,6 @@ def planned_action(state: State, card: Card) -> str:
     return "" if match == "none" else action
 
 
-Thought = Literal["none", "short"]
 #: Our questions; those of LDM² in our words; those of its Table 4 word for word.
 Wording = Literal["ours", "reworded", "paper"]
 
@@ -144,8 +143,6 @@ PROMPT_RECALLS = 5
 DEMONSTRATION = 400
 #: Minimum tokens of a complete prompt.
 LEAST_TOKENS = 1_000
-#: Characters of a recorded course of actions that are shown.
-DEMONSTRATION = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +154,6 @@ class PromptedOptions:
     concurrency: the maximum number of simultaneous calls.
     prompt_tokens: the maximum of a prompt, 0 for as many as the model's context allows; a half and
         a quarter of them are tried if the context turns out to be shorter.
-    thought: whether the model thinks in a sentence or two before it decides.
     consulting: when decisions ask the model.
     """
 
@@ -165,7 +161,6 @@ class PromptedOptions:
     recalls: int = 0
     concurrency: int = 1
     prompt_tokens: int = 0
-    thought: Thought = "none"
     consulting: Consulting = Consulting()
 
 

@@ -10,7 +10,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, field, make_dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -74,21 +74,6 @@ class SummaryForm:
     summary: Paragraph
 
 
-@dataclass(frozen=True)
-class ThoughtForm:
-    """A short thought before anything is decided."""
-
-    thought: Paragraph
-
-
-@dataclass(frozen=True)
-class Extras:
-    """The extras of a decision's form: a thought before the action, a plan after it."""
-
-    thought: bool = False
-    plan: bool = False
-
-
 def action_length(listed: Sequence[str]) -> int:
     """Return the maximum length of an action: that of the longest listed one."""
     longest = max([ACTION, *(len(action) for action in listed)])
@@ -100,13 +85,16 @@ def _line(length: int) -> Any:
 
 
 @cache
-def decision_form(extras: Extras, length: int = ACTION) -> type[Any]:
-    """Return a form with the next action, as `action`, of up to `length` characters."""
-    return _form("ActionForm", [("action", _line(length))], extras, length)
+def decision_form(plan: bool, length: int = ACTION) -> type[Any]:
+    """Return a form with the next action, as `action`, of up to `length` characters.
+
+    plan: whether it may be followed by further ones, as in the other forms.
+    """
+    return _form("ActionForm", [("action", _line(length))], plan, length)
 
 
 @cache
-def proposals_form(extras: Extras, length: int = ACTION) -> type[Any]:
+def proposals_form(length: int = ACTION) -> type[Any]:
     """Return a form with several next `actions`, each with a `confidence`.
 
     There may be more than are asked for; the least confident are dropped later.
@@ -116,10 +104,10 @@ def proposals_form(extras: Extras, length: int = ACTION) -> type[Any]:
     )
     several = tuple[weighed, ...]  # type: ignore[valid-type] # a class made above
     actions = Annotated[several, Field(min_length=1, max_length=10), _bounded(10)]
-    return _form("ActionsForm", [("actions", actions)], replace(extras, plan=False))
+    return _form("ActionsForm", [("actions", actions)], plan=False)
 
 
-def possible_action_form(actions: Sequence[str], extras: Extras) -> type[Any]:
+def possible_action_form(actions: Sequence[str], plan: bool) -> type[Any]:
     """Return a form with one of the `actions`, as `action`.
 
     Servers that enforce schemas return one of them; the reply of another server is taken as it is.
@@ -127,27 +115,24 @@ def possible_action_form(actions: Sequence[str], extras: Extras) -> type[Any]:
     length = action_length(actions)
     enum = Field(max_length=length, json_schema_extra={"enum": list(actions)})
     action = Annotated[str, enum, _bounded(length)]
-    return _form("PossibleActionForm", [("action", action)], extras, length)
+    return _form("PossibleActionForm", [("action", action)], plan, length)
 
 
 @cache
-def choice_form(candidates: int, extras: Extras, length: int = ACTION) -> type[Any]:
+def choice_form(candidates: int, plan: bool, length: int = ACTION) -> type[Any]:
     """Return a form with the number of a candidate as `choice`, or 0 and another `action`."""
     number = Annotated[int, Field(ge=0, le=candidates)]
     fields = [("choice", number), ("action", _line(length))]
-    return _form(f"ChoiceOf{candidates}", fields, extras, length)
+    return _form(f"ChoiceOf{candidates}", fields, plan, length)
 
 
-def _form(
-    name: str, fields: list[tuple[str, Any]], extras: Extras, length: int = ACTION
-) -> type[Any]:
-    """Return a form with `fields` between those of the extras; a plan may be left out."""
+def _form(name: str, fields: list[tuple[str, Any]], plan: bool, length: int = ACTION) -> type[Any]:
+    """Return a form with `fields`, and a plan that may be left out."""
     line = _line(length)
     several = tuple[line, ...]  # type: ignore[valid-type] # a type made above
     then = Annotated[several, Field(max_length=PLANNED), _bounded(PLANNED)]
-    plan: list[Any] = [("then", then, ())] if extras.plan else []
-    bases = (ThoughtForm,) if extras.thought else ()
-    return make_dataclass(name, [*fields, *plan], bases=bases, frozen=True)
+    more: list[Any] = [("then", then, ())] if plan else []
+    return make_dataclass(name, [*fields, *more], frozen=True)
 
 
 @cache

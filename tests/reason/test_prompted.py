@@ -22,7 +22,6 @@ from ldm.reason.prompted import PromptedReasoner, PublishedReasoner
 from ldm.reason.prompting import Consulting, PromptedOptions
 from ldm.reason.replies import (
     EvaluationForm,
-    Extras,
     Prompter,
     SummaryForm,
     decision_form,
@@ -234,10 +233,9 @@ class TestForms:
     """What a server is told, so that small models stop in time and miss nothing."""
 
     def test_bound_every_text_and_list(self) -> None:
-        extras = Extras(thought=True, plan=True)
         forms: list[Any] = [EvaluationForm, SummaryForm, types_form(3, 2)]
-        forms += [possible_action_form(["a"], extras)]
-        forms += [decision_form(extras), proposals_form(extras)]
+        forms += [possible_action_form(["a"], True)]
+        forms += [decision_form(True), proposals_form()]
 
         def bounded(node: Any) -> bool:
             if isinstance(node, list):
@@ -250,7 +248,7 @@ class TestForms:
         for form in forms:
             assert bounded(form_of(form).schema), form_of(form).schema
 
-    @pytest.mark.parametrize("form", [decision_form(Extras(plan=True)), types_form(3, 2)])
+    @pytest.mark.parametrize("form", [decision_form(True), types_form(3, 2)])
     def test_keep_what_docstrings_say_to_themselves(self, form: Any) -> None:
         assert "description" in json.dumps(TypeAdapter(SummaryForm).json_schema())
         assert "description" not in json.dumps(form_of(form).schema)
@@ -517,17 +515,6 @@ class TestBudgets:
         reasoner = prompted(lambda _: {"item_1": 2})
         assert reasoner.classify_observation(self.PAGE, VIEWS) == 1
         assert " ".join(self.PAGE.split()) in model(reasoner).prompts[0][-1].content
-
-
-class TestThoughts:
-    def test_come_first_and_ask_what_is_verified_where_the_card_says_so(self) -> None:
-        card = replace(CARD, verified="what of the address is verified")
-        llm = Scripted(in_turn({"thought": "I look.", "action": "take letter 1"}))
-        reasoner = PromptedReasoner(llm, card, FALLBACK, EMBEDDER, PromptedOptions(thought="short"))
-        assert reasoner.act(STATE, RECALLS).action == "take letter 1"
-        properties = form_of(llm.forms[0]).schema["properties"]
-        assert list(properties) == ["thought", "action", "then"]
-        assert "what of the address is verified" in llm.prompts[0][0].content
 
 
 class TestProposals:

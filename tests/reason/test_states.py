@@ -142,7 +142,6 @@ def questions(place: Place, number: int) -> Mapping[str, list[Message]]:
     other = Process(goal, place.episode.opening, (("look", observation),) * 3, (1.0,) * 3)
     prompts: dict[str, list[Message]] = {
         "act": decisions(place, number),
-        "act with a thought": decisions(place, number, thought="short"),
         "act where memory is unsure": decisions(place, number, **UNSURE),
         "act as in the paper": decisions(place, number, **REWORDED),
         "act in the paper's words": decisions(place, number, **PAPER),
