@@ -108,18 +108,6 @@ class Observed:
     kind: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Answer):
-    """An answer, and the recalls it rests on (in the words of the current task)."""
-
-    recalls: tuple[Recall, ...] = ()
-
-    @property
-    def used(self) -> tuple[tuple[str, float], ...]:
-        """The (tuple id, similarity) of the recalls, for the record."""
-        return tuple((recall.id, recall.similarity) for recall in self.recalls)
-
-
 class Policy:
     """Decide with a memory and a reasoner, without any state of an episode."""
 
@@ -167,12 +155,12 @@ class Policy:
         """
         return self._memory.batches_for(goal, self._options.batches, kind)
 
-    def decide(self, now: Observed, batches: Sequence[str]) -> Decision:
+    def decide(self, now: Observed, batches: Sequence[str]) -> Answer:
         """Decide on the next action, from the memories in `batches` (Eq. 2)."""
         state, recalls = self._recalled(now, batches)
-        return _decision(self._taught(now.localize).act(state, recalls), recalls)
+        return replace(self._taught(now.localize).act(state, recalls), recalls=recalls)
 
-    def rank(self, now: Observed, batches: Sequence[str], z: int) -> Decision:
+    def rank(self, now: Observed, batches: Sequence[str], z: int) -> Answer:
         """Decide on the next action in a search, and propose up to `z` alternatives to it.
 
         The first proposal is that of `decide`, the others have confidences (Eq. 9); both come from
@@ -180,15 +168,13 @@ class Policy:
         """
         state, recalls = self._recalled(now, batches)
         reasoner = self._taught(now.localize).searching
-        decision = _decision(reasoner.act(state, recalls), recalls)
+        decision = reasoner.act(state, recalls)
         others = reasoner.propose(state, recalls, z).proposals
         first = decision.proposals[0]
         others = tuple(proposal for proposal in others if proposal.action != first.action)
-        return replace(decision, proposals=(first, *others))
+        return replace(decision, proposals=(first, *others), recalls=recalls)
 
-    def branch(
-        self, now: Observed, batches: Sequence[str], z: int, concentration: float
-    ) -> Decision:
+    def branch(self, now: Observed, batches: Sequence[str], z: int, concentration: float) -> Answer:
         """Propose the actions that a tree explorer tries (§3.3).
 
         If at least two recalls agree, with a share of `concentration` or more, propose only their
@@ -199,8 +185,8 @@ class Policy:
         reasoner = self._taught(now.localize)
         agreed = reasoner.agree(state, recalls)
         if agreed.recalls >= MIN_AGREEING and agreed.share >= concentration:
-            return _decision(reasoner.follow(state, recalls, agreed), recalls)
-        return _decision(reasoner.propose(state, recalls, z), recalls)
+            return replace(reasoner.follow(state, recalls, agreed), recalls=recalls)
+        return replace(reasoner.propose(state, recalls, z), recalls=recalls)
 
     def state(self, now: Observed) -> State:
         """Return the reasoner's input: goal, history, observation, for a model also rules."""
@@ -213,7 +199,6 @@ class Policy:
             history=history,
             observation=now.observation,
             admissible=now.admissible,
-            steps=len(now.past),
             opening=now.past[0][0] if now.past else "",
             course=now.past,
             steps_left=now.steps_left,
@@ -296,12 +281,6 @@ class Policy:
             if id(source) not in local:
                 local[id(source)] = source, _translation(source, localize)
         return [replace(one, tuple=local[id(one.tuple)][1]) for one in recalls]
-
-
-def _decision(answer: Answer, recalls: tuple[Recall, ...]) -> Decision:
-    return Decision(
-        answer.proposals, answer.followed, answer.reason, answer.votes, answer.plan, recalls
-    )
 
 
 def _translation(source: StateActionTuple, localize: Callable[[str], str]) -> StateActionTuple:

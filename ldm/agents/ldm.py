@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from ldm.agents import Resources
 from ldm.episode import Agent, Episode
 from ldm.errors import LdmError
-from ldm.policy import CONSULTED, VOTES, Decision, Observed, Policy, PolicyOptions
-from ldm.reason import Process
+from ldm.policy import CONSULTED, VOTES, Observed, Policy, PolicyOptions
+from ldm.reason import Answer, Process
 from ldm.types import Card
 
 
@@ -61,7 +61,7 @@ class LdmAgent(Agent):
         processes: list[Process] = []
         try:
             for searched in [[batch] for batch in batches] if alone else [batches]:
-                decisions: list[Decision] = []
+                decisions: list[Answer] = []
                 with episode.trial():
                     while True:
                         last = decisions[-1] if decisions else None
@@ -80,7 +80,7 @@ class LdmAgent(Agent):
             if counts := reasoner.counts():
                 episode.note("replies", **counts)
 
-    def _note(self, episode: Episode, decisions: Sequence[Decision]) -> None:
+    def _note(self, episode: Episode, decisions: Sequence[Answer]) -> None:
         """Note the votes of the recalls in a process, and why a model decided each step."""
         votes = [[[one.action, one.confidence] for one in each.votes] for each in decisions]
         if any(votes):
@@ -90,7 +90,7 @@ class LdmAgent(Agent):
             episode.note(CONSULTED, steps=reasons)
 
 
-def _process(episode: Episode, decisions: Sequence[Decision]) -> Process:
+def _process(episode: Episode, decisions: Sequence[Answer]) -> Process:
     """Return the trial that has just ended, with the confidences of its actions."""
     done = episode.trajectory(episode.trials - 1)
     steps = tuple((step.action, step.observation) for step in done.steps)
@@ -98,7 +98,7 @@ def _process(episode: Episode, decisions: Sequence[Decision]) -> Process:
     return Process(episode.goal, done.opening, steps, confidences)
 
 
-def _observed(episode: Episode, last: Decision | None) -> Observed:
+def _observed(episode: Episode, last: Answer | None) -> Observed:
     now = episode.now
     return Observed(
         goal=episode.goal,

@@ -23,8 +23,8 @@ from ldm.errors import LdmError, RunStopped
 from ldm.explore.best_first import search
 from ldm.explore.tree import Position, Positions, TreeNode, TreeOptions, best_leaf, grow, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
-from ldm.policy import Decision, Observed, Policy
-from ldm.reason import Process, Reasoner
+from ldm.policy import Observed, Policy
+from ldm.reason import Answer, Process, Reasoner
 from ldm.runs import Run
 from ldm.types import Origin, Seconds, Step, Task, Trajectory, Usage
 
@@ -154,7 +154,7 @@ class ExplorationSetup:
         task: Task,
         policy: Policy,
         batches: Sequence[str],
-    ) -> Iterator[tuple[Decision, Position]]:
+    ) -> Iterator[tuple[Answer, Position]]:
         """Follow the best decisions from `start` on; yield each with the position it leads to."""
         position, plan = start, tuple[str, ...]()
         while not position.now.done and len(position.past) < self.options.depth:
@@ -230,7 +230,7 @@ class Explorer(ExplorationWorker):
         """Return the decision processes tried by the search."""
         policy, options = self.setup.policy, self.setup.options
 
-        def decide(position: Position) -> Decision:
+        def decide(position: Position) -> Answer:
             now = self.setup.observed(task, position)
             if options.explorer == "best-first":
                 return policy.rank(now, batches, ALTERNATIVES)

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from ldm.config import Section
 from ldm.episode import FULL_SCORE, NO_ACTION, Environment, checked
 from ldm.errors import ForkUnsupported, LdmError, ReplayDivergence
-from ldm.policy import Decision
+from ldm.reason import Answer
 from ldm.runs import list_runs
 from ldm.types import Amount, Number, Past, Positive, Task, TimeStep, stable_hash
 
@@ -247,7 +247,7 @@ class TreeNode:
     batches: tuple[tuple[str, int], ...] = ()
 
 
-Decide = Callable[[Position], Decision]
+Decide = Callable[[Position], Answer]
 
 
 def grow(positions: Positions, decide: Decide, options: TreeOptions) -> tuple[TreeNode, ...]:
@@ -366,7 +366,7 @@ def child(parent: TreeNode, number: int, action: str, confidence: float) -> Tree
     )
 
 
-def decided(node: TreeNode, decision: Decision) -> TreeNode:
+def decided(node: TreeNode, decision: Answer) -> TreeNode:
     """Return a node with the number of tuples recalled in its state."""
     counts = Counter(recall.batch for recall in decision.recalls)
     return replace(node, batches=tuple(sorted(counts.items())))

@@ -73,7 +73,6 @@ class State:
     """The input of a decision: goal g, history h_τ, observation o_τ.
 
     admissible: the possible actions, or None if they are unknown or hidden.
-    steps: the number of steps taken.
     opening: the first observation, in full, since later ones seldom repeat it (TextCraft's
         recipes); "" at the first step, and if the past is hidden.
     course: the past with all observations in full, if they are shown: histories cut them.
@@ -89,7 +88,6 @@ class State:
     history: History
     observation: str
     admissible: tuple[str, ...] | None = None
-    steps: int = 0
     opening: str = ""
     course: Past = ()
     steps_left: int | None = None
@@ -112,6 +110,7 @@ class Answer:
     reason: why a model decided; "" if memory did.
     votes: for `act`, the first `VOTES` actions of the vote with their shares; () without a vote.
     plan: for `act`, what a model wants done next, whatever is seen before.
+    recalls: what it rests on, in the words of the current task, if `ldm.policy` decided.
     """
 
     proposals: tuple[Proposal, ...]
@@ -119,11 +118,17 @@ class Answer:
     reason: str = ""
     votes: tuple[Proposal, ...] = ()
     plan: tuple[str, ...] = ()
+    recalls: tuple[Recall, ...] = ()
 
     @property
     def action(self) -> str:
         """The best action."""
         return self.proposals[0].action
+
+    @property
+    def used(self) -> tuple[tuple[str, float], ...]:
+        """The (tuple id, similarity) of the recalls, for the record."""
+        return tuple((recall.id, recall.similarity) for recall in self.recalls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,6 @@ from ldm.reason.replies import (
     fit_context_or_none,
     match_action,
     numbers_form,
-    possible_action_form,
     proposals_form,
     salvage_field,
 )
@@ -314,9 +313,8 @@ class PromptedReasoner:
         if candidates:
             return choice_form(candidates, self._plans, length), length
         free = any(action.partition("[")[0] in self._card.free for action in listed)
-        if named and listed and not free:
-            return possible_action_form(listed, self._plans), length
-        return decision_form(self._plans, length), length
+        among = tuple(listed) if named and not free else ()
+        return decision_form(self._plans, length, among), length
 
     def _candidates(self, state: State, recalls: Sequence[Recall]) -> tuple[Agreement, ...]:
         """Return the candidates of the vote, for a model that is asked when memory is unsure."""

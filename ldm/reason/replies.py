@@ -85,12 +85,16 @@ def _line(length: int) -> Any:
 
 
 @cache
-def decision_form(plan: bool, length: int = ACTION) -> type[Any]:
+def decision_form(plan: bool, length: int = ACTION, among: tuple[str, ...] = ()) -> type[Any]:
     """Return a form with the next action, as `action`, of up to `length` characters.
 
-    plan: whether it may be followed by further ones, as in the other forms.
+    plan: whether it may be followed by further ones, as in the other forms. among: if given, a
+    server that enforces schemas returns one of these; the reply of another one is taken as it is.
     """
-    return _form("ActionForm", [("action", _line(length))], plan, length)
+    line = _line(length)
+    if among:
+        line = Annotated[line, Field(json_schema_extra={"enum": [*among]})]
+    return _form("ActionForm", [("action", line)], plan, length)
 
 
 @cache
@@ -105,17 +109,6 @@ def proposals_form(length: int = ACTION) -> type[Any]:
     several = tuple[weighed, ...]  # type: ignore[valid-type] # a class made above
     actions = Annotated[several, Field(min_length=1, max_length=10), _bounded(10)]
     return _form("ActionsForm", [("actions", actions)], plan=False)
-
-
-def possible_action_form(actions: Sequence[str], plan: bool) -> type[Any]:
-    """Return a form with one of the `actions`, as `action`.
-
-    Servers that enforce schemas return one of them; the reply of another server is taken as it is.
-    """
-    length = action_length(actions)
-    enum = Field(max_length=length, json_schema_extra={"enum": list(actions)})
-    action = Annotated[str, enum, _bounded(length)]
-    return _form("PossibleActionForm", [("action", action)], plan, length)
 
 
 @cache

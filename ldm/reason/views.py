@@ -139,7 +139,7 @@ def with_goal_once(state: State) -> State:
 
     return replace(
         state,
-        opening=bare(state.opening or ("" if state.steps else state.observation)),
+        opening=bare(state.opening or state.observation),
         observation=bare(state.observation),
         course=tuple((bare(text), action) for text, action in state.course),
     )

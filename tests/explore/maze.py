@@ -10,7 +10,7 @@ from typing import Any
 from ldm.episode import EnvironmentBase
 from ldm.errors import ForkUnsupported
 from ldm.explore.tree import Position
-from ldm.policy import Decision
+from ldm.reason import Answer
 from ldm.types import Card, Proposal, Task, TimeStep
 
 #: Room → door → (room behind it, reward, confidence that this is the way).
@@ -89,13 +89,13 @@ class Told:
     extra: Mapping[str, tuple[Proposal, ...]]
     proposals: int = 5
 
-    def __call__(self, position: Position) -> Decision:
+    def __call__(self, position: Position) -> Answer:
         room = position.now.observation.removeprefix("You are in ").partition(".")[0]
         doors = self.doors.get(room, {})
         proposals = [Proposal(door, confidence) for door, (_, _, confidence) in doors.items()]
         proposals = [*self.extra.get(room, ()), *proposals]
         ranked = sorted(proposals, key=lambda p: -p.confidence)[: self.proposals]
-        return Decision(tuple(ranked))
+        return Answer(tuple(ranked))
 
 
 #: The best way begins with the least likely of four doors; the likely ones lead to small rewards.

@@ -9,7 +9,7 @@ import pytest
 
 from ldm.explore.best_first import search
 from ldm.explore.tree import Position, Positions, TreeNode, TreeOptions, best_leaf, leaves, path_to
-from ldm.policy import Decision
+from ldm.reason import Answer
 from ldm.types import Proposal
 from tests.explore.maze import TASK, UNLIKELY, Doors, Maze, MazeOptions, Told
 
@@ -27,11 +27,11 @@ CIRCLE: Doors = {"start": {"there": ("hall", 0.0, 1.0)}, "hall": {"back": ("star
 class Voted(Told):
     """Proposes only what has a vote; where nothing has, the first door, as a policy has to."""
 
-    def __call__(self, position: Position) -> Decision:
+    def __call__(self, position: Position) -> Answer:
         decision = super().__call__(position)
         voted = tuple(p for p in decision.proposals if p.confidence > 0)
         first = (position.now.admissible or ("wait",))[0]
-        return Decision(voted or (Proposal(first, 0.0),))
+        return Answer(voted or (Proposal(first, 0.0),))
 
 
 class Silent(Maze):
@@ -94,8 +94,8 @@ class TestBestFirst:
 
     def test_where_the_memory_knows_no_possible_action_ends_at_once(self) -> None:
         class Wrong(Voted):
-            def __call__(self, position: Position) -> Decision:
-                return Decision((Proposal("wall", 1.0),))
+            def __call__(self, position: Position) -> Answer:
+                return Answer((Proposal("wall", 1.0),))
 
         positions = Positions(Silent(UNLIKELY), TASK)
         nodes = search(positions, TASK.goal, Wrong(UNLIKELY, {}), TreeOptions())

@@ -26,7 +26,6 @@ STATE = State(
     History(past=(("You are in an office.", "go to desk 1"),)),
     SEEN,
     ("go to desk 1", "go to drawer 2", "take letter 1", "seal letter 1"),
-    steps=1,
     course=(("You are in an office.", "go to desk 1"),),
     kind="pick",
 )

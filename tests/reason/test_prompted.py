@@ -26,7 +26,6 @@ from ldm.reason.replies import (
     SummaryForm,
     decision_form,
     match_action,
-    possible_action_form,
     proposals_form,
     types_form,
 )
@@ -93,7 +92,6 @@ STATE = State(
     History(past=STEPS[:2]),
     "In drawer 2 you see: letter 1.",
     ("go to desk 1", "go to drawer 2", "take letter 1"),
-    steps=2,
     opening=STEPS[0][0],
     course=STEPS[:2],
     steps_left=8,
@@ -127,7 +125,7 @@ class TestPrompts:
 
     def test_at_the_first_step_is_this(self, golden: Golden) -> None:
         reasoner = prompted(lambda _: {"action": "x"})
-        first = replace(STATE, history=History(), steps=0, opening="", course=())
+        first = replace(STATE, history=History(), opening="", course=())
         reasoner.act(first, RECALLS[:1])
         golden(GOLDEN / "act_first.txt", model(reasoner).prompts[0])
 
@@ -234,7 +232,7 @@ class TestForms:
 
     def test_bound_every_text_and_list(self) -> None:
         forms: list[Any] = [EvaluationForm, SummaryForm, types_form(3, 2)]
-        forms += [possible_action_form(["a"], True)]
+        forms += [decision_form(True, among=("a",))]
         forms += [decision_form(True), proposals_form()]
 
         def bounded(node: Any) -> bool:
