@@ -74,14 +74,15 @@ class Consulting:
         """Return why a model has to decide, in a word; "" if memory's vote is taken.
 
         Who decided last goes on: memory takes over from a model only if it is surer than elsewhere,
-        and from a plan that the model made, only with an action that is listed, and about a thing
-        in sight: what came in sight since then can tell better.
+        and from a plan that the model made, only with an action that is listed and comes in no
+        later step, and about a thing in sight: what came in sight since then can tell better.
         """
         if self.when == "never":
             return ""
         why = self._doubt(card, state, vote, learnt)
         if action := planned_action(state, card):
-            better = not why and vote.action != action and vote.action in (state.admissible or ())
+            new = vote.action in (state.admissible or ()) and vote.action not in state.plan
+            better = not why and new and vote.action != action
             names = read_command(vote.action).fillers
             if not (better and any(lines_with(name, state.observation) for name in names)):
                 return "planned"

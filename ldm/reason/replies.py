@@ -28,7 +28,7 @@ ACTION = 160
 #: Lengths of actions go in steps of this size, so that requests stay alike from state to state.
 ACTION_STEP = 80
 #: Maximum actions that a reply plans to follow its own.
-PLANNED = 6
+PLANNED = 10
 #: Maximum sub-goals of an evaluation: a small model may write any number of them.
 MOST_SUB_GOALS = 10
 #: The first word of each in a history.

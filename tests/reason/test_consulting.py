@@ -104,6 +104,10 @@ class TestReasons:
         assert reason(replace(planned, course=((SEEN, "take letter 1"),))) == "planned"
         assert reason(replace(planned, admissible=None)) == "planned"
 
+    def test_a_plan_that_has_memorys_action_later_is_followed(self) -> None:
+        later = "go to drawer 2", "take letter 1"
+        assert [reason(replace(STATE, plan=later[:n])) for n in (1, 2)] == ["", "planned"]
+
     @pytest.mark.parametrize(("sure", "why"), [(0.89, "unsure"), (0.91, "")])
     def test_a_vote_after_a_step_of_the_model_unless_nearly_all_such_were_right(
         self, sure: float, why: str
@@ -207,6 +211,7 @@ class TestDecisions:
         assert "1. go to drawer 2, 3, 4 (" in model.prompts[-1][-1].content
         alike = Agreement("take cup 1 from desk 1", 1.0, 1, ("take cup 2 from desk 1",))
         assert alike.text == "take cup 1, 2 from desk 1"
+        assert Agreement("get 1 egg", 1.0, 1, ("get 5 egg",)).text == "get 1 egg, 5 egg"
 
     def test_show_the_rules_that_say_more_than_all_suggestions(self) -> None:
         consulting, model = reasoner(CHOICE)
