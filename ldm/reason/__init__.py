@@ -172,7 +172,8 @@ class Agreement:
         names = [one.split(" ") for one in (self.action, *sorted(self.alike, key=by_number))]
         same = len([*takewhile(lambda words: len({*words}) == 1, zip(*names, strict=False))])
         first, *others = (one[same:] for one in names)
-        if same > 1 and first[1:] and all(one[:1] + first[1:] == one and one[0].isdigit() for one in others):
+        numbered = same > 1 and first[1:]
+        if numbered and all(one[:1] + first[1:] == one and one[0].isdigit() for one in others):
             numbers = ", ".join(one[0] for one in (first, *others))
             return " ".join([*names[0][:same], numbers, *first[1:]])
         rest = (" ".join(one) for one in others)
