@@ -37,11 +37,12 @@ from ldm.episode import run_episode
 from ldm.llm import GREEDY, Completion, Message, Sampling
 from ldm.llm.answers import form_of
 from ldm.memory import FormationOptions, Memory, build
-from ldm.policy import CONSULTED, Observed, Policy, PolicyOptions
+from ldm.policy import CONSULTED, Policy, PolicyOptions
+from ldm.reason import State
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompting import Consult
 from ldm.run.builders import Knowledge
-from ldm.types import EpisodeResult, Trajectory, Usage, stable_seed
+from ldm.types import EpisodeResult, History, Trajectory, Usage, stable_seed
 from tools.alfworld.solver import plan
 from tools.textcraft.solver import listed
 from tools.textcraft.solver import plan as crafts
@@ -96,7 +97,8 @@ def thresholds(env: str, knowledge: Knowledge, episodes: Sequence[Trajectory]) -
         now = world.reset(tasks[episode.task.id])
         batches = policy.batches(episode.task.goal)
         for past, observation, step in episode.states():
-            state_of = Observed(episode.task.goal, past, observation, now.admissible)
+            history = History(past=past)
+            state_of = State(episode.task.goal, history, observation, now.admissible)
             state, recalls = policy._recalled(state_of, batches)
             vote = knowledge.reasoner.act(state, recalls)
             agreed = knowledge.reasoner.agree(state, recalls)

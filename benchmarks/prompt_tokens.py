@@ -30,12 +30,12 @@ from ldm.episode import run_episode
 from ldm.llm import Completion, Message
 from ldm.llm.answers import form_of
 from ldm.memory import FormationOptions, Memory, build
-from ldm.policy import Observed, Policy, PolicyOptions
-from ldm.reason import Process
+from ldm.policy import Policy, PolicyOptions
+from ldm.reason import Process, State
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
 from ldm.run.builders import Knowledge
-from ldm.types import Card, Trajectory, Usage
+from ldm.types import Card, History, Trajectory, Usage
 
 TRAJECTORIES = Path(__file__).resolve().parent.parent / "data" / "trajectories"
 FILES = {
@@ -132,7 +132,8 @@ def followed(
         for at, (past, observation, _) in enumerate(episode.states()):
             model.at = at
             listed = None if options.wording != "ours" else possible[at]
-            now = Observed(task.goal, past, observation, listed, led, planned, steps_left=50 - at)
+            known = task.goal, History(past=past), observation, listed
+            now = State(*known, led=led, plan=planned, steps_left=50 - at)
             last = policy.decide(now, batches or policy.batches(task.goal))
             led, planned = bool(last.reason), last.plan
         return reasoner

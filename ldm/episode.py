@@ -281,6 +281,16 @@ class Episode:
         return tuple(zip(observations, (s.action for s in acted), strict=False))
 
     @property
+    def effective(self) -> tuple[Past, str]:
+        """The past without what was refused, and the last observation that is no refusal."""
+        past, sight = list[tuple[str, str]](), self._opening
+        for one in self._steps or ():
+            if one.action and one.valid:
+                past.append((sight, one.action))
+                sight = one.observation
+        return tuple(past), sight
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         """The steps of the running trial so far."""
         return tuple(self._steps or ())

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
-from ldm.reason import Answer, Reasoner, State, shortened
+from ldm.reason import Answer, Reasoner, State
 from ldm.reason.prompting import (
     DEMONSTRATION,
     LEAST_TOKENS,
@@ -22,7 +22,7 @@ from ldm.reason.prompting import (
 )
 from ldm.reason.relevance import Relevance
 from ldm.reason.vocabulary import Lesson
-from ldm.types import Count, History, Past, Recall, Score, StateActionTuple, stable_seed
+from ldm.types import Count, History, Recall, Score, StateActionTuple, stable_seed
 
 #: A single recall cannot agree with others.
 MIN_AGREEING = 2
@@ -86,28 +86,6 @@ class PolicyOptions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """The situation that a decision is about.
-
-    led, plan: of the decision before, see `State`. key: seeds random recalls. steps_left: the
-    steps left in the trial, or None if there is no limit. refused: see `State`.
-    localize: see `Environment.localize`. kind: of the task, "" if it is not known.
-    """
-
-    goal: str
-    past: Past
-    observation: str
-    admissible: tuple[str, ...] | None
-    led: bool = False
-    plan: tuple[str, ...] = ()
-    key: str = ""
-    localize: Callable[[str], str] = str
-    steps_left: int | None = None
-    refused: tuple[str, ...] = ()
-    kind: str = ""
-
-
 class Policy:
     """Decide with a memory and a reasoner, without any state of an episode."""
 
@@ -155,12 +133,12 @@ class Policy:
         """
         return self._memory.batches_for(goal, self._options.batches, kind)
 
-    def decide(self, now: Observed, batches: Sequence[str]) -> Answer:
+    def decide(self, now: State, batches: Sequence[str]) -> Answer:
         """Decide on the next action, from the memories in `batches` (Eq. 2)."""
         state, recalls = self._recalled(now, batches)
         return replace(self._taught(now.localize).act(state, recalls), recalls=recalls)
 
-    def rank(self, now: Observed, batches: Sequence[str], z: int) -> Answer:
+    def rank(self, now: State, batches: Sequence[str], z: int) -> Answer:
         """Decide on the next action in a search, and propose up to `z` alternatives to it.
 
         The first proposal is that of `decide`, the others have confidences (Eq. 9); both come from
@@ -174,7 +152,7 @@ class Policy:
         others = tuple(proposal for proposal in others if proposal.action != first.action)
         return replace(decision, proposals=(first, *others), recalls=recalls)
 
-    def branch(self, now: Observed, batches: Sequence[str], z: int, concentration: float) -> Answer:
+    def branch(self, now: State, batches: Sequence[str], z: int, concentration: float) -> Answer:
         """Propose the actions that a tree explorer tries (§3.3).
 
         If at least two recalls agree, with a share of `concentration` or more, propose only their
@@ -188,28 +166,24 @@ class Policy:
             return replace(reasoner.follow(state, recalls, agreed), recalls=recalls)
         return replace(reasoner.propose(state, recalls, z), recalls=recalls)
 
-    def state(self, now: Observed) -> State:
-        """Return the reasoner's input: goal, history, observation, for a model also rules."""
-        history = History(past=shortened(now.past))
-        if self._reasoner.reads_notes and self._options.wording != "ours":
-            notes = self._reasoner.notes(now.goal, now.past)
-            history = replace(history, assessment=notes.assessment, summary=notes.summary)
-        return State(
-            goal=now.goal,
-            history=history,
-            observation=now.observation,
-            admissible=now.admissible,
-            opening=now.past[0][0] if now.past else "",
-            course=now.past,
-            steps_left=now.steps_left,
-            refused=now.refused,
-            led=now.led,
-            plan=now.plan,
-            kind=(kind := self._memory.kind_of(now.goal, now.kind)),
-            rules=self._rules(now, kind),
-        )
+    def state(self, now: State) -> State:
+        """Return the reasoner's input: for a model also rules, or notes on the past (Eq. 6).
 
-    def _rules(self, now: Observed, kind: str) -> tuple[str, ...]:
+        The paper's questions are about all that was seen, refusals as well.
+        """
+        if self._reasoner.reads_notes and self._options.wording != "ours":
+            past = now.course or now.history.past
+            notes = self._reasoner.notes(now.goal, past)
+            history = History(notes.assessment, notes.summary, past)
+            now = replace(now, history=history, observation=now.seen or now.observation)
+        past = now.course or now.history.past
+        opening = past[0][0] if past else ""
+        now = replace(
+            now, course=past, opening=opening, kind=self._memory.kind_of(now.goal, now.kind)
+        )
+        return replace(now, rules=self._rules(now))
+
+    def _rules(self, now: State) -> tuple[str, ...]:
         """Return the rules that bear on a state, for a model.
 
         There are none in LDM²'s prompts or for a control.
@@ -217,18 +191,17 @@ class Policy:
         options = self._options
         if options.control or options.wording != "ours" or not self._reasoner.reads_notes:
             return ()
-        lesson = Lesson("", now.goal, kind, now.past, now.observation, "")
-        return tuple(map(now.localize, self._memory.rules(kind).bearing(lesson)))
+        lesson = Lesson("", now.goal, now.kind, now.history.past, now.observation, "")
+        return tuple(map(now.localize, self._memory.rules(now.kind).bearing(lesson)))
 
-    def _recalled(self, now: Observed, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
-        state, recalls = self.state(now), self.recall(now, batches)
+    def _recalled(self, now: State, batches: Sequence[str]) -> tuple[State, tuple[Recall, ...]]:
+        state = self.state(now)
+        recalls = self.recall(state, batches)
         if self._reasoner.reads_notes and self._options.wording == "ours":
-            state = self._demonstrated(state, recalls, now.localize)
+            state = self._demonstrated(state, recalls)
         return state, recalls
 
-    def _demonstrated(
-        self, state: State, recalls: Sequence[Recall], localize: Callable[[str], str]
-    ) -> State:
+    def _demonstrated(self, state: State, recalls: Sequence[Recall]) -> State:
         """Return a state with the course of a recall that did not fall short.
 
         It is the nearest whose course has room in a prompt, or the shortest of the nearest.
@@ -244,9 +217,9 @@ class Policy:
             if len("; ".join(courses[-1][1])) <= DEMONSTRATION:
                 break
         goal, actions = min(courses, key=lambda one: len(one[1]), default=("", ()))
-        return replace(state, example=goal, demonstration=tuple(map(localize, actions)))
+        return replace(state, example=goal, demonstration=tuple(map(state.localize, actions)))
 
-    def recall(self, now: Observed, batches: Sequence[str]) -> tuple[Recall, ...]:
+    def recall(self, now: State, batches: Sequence[str]) -> tuple[Recall, ...]:
         """Return the most similar tuples, or the control's, in the words of the current task."""
         options = self._options
         k = options.k if options.consult == "always" else 0
@@ -254,7 +227,7 @@ class Policy:
         if options.control == "none":
             return ()
         if options.control == "random":
-            seed = stable_seed(self._seed, now.key, len(now.past))
+            seed = stable_seed(self._seed, now.key, len(now.history.past))
             return tuple(self._local(self._memory.sample(k, seed), now.localize))
         key = now.goal, now.observation, k, *batches
         fixed = self.classifier is None  # a model is asked, and paid, each time

@@ -74,6 +74,21 @@ def test_the_budget_counts_thoughts_and_actions_and_ends_the_trial() -> None:
     assert (result.end, len(trajectory.steps), result.env_steps) == ("budget", 5, 2)
 
 
+def test_the_effective_past_leaves_out_what_was_refused() -> None:
+    seen: list[tuple[object, str]] = []
+
+    def script(episode: Episode) -> None:
+        with episode.trial() as now:
+            first = episode.act("go to sink")
+            episode.act("fly away")
+            seen.extend(
+                [episode.effective, (((now.observation, "go to sink"),), first.observation)]
+            )
+
+    play(script)
+    assert seen[0] == seen[1]
+
+
 def test_a_budget_of_nothing_is_refused() -> None:
     with pytest.raises(LdmError, match="at least 1 step, not 0"):
         play(solving, steps=0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ldm.memory import Memory, build
-from ldm.policy import Observed, Policy, PolicyOptions
+from ldm.policy import Policy, PolicyOptions
 from ldm.reason import Answer, State
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.relevance import Relevance
@@ -31,15 +31,15 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     return Memory.open(str(place), "toy", embedder=BagOfWords())
 
 
-def now(**changes: Any) -> Observed:
+def now(past: Past = PAST, **changes: Any) -> State:
     fields: dict[str, Any] = {
         "goal": GOAL,
-        "past": PAST,
+        "history": History(past=past),
         "observation": "You are at shelf 1. On it you see: fig.",
         "admissible": ("go to sink", "take fig from shelf 1"),
         "key": "test/1",
     }
-    return Observed(**{**fields, **changes})
+    return State(**{**fields, **changes})
 
 
 def policy(memory: Memory, seed: int = 0, **options: Any) -> Policy:

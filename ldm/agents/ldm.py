@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from ldm.agents import Resources
 from ldm.episode import Agent, Episode
 from ldm.errors import LdmError
-from ldm.policy import CONSULTED, VOTES, Observed, Policy, PolicyOptions
-from ldm.reason import Answer, Process
-from ldm.types import Card
+from ldm.policy import CONSULTED, VOTES, Policy, PolicyOptions
+from ldm.reason import Answer, Process, State
+from ldm.types import Card, History
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class LdmAgent(Agent):
                 with episode.trial():
                     while True:
                         last = decisions[-1] if decisions else None
-                        decision = policy.decide(_observed(episode, last), searched)
+                        decision = policy.decide(_state(episode, last), searched)
                         decisions.append(decision)
                         episode.act(
                             decision.action, recalls=decision.used, followed=decision.followed
@@ -98,18 +98,21 @@ def _process(episode: Episode, decisions: Sequence[Answer]) -> Process:
     return Process(episode.goal, done.opening, steps, confidences)
 
 
-def _observed(episode: Episode, last: Answer | None) -> Observed:
-    now = episode.now
-    return Observed(
+def _state(episode: Episode, last: Answer | None) -> State:
+    """Return the state of an episode. last: the decision before."""
+    now, (past, sight) = episode.now, episode.effective
+    return State(
         goal=episode.goal,
-        past=episode.past,
-        observation=now.observation,
+        history=History(past=past),
+        observation=sight,
         admissible=now.admissible,
+        refused=episode.refused,
         led=last is not None and bool(last.reason),
         plan=last.plan if last else (),
+        kind=episode.kind,
+        steps_left=episode.steps_left,
+        course=episode.past,
+        seen=now.observation,
         key=episode.task_id,
         localize=episode.localize,
-        steps_left=episode.steps_left,
-        refused=episode.refused,
-        kind=episode.kind,
     )

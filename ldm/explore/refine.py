@@ -23,10 +23,10 @@ from ldm.errors import LdmError, RunStopped
 from ldm.explore.best_first import search
 from ldm.explore.tree import Position, Positions, TreeNode, TreeOptions, best_leaf, grow, path_to
 from ldm.memory import IndexedTuple, Memory, tuples_of
-from ldm.policy import Observed, Policy
-from ldm.reason import Answer, Process, Reasoner
+from ldm.policy import Policy
+from ldm.reason import Answer, Process, Reasoner, State
 from ldm.runs import Run
-from ldm.types import Origin, Seconds, Step, Task, Trajectory, Usage
+from ldm.types import History, Origin, Seconds, Step, Task, Trajectory, Usage
 
 TREES = "trees.jsonl"
 #: Actions in a state whose votes a best-first search reads; the others count as without votes.
@@ -133,11 +133,11 @@ class ExplorationSetup:
     options: RefineOptions = field(default_factory=RefineOptions)
     spent: list[Usage] = field(default_factory=list)
 
-    def observed(self, task: Task, position: Position, plan: tuple[str, ...] = ()) -> Observed:
+    def observed(self, task: Task, position: Position, plan: tuple[str, ...] = ()) -> State:
         """Return the situation at `position`. plan: of the decision before."""
-        return Observed(
+        return State(
             goal=task.goal,
-            past=position.past,
+            history=History(past=position.past),
             observation=position.now.observation,
             admissible=position.now.admissible,
             plan=plan,

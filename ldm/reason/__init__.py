@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
@@ -72,14 +72,17 @@ class Notes:
 class State:
     """The input of a decision: goal g, history h_τ, observation o_τ.
 
+    history: its past is without the actions that were refused, and `observation` no refusal, unless
+        questions are the paper's: memory knows little of refusals.
     admissible: the possible actions, or None if they are unknown or hidden.
-    opening: the first observation, in full, since later ones seldom repeat it (TextCraft's
-        recipes); "" at the first step, and if the past is hidden.
-    course: the past with all observations in full, if they are shown: histories cut them.
-    steps_left: the number of steps left, or None if there is no limit.
     refused: the actions that were refused since the last one that was not: they would be again.
     led: whether a model decided the step before. plan: the actions that it named to follow that.
-    kind: of the task, as the memory tells it from the goal.
+    kind: of the task, "" if it is not known, or as the memory tells it from the goal.
+    steps_left: the number of steps left in the trial, or None if there is no limit.
+    course, seen: the past and the latest observation with refusals; none if there were none.
+    key: seeds random recalls. localize: see `Environment.localize`.
+    opening: the first observation, in full, since later ones seldom repeat it (TextCraft's
+        recipes); "" at the first step, and if the past is hidden.
     rules: what the memory teaches about such states, in words, the most telling first.
     example, demonstration: a recorded task like this one, and what was done for it, to its end.
     """
@@ -88,13 +91,16 @@ class State:
     history: History
     observation: str
     admissible: tuple[str, ...] | None = None
-    opening: str = ""
-    course: Past = ()
-    steps_left: int | None = None
     refused: tuple[str, ...] = ()
     led: bool = False
     plan: tuple[str, ...] = ()
     kind: str = ""
+    steps_left: int | None = None
+    course: Past = ()
+    seen: str = ""
+    key: str = ""
+    localize: Callable[[str], str] = str
+    opening: str = ""
     rules: tuple[str, ...] = ()
     example: str = ""
     demonstration: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import islice, product
+from itertools import chain, islice, product
 
 from ldm.reason.excerpts import quoted
 from ldm.reason.features import Situation
@@ -17,6 +17,9 @@ from ldm.reason.vocabulary import Command, Lesson, read_command
 FILLERS, FILLED, MOST = 10, 40, 1000
 #: A slot takes new kinds of things if this share of its uses were each the only one of a kind.
 OPEN = 0.05
+#: Actions are spelt without capitals if this share of the recorded ones are; that of an "East" at
+#: the start of a line is none of the action's.
+SMALL = 0.95
 
 
 class Candidates:
@@ -35,6 +38,8 @@ class Candidates:
             for slot, filler in zip(slots, command.fillers, strict=False):
                 slot[shape(filler)] += 1
                 self._kinds.add(shape(filler))
+        self._known = {*chain.from_iterable(self._recorded.values())}
+        self._small = sum(x == x.lower() for x in self._known) >= SMALL * len(self._known)
         self._frames = sorted(self._recorded, key=lambda one: (-len(self._recorded[one]), one))
 
     def of(self, now: Situation) -> list[str]:
@@ -120,4 +125,5 @@ class Candidates:
     def _text(self, command: Command, fillers: tuple[Words, ...], now: Situation) -> str:
         if fillers == command.fillers:
             return command.text
-        return command.filled([now.surface(filler) for filler in fillers])
+        text = command.filled([now.surface(filler) for filler in fillers])
+        return text.lower() if self._small and text not in self._known else text

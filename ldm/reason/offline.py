@@ -180,8 +180,8 @@ class OfflineReasoner:
         """Read a state, once for all questions about it."""
         last_state, situation = self._read
         if last_state is not state or situation is None:
-            past = state.course or state.history.past
-            situation = self._relevance.situation(state.goal, state.kind, past, state.observation)
+            known, past = self._relevance, state.history.past
+            situation = known.situation(state.goal, state.kind, past, state.observation)
             self._read = state, situation
         return situation
 

@@ -40,12 +40,13 @@ from ldm.explore.gate import (
 )
 from ldm.explore.refine import Explorer
 from ldm.memory import FormationOptions, IndexedTuple, Memory, build, extend, generations
-from ldm.policy import Observed, Policy, PolicyOptions
+from ldm.policy import Policy, PolicyOptions
+from ldm.reason import State
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
 from ldm.run.engine import working
 from ldm.runs import Manifest, Run, create
-from ldm.types import FULL_OUTCOME, Task, Trajectory
+from ldm.types import FULL_OUTCOME, History, Task, Trajectory
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Reply, Scripted
 from tests.toy import ToyEnv, ToyOptions, expert_trajectories, record
@@ -279,7 +280,7 @@ class TestAGoal:
         assert len({id(policy) for policy in policies}) == FOLDS
         for one in explored:
             goal, seen = one.task.goal, ENV.reset(one.task).observation
-            now = Observed(goal, (), seen, None)
+            now = State(goal, History(), seen)
             policy = policies[folds[one.task.leak_key]]
             recalled = {recall.tuple.source for recall in policy.recall(now, policy.batches(goal))}
             assert one.task.leak_key not in recalled

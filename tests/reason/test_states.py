@@ -19,14 +19,14 @@ from ldm.envs import load_env
 from ldm.envs.metadata import card_of
 from ldm.llm import Message
 from ldm.memory import FormationOptions, Memory, build
-from ldm.policy import Observed, Policy, PolicyOptions
-from ldm.reason import Process
+from ldm.policy import Policy, PolicyOptions
+from ldm.reason import Process, State
 from ldm.reason.excerpts import characters
 from ldm.reason.offline import OfflineReasoner
 from ldm.reason.prompted import PromptedReasoner
 from ldm.reason.prompting import PROMPT_TOKENS
 from ldm.run.builders import Knowledge
-from ldm.types import Card, Past, Trajectory
+from ldm.types import Card, History, Past, Trajectory
 from tests.conftest import Golden
 from tests.embedder import BagOfWords
 from tests.reason.scripted import Reply, Scripted, items_in
@@ -122,7 +122,8 @@ def decisions(place: Place, number: int, proposals: int = 1, **options: Any) -> 
     for at, (past, observation) in enumerate(place.states[: number + 1]):
         possible = None if "wording" in options else place.admissible[at]
         led, plan = (False, ()) if last is None else (bool(last.reason), last.plan)
-        now = Observed(goal, past, observation, possible, led, plan, steps_left=50 - at)
+        known = goal, History(past=past), observation, possible
+        now = State(*known, led=led, plan=plan, steps_left=50 - at)
         z = proposals if at == number else 1
         last = policy.branch(now, policy.batches(goal), z, 2)
     return list(model(reasoner).prompts[-1])
