@@ -67,7 +67,7 @@ class Embeddings:
                 return _vectors(self._service.ask("/embeddings", body), len(texts))
             except Fault as error:
                 fault = error
-            wait = max(self._retry.wait(texts[0], attempt), fault.retry_after or 0.0)
+            wait = self._retry.wait(texts[0], attempt, fault)
             if fault.kind != "again" or wait > self._retry.retry_after:
                 break
             if attempt < self._retry.attempts:

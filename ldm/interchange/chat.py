@@ -12,8 +12,9 @@ https://platform.openai.com/docs/api-reference/fine-tuning/chat-input.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -114,8 +115,10 @@ def earned(score: float | None) -> tuple[float, bool | None]:
     return score or 0.0, None if score is None else score >= 1
 
 
-def call_text(name: str, arguments: str) -> str:
-    """Return a call of a tool as one action. arguments: their JSON."""
+def call_text(name: str, arguments: Any) -> str:
+    """Return a call of a tool as one action. arguments: their JSON, or what it stands for."""
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments or {}, ensure_ascii=False)
     return name if arguments.strip() in ("", "{}") else f"{name} {arguments}"
 
 
@@ -125,13 +128,20 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
+#: Types of parts that are a text, a thought, or neither text nor JSON.
+_TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text")
+_THOUGHTS = ("thinking", "reasoning")
+_MEDIA = re.compile("image|audio|video|screenshot|document")
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a message: a text, a thought, a call of a tool or its result."""
+    """One part of a message: a text, a thought, a refusal, a call of a tool or its result."""
 
     type: str
     text: str | None = None
-    thinking: str | None = None
+    thinking: Any = None
+    refusal: str | None = None
     id: str | None = None
     name: str | None = None
     input: Any = None
@@ -146,11 +156,11 @@ Content = str | tuple[Part, ...] | None
 def parts_of(content: Content, where: str, *types: str) -> Iterator[Part]:
     """Yield the parts of a message at the field `where`.
 
-    Raise FieldError for one that neither has a text nor is of these types, such as an image: a step
+    Raise FieldError for one that is neither a text nor of these types, such as an image: a step
     without it would be another one.
     """
     for place, part in enumerate(content if isinstance(content, tuple) else ()):
-        if part.text is None and part.type not in types:
+        if part.type not in types and (part.text is None or part.type not in _TEXTS):
             raise FieldError(
                 f"{where}.{place}", f"a part of the type {part.type!r} is not read here"
             )
@@ -166,12 +176,17 @@ def text_of(content: Content, where: str) -> str:
 
 def result_text(value: Any, where: str) -> str:
     """Return the answer of a tool: a text, the text of a message's parts, or JSON as it stands."""
-    if value is None:
-        return ""
-    if isinstance(value, list) and all(isinstance(one, dict) and "type" in one for one in value):
-        parts = [Part(str(one["type"]), one.get("text")) for one in value]
-        return text_of(tuple(parts), where)
+    listed = value if isinstance(value, list) else [] if value is None else [value]
+    if all(map(_is_part, listed)):
+        return text_of(tuple(Part(one["type"], one.get("text")) for one in listed), where)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_part(value: Any) -> bool:
+    """Return whether a value is a text of a message, or what no text can stand for."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    is_text = kind in _TEXTS and isinstance(value.get("text"), str)
+    return is_text or (isinstance(kind, str) and _MEDIA.search(kind) is not None)
 
 
 def documents(path: Path) -> Iterator[tuple[int, bytes] | Problem]:
@@ -205,11 +220,9 @@ def each(
 
 def is_bare(value: Any) -> bool:
     """Return whether a JSON value is a list of chat messages, or of items of OpenAI's Responses."""
-    if not isinstance(value, list) or not value:
-        return False
-    return all(
-        isinstance(one, dict) and isinstance(one.get("role", one.get("type")), str) for one in value
-    )
+    listed = value if isinstance(value, list) else []
+    signs = [one.get("role", one.get("type")) if isinstance(one, dict) else None for one in listed]
+    return bool(signs) and all(isinstance(sign, str) for sign in signs)
 
 
 SUFFIXES = (SUFFIX,)
@@ -225,35 +238,52 @@ class Function:
     arguments: Any = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call of a tool. result, output, response: its answer, which some logs keep within it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """Fields in which logs keep the answer to a call, within it or in a message of its own."""
 
-    function: Function
-    id: str = ""
     result: Any = None
     output: Any = None
     response: Any = None
+    observation: Any = None
+    error: Any = None
+
+    def answers(self, where: str, call: str) -> Iterator[Heard]:
+        """Yield the answers. call: the id of the call."""
+        for one in fields(Answered):
+            if (answer := getattr(self, one.name)) is not None:
+                yield Heard(result_text(answer, f"{where}.{one.name}"), call)
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Call(Answered):
+    """A call of a tool."""
+
+    function: Function
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message(Answered):
     """One message, or an item of OpenAI's Responses, as far as it is read."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"] | None = None
     type: str = "message"
     content: Content = None
-    reasoning_content: str | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    thinking: Any = None
     tool_calls: tuple[Call, ...] | None = None
     function_call: Function | None = None
     tool_call_id: str | None = None
     refusal: str | None = None
     audio: Any = None
+    images: Any = None
     name: str | None = None
     arguments: Any = None
+    input: Any = None
     call_id: str | None = None
-    output: Any = None
-    summary: tuple[Part, ...] | None = None
+    summary: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,10 +321,9 @@ def parse(
 
 def _trajectory(line: Line, assumed: Assumed) -> Trajectory:
     if line.ldm is not None:
-        return _edited(line.ldm, line.messages)
-    own = stated(assumed, line)
+        return _own(line.ldm, line.messages)
     messages = line.messages or line.conversation
-    return trajectory(_turns(messages), own, "messages")
+    return trajectory(_turns(messages), stated(assumed, line), "messages")
 
 
 def write(path: Path, trajectories: Sequence[Trajectory]) -> None:
@@ -308,80 +337,62 @@ def line_of(trajectory: Trajectory) -> dict[str, Any]:
     return {"messages": messages, "ldm": records.plain(trajectory)}
 
 
-def _first(goal: str, opening: str) -> str:
-    """Return the first message, with goal and opening."""
-    return f"{goal}\n\n{opening}"
-
-
-def _spoken(trajectory: Trajectory) -> list[tuple[str, str]]:
+def _spoken(trajectory: Trajectory) -> list[tuple[Literal["user", "assistant"], str]]:
     """Return the speakers and texts of a trajectory, the agent's last action at the end."""
-    texts = [_first(trajectory.task.goal, trajectory.opening)]
+    texts = [f"{trajectory.task.goal}\n\n{trajectory.opening}"]
     for step in trajectory.steps:
         texts += [step.action, step.observation] if step.action or step.observation else []
     last = max(1, len(texts) - 1)
     return list(zip(cycle(("user", "assistant")), texts[:last], strict=False))
 
 
-def _edited(ours: Trajectory, messages: Sequence[Message]) -> Trajectory:
-    """Return our own trajectory with the texts of its messages, which may have been edited.
-
-    Raise FieldError if they do not fit it any more.
-    """
-    turns = [(i, m) for i, m in enumerate(messages) if m.role not in _INSTRUCTIONS]
-    texts = [text_of(message.content, f"messages.{i}.content") for i, message in turns]
-    expected = [role for role, _ in _spoken(ours)]
-    if [message.role for _, message in turns] != expected:
+def _own(ours: Trajectory, messages: Sequence[Message]) -> Trajectory:
+    """Return our own trajectory. Raise FieldError if the messages say something else."""
+    said = [message for message in messages if message.role not in _INSTRUCTIONS]
+    if said != [Message(role, content=text) for role, text in _spoken(ours)]:
         raise FieldError(
-            "messages", f"should be {len(expected)} in turn, as the trajectory under `ldm` has them"
+            "messages", "are not those of the trajectory under `ldm`: remove it, and they are read"
         )
-    start = _first(ours.task.goal, "")
-    if not texts[0].startswith(start):
-        raise FieldError("messages", "do not begin with ldm.task.goal and an empty line")
-    opening, *rest = texts[0].removeprefix(start), *texts[1:]
-    remaining = iter(rest)
-    steps = tuple(
-        replace(
-            step, action=next(remaining, step.action), observation=next(remaining, step.observation)
-        )
-        if step.action or step.observation
-        else step
-        for step in ours.steps
-    )
-    return replace(ours, opening=opening, steps=steps)
+    return ours
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[Heard | Acted]:
     """Yield the messages to the agent and its actions."""
     for place, message in enumerate(messages):
         where = f"messages.{place}"
-        if message.role == "assistant":
+        for name in ("audio", "images"):
+            if getattr(message, name):
+                raise FieldError(f"{where}.{name}", "cannot be read: put its text into content")
+        if message.role is None or (message.type != "message" and message.content is None):
+            yield from _item(message, where)
+        elif message.role == "assistant" or message.tool_calls or message.function_call:
             yield from _acts(message, where)
-        elif message.role is None:
-            yield _item(message, where)
         elif message.role not in _INSTRUCTIONS:
-            yield from _heard(message, f"{where}.content")
+            yield from _heard(message, where)
+        yield from message.answers(where, message.call_id or message.tool_call_id or "")
 
 
-def _item(item: Message, where: str) -> Heard | Acted:
-    """Return the turn in an item of OpenAI's Responses that is no message."""
-    if item.type == "function_call":
-        return Acted(_called(item.name, item.arguments, where), "", item.call_id or "")
-    if item.type == "function_call_output":
-        return Heard(result_text(item.output, f"{where}.output"), item.call_id or "")
-    if item.type == "reasoning":
-        return Acted("", text_of(item.summary or (), f"{where}.summary"))
-    if item.type == "message":
+def _item(item: Message, where: str) -> Iterator[Acted]:
+    """Yield the action or thought in an item of OpenAI's Responses that is no message."""
+    if item.type in ("function_call", "custom_tool_call"):
+        given = item.input if item.arguments is None else item.arguments
+        yield Acted(_called(item.name, given, where), "", item.call_id or "")
+    elif item.type == "reasoning":
+        summary = result_text(item.summary, f"{where}.summary")
+        yield Acted("", f"{summary}\n{text_of(item.content, where)}".strip())
+    elif item.type == "message":
         raise FieldError(f"{where}.role", "a message needs a role")
-    raise FieldError(f"{where}.type", f"an item of the type {item.type!r} cannot be read")
+    elif item.type not in ("function_call_output", "custom_tool_call_output"):
+        raise FieldError(f"{where}.type", f"an item of the type {item.type!r} cannot be read")
 
 
 def _heard(message: Message, where: str) -> Iterator[Heard]:
     """Yield the texts and the results of calls in a message to the agent."""
     texts = []
-    for place, part in enumerate(parts_of(message.content, where, "tool_result")):
+    for place, part in enumerate(parts_of(message.content, f"{where}.content", "tool_result")):
         if part.type == "tool_result":
-            answer = result_text(part.content, f"{where}.{place}.content")
-            yield Heard(answer, part.tool_use_id or "")
+            answer = result_text(part.content, f"{where}.content.{place}.content")
+            yield Heard(part.text or answer, part.tool_use_id or "")
         else:
             texts.append(part.text or "")
     yield Heard("\n".join(texts), message.tool_call_id or "")
@@ -392,31 +403,29 @@ def _acts(message: Message, where: str) -> Iterator[Heard | Acted]:
     calls = list(message.tool_calls or ())
     if message.function_call:  # OpenAI's form of a single call before 2024
         calls.append(Call(message.function_call))
-    if message.audio is not None:
-        raise FieldError(f"{where}.audio", "sound cannot be read: put its text into content")
-    thoughts, texts = [message.reasoning_content or ""], list[str]()
-    for part in parts_of(message.content, f"{where}.content", "thinking", "tool_use"):
+    held = (message.reasoning_content, message.reasoning, message.thinking)
+    thoughts, texts = [result_text(one, where) for one in held], list[str]()
+    types = (*_THOUGHTS, "tool_use", "refusal")
+    for part in parts_of(message.content, f"{where}.content", *types):
         if part.type == "tool_use":
             calls.append(Call(Function(part.name or "", part.input), part.id or ""))
-        thoughts.append(part.thinking or "")
-        texts.append(part.text or "")
+        thoughts.append(result_text(part.thinking, where))
+        (thoughts if part.type in _THOUGHTS else texts).extend(
+            [part.text or "", part.refusal or ""]
+        )
     text = "\n".join(filter(None, [*texts, message.refusal]))
-    thought = "\n".join(filter(None, [*thoughts, text if calls else ""]))
+    thought = "\n".join(dict.fromkeys(filter(None, [*thoughts, text if calls else ""])))
     if not calls:
         yield Acted(text.strip(), thought)
     for place, call in enumerate(calls):
         action = _called(call.function.name, call.function.arguments, where)
         yield Acted(action, thought, call.id)
         thought = ""  # the thought belongs to the first of several calls
-        for field in ("result", "output", "response"):
-            if (answer := getattr(call, field)) is not None:
-                yield Heard(result_text(answer, f"{where}.tool_calls.{place}.{field}"), call.id)
+        yield from call.answers(f"{where}.tool_calls.{place}", call.id)
 
 
 def _called(name: str | None, arguments: Any, where: str) -> str:
-    """Return a call as one action. arguments: JSON, which most logs hold as text."""
+    """Return a call as one action."""
     if not name:
         raise FieldError(where, "a call of a tool without its name")
-    if not isinstance(arguments, str):
-        arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
     return call_text(name, arguments)

@@ -107,11 +107,9 @@ def _trajectory(runs: Sequence[Line], assumed: Assumed) -> Trajectory:
     return chat.trajectory(turns, chat.stated(assumed, described), "inputs", root.id)
 
 
-def _arguments(value: Any) -> str:
+def _arguments(value: Any) -> Any:
     """Return the arguments of a call, which LangChain keeps as a text under "input"."""
-    if isinstance(value, dict) and value.keys() == {"input"}:
-        value = value["input"]
-    return value if isinstance(value, str) else json.dumps(value or {}, ensure_ascii=False)
+    return value["input"] if isinstance(value, dict) and value.keys() == {"input"} else value
 
 
 def _text(value: Any) -> str:
@@ -121,6 +119,8 @@ def _text(value: Any) -> str:
             return ""
         case str():
             return value
+        case {"content": list() as parts} | {"kwargs": {"content": list() as parts}}:
+            return chat.result_text(parts, "content")
         case {"messages": [*_, last]} | [*_, last]:
             return _text(last)
         case {"content": content} | {"kwargs": {"content": content}} | {"text": content}:

@@ -36,27 +36,18 @@ _THOUGHTS = re.compile("reason|think|thought")
 _TEXTS = ("text", "content", "value", "thinking", "summary", "refusal", "output", "parts")
 
 _TAG = re.compile(r"<[!/a-zA-Z][^<>]*>")
-_BOUND = re.compile(r"max_(?:completion_|new_|output_)?tokens", re.IGNORECASE)
-#: A complaint about the bound alone.
-_BOUND_ALONE = re.compile(
-    rf"\W*{_BOUND.pattern}\b(?!.*\b(?:inputs?|prompts?|messages?|requests?)\b)", re.IGNORECASE
-)
-_SIZE = re.compile(r"token|length|long|context|too large|长度|过长", re.IGNORECASE)
-_WAIT = re.compile(
-    r"(?:try again|retry|wait|reset)\D{0,40}?((?:\d+(?:\.\d+)?\s*(?:ms|h|m|s)[a-z]*\s*)+)",
-    re.IGNORECASE,
-)
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|h|m|s)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 #: Fields of an error that repeat the request or only identify it.
-_SILENT = frozenset(
-    {"input", "ctx", "url", "id", "request_id", "user_id", "provider_name", "@type"}
-)
+_SILENT = {"input", "ctx", "url", "id", "request_id", "user_id", "provider_name", "@type"}
+_SILENT |= {"failed_generation"}  # which may say anything
 _WAITS = frozenset({"retryDelay", "retry_after", "retry_after_seconds"})
 #: Meanings of refusals after which a weaker form of the request may be answered.
 FEATURES = ("weaker_form", "no_system", "no_chat")
-#: The status of an error in a success that names none, by its words.
-MEANT = {429: "too_many", 401: "no_key", 400: "moderated"}
+#: The status that words mean, of an error in a success, or of one that is only called bad (400).
+MEANT = {429: "too_many", 401: "no_key", 404: "no_model", 400: "moderated"}
+#: Statuses that stay until the key, the model's name or the address is corrected.
+_SETTINGS = (401, 403, 404, 405)
 #: Fields of a response without choices that say why.
 ERRORS = ("error", "errors", "detail", "message", "msg", "base_resp")
 #: Maximum characters of a server's message that are searched, and that an error quotes.
@@ -230,21 +221,27 @@ def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
     quote = message if len(message) <= QUOTE_LENGTH else message[:QUOTE_LENGTH] + "…"
     what = f"HTTP {status}: {quote}" if quote else f"HTTP {status}"
     wait = retry_after(headers, message)
+    if 300 <= status < 400:
+        place = redacted(headers.get("location", "").partition("?")[0])[:QUOTE_LENGTH]
+        remedy = "which is not followed: set OPENAI_BASE_URL to it if you trust it"
+        return Fault("stop", f"HTTP {status} leads to {place or 'nowhere'}, {remedy}")
     if _is_too_long(status, message):
         return Fault("context", what)
+    if status in (400, 422):
+        status = _meant(message) or status
     is_passing = status != 429 or wait is not None or WORDS["passing"].search(message)
     is_spent = not is_passing and WORDS["spent"].search(message)
     if WORDS["no_money"].search(message) or status == 402 or is_spent:
         return Fault("stop", what)
-    if status in (400, 403, 422) and WORDS["moderated"].search(message):
-        return Fault("rejected", what)
+    if status in (400, 403, 422, 424, 451, 500) and WORDS["moderated"].search(message):
+        return Fault("rejected", what, billed=status == 500)
     if status in (400, 422) or any(WORDS[one].search(message) for one in FEATURES):
         kind: FaultKind = "again" if status >= 500 else "refused"
-        kind = "stop" if status in (401, 403, 404) else kind
+        kind = "stop" if status in _SETTINGS else kind
         return Fault(kind, what, final=status >= 500, billed=status >= 500, message=message)
-    if status in (401, 403, 404):
+    if status in _SETTINGS:
         return Fault("stop", what)
-    if status in (408, 409, 425, 429) or status >= 500:
+    if status in (408, 409, 425, 429, 498) or status >= 500:
         return Fault(
             "again",
             what,
@@ -260,10 +257,14 @@ def refusal(status: int, body: object, headers: Mapping[str, str]) -> Fault:
 def _is_too_long(status: int, message: str) -> bool:
     if status == 429:
         return WORDS["always_too_large"].search(message) is not None
-    rest = "" if _BOUND_ALONE.match(message) else _BOUND.sub("", message)
-    is_size = WORDS["too_long"].search(rest) and _SIZE.search(rest)
+    rest = "" if WORDS["bound_alone"].match(message) else WORDS["bound"].sub("", message)
+    is_size = WORDS["too_long"].search(rest) and WORDS["size"].search(rest)
     is_size = is_size or WORDS["no_room"].search(message)
-    return status == 413 or (status in (400, 422, 500) and is_size is not None)
+    return status == 413 or (status not in (401, 402, 403) and is_size is not None)
+
+
+def _meant(message: str) -> int | None:
+    return next((code for code, name in MEANT.items() if WORDS[name].search(message)), None)
 
 
 def _code(holder: Mapping[str, Any]) -> int:
@@ -274,8 +275,7 @@ def _code(holder: Mapping[str, Any]) -> int:
         code = str(inner.get(name))
         if code.isdecimal() and 400 <= int(code[:9]) < 600:
             return int(code)
-    words = " ".join(_words(holder, 0))
-    return next((code for code, name in MEANT.items() if WORDS[name].search(words)), 500)
+    return _meant(" ".join(_words(holder, 0))) or 500
 
 
 def _words(body: object, depth: int) -> Iterator[str]:
@@ -316,7 +316,7 @@ def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
             return max(0.0, date.timestamp() - time.time())
     except ValueError:
         pass
-    if match := _WAIT.search(message):
+    if match := WORDS["wait"].search(message):
         return sum(float(n) * _SECONDS[unit.lower()] for n, unit in _PART.findall(match[1]))
     return None
 

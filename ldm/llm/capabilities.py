@@ -30,9 +30,6 @@ _WAYS = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8
 WORDS = {meaning: re.compile("|".join(ways), re.IGNORECASE) for meaning, ways in _WAYS.items()}
 #: Tokens for thinking beside an answer: the least where a model thinks, and the most.
 LEAST_ROOM, MOST_ROOM = 1_024, 32_768
-OUT_OF_RANGE = re.compile(
-    r"too (large|big|high|small|low)|at (most|least)|(less|greater) than|valid range"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,8 @@ class Capabilities:
         Servers name the parameter that they refuse, in sentences of all kinds.
         """
         message = complaint.lower()
-        if "max_" in message and OUT_OF_RANGE.search(message):
+        names_bound = WORDS["bound"].search(message)
+        if names_bound and WORDS["out_of_range"].search(message):
             # The value is at fault; without a bound the reply could cost anything.
             return replace(self, room=self.room // 2) if self.room else None
         if self.chat and WORDS["no_chat"].search(message):
@@ -95,17 +93,17 @@ class Capabilities:
         if self.system and WORDS["no_system"].search(message):
             return replace(self, system=False)
         names_one = any(re.search(rf"\b{name.lower()}\b", message) for name in CONSTRAINTS)
-        if self.constraints and "schema" in message and names_one:
+        if self.constraints and names_one and re.search("schema|type", message):
             return replace(self, constraints=False)
         weaker = MODES[MODES.index(self.structured) + 1 :]
         if weaker and WORDS["weaker_form"].search(message):
             return replace(self, structured=weaker[0])
-        if "max_tokens" in message or "max_completion_tokens" in message:
+        if names_bound:
             if self.max_tokens == "max_tokens":
                 return replace(self, max_tokens="max_completion_tokens")
             return replace(self, max_tokens="") if self.max_tokens else None
-        for name in ("temperature", "top_p", "seed", "stop"):
-            if re.search(rf"\b{name}\b", message) and getattr(self, name):
+        for name in ("top_p", "temperature", "seed", "stop"):
+            if re.search(rf"\b{name}(_?sequences?)?\b", message) and getattr(self, name):
                 return replace(self, **{name: False})  # type: ignore[arg-type]
         return None
 

@@ -44,7 +44,8 @@ class RetryPolicy:
     """The number of retries of a failed call, and the waits between them.
 
     attempts: maximum requests for one call. first, longest: seconds before the second request, and
-    the maximum before any; each wait is twice the one before, less a random part of up to half.
+    the maximum before any; each wait is twice the one before, less a random part of up to half, and
+    four times as long after a refusal (429), so that all of them outlast the quota of a minute.
     retry_after: maximum wait that the server may ask for; a longer one stops the run.
     failures: consecutive failed calls, without any response between them, that stop the run.
     """
@@ -55,10 +56,11 @@ class RetryPolicy:
     retry_after: float = 600.0
     failures: int = 3
 
-    def wait(self, key: str, attempt: int) -> float:
+    def wait(self, key: str, attempt: int, fault: Fault) -> float:
         """Return the seconds to wait after attempt number `attempt` (from 1) of call `key`."""
-        full = min(self.longest, self.first * 2.0 ** (attempt - 1))
-        return full * random.Random(stable_seed(key, attempt)).uniform(0.5, 1.0)
+        full = min(self.longest, self.first * 2.0 ** (attempt - 1 + 2 * fault.refused))
+        part = random.Random(stable_seed(key, attempt)).uniform(0.5, 1.0)
+        return max(fault.retry_after or 0.0, full * part)
 
 
 @dataclass(eq=False)
@@ -211,12 +213,11 @@ class Client:
             if fault.message and (weaker := capabilities.without(fault.message)):
                 capabilities = weaker
                 continue
-            retry_after = fault.retry_after or 0.0
-            if retry_after > self.retry.retry_after:
+            if (fault.retry_after or 0.0) > self.retry.retry_after:
                 fault.kind = "stop"
             if fault.kind != "again" or attempt >= self.retry.attempts:
                 raise self._failure(fault, attempt, silent=self._responses == responses)
-            self._stopping.wait(max(retry_after, self.retry.wait(request.key, attempt)))
+            self._stopping.wait(self.retry.wait(request.key, attempt, fault))
             attempt, unusable = attempt + 1, unusable + fault.final
 
     def _attempt(

@@ -15,14 +15,15 @@ LONGEST_RESPONSE = 16 * 2**20
 
 
 class DeadlineClient(openai.DefaultHttpxClient):
-    """Limits the time and the size of a whole response, its head included.
+    """Limits the time and the size of a whole response, its head included; follows no redirection.
 
-    The package's own timeouts limit only silence, because every byte restarts them.
+    What a redirection leads to would get the prompts, and may be anyone's. The package's own
+    timeouts limit only silence, because every byte restarts them.
     """
 
     def __init__(self, *, seconds: float, **options: Any) -> None:
         """Take the time limit, from sending a request to the last byte of its response."""
-        super().__init__(**options)
+        super().__init__(follow_redirects=False, **options)
         self._seconds = seconds
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:

@@ -16,6 +16,7 @@ from ldm.types import Trajectory
 
 DESK = Assumed(env="desk", score=0.5)
 GOAL = "refund a broken lamp"
+TEXT = {"type": "text", "text": "Refunded."}
 CALL = 'ask_for_photo {"order": 7}'
 
 
@@ -34,7 +35,7 @@ LANGSMITH = [
         "1",
         None,
         inputs={"messages": [{"role": "user", "content": GOAL}]},
-        outputs={"messages": [{"kwargs": {"content": [{"type": "text", "text": "Refunded."}]}}]},
+        outputs={"messages": [{"kwargs": {"content": [TEXT, TEXT]}}]},
         feedback_stats={"correct": {"n": 1, "avg": 1.0}, "length": {"avg": 200}},
     ),
 ]
@@ -62,7 +63,8 @@ def test_the_runs_of_langsmith_are_put_together_in_their_order(tmp_path: Path) -
     (episode, other) = read(tmp_path, *LANGSMITH, {**LANGSMITH[-1], "trace_id": "b", "id": "b"})
     assert isinstance(episode, Trajectory)
     assert episode.task.goal == GOAL
-    assert [one.action for one in episode.steps] == ['look_up {"order": 7}', CALL, "Refunded."]
+    actions = [one.action for one in episode.steps]
+    assert actions == ['look_up {"order": 7}', CALL, "Refunded.\nRefunded."]
     assert [one.observation for one in episode.steps[:2]] == ["unknown order", "ok"]
     assert (episode.score, episode.success, episode.task.id) == (1.0, True, "1")
     assert isinstance(other, Trajectory)
@@ -89,8 +91,9 @@ def test_without_feedback_the_score_is_the_assumed_one(tmp_path: Path) -> None:
         ({**LANGFUSE, "input": None}, "states the goal"),
         ({**LANGFUSE, "output": None, "observations": []}, "has no action"),
         ({**LANGFUSE, "observations": [1]}, "observations.0"),
+        ({**LANGFUSE, "output": {"content": [TEXT, {"type": "image"}]}}, "image"),
     ],
-    ids=range(3),
+    ids=range(4),
 )
 def test_what_is_no_episode_is_a_problem(tmp_path: Path, line: Any, problem: str) -> None:
     assert problem in str(read(tmp_path, line)[0])

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from ldm.errors import ContextTooLong, LdmError, ModelError, ModelUnavailable, ReplayMiss
 from ldm.llm import Sampling, ScopedLLM
+from ldm.llm.answers import Fault
 from ldm.llm.calls import Recording, read_calls
 from ldm.llm.client import RetryPolicy
 from ldm.llm.meter import CostLimits
@@ -296,7 +297,12 @@ class TestLimits:
 
 
 def test_impatience_is_what_makes_these_tests_quick() -> None:
-    assert HASTY.wait("key", 1) == HASTY.wait("key", 1) <= 0.01
-    assert RetryPolicy().wait("key", 3) != RetryPolicy().wait("other", 3)
-    assert 2.0 <= RetryPolicy().wait("key", 3) <= 4.0
-    assert RetryPolicy().wait("key", 30) <= 60.0
+    broken, refused, policy = Fault("again", ""), Fault("again", "", refused=True), RetryPolicy()
+    assert HASTY.wait("key", 1, broken) == HASTY.wait("key", 1, broken) <= 0.01
+    assert policy.wait("key", 3, broken) != policy.wait("other", 3, broken)
+    assert 2.0 <= policy.wait("key", 3, broken) <= 4.0
+    assert (
+        policy.wait("key", 30, broken)
+        <= 60.0
+        <= sum(policy.wait("key", attempt, refused) for attempt in range(1, policy.attempts))
+    )

@@ -14,7 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -324,23 +324,20 @@ def test_whatever_comes_is_a_call_or_a_fault() -> None:
             json_of(f"data: {json.dumps(content)}\n\n".encode())
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [("context", "Trying to keep the first 9000 tokens when context the overflows."),
-     ("context", "The decoder prompt (length 9000) is longer than the maximum model length of 40."),
-     ("context", "max_tokens must be at least 1, got -186."),
-     ("context", "`inputs` must have less than 1024 tokens. Given: 1872"),
-     ("context", "输入的 tokens 超过最大长度限制"), ("context", "Conversation is too long"),
-     ("context", "Range of input length should be [1, 30720]"),
-     ("refused", "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"),
-     ("refused", "`max_tokens` must be less than or equal to `8192`, the maximum value for "
-      "`max_tokens` is less than the `context_window` for this model"),
-     ("rejected", "Content Exists Risk"), ("stop", "Insufficient credits")],
-)  # fmt: skip
-def test_what_a_refusal_means_is_read_from_its_words(kind: str, message: str) -> None:
-    fault = refusal(400, {"error": {"message": message}}, {})
-    assert fault.kind == kind
-    assert not fault.message or Capabilities().without(message) is None
+#: What may be left out of a request, the widest first.
+LEFT_OUT = ("chat", "structured", *(one.name for one in fields(Capabilities)))
+#: Each line what a server has said: [the remedy, or what is left out; status; message or body].
+REFUSALS = Path(__file__).with_name("refusals.jsonl")
+
+
+def test_what_a_refusal_means_is_read_from_its_words() -> None:
+    all_ = Capabilities()
+    for line in REFUSALS.read_text("utf-8").splitlines():
+        meaning, status, said = json.loads(line)
+        fault = refusal(status, {"error": {"message": said}} if isinstance(said, str) else said, {})
+        weaker = all_.without(fault.message) if fault.message else None
+        left_out = weaker and next(n for n in LEFT_OUT if getattr(weaker, n) != getattr(all_, n))
+        assert (left_out or fault.kind) == meaning, line
 
 
 @pytest.mark.parametrize(
@@ -463,7 +460,7 @@ WRONG: dict[str, Response] = {
     "half": (200, b'{"choices": [{"message": {"content": "half \\ud83d"}}]}', {}),
     "parts": (200, {"choices": [{"message": {"content": [None, {"type": "text"}, [1]]}}]}, {}),
     "head": (200, {"choices": []}, {"X": "a" * 200_000}),
-    "moved": (301, {}, {"Location": "http://127.0.0.1:9/elsewhere"}),
+    "moved": (307, {}, {"Location": f"https://127.0.0.1:9/{CANARY}"}),
 }  # fmt: skip
 QUICK = RetryPolicy(attempts=2, first=0.001, longest=0.002)
 
@@ -540,6 +537,14 @@ def test_what_was_billed_without_a_use_counts_after_a_resume(
     with pytest.raises(BudgetSpent, match=f"{sent + 1} model calls"):
         again.model("m").complete(ask("y"))
     assert len(server.bodies) == sent + 1
+
+
+def test_a_redirection_is_named_and_not_followed(serve: Serve, connect: Connect) -> None:
+    other = serve()
+    moved = serve(reply=lambda body: (307, {}, {"Location": f"{other.url}/chat/completions?x"}))
+    with pytest.raises(ModelUnavailable, match=f"HTTP 307 leads to {other.url}/chat/completions,"):
+        connect(moved, key=CANARY).model("m").complete(ask("x"))
+    assert not other.bodies
 
 
 def test_a_head_that_never_ends_is_given_up(serve: Serve, connect: Connect) -> None:
