@@ -28,14 +28,15 @@ from ldm.memory.log import EpisodeLog, Episodes
 from ldm.memory.record import NOWHERE, Place
 from ldm.reason.offline import OfflineReasoner
 
-#: Episodes of the first batch. Each later one is at most as large as all before it together, until
-#: it has the size that was asked for: a memory learns early what its episodes call for.
-FIRST = 10
+#: Episodes of the first generation. A later one has at most as many as all before it together, as a
+#: memory learns early what its episodes call for, and at least this share of them, because to
+#: write one costs as much as to read them all.
+FIRST, SHARE = 10, 0.1
 
 
 def enough(batch_size: int, folded: int) -> int:
-    """Return the number of episodes of the next batch. folded: the number in batches."""
-    return min(batch_size, max(FIRST, folded))
+    """Return the number of episodes of the next generation. folded: the number in batches."""
+    return min(max(batch_size, int(SHARE * folded)), max(FIRST, folded))
 
 
 @dataclass(frozen=True, slots=True)

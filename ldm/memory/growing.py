@@ -34,7 +34,7 @@ from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, folding, record
 from ldm.memory.exact import Pending, Texts, texts_of
 from ldm.memory.filters import Filter, Outcomes, Where
-from ldm.memory.folding import Known, Order, enough
+from ldm.memory.folding import SHARE, Known, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation, check_embedder
 from ldm.memory.lessons import rules_of
@@ -65,10 +65,6 @@ if TYPE_CHECKING:
 
 #: Episodes that make a batch unless the memory records another number (LDM²).
 BATCH_SIZE = 50
-#: The share of the episodes that are pending at `close` from which they are formed into a batch.
-LEAST_LEFT = 0.1
-#: Forms of an action that are recalled beside the most similar tuples.
-FORMS = 3
 #: Filters whose rules are cached.
 MOST_RULES = 64
 #: Seconds without an answer after which `fold` and `close` give up waiting for the other process.
@@ -335,9 +331,8 @@ class GrowingMemory:
         if first is not None and first.similarity < least:
             return Recalls(texts[0], texts[1], (), unlike(first.similarity, least))
         probable = self._probable(view, texts, history, first, kind or "")
-        if view.base is not None:
-            for form in probable:
-                nearest += view.base.exact.nearest(query, k, accepted, form)
+        if view.base is not None and probable:
+            nearest += view.base.exact.nearest(query, k, accepted, probable)
         floor = -2.0 if min_similarity is None else min_similarity
         chosen = [one for one in _distinct(nearest, history) if one.similarity >= floor]
         chosen = chosen if probable else chosen[:k]
@@ -355,8 +350,8 @@ class GrowingMemory:
         history: Sequence[tuple[Content, Content]],
         nearest: Recall | None,
         kind: str,
-    ) -> dict[str, float]:
-        """Return the most probable forms of an action in a state; {} if nothing is learnt yet.
+    ) -> str:
+        """Return the most probable form of an action in a state; "" if nothing is learnt yet.
 
         state: goal and observation. Without a history, a state whose `nearest` had one is not taken
         for the first of an episode: nothing is known then.
@@ -364,15 +359,14 @@ class GrowingMemory:
         goal, observation = state
         relevance = view.base.contents.relevance if view.base is not None else None
         if view.base is None or relevance is None or nearest is None:
-            return {}
+            return ""
         if not history and nearest.tuple.history.past:
-            return {}
+            return ""
         past = tuple(
             (plain_text("observation", text), plain_text("action", done)) for text, done in history
         )
         of_kind = view.base.kind_of(goal, kind)
-        now = relevance.situation(goal, of_kind, past, observation)
-        return relevance.forms(now, FORMS)
+        return relevance.form(relevance.situation(goal, of_kind, past, observation))
 
     async def arecall(self, goal: Content, observation: Content, **more: Any) -> Recalls:
         """Recall in a thread of its own; as `recall`."""
@@ -557,7 +551,7 @@ class GrowingMemory:
             if left == before:  # another process is at it, or it is not possible now
                 return
             # What is learnt must not depend on how fast batches were formed meanwhile.
-            if left >= LEAST_LEFT * len(self._current().known):
+            if left >= SHARE * len(self._current().known):
                 self._start_folding()
             self._fold_when_full()
 

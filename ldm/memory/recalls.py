@@ -10,7 +10,7 @@ episodes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, overload
 
@@ -274,14 +274,13 @@ def _most(part: str) -> int:
     )
 
 
-def arranged(nearest: Sequence[Recall], probable: Mapping[str, float], k: int) -> list[Recall]:
-    """Return `k` of several recalls, more than half of them of the most probable action.
+def arranged(nearest: Sequence[Recall], best: str, k: int) -> list[Recall]:
+    """Return `k` of several recalls, more than half of them of the most probable form of an action.
 
     nearest: the most similar first, of which the first one is among them unless k is 1. Actions
-    that failed lately come last: the memory recalls episodes before it learns from them. probable:
-    the probability of each form of an action.
+    that failed lately come last: the memory recalls episodes before it learns from them.
+    best: that form.
     """
-    best = max(probable, key=lambda form: probable[form])
     of_best = [
         one
         for one in nearest

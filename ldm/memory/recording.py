@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ldm.errors import LdmError
 from ldm.memory.exact import texts_of
-from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.log import MAX_TEXT, Begin, Episodes, Finish, StepTaken, present
 from ldm.types import Labels, Recall, Trajectory, encodable
 
@@ -125,13 +124,9 @@ class Recording:
         total = round(sum(reward or 0.0 for reward in rewards), 9)
         earned = min(1.0, max(0.0, total)) if score is None else float(score)
         end = Finish(self.id, earned, plain_text("observation", observation), present())
+        seen = {self.goal, *(one.observation for one in self.steps)}
+        self._memory._append([end], sorted(seen) if self.steps else ())
         self._end = end
-        whole = self.trajectory()
-        try:
-            self._memory._append([end], texts_of_trajectories([whole] if whole else []))
-        except BaseException:
-            self._end = None
-            raise
         if followed := [name for one in self.steps for name in one.followed]:
             self._memory._rate(followed, 2 * earned - 1)
 

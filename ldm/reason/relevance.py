@@ -612,13 +612,12 @@ class Relevance:
                     gains[known[fact]] += gain
         return tuple(fact for fact, gain in gains.most_common(BECAUSE) if gain > 0)
 
-    def forms(self, now: Situation, count: int) -> dict[str, float]:
-        """Return the most probable forms of an action with their probabilities, the best first."""
+    def form(self, now: Situation) -> str:
+        """Return the most probable form of an action."""
         shares: dict[str, float] = defaultdict(float)
         for action, share in self.rank(now, None).ranked():
             shares[read_command(action).frame] += share
-        best = sorted(shares, key=lambda form: (-shares[form], form))[:count]
-        return {form: shares[form] for form in best}
+        return min(shares, key=lambda form: (-shares[form], form), default="")
 
     def _values(self, read: Rows) -> NDArray[np.float64]:
         index, weights = self._index

@@ -411,7 +411,7 @@ def test_recalls_do_not_depend_on_folding_and_are_those_of_brute_force(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exact over all kinds: equal texts count once, the most similar first."""
-    monkeypatch.setattr("ldm.memory.growing.FORMS", 0)  # nothing learnt is put first
+    monkeypatch.setattr("ldm.reason.relevance.Relevance.form", lambda *_: "")  # all by likeness
     memory, embedder, draw = opened(place), BagOfWords(), random.Random(0)
     words = ["lost", "late", "torn", "lamp", "vase", "rug", "refund", "reply", "photo"]
 
