@@ -175,7 +175,7 @@ class Policy:
             past = now.course or now.history.past
             notes = self._reasoner.notes(now.goal, past)
             history = History(notes.assessment, notes.summary, past)
-            now = replace(now, history=history, observation=now.seen or now.observation)
+            now = replace(now, history=history, observation=now.latest or now.observation)
         past = now.course or now.history.past
         opening = past[0][0] if past else ""
         now = replace(

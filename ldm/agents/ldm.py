@@ -112,7 +112,7 @@ def _state(episode: Episode, last: Answer | None) -> State:
         kind=episode.kind,
         steps_left=episode.steps_left,
         course=episode.past,
-        seen=now.observation,
+        latest=now.observation,
         key=episode.task_id,
         localize=episode.localize,
     )

@@ -348,8 +348,8 @@ def _spoken(trajectory: Trajectory) -> list[tuple[Literal["user", "assistant"], 
 
 def _own(ours: Trajectory, messages: Sequence[Message]) -> Trajectory:
     """Return our own trajectory. Raise FieldError if the messages say something else."""
-    said = [message for message in messages if message.role not in _INSTRUCTIONS]
-    if said != [Message(role, content=text) for role, text in _spoken(ours)]:
+    conversation = [message for message in messages if message.role not in _INSTRUCTIONS]
+    if conversation != [Message(role, content=text) for role, text in _spoken(ours)]:
         raise FieldError(
             "messages", "are not those of the trajectory under `ldm`: remove it, and they are read"
         )

@@ -246,6 +246,11 @@ def missing(location: str, env: str) -> MemoryStoreError:
             "Make one with `ldm memory fold`, or in Python with fold().",
         )
     names = environments(location)
+    if env in names:
+        return MemoryStoreError(
+            f"{location} holds no complete generation of {env} yet.",
+            "Wait until `ldm build-memory` has ended, or run it again.",
+        )
     close = get_close_matches(env, names, n=1)
     holds = f"It holds {', '.join(names)}. " if names else ""
     return MemoryStoreError(

@@ -124,8 +124,8 @@ class Recording:
         total = round(sum(reward or 0.0 for reward in rewards), 9)
         earned = min(1.0, max(0.0, total)) if score is None else float(score)
         end = Finish(self.id, earned, plain_text("observation", observation), present())
-        seen = {self.goal, *(one.observation for one in self.steps)}
-        self._memory._append([end], sorted(seen) if self.steps else ())
+        texts = {self.goal, *(one.observation for one in self.steps)}
+        self._memory._append([end], sorted(texts) if self.steps else ())
         self._end = end
         if followed := [name for one in self.steps for name in one.followed]:
             self._memory._rate(followed, 2 * earned - 1)

@@ -79,7 +79,7 @@ class State:
     led: whether a model decided the step before. plan: the actions that it named to follow that.
     kind: of the task, "" if it is not known, or as the memory tells it from the goal.
     steps_left: the number of steps left in the trial, or None if there is no limit.
-    course, seen: the past and the latest observation with refusals; none if there were none.
+    course, latest: the past and the latest observation with refusals; none if there were none.
     key: seeds random recalls. localize: see `Environment.localize`.
     opening: the first observation, in full, since later ones seldom repeat it (TextCraft's
         recipes); "" at the first step, and if the past is hidden.
@@ -97,7 +97,7 @@ class State:
     kind: str = ""
     steps_left: int | None = None
     course: Past = ()
-    seen: str = ""
+    latest: str = ""
     key: str = ""
     localize: Callable[[str], str] = str
     opening: str = ""

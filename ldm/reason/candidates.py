@@ -9,7 +9,7 @@ from itertools import chain, islice, product
 from ldm.reason.excerpts import quoted
 from ldm.reason.features import Situation
 from ldm.reason.pages import composed, has_lines_of_labels, read_call
-from ldm.reason.reading import Words, instances, lines, shape, stripped
+from ldm.reason.reading import Words, apart, instances, lines, shape
 from ldm.reason.vocabulary import Command, Lesson, read_command
 
 #: Candidates for one slot, for one frame, and in all, the most used frames first, where none are
@@ -56,9 +56,9 @@ class Candidates:
             names.update(dict.fromkeys(self._entities(text)))
             names.update((name, None) for role in now.roles for name in instances(role, text))
         candidates: dict[str, None] = {}
-        for text in [now.goal, *now.texts] if known.copied else ():
-            copied = (x for x in stripped(text) if read_command(x).frame in known.copied)
-            candidates.update(dict.fromkeys(copied))
+        for text in (now.goal, *now.texts):
+            whole = (x for x in apart(text) if read_command(x).frame in self._recorded)
+            candidates.update(dict.fromkeys(whole))
         for frame in self._frames:
             if frame in known.copied:
                 continue

@@ -40,6 +40,8 @@ _DIGITS = re.compile(r"\d+")
 _CODE = re.compile(
     r"(?<![^\W_])(?:[^\W\d_]+\d+[^\W\d_]|\d+[^\W\d_]|(?<=[^\W_][-_.])[^\W\d_]+\d)[^\W_]*"
 )
+#: What is in quotes; an apostrophe within a word is none.
+_QUOTES = re.compile(r"""(?<!\w)['"`“‘]([^'"`“”‘’\n]+)['"`”’](?!\w)""")
 _ADDRESSEE = re.compile(r"[^\s@]+@")
 
 
@@ -84,9 +86,10 @@ def paragraphs(text: str) -> tuple[tuple[Words, ...], ...]:
 
 
 @lru_cache(20_000)
-def stripped(text: str) -> tuple[str, ...]:
-    """Return the distinct lines of a text as they are written, without blanks around them."""
-    return tuple(dict.fromkeys(line.strip() for line in text.splitlines()[:LINES]))
+def apart(text: str) -> tuple[str, ...]:
+    """Return what stands apart in a text, as it is written: lines, and what is in quotes."""
+    whole = (line.strip() for line in text.splitlines()[:LINES])
+    return tuple(dict.fromkeys([*whole, *_QUOTES.findall(text)]))
 
 
 @lru_cache(20_000)

@@ -140,7 +140,7 @@ def with_goal_once(state: State) -> State:
     return replace(
         state,
         opening=bare(state.opening or state.observation),
-        observation=bare(state.seen or state.observation),
+        observation=bare(state.latest or state.observation),
         course=tuple((bare(text), action) for text, action in state.course),
     )
 

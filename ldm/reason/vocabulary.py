@@ -20,11 +20,11 @@ from ldm.reason.reading import (
     FUNCTION_WORDS,
     TOKEN,
     Words,
+    apart,
     kind_of,
     leaves,
     masked,
     number,
-    stripped,
     words,
     words_beside,
 )
@@ -314,7 +314,7 @@ def _quotations(
 
 
 def _copied(lessons: Sequence[Lesson]) -> frozenset[str]:
-    """Return the frames of actions that stood in texts before as lines of their own."""
+    """Return the frames of actions that stood apart in texts before."""
     taken: Counter[str] = Counter()
     copied: Counter[str] = Counter()
     for one in lessons:
@@ -322,7 +322,7 @@ def _copied(lessons: Sequence[Lesson]) -> frozenset[str]:
             frame = read_command(one.action).frame
             taken[frame] += 1
             texts = (one.goal, one.observation, *(text for text, _ in one.past))
-            copied[frame] += any(one.action in stripped(text) for text in texts)
+            copied[frame] += any(one.action in apart(text) for text in texts)
     return frozenset(frame for frame, n in taken.items() if copied[frame] >= COPIED * n)
 
 

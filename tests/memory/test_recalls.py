@@ -8,27 +8,14 @@ from dataclasses import replace
 import pytest
 
 from ldm.memory.recalls import Recalls, described, most_tokens
-from ldm.types import Evidence, History, Outcome, Recall, StateActionTuple
+from ldm.types import Evidence, Outcome, Recall
 from tests.cases import cases
+from tests.reason.scripted import a_recall
 
 
 def recall(observation: str = "seen", action: str = "wait", *, score: float = 1.0) -> Recall:
-    found = StateActionTuple(
-        goal="a goal",
-        history=History(),
-        observation=observation,
-        action=action,
-        kind="t",
-        env="desk",
-        split="train",
-        task_id="1",
-        source="1",
-        trajectory_id="1",
-        step=0,
-        origin="agent",
-        outcome=Outcome(score, score),
-    )
-    return Recall(found, 0.9, "mixed-1", "a", "b")
+    outcome = Outcome(score, score)
+    return a_recall("a goal", (), observation, action, origin="agent", outcome=outcome)
 
 
 def prompt(*recalls: Recall, tokens: int = 5_000) -> str:

@@ -36,7 +36,7 @@ def a_recall(
     goal: str, past: Past, observation: str, action: str, similarity: float = 0.9, **other: Any
 ) -> Recall:
     """Return a recalled tuple of an expert; other: fields of the tuple that matter to a test."""
-    fields = {"history": History(past=past), "task_id": "train/1", "trajectory_id": "t", **other}
+    fields = {"history": History(past=past), "task_id": "train/1", "trajectory_id": "t"}
     source = StateActionTuple(
         goal=goal,
         observation=observation,
@@ -46,8 +46,7 @@ def a_recall(
         split="train",
         source="",
         step=len(past),
-        origin="expert",
-        **fields,
+        **{"origin": "expert", **fields, **other},
     )
     return Recall(source, similarity, "pick-1", "a", "b")
 

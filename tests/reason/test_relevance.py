@@ -122,6 +122,9 @@ class TestCandidates:
     def test_actions_are_spelt_as_the_recorded_ones(self) -> None:
         assert {"take red ball"} <= {*self.of("RED BALL, to the left of a Box 3.")}
 
+    def test_an_action_in_quotes_is_offered(self) -> None:
+        assert "take blue lamp" in self.of("It's said: 'take blue lamp'.")
+
     def test_a_new_thing_of_the_goal_is_offered(self) -> None:
         assert "take pink ball" in self.of("You see a pink ball.", goal="put the pink ball away")
 
