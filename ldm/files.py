@@ -90,8 +90,8 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder, if it is there; nothing behind a link."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.exists():
+    """Remove whatever is there, if anything; nothing behind a link."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
+    else:  # which would wait for a pipe to be written to
+        path.unlink(missing_ok=True)

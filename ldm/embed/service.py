@@ -75,7 +75,7 @@ class Embeddings:
         failed = ModelUnavailable if fault.kind == "stop" else ModelError
         raise failed(
             f"The embedder {self.name!r} failed: {fault.what}.",
-            "Check the service, the model's name and the key.",
+            "Check the service, its address (most end in /v1), the model's name and the key.",
         )
 
     @cached_property

@@ -210,12 +210,8 @@ def each(
     path: Path, parse: Callable[[bytes, str, int, A], R | Problem], assumed: A
 ) -> Iterator[R | Problem]:
     """Yield the result of `parse(document, file, number, assumed)` for each document of a file."""
-    for document in documents(path):
-        if isinstance(document, Problem):
-            yield document
-        else:
-            number, text = document
-            yield parse(text, str(path), number, assumed)
+    for one in documents(path):
+        yield one if isinstance(one, Problem) else parse(one[1], str(path), one[0], assumed)
 
 
 def is_bare(value: Any) -> bool:

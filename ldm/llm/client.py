@@ -337,7 +337,7 @@ class Client:
         times = f"after {attempts} attempts" if attempts > 1 else "at once"
         message = f"The model service failed {times}: {fault.what}."
         if fault.kind == "stop" or is_hopeless or (silent and fault.down):
-            remedy = "Check the service, the model's name and the key; then resume."
+            remedy = "Check the service (often at …/v1), the model's name and the key; then resume."
             return self.stop(errors.ModelUnavailable(message, remedy))
         return errors.ModelError(message, "Other calls may succeed; this one was given up.")
 

@@ -11,11 +11,11 @@ completes it.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ldm import files
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places, record
@@ -221,7 +221,7 @@ def purge(
                 f"A generation of {env} would be left without any tuple.",
                 "Build the memory again without them, or remove its directory.",
             )
-        shutil.rmtree(place / record.CALLS, ignore_errors=True)
+        files.remove(place / record.CALLS)
         chroma.remove(location)  # its files keep what is deleted in them
         gone = contents.rows.take(contents.rows.named(purged)) if contents else Rows.empty(env, 0)
         trajectories = {*gone.distinct("trajectory_id").values()}

@@ -158,7 +158,7 @@ def _client(location: str) -> Any:
     if credentials := settings.chroma_client_auth_credentials:
         guard([credentials, credentials.partition(":")[2]])
     if not is_server(location):
-        if damage := _damage(Path(location).resolve(strict=True)):
+        if damage := _damage(Path(location)):
             raise OSError(damage)
         if _embedding.setdefault("pid", os.getpid()) != os.getpid():
             raise MemoryStoreError(
@@ -577,9 +577,12 @@ def _is_uuid(name: str) -> bool:
 def _damage(place: Path) -> str:
     """Return what keeps a Chroma directory from being opened safely, or "".
 
-    Opening a named pipe would wait forever, and a link may lead out of the directory.
+    Opening a named pipe would wait forever, and a link may lead elsewhere. Raises OSError if there
+    is none.
     """
+    place.resolve(strict=True)
     try:
+        files.refuse_foreign(place)
         files.check_own(place)
         with files.open_own(place / DATABASE) as file:
             head = file.read(16)

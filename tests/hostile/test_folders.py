@@ -29,7 +29,7 @@ __all__ = ["run"]
 #: Seconds that any command may take.
 PATIENCE = 120
 #: Names that no memory or run need hold, and that some command might open, write or remove.
-ABSENT = (".lock", "lock", "llm.jsonl", "snapshots", "chroma", "parts", "parts/1.jsonl", ".x.tmp")
+ABSENT = (".lock", "lock", "llm.jsonl", "snapshots", "chroma", "parts", "calls", ".x.tmp")
 ASKING = (
     "eval --env tests.toy:ToyEnv --agent tests.integration.agents:Asking --llm m --workers 1"
     " --runs RUNS"
@@ -107,6 +107,8 @@ def elsewhere(path: Path, decoy: Path) -> None:
 
 
 LINKS = (to_decoy, to_decoys, to_nothing, to_zeros)
+#: What some command once waited for, or followed, by the number of the folder.
+FOUND = {0: (pipe, "chroma"), 2: (to_decoys, "chroma"), 4: (pipe, "calls")}
 TRICKS: tuple[Callable[[Path, Path], None], ...] = (*LINKS, pipe, huge, deep, nested, elsewhere)
 
 
@@ -140,10 +142,11 @@ def patience() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def plant(folder: Path, decoy: Path, chance: random.Random) -> str:
+def plant(folder: Path, decoy: Path, chance: random.Random, seed: int) -> str:
     """Play one trick in a folder; return which, and where."""
     held = sorted(path.relative_to(folder) for path in folder.rglob("*"))
-    trick, name = chance.choice(TRICKS), chance.choice([*held, *map(Path, ABSENT)])
+    drawn = chance.choice(TRICKS), chance.choice([*map(str, held), *ABSENT])
+    trick, name = FOUND.get(seed, drawn)
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
@@ -198,7 +201,7 @@ def test_nothing_outside_a_hostile_folder_is_touched(
         if commands is OF_RUN and chance.random() < 0.5:
             (folder / "episodes.jsonl").unlink()  # it can be resumed
         decoy = decoys(place / "decoy")
-        trick = plant(folder, decoy, chance)
+        trick = plant(folder, decoy, chance, seed)
         names = {"OUT": place / "out", "DATA": data, "PACK": pack}
         names |= {"RUNS": place / "new", "SKILLS": place / "skills"}
         names |= {"PARENT": folder.parent, "FOLDER": folder}

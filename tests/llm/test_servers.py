@@ -243,7 +243,7 @@ def test_each_server(
      ("<think>cut off", ""), ("<think>a</think>b\n<think>c</think>d", "b\nd"),
      ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>x",
       "x"),
-     ("◁think▷a◁/think▷x", "x"), ("<Thinking>a</Thinking>x", "x"),
+     ("◁think▷a◁/think▷x", "x"), ("<mm:think>a</mm:think>x", "x"), ("<Thinking>a</Thinking>x", "x"),
      ("think[the plan]", "think[the plan]"),
      ("search[<think> tag]", "search[<think> tag]"), ('{"a": "</think>"}', '{"a": "</think>"}'),
      ("<think>{\"draft\": 1}</think>{\"a\": 2}", '{"a": 2}')],
@@ -348,6 +348,7 @@ def test_what_a_refusal_means_is_read_from_its_words() -> None:
      ("again", {"choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}}),
      ("again", {"choices": [{"finish_reason": "error", "message": {"content": "half"}}]}),
      ("rejected", {"choices": [{"finish_reason": "SAFETY", "message": {"content": ""}}]}),
+     ("stop", {"error": "Unexpected endpoint or method. (POST /chat/completions)"}),
      ("again", {"object": "error", "message": "Internal error", "code": 50001})],
 )  # fmt: skip
 def test_a_success_that_holds_an_error_is_one(kind: str, content: dict[str, Any]) -> None:
