@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
@@ -135,16 +136,18 @@ def packed(relevance: Relevance) -> bytes:
     return b"\n".join([text, columns.tobytes() + weights.tobytes()])
 
 
-def unpacked(content: bytes) -> Relevance:
-    """Return the relevance that bytes stand for; raise ValueError or LdmError otherwise."""
-    text, _, arrays = content.partition(b"\n")
-    head = records.loads(text, _Head)
-    size, rest = divmod(len(arrays), 12)
-    if rest:
+def unpacked(content: bytes | memoryview) -> Relevance:
+    """Return the relevance that bytes stand for; raise ValueError or LdmError otherwise.
+
+    Its features and weights are not copied: those of a file stay there.
+    """
+    line = re.match(b"[^\n]*\n", content)
+    if line is None or (len(content) - line.end()) % 12:
         raise ValueError("the weights of its features are cut off")
+    head, size = records.loads(line[0], _Head), (len(content) - line.end()) // 12
     return Relevance(
-        columns=np.frombuffer(arrays, "<u8", size),
-        weights=np.frombuffer(arrays, "<f4", size, 8 * size),
+        columns=np.frombuffer(content, "<u8", size, line.end()),
+        weights=np.frombuffer(content, "<f4", size, line.end() + 8 * size),
         **{one.name: getattr(head, one.name) for one in fields(head)},
     )
 

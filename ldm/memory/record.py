@@ -318,7 +318,7 @@ def _contents(listed: Manifest, whole: NDArray[np.uint8]) -> Contents:
     rows = Rows(newest.env, texts, arrays, pasts, distinct)
     texts.check()
     _check_numbers(rows)
-    taught = unpacked(raw(RELEVANCE).tobytes()) if RELEVANCE in listed.arrays else None
+    taught = unpacked(raw(RELEVANCE).data) if RELEVANCE in listed.arrays else None
     return Contents(newest, listed.batches, rows, listed.kinds, taught)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldm.parallel import one_thread
-from ldm.reason.candidates import Candidates
+from ldm.reason.candidates import MOST, Candidates
 from ldm.reason.features import SCALES, Keys, Rows, Situation, course_keys, cross
 from ldm.reason.vocabulary import SUPPORT, Lesson, Vocabulary, read_command, vocabulary_of, within
 from ldm.types import Past
@@ -54,6 +54,8 @@ NEWEST, BLOCK, OLDER = 40, 20, 1_000
 SURPRISE = 0.02
 #: Iterations of the fit.
 ITERATIONS = 80
+#: Candidates, those of the most used forms, of which one is chosen where all are too many.
+USED = 200
 #: Facts that are told of a decision.
 BECAUSE = 3
 #: The logit of an action of a frame that no recorded step used, beside others, and of each repeat
@@ -205,15 +207,15 @@ class Index:
 
     def __init__(self, columns: Keys) -> None:
         """Note where those of each first bits start, and the most of one start."""
-        self._shift = np.uint64(64 - len(columns).bit_length() - 1)
+        self._shift = np.uint64(min(63, 64 - len(columns).bit_length()))
         firsts = np.arange(1 << (64 - int(self._shift)), dtype=np.uint64) << self._shift
-        self._starts: NDArray[np.int64] = np.searchsorted(columns, firsts)
+        self._starts = np.searchsorted(columns, firsts).astype(np.int32)
         self._depth = int(np.diff(np.append(self._starts, len(columns))).max())
         self._columns = np.append(columns, np.uint64((1 << 64) - 1))
 
     def places(self, features: Keys) -> NDArray[np.int64]:
         """Return the place of each feature, n for those that are none of them."""
-        at: NDArray[np.int64] = self._starts[features >> self._shift]
+        at: NDArray[np.int64] = self._starts[features >> self._shift].astype(np.int64)
         for _ in range(self._depth):
             at += self._columns[at] < features
         at[self._columns[at] != features] = len(self._columns) - 1
@@ -606,22 +608,24 @@ class Relevance:
         gains: Counter[str] = Counter()
         for text, sign in ((action, 1), (other, -1)):
             pairs, known = now.crosses(text), now.in_words(text)
-            worth = sign * weights[index.places(cross(pairs[:, 0], pairs[:, 1]))]
+            worth = sign * weights[index.places(cross(pairs[:, 0], pairs[:, 1]))].astype(float)
             for fact, gain in zip(pairs[:, 1].tolist(), worth.tolist(), strict=True):
                 if fact in known:
                     gains[known[fact]] += gain
         return tuple(fact for fact, gain in gains.most_common(BECAUSE) if gain > 0)
 
     def form(self, now: Situation) -> str:
-        """Return the most probable form of an action."""
+        """Return the most probable form of an action, of the most used ones if there are many."""
         shares: dict[str, float] = defaultdict(float)
-        for action, share in self.rank(now, None).ranked():
+        listed = self.candidates.of(now)
+        used = listed[:USED] if len(listed) >= MOST else None
+        for action, share in self.rank(now, used).ranked():
             shares[read_command(action).frame] += share
         return min(shares, key=lambda form: (-shares[form], form), default="")
 
     def _values(self, read: Rows) -> NDArray[np.float64]:
         index, weights = self._index
-        each = np.append(0.0, np.cumsum(weights[index.places(read.features)]))
+        each = np.append(0.0, np.cumsum(weights[index.places(read.features)], dtype=np.float64))
         blocks = np.diff(each[np.append(0, np.cumsum(read.sizes))])
         row = np.repeat(np.arange(len(read.rows)), [*map(len, read.rows)])
         each_row = np.array([*chain.from_iterable(read.rows)], np.int64)
@@ -634,9 +638,9 @@ class Relevance:
         return values
 
     @cached_property
-    def _index(self) -> tuple[Index, NDArray[np.float64]]:
+    def _index(self) -> tuple[Index, NDArray[np.float32]]:
         """Where features stand, and their weights, with one of 0 for all others."""
-        return Index(self.columns), np.append(self.weights, 0.0).astype(np.float64)
+        return Index(self.columns), np.append(self.weights, np.float32(0))
 
 
 def learn(lessons: Sequence[Lesson], *, calibrated: bool = True) -> Relevance:

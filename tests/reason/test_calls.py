@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ldm.memory.lessons import packed, unpacked
@@ -129,7 +130,9 @@ def questions() -> list[Lesson]:
 
 
 def test_free_arguments_are_quoted_from_where_recorded_ones_stood() -> None:
-    rule = unpacked(packed(learn(questions(), calibrated=False)))
+    content = packed(learn(questions(), calibrated=False))
+    rule = unpacked(content)
+    assert np.shares_memory(rule.columns, np.frombuffer(content, np.uint8))  # a file's stay there
     goal = "Where was the director of Film 9 born?"
     past: Past = ()
     for text, action in [
