@@ -8,7 +8,7 @@ were left out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
@@ -17,7 +17,7 @@ from ldm.llm import LLM, context_of
 from ldm.reason import State
 from ldm.reason.excerpts import characters
 from ldm.reason.pages import Page, label_facts, read_call
-from ldm.reason.reading import lines_with
+from ldm.reason.reading import Words, kind_of, lines_with, mentioned, words
 from ldm.reason.relevance import Relevance
 from ldm.reason.replies import match_action
 from ldm.reason.vocabulary import Vocabulary, read_command
@@ -31,8 +31,9 @@ Reason = Literal["", "always", "refused", "loop", "unsure", "trying", "final", "
 #: ask about more cost twice the calls and solved no more games (docs/lab, language models).
 MAJORITY = 0.5
 #: The same where a model decided the step before: steps were left out on the way of people, and a
-#: model is asked where that way is lost. So it is where a thing is chosen that the task only
-#: describes: the wrong one costs several steps, and 5 of 13 were wrong (docs/lab, language models).
+#: model is asked where that way is lost, unless what the goal names comes in sight. So it is where
+#: a thing is chosen that the task only describes: the wrong one costs several steps, and 5 of 13
+#: were wrong (docs/lab, language models).
 NEARLY_ALL = 0.9
 #: Things with which the same is tried before a model is asked where else to look.
 TRIED = 3
@@ -73,20 +74,17 @@ class Consulting:
     def reason(self, card: Card, state: State, vote: Proposal, learnt: Relevance) -> Reason:
         """Return why a model has to decide, in a word; "" if memory's vote is taken.
 
-        Who decided last goes on: memory takes over from a model only if it is surer than elsewhere,
-        and from a plan that the model made, only with an action that is listed and comes in no
-        later step, and about a thing in sight: what came in sight since then can tell better.
+        Who decided last goes on: memory takes over from a model only if it is surer than elsewhere.
+        A plan that the model made ends where something that the goal names comes in sight, unless
+        it is about that.
         """
         if self.when == "never":
             return ""
-        why = self._doubt(card, state, vote, learnt)
-        if action := planned_action(state, card):
-            new = vote.action in (state.admissible or ()) and vote.action not in state.plan
-            better = not why and new and vote.action != action
-            names = read_command(vote.action).fillers
-            if not (better and any(lines_with(name, state.observation) for name in names)):
+        if planned_action(state, card):
+            things = _comes_in_sight((vote.action, *(state.admissible or ())), state)
+            if things <= {name for one in state.plan for name in read_command(one).fillers}:
                 return "planned"
-        return "always" if self.when == "always" else why
+        return "always" if self.when == "always" else self._doubt(card, state, vote, learnt)
 
     def _doubt(self, card: Card, state: State, vote: Proposal, learnt: Relevance) -> Reason:
         """Return what speaks against memory's vote, in a word; "" if nothing.
@@ -94,7 +92,8 @@ class Consulting:
         Also where memory would go on to try one thing after another.
         """
         known, past = learnt.vocabulary, state.course or state.history.past
-        surer = state.led or _chooses(vote.action, state.goal, past, state.observation, known)
+        led = state.led and not _comes_in_sight([vote.action], state)
+        surer = led or _chooses(vote.action, state.goal, past, state.observation, known)
         least = self.certainty or (NEARLY_ALL if surer else MAJORITY)
         calibrated = bool(learnt.left_out.parts or self.certainty)
         if state.refused:
@@ -117,6 +116,19 @@ def _chooses(action: str, goal: str, past: Past, observation: str, known: Vocabu
         return False
     part, _ = label_facts(Page(goal, past, observation), call.label, known.fixed)
     return part in ("described", "fixed")
+
+
+def _comes_in_sight(actions: Sequence[str], state: State) -> set[Words]:
+    """Return the things of actions that the goal names and that no text told of before."""
+    goal, past = words(state.goal), [text for text, _ in state.course or state.history.past]
+    names = {name for action in actions for name in read_command(action).fillers}
+    return {
+        name
+        for name in names
+        if mentioned(kind_of(name), goal)
+        and lines_with(name, state.observation)
+        and not any(lines_with(name, text) for text in past)
+    }
 
 
 def _tried(action: str, past: Past, marks: Collection[str]) -> int:

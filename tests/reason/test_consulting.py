@@ -92,35 +92,32 @@ class TestReasons:
     def test_what_cannot_be_undone(self) -> None:
         assert reason(vote=Proposal("seal letter 1", 0.99)) == "final"
 
-    def test_a_plan_is_followed_unless_memory_is_sure_of_another_action(self) -> None:
-        planned = replace(STATE, plan=("go to drawer 2",))
-        assert reason(planned, replace(SURE, confidence=0.4)) == "planned"
-        assert reason(planned, replace(SURE, confidence=0.9)) == ""
-        assert reason(replace(planned, observation="Nothing."), SURE) == "planned"
-        assert reason(replace(planned, plan=("take letter 1",))) == "planned"
-
-    def test_a_plan_is_followed_where_memory_would_repeat_itself_or_nothing_is_listed(self) -> None:
-        planned = replace(STATE, plan=("go to drawer 2",))
-        assert reason(replace(planned, course=((SEEN, "take letter 1"),))) == "planned"
-        assert reason(replace(planned, admissible=None)) == "planned"
-
-    def test_a_plan_that_has_memorys_action_later_is_followed(self) -> None:
-        later = "go to drawer 2", "take letter 1"
-        assert [reason(replace(STATE, plan=later[:n])) for n in (1, 2)] == ["", "planned"]
+    def test_a_plan_is_followed_until_what_the_goal_names_comes_in_sight(self) -> None:
+        planned = replace(STATE, plan=("go to drawer 2",), led=True)
+        for sure, why in ((0.4, "unsure"), (0.6, "")):
+            assert reason(planned, replace(SURE, confidence=sure)) == why
+        for known in (
+            {"observation": "Nothing."},
+            {"course": ((SEEN, "wait"),)},
+            {"plan": ("go to drawer 2", "take letter 1")},
+        ):
+            assert reason(replace(planned, **known)) == "planned"
 
     @pytest.mark.parametrize(("sure", "why"), [(0.89, "unsure"), (0.91, "")])
     def test_a_vote_after_a_step_of_the_model_unless_nearly_all_such_were_right(
         self, sure: float, why: str
     ) -> None:
         for led, expected in ((True, why), (False, "")):
-            assert reason(replace(STATE, led=led), replace(SURE, confidence=sure)) == expected
+            known = replace(STATE, led=led, course=((SEEN, "wait"),))
+            assert reason(known, replace(SURE, confidence=sure)) == expected
 
     def test_a_plan_ends_where_it_is_refused_or_impossible(self) -> None:
         planned = replace(STATE, plan=("go to drawer 2",))
         unsure = replace(SURE, confidence=0.4)
         assert reason(replace(planned, refused=("wait",)), unsure) == "refused"
         assert reason(replace(planned, plan=("fly away",)), unsure) == "unsure"
-        assert reason(replace(planned, admissible=None, plan=("fly away",)), unsure) == "planned"
+        hidden = replace(planned, admissible=None, course=((SEEN, "wait"),), plan=("fly away",))
+        assert reason(hidden, unsure) == "planned"
 
 
 def reasoner(reply: Reply, when: str = "unsure") -> tuple[PromptedReasoner, Scripted]:
