@@ -1,12 +1,16 @@
 """Record episodes into a growing memory and recall from it, at several sizes.
 
     OMP_NUM_THREADS=1 python benchmarks/growing.py --sizes 1000 10000 50000
+    OMP_NUM_THREADS=1 python benchmarks/growing.py --episodes .ldm/expert/alfworld.jsonl
 
 Goals, observations and actions are random words, as many as ALFWorld's have; the vectors are those
 of an embedder that costs almost nothing, so that what is measured is the memory: embedding is in
 benchmarks/embedding.py. Every episode has ten steps; after each step and each end there is one
-recall. Batches of 50 episodes are formed meanwhile, by the memory's own process. Each size is
-measured in a process of its own, over its last thousand steps.
+recall. Batches of 50 episodes are formed meanwhile, by the memory's own process; one that is being
+formed at the end is not waited for. Each size is measured in a process of its own, over its last
+thousand steps. `--processor` counts the time of the processor, for a busy computer. `--episodes`
+takes recorded episodes, in turn, instead of random words, which teach nothing; what went before is
+given to each recall then.
 """
 
 from __future__ import annotations
@@ -20,12 +24,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import count, cycle
 from pathlib import Path
 
 import numpy as np
 
+from ldm import records
 from ldm.memory.growing import GrowingMemory
+from ldm.types import Trajectory
 
 ENV, STEPS, LAST = "desk", 10, 1_000
 VOCABULARY = [f"word{number}" for number in range(2_000)]
@@ -57,11 +65,11 @@ def words(draw: random.Random, count: int) -> str:
     return " ".join(draw.choices(VOCABULARY, k=count))
 
 
-def timed(call: Callable[[], object]) -> float:
+def timed(call: Callable[[], object], clock: Callable[[], float]) -> float:
     """Return the milliseconds that a call takes."""
-    started = time.perf_counter()
+    started = clock()
     call()
-    return (time.perf_counter() - started) * 1e3
+    return (clock() - started) * 1e3
 
 
 def resident() -> float:
@@ -70,36 +78,55 @@ def resident() -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
-def measure(tuples: int, place: str) -> dict[str, float]:
-    """Record episodes until the memory holds so many tuples; return what the last ones took."""
+def random_episodes(tuples: int) -> Iterator[tuple[str, str, float, list[tuple[str, str]]]]:
+    """Yield (goal, kind, score, steps) without an end."""
     draw = random.Random(tuples)
+    goals = [words(draw, 8) for _ in range(max(1, tuples // 100))]
+    for number in count():
+        steps = [(words(draw, 12), words(draw, 2)) for _ in range(STEPS)]
+        yield draw.choice(goals), f"kind{number % 6}", float(number % 4 != 0), steps
+
+
+def recorded_episodes(path: Path) -> Iterator[tuple[str, str, float, list[tuple[str, str]]]]:
+    """Yield (goal, kind, score, steps) of the trajectories in a file, again and again."""
+    for one in cycle(records.read(path, Trajectory)):
+        steps = [(seen, step.action) for seen, step in one.moves()]
+        yield one.task.goal, one.task.kind, one.score, steps
+
+
+def measure(
+    tuples: int, place: str, clock: Callable[[], float], episodes: Path | None
+) -> dict[str, float]:
+    """Record episodes until the memory holds so many tuples; return what the last ones took."""
     memory = GrowingMemory.open(place, ENV, create=True, embedder=Hashing())
     adding, recalling, ending = [], [], []
-    goals = [words(draw, 8) for _ in range(max(1, tuples // 100))]
-    started = time.perf_counter()
-    for number in range(tuples // STEPS):
-        goal = draw.choice(goals)
-        episode = memory.begin(goal, kind=f"kind{number % 6}")
-        for _ in range(STEPS):
-            seen, done = words(draw, 12), words(draw, 2)
-            recalling.append(timed(lambda g=goal, o=seen: memory.recall(g, o)))
-            adding.append(timed(lambda e=episode, o=seen, a=done: e.step(o, a)))
-        ending.append(timed(lambda e=episode, n=number: e.finish(float(n % 4 != 0))))
-    seconds = time.perf_counter() - started
-    before = resident()
-    memory.close()
+    source = recorded_episodes(episodes) if episodes else random_episodes(tuples)
+    started = clock()
+    while len(adding) < tuples:
+        goal, kind, score, steps = next(source)
+        episode = memory.begin(goal, kind=kind)
+        for number, (seen, done) in enumerate(steps):
+            past = steps[:number] if episodes else ()
+            recall = partial(memory.recall, goal, seen, history=past)
+            recalling.append(timed(recall, clock))
+            adding.append(timed(partial(episode.step, seen, done), clock))
+        ending.append(timed(partial(episode.finish, score), clock))
+    seconds = clock() - started
+    for process in memory._folding.values():
+        process.kill()
+        process.wait()
     part = slice(-LAST, None)
     log = memory._log.path.stat().st_size
     disk = sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file())
     return {
-        "tuples": tuples,
+        "tuples": len(adding),
         "step p50 (ms)": np.percentile(adding[part], 50),
         "step p99 (ms)": np.percentile(adding[part], 99),
         "end p50 (ms)": np.percentile(ending[-LAST // STEPS :], 50),
         "end p99 (ms)": np.percentile(ending[-LAST // STEPS :], 99),
         "recall p50 (ms)": np.percentile(recalling[part], 50),
         "recall p99 (ms)": np.percentile(recalling[part], 99),
-        "resident (MiB)": before,
+        "resident (MiB)": resident(),
         "ms a step, all": seconds * 1e3 / tuples,
         "log (MB)": log / 1e6,
         "disk (MB)": disk / 1e6,
@@ -111,15 +138,20 @@ def main() -> None:
     """Measure each size in a process of its own; print a line of JSON for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000])
+    parser.add_argument("--processor", action="store_true", help="time of the processor")
+    parser.add_argument("--episodes", type=Path, help="a file of trajectories")
     parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
         with tempfile.TemporaryDirectory() as folder:
-            numbers = measure(arguments.measure, f"{folder}/memory")
+            clock = time.thread_time if arguments.processor else time.perf_counter
+            numbers = measure(arguments.measure, f"{folder}/memory", clock, arguments.episodes)
         print(json.dumps({name: round(float(value), 2) for name, value in numbers.items()}))
         return
     for size in arguments.sizes:
         command = [sys.executable, __file__, "--measure", str(size)]
+        command += ["--processor"] * arguments.processor
+        command += ["--episodes", str(arguments.episodes)] if arguments.episodes else []
         subprocess.run(command, check=True)  # noqa: S603 - this file
 
 

@@ -28,6 +28,7 @@ COLLECTED = 50_000
 
 T = TypeVar("T")
 V = TypeVar("V")
+K = TypeVar("K")
 
 
 class Record(Protocol):
@@ -91,6 +92,20 @@ def map_concurrently(function: Callable[[T], V], items: Sequence[T], concurrency
     call; calls that have not begun by then are not made.
     """
     return list(iterate_concurrently(function, items, concurrency))
+
+
+def cached(cache: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:
+    """Return a value from a cache that is emptied when it holds so many, made if it is new.
+
+    If another thread was first, its value stays: a cached value is always the same object.
+    """
+    value = cache.get(key)
+    if value is None:
+        value = make()
+        if len(cache) >= most:
+            cache.clear()
+        value = cache.setdefault(key, value)
+    return value
 
 
 def both(one: Callable[[], T], other: Callable[[], V], concurrency: int) -> tuple[T, V]:

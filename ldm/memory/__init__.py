@@ -147,12 +147,12 @@ class Memory:
     @property
     def batches(self) -> tuple[BatchIndex, ...]:
         """The indices of its batch memories, sorted by id."""
-        return self._contents.batches
+        return self.contents.batches
 
     @property
     def rows(self) -> Rows:
         """Its tuples with their cells, including those that the generation hides."""
-        return self._contents.rows
+        return self.contents.rows
 
     @property
     def env(self) -> str:
@@ -171,11 +171,11 @@ class Memory:
     @cached_property
     def relevance(self) -> Relevance:
         """What its tuples teach: which action a state calls for."""
-        return self._contents.learnt()
+        return self.contents.learnt()
 
     @cached_property
     def _rules(self) -> Rules:
-        return rules_of(self._contents.recallable.tuples)
+        return rules_of(self.contents.recallable.tuples)
 
     def rules(self, kind: str | None = None) -> Rules:
         """Return in words what its tuples teach; the first call takes seconds, or a minute.
@@ -197,7 +197,7 @@ class Memory:
 
     @cached_property
     def _kinds(self) -> KindClassifier:
-        return KindClassifier(self._contents.trained())
+        return KindClassifier(self.contents.trained())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -213,7 +213,7 @@ class Memory:
         hidden = {*self.record.hidden, *self.rows.take(named).ids}
         record = replace(self.record, hidden=tuple(sorted(hidden)))
         # What was learnt from them is not known there.
-        contents = replace(self._contents, generation=record, kinds=None, relevance=None)
+        contents = replace(self.contents, generation=record, kinds=None, relevance=None)
         view = Memory(contents, self._embedder)
         view.__dict__["_retriever"] = self._retriever  # shared, because the rows are the same
         return view
@@ -227,7 +227,7 @@ class Memory:
         present = self.rows.ids
         new = [row for row in rows if row.tuple.id not in present]
         vectors = embed_rows(self._embedder, new)
-        return Memory(self._contents.extended(new, vectors, batches), self._embedder)
+        return Memory(self.contents.extended(new, vectors, batches), self._embedder)
 
     def kind_of(self, goal: str, stated: str = "") -> str:
         """Return the task kind of a goal ("heat"): the stated one, if the memory knows it.
@@ -285,7 +285,7 @@ class Memory:
     @cached_property
     def visible(self) -> NDArray[np.bool_]:
         """A mask of the rows that are not hidden."""
-        return self._contents.visible
+        return self.contents.visible
 
     @cached_property
     def _hidden(self) -> Any:

@@ -168,7 +168,6 @@ def form(  # noqa: PLR0913 - one parameter a decision of the caller
         digest="",
         settings={
             "batch_size": str(options.batch_size),
-            "batching": options.batching,
             "seed": str(options.seed),
             "reasoner": reasoner.name,
             **{f"env.{name}": value for name, value in options.rendering},

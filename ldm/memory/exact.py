@@ -22,6 +22,7 @@ from ldm.memory.lessons import empty
 from ldm.memory.recalls import Trial, success_of
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, id_of, value_of
+from ldm.parallel import cached
 from ldm.reason import Reasoner
 from ldm.reason.vocabulary import read_command
 from ldm.types import Recall, StateActionTuple, Trajectory
@@ -92,16 +93,14 @@ class Exact:
 
     def _cached(self, accepted: Filter | None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return `mask`, and a mask of all but the first such tuple of each group of equal ones."""
-        masks = self._masks.get(accepted)
-        if masks is None:
+
+        def made() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
             mask = self._visible & accepted.mask(self._rows) if accepted else self._visible
             rows, others = np.flatnonzero(mask), np.ones(len(mask), np.bool_)
             others[rows[np.unique(self._texts[rows], return_index=True)[1]]] = False
-            masks = mask, others
-            if len(self._masks) >= KEPT:
-                self._masks.clear()
-            self._masks[accepted] = masks
-        return masks
+            return mask, others
+
+        return cached(self._masks, accepted, made, KEPT)
 
     def nearest(
         self, query: Query, count: int, accepted: Filter | None = None, form: str = ""

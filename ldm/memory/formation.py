@@ -64,7 +64,6 @@ class FormationOptions:
     """The selection of trajectories to remember, and their division into batch memories.
 
     batch_size: B, trajectories per batch; `ldm.envs.metadata.batch_size` knows the paper's.
-    batching: "kind" divides each task kind by itself, "mixed" all trajectories together.
     seed: of the shuffle before dividing.
     min_reward: the minimum score in [0, 1] of remembered trajectories.
     failures: trajectories with a score of 0 or less: "drop" skips them, "keep" includes them like
@@ -74,7 +73,6 @@ class FormationOptions:
     """
 
     batch_size: int = 50
-    batching: Literal["kind", "mixed"] = "kind"
     seed: int = 0
     min_reward: float = 0.0
     failures: Failures = "drop"
@@ -122,8 +120,7 @@ def plan_batches(
     """
     groups: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
-        kind = trajectory.task.kind if options.batching == "kind" else ""
-        groups.setdefault(kind, []).append(trajectory)
+        groups.setdefault(trajectory.task.kind, []).append(trajectory)
     used = set(existing)
     plans = []
     for kind in sorted(groups):

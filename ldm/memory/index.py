@@ -17,6 +17,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ldm.errors import MemoryStoreError
+from ldm.parallel import cached
 from ldm.types import Count, StateActionTuple
 
 #: The format of everything that stores a memory; any other one is refused.
@@ -185,13 +186,8 @@ class KindClassifier:
 
     def __call__(self, goal: str) -> str:
         """Return the most probable kind of `goal`."""
-        kind = self._known.get(goal)  # agents ask about the same goal at every step
-        if kind is None:
-            kind = self._most_probable(goal)
-            if len(self._known) >= KEPT_GOALS:
-                self._known.clear()
-            self._known[goal] = kind
-        return kind
+        # Agents ask about the same goal at every step.
+        return cached(self._known, goal, lambda: self._most_probable(goal), KEPT_GOALS)
 
     def _most_probable(self, goal: str) -> str:
         totals = list(self._intercepts)

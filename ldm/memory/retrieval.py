@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate, chain, groupby, islice, product, tee
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldm.memory.index import BatchIndex
 from ldm.memory.rows import Rows, id_of
-from ldm.parallel import map_concurrently
+from ldm.parallel import cached, map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
 from ldm.types import Recall
 
@@ -36,7 +36,6 @@ FIRST_ROWS = 512
 KEPT_GOALS = 32
 
 Fallback = Literal["", "goal type", "batch"]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +278,7 @@ class Retriever:
             ranks = np.argsort(-cosines, kind="stable")
             return _Goals(ranks, cosines[ranks], np.cumsum(counts[ranks]))
 
-        return _cached(self._goals, vector.tobytes(), made)
+        return cached(self._goals, vector.tobytes(), made, KEPT_GOALS)
 
     def _nearest_cells(self, vector: NDArray[np.float32], names: Sequence[str]) -> _GoalCells:
         """Return the cells of each batch's goal type that is nearest to a goal with a vector."""
@@ -292,7 +291,7 @@ class Retriever:
             centroids = np.concatenate([one.centroids[1][g] for one, g in chosen])
             return _GoalCells(np.concatenate(cells), centroids, np.cumsum(widths) - widths, widths)
 
-        return _cached(self._cells, (vector.tobytes(), *names), made)
+        return cached(self._cells, (vector.tobytes(), *names), made, KEPT_GOALS)
 
     def _cosines(self, rows: NDArray[np.int64], vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the cosines of the observations of rows."""
@@ -427,13 +426,3 @@ def by_kind(batches: Sequence[BatchIndex]) -> dict[str, tuple[str, ...]]:
 def _nearest(centroids: NDArray[np.float32], vector: NDArray[np.float32]) -> int:
     """Return the number of the centroid nearest to a (dimension,) vector, the first of equals."""
     return int(np.argmax(np.round(np.vecdot(centroids, vector), DECIMALS)))
-
-
-def _cached(cache: dict[Any, T], key: object, make: Callable[[], T]) -> T:
-    """Return a value from a cache of the latest ones, made if it is new."""
-    value = cache.get(key)
-    if value is None:
-        value = cache[key] = make()
-        for oldest in list(cache)[:-KEPT_GOALS]:
-            cache.pop(oldest, None)  # another thread may have removed it
-    return value

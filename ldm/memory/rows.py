@@ -14,16 +14,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldm import records
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
+from ldm.parallel import cached
 from ldm.types import History, Labels, Outcome, Past, StateActionTuple, encodable, stable_hash
-
-T = TypeVar("T")
 
 #: Columns that hold numbers of texts: those of a history, of a tuple, its batch, and what is no
 #: text but kept as JSON, "" if empty.
@@ -101,8 +100,7 @@ class Rows:
 
     def __getitem__(self, at: int) -> IndexedTuple:
         number = range(len(self))[at]
-        row = self._made.get(number)
-        return row or _cached(self._made, number, self._value(number))
+        return cached(self._made, number, lambda: self._value(number), KEPT)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (Rows, tuple, list)):
@@ -249,26 +247,15 @@ class Rows:
             later.append(at)
             at = int(self.pasts[at, 0])
         pairs = ((self._text(o), self._text(a)) for _, o, a in self.pasts[later[::-1]].tolist())
-        return _cached(self._ended, node, (*(known or ()), *pairs))
+        return cached(self._ended, node, lambda: (*(known or ()), *pairs), KEPT)
 
     def _text(self, number: int) -> str:
-        text = self._read.get(number)
-        return _cached(self._read, number, self.texts[number]) if text is None else text
+        return cached(self._read, number, lambda: self.texts[number], KEPT)
 
     def _value(self, number: int) -> IndexedTuple:
         texts = {name: self._text(int(self.columns[name][number])) for name in TEXTS}
         numbers = {name: self.columns[name][number] for name in NUMBERS}
         return row_of(self.env, texts, numbers, self.past(int(numbers["past"])))
-
-
-def _cached(cache: dict[int, T], key: int, value: T) -> T:
-    """Put a value into a cache, which is emptied when it is full; return it.
-
-    If another thread was first, its value stays: a cached tuple is always the same object.
-    """
-    if len(cache) >= KEPT:
-        cache.clear()
-    return cache.setdefault(key, value)
 
 
 def id_of(number: int) -> str:

@@ -312,11 +312,6 @@ class ServerMemory(Memory):
         """Everything that it holds, downloaded."""
         return self._store.asking(lambda: _read_all(self._store, self._snapshot))
 
-    @property
-    def rows(self) -> Rows:
-        """Its tuples, downloaded."""
-        return self.contents.rows
-
     @cached_property
     def _retriever(self) -> _ServerRetriever:
         return _ServerRetriever(self._store, self._snapshot, self.batches)

@@ -124,6 +124,8 @@ class TestPublished:
                     assert recalls == one.retrieve(goal, observation, k)
         batch, rows = varied.batches[0].id, [row.tuple for row in varied.rows][:9]
         assert server.place(batch, rows) == files.place(batch, rows)
+        assert server.rules() == files.rules()
+        assert server.actions_of(rows[0].trajectory_id) == files.actions_of(rows[0].trajectory_id)
         assert (len(server), server.record) == (len(files), files.record)
         assert {one.id for one in server.sample(7, 1)} == {one.id for one in server.sample(7, 1)}
         assert len(server.sample(999, 1)) == varied.generation.recallable

@@ -93,12 +93,6 @@ class TestCutting:
         planned = sorted((t.id, plan.kind) for plan in plans for t in plan.trajectories)
         assert planned == sorted((t.id, t.task.kind) for t in trajectories)
 
-    def test_mixed_batches_are_cut_over_all_kinds(self) -> None:
-        trajectories = [trajectory(n, kind) for n in range(10) for kind in ("heat", "cool")]
-        plans = plan_batches(trajectories, FormationOptions(batch_size=10, batching="mixed"))
-        assert [(plan.id, plan.kind) for plan in plans] == [("mixed-1", ""), ("mixed-2", "")]
-        assert all({t.task.kind for t in plan.trajectories} == {"heat", "cool"} for plan in plans)
-
     def test_numbering_goes_on_behind_what_is_taken(self) -> None:
         trajectories = [trajectory(n) for n in range(6)]
         options = FormationOptions(batch_size=2)
@@ -135,7 +129,7 @@ class TestForming:
 
     def test_equal_goals_share_a_type_and_equal_observations_within_it_too(self) -> None:
         trajectories = expert_trajectories(options=ToyOptions(tasks=24))
-        for plan in plan_batches(trajectories, FormationOptions(batching="mixed")):
+        for plan in plan_batches(trajectories, FormationOptions()):
             rows = form_batch(plan, REASONER, 0).rows
             goals = {(r.tuple.goal, r.goal_type) for r in rows}
             assert len(goals) == len({goal for goal, _ in goals})
@@ -143,12 +137,9 @@ class TestForming:
             assert len(cells) == len({cell[:2] for cell in cells})
 
     def test_there_are_several_types_where_there_is_variety(self) -> None:
-        (plan,) = plan_batches(
-            expert_trajectories(options=ToyOptions(tasks=40)), FormationOptions(batching="mixed")
-        )
-        index = form_batch(plan, REASONER, 0).index
-        assert len(index.goal_types) > 1
-        assert all(len(goal_type.observation_types) > 1 for goal_type in index.goal_types)
+        trajectories = expert_trajectories(options=ToyOptions(tasks=40))
+        for plan in plan_batches(trajectories, FormationOptions()):
+            assert len(form_batch(plan, REASONER, 0).index.goal_types) > 1
 
     def test_a_type_without_members_does_not_come_into_being(self) -> None:
         (plan,) = plan_batches([trajectory()], FormationOptions())

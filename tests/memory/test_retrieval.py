@@ -81,12 +81,6 @@ class TestKinds:
         kinds = {r.tuple.kind for r in memory.retrieve("put a washed fig in the basket", "x", 100)}
         assert kinds == {"wash"}
 
-    def test_mixed_batches_answer_for_every_kind(self, tmp_path: Path) -> None:
-        memory = formed(tmp_path, FormationOptions(batch_size=4, batching="mixed"))
-        for kind in ("the", "a washed"):
-            batches = memory.batches_for(f"put {kind} fig in the basket")
-            assert batches == ("mixed-1", "mixed-2", "mixed-3")
-
     def test_the_number_of_batches_can_be_limited(self, tmp_path: Path) -> None:
         memory = formed(tmp_path, FormationOptions(batch_size=2))
         goal = "put the fig in the basket"
