@@ -24,12 +24,14 @@ MODELS = re.compile(r"\nOptions of models:\n.*?(?=\n\n|\Z)", re.S)
 #: One option of a group, and the forms in which help pages write types and defaults.
 ITEM = re.compile(r"^  (?=\S)", re.M)
 TYPE = re.compile(r" (?:TEXT|PATH|NAME|N|X|A,B|<[^>]*>)(?= )|\[[^]]*\]$")
+#: What `ldm refine` and `ldm eval` call the options of a decision.
+PART = re.compile(r"^--(?:policy|agent)\.")
 HELP = re.compile(r"(?:\nGeneral:)?\n  -h, --help .*")
 
 
 def _is_new(item: str, words: str, listed: dict[str, str]) -> bool:
     """Return whether no command before this one has an option with the same name and meaning."""
-    return listed.setdefault(TYPE.sub("", " ".join(item.split())), words) == words
+    return listed.setdefault(PART.sub("--", TYPE.sub("", " ".join(item.split()))), words) == words
 
 
 def page() -> str:
@@ -39,7 +41,7 @@ def page() -> str:
         "# Every option\n\nMade by `python scripts/make_options.py`. `ldm agents NAME` and "
         "`ldm envs NAME` list\nthe options of an agent (`--agent.NAME`) and an environment "
         "(`--env.NAME`); those of models\ncome once, at the end. An option that an earlier "
-        "command has is named alone.\n"
+        "command has is named alone; `--agent.k`\nand the like are `--policy.k` of `ldm refine`.\n"
     ]
     models, listed = "", dict[str, str]()
     for words, command in every_command():

@@ -24,7 +24,7 @@ CEILINGS = {
     "help": 25,
     "tests": 32_565,
     "goldens": 2_500,
-    "docs": 54_640,
+    "docs": 50_000,
 }
 #: From `ldm eval` to the first step of an episode.
 PATH_CEILINGS = {"frames": 9, "modules": 76}
