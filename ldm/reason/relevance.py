@@ -78,8 +78,9 @@ class Data:
     block. blocks: of all rows, one after the other. lengths: the number of blocks of each row.
     start: the first row of each step, which is the action taken. alike: the number of candidates
     that a row stands for. repeats, again: of each row, see `Situation`. episode, weight, kinds: of
-    each step. age: how many episodes are newer than that of each step. recorded: the keys of what
-    was done for which goal (`course_keys`).
+    each step. age: how many episodes are newer than that of each step. offered: whether the action
+    taken was possible as listed, or would be a candidate. recorded: the keys of what was done for
+    which goal (`course_keys`).
     """
 
     features: Keys
@@ -94,6 +95,7 @@ class Data:
     episode: NDArray[np.int64]
     weight: NDArray[np.float64]
     age: NDArray[np.int64]
+    offered: NDArray[np.bool_]
     kinds: tuple[str, ...]
     recorded: frozenset[int]
 
@@ -136,6 +138,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
     start, alike, episode, weight, kinds, times = [], [], [], [], [], list[float]()
     repeats: list[float] = []
     again: list[int] = []
+    offered: list[bool] = []
     courses = Courses(lessons)
     for lesson in sorted(lessons, key=lambda one: numbers[one.episode]):
         state = lesson.goal, lesson.kind, lesson.past, lesson.observation
@@ -151,6 +154,8 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
         weight.append(lesson.weight)
         times.append(lesson.time)
         kinds.append(lesson.kind)
+        listed = lesson.possible is not None or bool(vocabulary.pressed)
+        offered.append(listed or lesson.action in possible)
         features.append(read.features)
         sizes.append(read.sizes)
         owner += [episode[-1]] * len(read.sizes)
@@ -173,6 +178,7 @@ def gather(lessons: Sequence[Lesson], vocabulary: Vocabulary, candidates: Candid
         np.array(episode, np.int64),
         np.array(weight, np.float64),
         _ages(times),
+        np.array(offered, np.bool_),
         tuple(kinds),
         frozenset(courses.episodes),
     )
@@ -401,13 +407,14 @@ class Fit:
         """Yield (kind, share, right) of steps.
 
         share: of the probability that the rows of the action decided on have. right: whether the
-        action taken is one of them.
+        action taken is one of them, and would be a candidate.
         """
         for step in steps.tolist():
             part = slice(self.data.start[step], self.data.ends[step])
             p = self._weights_of_rows(values, step)
             best = values[part] >= values[part].max() - 1e-9
-            yield self.data.kinds[step], float(p[best].sum() / p.sum()), float(best[0])
+            right = float(best[0] and self.data.offered[step])
+            yield self.data.kinds[step], float(p[best].sum() / p.sum()), right
 
 
 def _supported(data: Data) -> NDArray[np.bool_]:

@@ -87,6 +87,13 @@ def test_what_was_done_in_this_same_sight_is_not_done_again() -> None:
     assert first(rule, "put the pink ball in a box", past, VIEW, POSSIBLE) != "take pink ball"
 
 
+def test_what_would_be_no_candidate_is_not_decided_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [*lessons(listed=False)]
+    assert learn(steps).left_out.right > 0.5
+    monkeypatch.setattr("ldm.reason.candidates.MOST", 1)
+    assert learn(steps).left_out.right <= 0.5
+
+
 def test_unknown_frames_come_last_unless_nothing_else_is_possible() -> None:
     rule = learn([*lessons()])
     now = Situation(rule.vocabulary, "put the pink ball in a box", "", (), VIEW)
