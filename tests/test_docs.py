@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import typer
@@ -27,7 +27,7 @@ QUICKSTART = ROOT / "docs" / "quickstart.md"
 TUTORIALS = ROOT / "docs" / "tutorials"
 
 #: Commands play their few tasks themselves: a worker takes longer to start than the tasks do.
-ONE_PROCESS = {"LOKY_MAX_CPU_COUNT": "1"}
+ONE_PROCESS = {"LOKY_MAX_CPU_COUNT": "1", "OMP_NUM_THREADS": "1"}
 #: Of each kind, so many of the shipped episodes are enough to show that a command works.
 EPISODES = 2
 #: How the quickstart says how many tasks to play; the test plays two.
@@ -101,23 +101,24 @@ def problem(line: str, complete: bool) -> str:
 
 
 def unknown_options(command: Any, words: list[str]) -> str:
-    """Return the options such as --agent.k, also in sweeps, that nothing on the line has."""
-    given = dict(pairwise(words))
-    paths = {word[2:] for word in words if word.startswith("--") and "." in word.partition("=")[0]}
-    paths |= {given[name].partition("=")[0] for name in ["--sweep"] if name in given}
+    """Return what is given to options such as --agent.k, also in sweeps, and not taken."""
+    given = dict(pairwise([*words, ""]))
+    pairs = {f"{word[2:]}={value}" for word, value in given.items() if re.match(r"--\w+\.", word)}
     missing = []
-    for path in sorted(paths):
-        section, _, option = path.partition("=")[0].partition(".")
+    for pair in sorted(pairs | {given[name] for name in ["--sweep"] if name in given}):
+        section, option, value = re.split(r"[.=]", pair, maxsplit=2)
         field = getattr(command, "sections", {}).get(section)
-        if field is None or not option:
-            missing.append(path)
+        if field is None:
+            missing.append(pair)
             continue
         names = given.get(f"--{section}", field.default.name).split(",")
         if ":" in names[0] or (field.of.registry and not names[0]) or "--preset" in words:
             continue
-        known = [name for one in names for name in hints(field.of.load(one))]
-        if option.replace("-", "_") not in known:
-            missing.append(path)
+        options = {name: one for part in names for name, one in hints(field.of.load(part)).items()}
+        chosen = options.get(option.replace("-", "_"))
+        choices = get_args(chosen.hint) if chosen and get_origin(chosen.hint) is Literal else ()
+        if not chosen or (choices and not {*choices}.issuperset(value.split(","))):
+            missing.append(pair)
     return ", ".join(missing)
 
 
@@ -163,11 +164,10 @@ def test_the_code_cites_headings_that_exist() -> None:
 def run_page(commands: str, directory: Path) -> str:
     """Run the commands of a page in `directory`; return what they print."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "ALFWORLD_"))}
-    python_path = f"{ROOT}{os.pathsep}{directory}"
     done = subprocess.run(
         [sys.executable, "-m", "tests.page"],
         cwd=directory,
-        env={**inherited, "PYTHONPATH": python_path, "OMP_NUM_THREADS": "1", **ONE_PROCESS},
+        env={**inherited, "PYTHONPATH": f"{ROOT}{os.pathsep}{directory}", **ONE_PROCESS},
         input=commands,
         capture_output=True,
         text=True,
