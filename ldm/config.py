@@ -504,7 +504,7 @@ def takes(hint: Any) -> str:
         kind, *bounds = typing.get_args(hint)
         return " ".join([takes(kind), *map(str, bounds)])
     if typing.get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(str, typing.get_args(hint)))
+        return "one of " + ", ".join(str(one) or '""' for one in typing.get_args(hint))
     if typing.get_origin(hint) in (tuple, list, frozenset):
         return "a list such as a,b"
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
