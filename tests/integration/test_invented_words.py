@@ -116,8 +116,10 @@ class Foreign:
 
 
 def success(place: Path, language: Language, tasks: int) -> float:
-    """The share of test games that an agent with a memory of the shipped episodes solves."""
-    shipped = records.read(CHECKOUT / "data/trajectories/alfworld/demo_train.jsonl", Trajectory)
+    """The share of test games that an agent with half of the shipped episodes solves."""
+    shipped = records.read(CHECKOUT / "data/trajectories/alfworld/demo_train.jsonl", Trajectory)[
+        ::2
+    ]
     build(str(place), [language.episode(t) for t in shipped], BagOfWords(), OfflineReasoner)
     memory = Memory.open(str(place), "alfworld", embedder=BagOfWords())
     agent = LdmAgent(LdmOptions(), Resources(memory, OfflineReasoner(BagOfWords()), seed=0))
