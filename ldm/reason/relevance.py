@@ -625,7 +625,7 @@ class Relevance:
         """Return the most probable form of an action, of the most used ones if there are many."""
         shares: dict[str, float] = defaultdict(float)
         listed = self.candidates.of(now)
-        used = listed[:USED] if len(listed) >= MOST else None
+        used = listed[:USED] if len(listed) >= MOST else listed
         for action, share in self.rank(now, used).ranked():
             shares[read_command(action).frame] += share
         return min(shares, key=lambda form: (-shares[form], form), default="")
