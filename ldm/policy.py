@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal
 
 from ldm.memory import Memory
+from ldm.parallel import cached
 from ldm.reason import Answer, Reasoner, State
 from ldm.reason.prompting import (
     DEMONSTRATION,
@@ -171,12 +173,11 @@ class Policy:
 
         The paper's questions are about all that was seen, refusals as well.
         """
+        past = now.course or now.history.past
         if self._reasoner.reads_notes and self._options.wording != "ours":
-            past = now.course or now.history.past
             notes = self._reasoner.notes(now.goal, past)
             history = History(notes.assessment, notes.summary, past)
             now = replace(now, history=history, observation=now.latest or now.observation)
-        past = now.course or now.history.past
         opening = past[0][0] if past else ""
         now = replace(
             now, course=past, opening=opening, kind=self._memory.kind_of(now.goal, now.kind)
@@ -229,17 +230,14 @@ class Policy:
         if options.control == "random":
             seed = stable_seed(self._seed, now.key, len(now.history.past))
             return tuple(self._local(self._memory.sample(k, seed), now.localize))
-        key = now.goal, now.observation, k, *batches
-        fixed = self.classifier is None  # a model is asked, and paid, each time
-        recalled = self._recalls.get(key) if fixed else None
-        if recalled is None:
-            recalled = self._memory.retrieve(
-                now.goal, now.observation, k, batches=batches, classifier=self.classifier
-            )
-            if len(self._recalls) >= RECALLED:
-                self._recalls.clear()
-            if fixed:
-                self._recalls[key] = recalled
+        texts = now.goal, now.observation
+        retrieve = partial(
+            self._memory.retrieve, *texts, k, batches=batches, classifier=self.classifier
+        )
+        if self.classifier is None:
+            recalled = cached(self._recalls, (*texts, k, *batches), retrieve, RECALLED)
+        else:  # a model is asked, and paid, each time
+            recalled = retrieve()
         return tuple(self._local(recalled, now.localize))
 
     def _local(self, recalls: Sequence[Recall], localize: Callable[[str], str]) -> list[Recall]:
@@ -248,19 +246,22 @@ class Policy:
         if (wording := localize(sample)) == sample:
             return [*recalls]
         local = self._translations.setdefault(wording, {})
-        if len(local) >= TRANSLATIONS:
-            local.clear()
-        for source in (recall.tuple for recall in recalls):
-            if id(source) not in local:
-                local[id(source)] = source, _translation(source, localize)
-        return [replace(one, tuple=local[id(one.tuple)][1]) for one in recalls]
+
+        def local_tuple(source: StateActionTuple) -> StateActionTuple:
+            pair = partial(_translated, source, localize)
+            return cached(local, id(source), pair, TRANSLATIONS)[1]
+
+        return [replace(one, tuple=local_tuple(one.tuple)) for one in recalls]
 
 
-def _translation(source: StateActionTuple, localize: Callable[[str], str]) -> StateActionTuple:
+def _translated(
+    source: StateActionTuple, localize: Callable[[str], str]
+) -> tuple[StateActionTuple, StateActionTuple]:
+    """Return a tuple and its translation."""
     action, observation = localize(source.action), localize(source.observation)
     history = History(
         localize(source.history.assessment),
         localize(source.history.summary),
         tuple((localize(o), localize(a)) for o, a in source.history.past),
     )
-    return replace(source, action=action, observation=observation, history=history)
+    return source, replace(source, action=action, observation=observation, history=history)

@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 
 from ldm.embed import Embedder
+from ldm.parallel import cached
 from ldm.reason import (
     VOTES,
     Agreement,
@@ -187,13 +188,13 @@ class OfflineReasoner:
 
     def _pattern_of(self, source: StateActionTuple) -> Pattern:
         """Return the pattern of a recalled action in its own situation."""
-        if id(source) not in self._patterns:
+
+        def made() -> tuple[StateActionTuple, Pattern]:
             past, known = source.history.past, self._relevance.vocabulary
             then = Situation(known, source.goal, source.kind, past, source.observation)
-            if len(self._patterns) >= CACHE_SIZE:
-                self._patterns.clear()
-            self._patterns[id(source)] = source, then.pattern(source.action)
-        return self._patterns[id(source)][1]
+            return source, then.pattern(source.action)
+
+        return cached(self._patterns, id(source), made, CACHE_SIZE)[1]
 
 
 def _shares(ranked: Sequence[tuple[str, float]]) -> tuple[Proposal, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate
 
+from ldm.parallel import cached
 from ldm.reason.excerpts import Quotation, patterns, sources
 from ldm.reason.pages import has_lines_of_labels, labels_of, read_call, words_taken
 from ldm.reason.reading import (
@@ -240,12 +241,12 @@ class Vocabulary:
         """Return the known facts of a structured text: values, and numbers as "≤ t"."""
         if not any(mark in text for mark in "{[:="):
             return ()
-        if text not in self._read:
-            if len(self._read) > KEPT:
-                self._read.clear()
+
+        def made() -> tuple[str, ...]:
             facts, known = dict.fromkeys(self._facts(text)), self.recurring
-            self._read[text] = tuple(fact for fact in facts if not known or fact in known)
-        return self._read[text]
+            return tuple(fact for fact in facts if not known or fact in known)
+
+        return cached(self._read, text, made, KEPT)
 
     def _facts(self, text: str) -> Iterator[str]:
         for path, value in leaves(text, named=True):

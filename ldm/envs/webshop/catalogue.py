@@ -34,6 +34,7 @@ from ldm.envs.download import Compiled, open_compiled, value_at
 from ldm.envs.formats import FieldError
 from ldm.envs.lucene.search import Index, Indexer
 from ldm.errors import LdmError
+from ldm.parallel import cached
 from ldm.text import MAX_LENGTH, Problem, opened, parse_json, read_json, value_in
 
 #: The price of official products without one.
@@ -575,15 +576,12 @@ class Catalogue:
         return len(self.amounts)
 
     def __getitem__(self, position: int) -> Product:
-        product = self._parsed.get(position)
-        if product is None:
-            ends = self._arrays["text_ends"]
-            start = int(ends[position - 1]) if position else 0
-            product = Product.from_json(value_at(self._text, start, int(ends[position])))
-            if len(self._parsed) >= CACHED_PRODUCTS:
-                self._parsed.clear()
-            self._parsed[position] = product
-        return product
+        return cached(self._parsed, position, lambda: self._parse(position), CACHED_PRODUCTS)
+
+    def _parse(self, position: int) -> Product:
+        ends = self._arrays["text_ends"]
+        start = int(ends[position - 1]) if position else 0
+        return Product.from_json(value_at(self._text, start, int(ends[position])))
 
     def position(self, asin: str) -> int | None:
         """Return the position of the product with this asin; None if there is none."""

@@ -30,6 +30,7 @@ from ldm.envs.webshop.pages import (
 )
 from ldm.envs.webshop.reward import Titles, alike, check_parser, load_parser, parser_version, reward
 from ldm.errors import LdmError
+from ldm.parallel import cached
 from ldm.types import Card, Positive, Task, TimeStep, Trajectory, stable_seed
 
 CARD, METADATA = declared(__file__)
@@ -84,13 +85,8 @@ class World:
                 )
             case "<q>":
                 return self.catalogue.having("queries", " ".join(arguments).strip())
-        positions = self._results.get(query)
-        if positions is None:
-            positions = self.catalogue.index.search(query)
-            if len(self._results) >= CACHED_SEARCHES:
-                self._results.clear()
-            self._results[query] = positions
-        return positions
+        search = self.catalogue.index.search
+        return cached(self._results, query, lambda: search(query), CACHED_SEARCHES)
 
     def reward(self, session: Session) -> float:
         """Return the reward of buying the session's product with its options, in [0, 1]."""
