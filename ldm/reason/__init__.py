@@ -79,7 +79,8 @@ class State:
     led: whether a model decided the step before. plan: the actions that it named to follow that.
     kind: of the task, "" if it is not known, or as the memory tells it from the goal.
     steps_left: the number of steps left in the trial, or None if there is no limit.
-    course, latest: the past and the latest observation with refusals; none if there were none.
+    course, latest: the past and the latest observation, refusals included; left out, they are those
+        of the history and `observation`.
     key: seeds random recalls. localize: see `Environment.localize`.
     opening: the first observation, in full, since later ones seldom repeat it (TextCraft's
         recipes); "" at the first step, and if the past is hidden.
@@ -115,7 +116,7 @@ class Answer:
         their own actions have its form, with things that play the same parts. None if unknown.
     reason: why a model decided; "" if memory did.
     votes: for `act`, the first `VOTES` actions of the vote with their shares; () without a vote.
-    plan: for `act`, what a model wants done next, whatever is seen before.
+    plan: for `act`, what a model wants done next.
     recalls: what it rests on, in the words of the current task, if `ldm.policy` decided.
     """
 

@@ -17,9 +17,9 @@ from ldm.reason.vocabulary import Command, Lesson, read_command
 FILLERS, FILLED, MOST = 10, 40, 1000
 #: A slot takes new kinds of things if this share of its uses were each the only one of a kind.
 OPEN = 0.05
-#: Actions are spelt without capitals if this share of the recorded ones are; that of an "East" at
-#: the start of a line is none of the action's.
-SMALL = 0.95
+#: The share of recorded actions without capitals from which new ones have none either: the capital
+#: of "To the East" is that of the text, not of "move east".
+LOWER_CASE = 0.95
 
 
 class Candidates:
@@ -39,7 +39,7 @@ class Candidates:
                 slot[shape(filler)] += 1
                 self._kinds.add(shape(filler))
         self._known = {*chain.from_iterable(self._recorded.values())}
-        self._small = sum(x == x.lower() for x in self._known) >= SMALL * len(self._known)
+        self._lower_case = sum(x == x.lower() for x in self._known) >= LOWER_CASE * len(self._known)
         self._frames = sorted(self._recorded, key=lambda one: (-len(self._recorded[one]), one))
 
     def of(self, now: Situation) -> list[str]:
@@ -126,4 +126,4 @@ class Candidates:
         if fillers == command.fillers:
             return command.text
         text = command.filled([now.surface(filler) for filler in fillers])
-        return text.lower() if self._small and text not in self._known else text
+        return text.lower() if self._lower_case and text not in self._known else text

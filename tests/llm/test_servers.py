@@ -326,15 +326,15 @@ def test_whatever_comes_is_a_call_or_a_fault() -> None:
 
 #: What may be left out of a request, the widest first.
 LEFT_OUT = ("chat", "structured", *(one.name for one in fields(Capabilities)))
-#: Each line what a server has said: [the remedy, or what is left out; status; message or body].
+#: Each line the message of a server: [the remedy, or what is left out; status; message or body].
 REFUSALS = Path(__file__).with_name("refusals.jsonl")
 
 
 def test_what_a_refusal_means_is_read_from_its_words() -> None:
     all_ = Capabilities()
     for line in REFUSALS.read_text("utf-8").splitlines():
-        meaning, status, said = json.loads(line)
-        fault = refusal(status, {"error": {"message": said}} if isinstance(said, str) else said, {})
+        meaning, status, body = json.loads(line)
+        fault = refusal(status, {"error": {"message": body}} if isinstance(body, str) else body, {})
         weaker = all_.without(fault.message) if fault.message else None
         left_out = weaker and next(n for n in LEFT_OUT if getattr(weaker, n) != getattr(all_, n))
         assert (left_out or fault.kind) == meaning, line
