@@ -288,8 +288,8 @@ class Page:
         return frozenset((*event, min(2, count)) for event, count in counts.items())
 
 
-#: Occurrences of a word in goals from which it is judged by its own counts.
-OWN_COUNTS = 2
+#: How often a word was taken counts as if it had been so often one of those that occur once.
+ALIKE = 5
 #: Numbers of times that a label was pressed before, which are told apart.
 PRESSED = (1, 2, 3)
 #: Numbers of the goal's words that are missing on the pages shown, which are told apart.
@@ -348,7 +348,10 @@ def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tup
 
 
 def words_taken(examples: Iterable[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
-    """Return how often arguments of calls took each word of their goals; "" is for rare words.
+    """Return how often arguments of calls took each word of their goals; "" is for unknown words.
+
+    What few goals have is judged by words that occur once, too: recorded shares of two or three are
+    chance, and a search without the goal's colour misses the product.
 
     examples: (goal, argument) pairs.
     """
@@ -359,10 +362,10 @@ def words_taken(examples: Iterable[tuple[str, str]]) -> tuple[tuple[str, float],
         for key, word in _keyed(goal):
             occurrences[key] += 1
             included[key] += stem(word) in mine
-    rare = [key for key, n in occurrences.items() if n < OWN_COUNTS]
-    shares = {key: included[key] / n for key, n in occurrences.items() if n >= OWN_COUNTS}
-    shares[""] = sum(included[key] for key in rare) / len(rare) if rare else 1.0
-    return tuple(sorted(shares.items()))
+    rare = [key for key, n in occurrences.items() if n == 1]
+    usual = sum(included[key] for key in rare) / len(rare) if rare else 1.0
+    shares = {key: (included[key] + ALIKE * usual) / (n + ALIKE) for key, n in occurrences.items()}
+    return tuple(sorted({**shares, "": usual}.items()))
 
 
 def composed(goal: str, shares: Mapping[str, float], least: float = 0.5) -> str:
