@@ -76,7 +76,7 @@ def test_processes_add_beside_each_other_while_an_idle_one_looks_on(place: Path)
 FIRST = """
 import sys, threading
 from tests.memory.desk import opened, told
-memory, errors = opened(sys.argv[1], batch_size=4), []
+memory, errors = opened(sys.argv[1], batch_size=8), []
 def work(thread):
     try:
         for number in range(4):
