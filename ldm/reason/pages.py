@@ -350,7 +350,7 @@ def label_facts(page: Page, label: str, fixed: frozenset[str]) -> tuple[str, tup
 def words_taken(examples: Iterable[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
     """Return how often arguments of calls took each word of their goals; "" is for unknown words.
 
-    What few goals have is judged by words that occur once, too: recorded shares of two or three are
+    What was taken for few goals is judged by words that occur once, too: shares of two or three are
     chance, and a search without the goal's colour misses the product.
 
     examples: (goal, argument) pairs.
@@ -364,7 +364,10 @@ def words_taken(examples: Iterable[tuple[str, str]]) -> tuple[tuple[str, float],
             included[key] += stem(word) in mine
     rare = [key for key, n in occurrences.items() if n == 1]
     usual = sum(included[key] for key in rare) / len(rare) if rare else 1.0
-    shares = {key: (included[key] + ALIKE * usual) / (n + ALIKE) for key, n in occurrences.items()}
+    shares = {
+        key: (included[key] + ALIKE * usual) / (n + ALIKE) if n == 1 or included[key] else 0.0
+        for key, n in occurrences.items()
+    }
     return tuple(sorted({**shares, "": usual}.items()))
 
 
