@@ -103,7 +103,7 @@ def copy_of(contents: Contents, copy: int) -> tuple[list[IndexedTuple], np.ndarr
 
 def reduced(contents: Contents, size: int) -> Contents:
     """Return some batches, the kinds in turn, with about `size` tuples."""
-    spans = contents.rows.batch_spans()
+    spans = {name: span for (name, *types), span in contents.rows.spans().items() if not types}
     names = sorted(spans, key=lambda name: (name.rpartition("-")[2], name))
     numbers: list[int] = []
     chosen = []
@@ -320,8 +320,8 @@ def cells_of(place: Path) -> Callable[[str, str, np.ndarray], list[str]]:
 
     def cells(goal: str, observation: str, vector: np.ndarray) -> list[str]:
         query = Query(goal, observation, *np.split(vector, 2))
-        named = {b: memory._retriever.batches[b].classify(query) for b in memory.batches_for(goal)}
-        return [f"{batch}/{g}/{o}" for batch, (g, o) in named.items()]
+        named = memory._retriever.classify(query, memory.batches_for(goal))
+        return [f"{batch}/{g}/{o}" for batch, g, o in named]
 
     return cells
 

@@ -333,7 +333,7 @@ class Memory:
         """
         self._check_batches([batch])
         return tuple(
-            IndexedTuple(t, batch, *self._retriever.batches[batch].classify(query))
+            IndexedTuple(t, *self._retriever.classify(query, [batch])[0])
             for t in tuples
             for query in [self._query(t.goal, t.observation, classifier)]
         )

@@ -38,7 +38,7 @@ from ldm.memory.formation import OnProgress
 from ldm.memory.index import FORMAT, BatchIndex, Generation, IndexedTuple, check_embedder
 from ldm.memory.lessons import Contents, packed
 from ldm.memory.retrieval import Retriever
-from ldm.memory.rows import Rows, fields_of, id_of
+from ldm.memory.rows import Rows, Span, fields_of, id_of
 from ldm.reason import PAST_OBSERVATION
 from ldm.text import guard, is_trusted, redacted
 from ldm.types import stable_hash
@@ -447,24 +447,35 @@ def _steps_before(rows: Rows, hidden: NDArray[np.bool_]) -> list[int]:
 
 def type_rows(contents: Contents) -> list[Row]:
     """Return the rows of the types of a memory's batches."""
-    rows, spans = [], contents.rows.batch_spans()
-    for name, types in Retriever(contents.batches, contents.rows).batches.items():
-        columns = contents.rows.take(spans[name]).columns
-        for (g, o), one in types.views.items():
-            members = columns["goal_type"] == g
-            if o >= 0:
-                members &= columns["observation_type"] == o
-            key = f"{name}/{g}/{o}" if o >= 0 else f"{name}/{g}"
-            metadata = {
-                **{"type": key, "name": one.name, "batch": name, "kind": types.index.kind},
-                **{"level": "observation" if o >= 0 else "goal", "tuples": int(members.sum())},
-                **{"parent": f"{name}/{g}" if o >= 0 else name},
-                **{"examples": json.dumps(one.examples), "goal_number": g, "number": o},
-                "generation": int(columns["generation"][members].min()),
-            }
-            document = "\n".join([one.name, *one.examples])
-            rows.append(Row(key, np.asarray(one.centroid, np.float32), document, metadata))
+    rows, retriever = [], Retriever(contents.batches, contents.rows)
+    for place, span in retriever.spans.items():
+        if len(place) == 1:
+            continue
+        one, generations = retriever.view(place), contents.rows.columns["generation"][span]
+        metadata = {
+            **{"type": type_id(place), "name": one.name, "examples": json.dumps(one.examples)},
+            **{"batch": place[0], "kind": retriever.batches[place[0]].kind},
+            **{"level": LEVELS[len(place)], "parent": type_id(place[:-1])},
+            **{"tuples": len(generations), "generation": int(generations.min())},
+        }
+        document = "\n".join([one.name, *one.examples])
+        rows.append(Row(type_id(place), np.asarray(one.centroid, np.float32), document, metadata))
     return rows
+
+
+#: The levels of types by the parts of their places.
+LEVELS = {2: "goal", 3: "observation"}
+
+
+def type_id(place: Span) -> str:
+    """Return the id of a type, or of a batch, there."""
+    return "/".join(map(str, place))
+
+
+def place_of(name: str, level: str) -> Span:
+    """Return the place of the type with an id."""
+    batch, *numbers = name.rsplit("/", 1 if level == LEVELS[2] else 2)
+    return batch, *map(int, numbers)
 
 
 def record_row(key: str, record: object, kind: str, number: int) -> Row:

@@ -47,6 +47,8 @@ NUMBERS: Mapping[str, type[np.generic]] = {
 #: The type of each column.
 KINDS: Mapping[str, type[np.generic]] = {**dict.fromkeys(TEXTS, np.uint32), **NUMBERS}
 NO_PAST = -1
+#: Where rows are: in a batch, in a goal type of it, or in an observation type of that.
+Span = tuple[Any, ...]
 #: The columns that a digest covers: all but vectors.
 DIGESTED = tuple(name for name in KINDS if not name.endswith("_vector"))
 #: Tuples that are hashed at a time.
@@ -164,23 +166,22 @@ class Rows:
             named |= self.having("trajectory_id", frozenset(trajectories).__contains__)
         return named
 
-    def batch_spans(self) -> dict[str, slice]:
-        """Return the span of rows of each batch; the tuples must be in order."""
-        of_batch = self.columns["batch"]
-        borders = [0, *(np.flatnonzero(np.diff(of_batch)) + 1).tolist(), len(self)]
-        return {
-            self.texts[int(of_batch[start])]: slice(start, stop)
-            for start, stop in pairwise(borders)
-            if start < stop
-        }
-
-    def sizes(self, batch: str) -> dict[tuple[int, int], int]:
-        """Return the number of tuples in each cell (goal type, observation type) of a batch."""
-        members = self.having("batch", batch.__eq__)
-        names = ("goal_type", "observation_type")
-        pairs = np.stack([self.columns[name][members] for name in names])
-        cells, counts = np.unique(pairs, axis=1, return_counts=True)
-        return {(g, o): n for g, o, n in zip(*cells.tolist(), counts.tolist(), strict=True)}
+    def spans(self) -> dict[Span, slice]:
+        """Return the span of rows of each batch, goal type and cell; they must be in order."""
+        spans, names = dict[Span, slice](), ("batch", "goal_type", "observation_type")
+        begins = np.zeros(len(self), np.bool_)
+        begins[:1] = True
+        for depth, name in enumerate(names, 1):
+            begins[1:] |= np.diff(self.columns[name]) != 0
+            starts = np.flatnonzero(begins)
+            places = zip(
+                *(self.columns[one][starts].tolist() for one in names[:depth]), strict=True
+            )
+            for (batch, *types), span in zip(
+                places, pairwise([*starts.tolist(), len(self)]), strict=True
+            ):
+                spans[self.texts[batch], *types] = slice(*span)
+        return spans
 
     def same_texts(self) -> NDArray[np.int64]:
         """Return one number per tuple, equal for equal goal, observation and action."""
@@ -389,17 +390,16 @@ def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, str, int, dict[
 
     rows: of the memory.
     """
-    counts, goals = rows.sizes(batch.id), rows.take(rows.having("batch", batch.id.__eq__))
-    sizes = []
+    spans, sizes = rows.spans(), []
     for g, goal_type in enumerate(batch.goal_types):
+        if (span := spans.get((batch.id, g))) is None:  # purging may have emptied it
+            continue
         below = Counter[str]()
         for o, name in enumerate(goal_type.observation_types):
-            below[name] += counts.get((g, o), 0)
-        members = Counter(goals.columns["goal"][goals.columns["goal_type"] == g].tolist())
-        texts = {rows.texts[number]: count for number, count in members.items()}
-        typical = min(texts, key=lambda text: (-texts[text], text), default="")
-        if members:  # purging may have emptied it
-            sizes.append((goal_type.name, typical, below.total(), dict(+below)))
+            below[name] += len(range(len(rows))[spans.get((batch.id, g, o), slice(0))])
+        texts = Counter(rows.texts[number] for number in rows.columns["goal"][span].tolist())
+        typical = min(texts, key=lambda text: (-texts[text], text))
+        sizes.append((goal_type.name, typical, below.total(), dict(+below)))
     return sizes
 
 

@@ -30,16 +30,17 @@ from ldm.memory.chroma import (
     chroma_errors,
     drop_collections,
     observation_in,
+    place_of,
     publish,
     rows_of,
+    type_id,
 )
 from ldm.memory.formation import OnProgress
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, KindWeights
 from ldm.memory.lessons import Contents, unpacked
 from ldm.memory.record import chosen_of
-from ldm.memory.retrieval import Query, Retriever, Types, by_kind, score
-from ldm.memory.rows import Rows, RowsBuilder, row_of
-from ldm.parallel import map_concurrently
+from ldm.memory.retrieval import Query, Retriever, Tree, score
+from ldm.memory.rows import Rows, RowsBuilder, Span, row_of
 from ldm.reason import PAST_OBSERVATION, TypeView
 from ldm.reason.relevance import Relevance
 from ldm.types import Past, Recall, StateActionTuple, stable_seed
@@ -359,12 +360,6 @@ class ServerMemory(Memory):
         return self._retriever.sample(k, stable_seed("sample", seed), self._hidden)
 
 
-def _types(index: BatchIndex, views: Mapping[tuple[int, int], TypeView]) -> Types:
-    """Return the types of one batch memory, which were published."""
-    cells = sorted(cell for cell in views if cell[1] >= 0)
-    return Types(index, cells, lambda g, o, _: views[g, o])
-
-
 class _ServerRetriever(Retriever):
     """The search in Chroma; telling recalls apart and widening are `Retriever.search`'s.
 
@@ -374,15 +369,19 @@ class _ServerRetriever(Retriever):
     def __init__(self, store: Store, snapshot: _Snapshot, batches: Sequence[BatchIndex]) -> None:
         self._store = store
         self._snapshot = snapshot
-        views: dict[str, dict[tuple[int, int], TypeView]] = {batch.id: {} for batch in batches}
+        views = {}
         for row in store.asking(lambda: [*store.rows("types")]):
             if snapshot.shows(m := row.metadata):
                 view = TypeView(m["name"], tuple(json.loads(m["examples"])), row.vector)
-                views[m["batch"]][m["goal_number"], m["number"]] = view
-        self.batches = {b.id: _types(b, views[b.id]) for b in batches}
+                views[place_of(row.id, m["level"])] = view
+        Tree.__init__(self, batches, sorted({*views, *(one[:1] for one in views)}))
+        self._views = views
         self._rows_by_id: dict[str, _Held] = {}
         self._links: dict[str, dict[str, _Held]] = {}
-        self._of_kinds = by_kind(batches)
+
+    def view(self, span: Span) -> TypeView:
+        """Return a type, as it was published."""
+        return self._views[span]
 
     def _get(self, parts: Sequence[str], *, include: Sequence[str] = ALL, **what: Any) -> list[Row]:
         """Return the rows with some ids or some metadata."""
@@ -394,19 +393,13 @@ class _ServerRetriever(Retriever):
         """The collections with tuples of the generation; later ones may hide some."""
         return ["tuples"] if self._snapshot.newest else ["tuples", "hidden"]
 
-    def _scopes(self, query: Query, names: Sequence[str]) -> Iterator[Any]:
-        """Yield what selects the query's cells, their goal types, and the batches."""
-        count = query.classifier.concurrency if query.classifier else 1
-        cells = map_concurrently(lambda name: self.batches[name].classify(query), names, count)
-        placed = list(zip(names, cells, strict=True))
-        yield {"observation_type_id": {"$in": [f"{name}/{g}/{o}" for name, (g, o) in placed]}}
-        yield {"goal_type_id": {"$in": [f"{name}/{g}" for name, (g, _) in placed]}}
-        yield None if len(names) == len(self.batches) else {"batch": {"$in": list(names)}}
-
     def _ranked(
-        self, candidates: Any, query: Query, hidden: Any, count: int = 0
+        self, spans: Sequence[Span], query: Query, hidden: Any, count: int = 0
     ) -> Iterator[list[tuple[Any, float, Any, Any]]]:
         """Yield (row, similarity, trajectory, texts) in parts, the best first."""
+        name = ("batch", "goal_type_id", "observation_type_id")[len(spans[0]) - 1]
+        everywhere = len(spans[0]) == 1 and len(spans) == len(self.batches)
+        where = None if everywhere else {name: {"$in": [*map(type_id, spans)]}}
         vector = np.concatenate([query.goal_vector, query.observation_vector])
 
         def exact(one: _Held) -> float:
@@ -414,9 +407,7 @@ class _ServerRetriever(Retriever):
             near = np.vecdot(goal, query.goal_vector)
             return float(score(near, np.vecdot(observation, query.observation_vector)))
 
-        for part in self._nearest_rows(
-            vector, candidates, exact, lambda distance: 1 - distance / 4
-        ):
+        for part in self._nearest_rows(vector, where, exact, lambda distance: 1 - distance / 4):
             yield [
                 (one, similarity, one.source.trajectory_id, one.metadata["same"])
                 for similarity, one in part
