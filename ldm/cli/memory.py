@@ -33,14 +33,13 @@ from ldm.memory import (
     type_sizes,
 )
 from ldm.memory import rollback as go_back
-from ldm.memory.addresses import is_server
 from ldm.memory.changes import purge as remove
 from ldm.memory.filters import Filter
 from ldm.memory.growing import GrowingMemory
 from ldm.memory.lessons import rules_of
 from ldm.memory.packs import SUFFIX, export_pack, export_skills, import_pack
 from ldm.memory.packs import export as write
-from ldm.memory.places import refuse_server
+from ldm.memory.places import is_server, refuse_server
 from ldm.memory.rows import Rows
 from ldm.memory.verifying import verify as problems_of
 from ldm.reason.relevance import LeftOut
@@ -473,12 +472,10 @@ def publish(
     for name in [chosen(memory, env)] if env else environments(memory):
         contents = inspect(memory, name)
         with output.stages(quiet=as_json) as on_progress:
-            present = generations(memory, name)
-            put = (
-                partial(chroma.publish, contents, to, on_progress, generations=present)
-                if to
-                else partial(chroma.publish_beside, memory, contents, present, on_progress)
-            )
+            put = partial(chroma.publish_beside, memory, contents, on_progress)
+            if to:
+                present = generations(memory, name)
+                put = partial(chroma.publish, contents, to, on_progress, generations=present)
             put()
             if chroma.differences(contents, to or chroma.beside(memory)):
                 put(anew=True)  # somebody changed what was published

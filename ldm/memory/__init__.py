@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places
-from ldm.memory.addresses import is_server
 from ldm.memory.building import BuildResult, build
 from ldm.memory.changes import extend, hide, rollback
 from ldm.memory.formation import (
@@ -38,7 +37,7 @@ from ldm.memory.formation import (
 )
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier
 from ldm.memory.lessons import Contents, relevance_of, rules_of
-from ldm.memory.places import generations, known_generations, load
+from ldm.memory.places import generations, is_server, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner

@@ -176,7 +176,7 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
             raise record.missing(location, env)
         listed, whole = known
         chosen = record.chosen_of(listed.generations, env, number)
-        record.show(folder, number)
+        record.commit(location, whole, listed.generations, listed.log, number)
         places.publish(location, whole.at(chosen))
         return listed.visible
 

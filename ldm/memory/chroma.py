@@ -33,10 +33,10 @@ from numpy.typing import NDArray
 from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
-from ldm.memory.addresses import is_server, let_in
 from ldm.memory.formation import OnProgress
 from ldm.memory.index import FORMAT, BatchIndex, Generation, IndexedTuple, check_embedder
 from ldm.memory.lessons import Contents, packed
+from ldm.memory.places import is_server, let_in
 from ldm.memory.retrieval import Retriever
 from ldm.memory.rows import Rows, Span, fields_of, id_of
 from ldm.reason import PAST_OBSERVATION
@@ -158,8 +158,10 @@ def _client(location: str) -> Any:
     if credentials := settings.chroma_client_auth_credentials:
         guard([credentials, credentials.partition(":")[2]])
     if not is_server(location):
-        if damage := _damage(Path(location)):
-            raise OSError(damage)
+        place = Path(location).resolve(strict=True)
+        with record.store_errors(location):  # a named pipe would never end, a link lead elsewhere
+            files.refuse_foreign(place)
+            files.check_own(place)
         if _embedding.setdefault("pid", os.getpid()) != os.getpid():
             raise MemoryStoreError(
                 "Chroma was open in the process that this one was forked from: it would hang here.",
@@ -585,25 +587,6 @@ def _is_uuid(name: str) -> bool:
     return len(name) == 36 and not set(name) - set("0123456789abcdef-")
 
 
-def _damage(place: Path) -> str:
-    """Return what keeps a Chroma directory from being opened safely, or "".
-
-    Opening a named pipe would wait forever, and a link may lead elsewhere. Raises OSError if there
-    is none.
-    """
-    place.resolve(strict=True)
-    try:
-        files.refuse_foreign(place)
-        files.check_own(place)
-        with files.open_own(place / DATABASE) as file:
-            head = file.read(16)
-    except FileNotFoundError:
-        return ""  # it will be created
-    except LdmError as error:
-        return error.message.rstrip(".")
-    return "" if head == b"SQLite format 3\0" else f"{DATABASE} is not a database"
-
-
 def _zero_unset(place: Path) -> None:
     """Zero the room for more elements in the index files of a closed Chroma directory.
 
@@ -750,17 +733,17 @@ def beside(location: str) -> str:
 def publish_beside(
     location: str,
     contents: Contents,
-    present: Sequence[Generation],
     on_progress: OnProgress = lambda *_: None,
     *,
     anew: bool = False,
 ) -> None:
     """Publish to the Chroma directory within a memory, which is derived from the record.
 
-    present: all generations of the environment. anew: as in `publish`.
+    contents: of its newest generation. anew: as in `publish`.
     """
-    more: dict[str, Any] = {"generations": present, "memory": location, "anew": anew}
-    publish(contents, beside(location), on_progress, **more)
+    present = record.generations(location, contents.generation.env)
+    where: dict[str, Any] = {"generations": present, "memory": location}
+    publish(contents, beside(location), on_progress, anew=anew, **where)
 
 
 def remove(location: str) -> None:

@@ -85,7 +85,7 @@ def fold(order: Order, embedder: Embedder) -> Generation | None:
         with suppress(OSError):
             remove_vectors(folder)
         with suppress(MemoryStoreError):  # `ldm memory verify` tells, and the next batch repeats it
-            chroma.publish_beside(order.location, contents, made)
+            chroma.publish_beside(order.location, contents)
         return contents.generation
 
 

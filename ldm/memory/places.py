@@ -2,20 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from ldm import registry
 from ldm.errors import MemoryStoreError
 from ldm.memory import record
-from ldm.memory.addresses import is_server
 from ldm.memory.formation import OnProgress
 from ldm.memory.index import Generation
 from ldm.memory.lessons import Contents
+from ldm.text import bare_url, guard, url_secrets
+
+#: Chroma's own variables for credentials, and for the way to send them.
+PROVIDER, CREDENTIALS = "CHROMA_CLIENT_AUTH_PROVIDER", "CHROMA_CLIENT_AUTH_CREDENTIALS"
+BY_TOKEN = "chromadb.auth.token_authn.TokenAuthClientProvider"  # noqa: S105 - a class
+BY_PASSWORD = "chromadb.auth.basic_authn.BasicAuthClientProvider"  # noqa: S105 - a class
 
 
-def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
+def is_server(location: str) -> bool:
+    """Return whether a memory location is the address of a Chroma server.
+
+    Raises MemoryStoreError if the address has a user, a password, a query or a path, because
+    locations are shown and recorded.
+    """
+    if not location.lower().startswith(("http://", "https://")):
+        return False
+    try:
+        parts = urlsplit(location)
+        plain = "@" not in parts.netloc and not parts.query and not parts.fragment
+    except ValueError:  # not an address, which opening it will report
+        parts, plain = urlsplit(""), not set("@?#") & set(location)
+    if not plain:
+        guard(url_secrets(location))
+        raise MemoryStoreError(
+            f"The address of the memory ({bare_url(location)}) carries more than host and "
+            "port, such as a password: it would be shown and recorded.",
+            f"Leave that out. {let_in()}",
+        )
+    if parts.path not in ("", "/"):
+        raise MemoryStoreError(
+            f"The address of the memory ({location}) has a path, {parts.path}, and a Chroma server "
+            "has none.",
+            f"Use {parts.scheme}://{parts.netloc}.",
+        )
+    return True
+
+
+def let_in() -> str:
+    """Return the remedy for missing credentials."""
+    return (
+        f"Set {PROVIDER}={BY_TOKEN} and {CREDENTIALS} to its token; or the former to {BY_PASSWORD} "
+        "and the latter to user:password."
+    )
+
+
+def known_generations(location: str) -> dict[str, tuple[Generation, ...]]:
     """Return the complete generations at a location by environment, oldest first.
 
     Raises MemoryStoreError if there is no memory.
@@ -41,12 +83,12 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
     return _keeper(location).load(location, env, generation)  # type: ignore[no-any-return]
 
 
-def writing(location: str) -> AbstractContextManager[object]:
-    """Hold the lock of a directory, which is created if absent.
+def writing(location: str) -> Any:
+    """Return the context that holds the lock of a directory, which is created if absent.
 
     On a server the lock is a collection.
     """
-    return _keeper(location).writing(location)  # type: ignore[no-any-return]
+    return _keeper(location).writing(location)
 
 
 def commit(
@@ -76,9 +118,8 @@ def publish(location: str, contents: Contents, on_progress: OnProgress = lambda 
         return
     from ldm.memory import chroma
 
-    present = record.generations(location, contents.generation.env)
     try:
-        chroma.publish_beside(location, contents, present, on_progress)
+        chroma.publish_beside(location, contents, on_progress)
     except MemoryStoreError as error:
         raise MemoryStoreError(
             f"The memory is complete, but not published to Chroma: {error.message}",
