@@ -6,8 +6,7 @@ Episodes that are in no generation yet are memories of their own (`Pending`), re
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -31,8 +30,8 @@ from ldm.types import Recall, StateActionTuple, Trajectory
 KEPT = 32
 #: The number of latest tuples with an action whose outcomes are looked at.
 RECENT = 50
-#: A tuple's goal, observation and action.
-Texts = tuple[str, str, str]
+#: A tuple's goal, observation and action; the rewards of tuples by id.
+Texts, Rated = tuple[str, str, str], Mapping[str, Sequence[Trial]]
 
 
 def texts_of(one: StateActionTuple) -> Texts:
@@ -119,19 +118,19 @@ class Exact:
         """Return whether a tuple with these texts is visible."""
         return len(self._same(texts, None)) > 0
 
-    def trials(self, texts: Texts, accepted: Filter | None) -> list[tuple[str, Trial]]:
-        """Return the id and the trial of each tuple with these texts."""
-        return self._trials_at(self._same(texts, accepted))
+    def trials(self, texts: Texts, rated: Rated, accepted: Filter | None) -> list[Trial]:
+        """Return the outcomes of the tuples with these texts, and the feedback on them."""
+        return self._trials_at(self._same(texts, accepted), rated)
 
     def trials_of(
-        self, action: str, query: Query, least: float, accepted: Filter | None
-    ) -> list[tuple[str, Trial]]:
-        """Return the ids and trials of the latest tuples with an action in similar situations.
+        self, action: str, query: Query, least: float, rated: Rated, accepted: Filter | None
+    ) -> list[Trial]:
+        """Return those of the latest tuples with an action in similar situations.
 
         least: the least similarity.
         """
         rows = self._with_action(action, accepted)[-RECENT:]
-        return self._trials_at(rows[self._retriever.similarities(query, rows) >= least])
+        return self._trials_at(rows[self._retriever.similarities(query, rows) >= least], rated)
 
     def _same(self, texts: Texts, accepted: Filter | None) -> NDArray[np.int64]:
         """Return the accepted rows with these texts."""
@@ -149,15 +148,15 @@ class Exact:
         rows = order[start:stop]
         return rows[self.mask(accepted)[rows]]
 
-    def _trials_at(self, rows: NDArray[np.int64]) -> list[tuple[str, Trial]]:
-        """Return the id and the trial of each row whose success is known."""
-        columns = self._columns["id"], self._columns["time"], self._success
-        entries = zip(rows.tolist(), *(one[rows].tolist() for one in columns), strict=True)
-        return [
-            (id_of(number), Trial(time, row, success))
-            for row, number, time, success in entries
-            if not math.isnan(success)
-        ]
+    def _trials_at(self, rows: NDArray[np.int64], rated: Rated) -> list[Trial]:
+        """Return the outcomes of the rows whose success is known, and the feedback on them."""
+        rows = rows[~np.isnan(self._success[rows])]
+        columns = self._columns["time"][rows], rows, self._success[rows]
+        trials = [Trial(*one) for one in zip(*(one.tolist() for one in columns), strict=True)]
+        if rated:
+            names = map(id_of, self._columns["id"][rows].tolist())
+            trials += [trial for name in names for trial in rated.get(name, ())]
+        return trials
 
 
 #: The type, and a part of the name, of a batch that is not clustered yet.

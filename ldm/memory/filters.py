@@ -54,15 +54,11 @@ class Filter:
             return None
         return cls(tuple(sorted(conditions)), kind, outcomes)
 
-    def takes(self, one: Trajectory) -> bool:
-        """Return whether an episode is accepted."""
-        task = one.task
-        return self._met(_values(one.scope, one.tags, task.leak_key, one.origin, task.id, one.id))
-
-    def began(self, one: Begin) -> bool:
-        """Return whether the beginning of an episode is accepted."""
-        task = task_id(one.episode)
-        return self._met(_values(one.scope, one.tags, one.source, one.origin, task, ""))
+    def takes(self, one: Trajectory | Begin) -> bool:
+        """Return whether an episode, or one that began so, is accepted."""
+        name = one.id if isinstance(one, Trajectory) else one.episode
+        of = one.task
+        return self._met(_values(one.scope, one.tags, of.leak_key, one.origin, of.id, name))
 
     def mask(self, rows: Rows) -> NDArray[np.bool_]:
         """Return a mask of the accepted tuples."""

@@ -149,7 +149,7 @@ def _checked(folder: Path) -> tuple[Contents | None, tuple[Generation, ...]]:
 def _env_of(folder: Path) -> str:
     for _, event in EpisodeLog(folder).read()[0]:
         match event:
-            case Begin(env=env) | Add(trajectory=Trajectory(task=Task(env=env))):
+            case Begin(task=Task(env=env)) | Add(trajectory=Trajectory(task=Task(env=env))):
                 return env
     raise MemoryStoreError("The pack holds no episode.", "Export it again.")
 
