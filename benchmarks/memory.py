@@ -98,7 +98,7 @@ def copy_of(contents: Contents, copy: int) -> tuple[list[IndexedTuple], np.ndarr
     columns, vectors = contents.rows.columns, contents.rows.vectors
     distinct = varied_vectors(vectors, copy)
     of_goals = vectors[columns["goal_vector"]]
-    return rows, np.concatenate([of_goals, distinct[columns["observation_vector"]]], axis=1)
+    return rows, np.stack([of_goals, distinct[columns["observation_vector"]]], axis=1)
 
 
 def reduced(contents: Contents, size: int) -> Contents:
@@ -193,7 +193,7 @@ def build_ours(contents: Contents, size: int, place: Path, *, published: bool) -
     rows, more = copy_of(reduced(contents, 1000), 9_999)
     embedder = KnownVectors(made.embedder, made.dimension)
     for row, vector in zip(rows, more, strict=True):
-        goal, observation = np.split(vector, 2)
+        goal, observation = vector
         embedder.vectors |= {row.tuple.goal: goal, row.tuple.observation: observation}
     rows = [
         replace(row, tuple=replace(row.tuple, generation=1), batch=row.batch.partition("~")[0])

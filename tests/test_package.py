@@ -116,7 +116,7 @@ def test_a_users_strict_mypy_knows_the_types_of_the_public_names(
     done = as_user(tmp_path, *mypy, "user.py")
     types = re.findall(r'Revealed type is "(.*)"', done.stdout)
     assert types == [
-        "list[ldm.memory.building.BuildResult]",
+        "list[ldm.memory.formation.BuildResult]",
         "ldm.memory.Memory",
         "ldm.memory.growing.GrowingMemory",
         "ldm.types.Recall",

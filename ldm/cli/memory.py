@@ -39,7 +39,7 @@ from ldm.memory.growing import GrowingMemory
 from ldm.memory.lessons import rules_of
 from ldm.memory.packs import SUFFIX, export_pack, export_skills, import_pack
 from ldm.memory.packs import export as write
-from ldm.memory.places import is_server, refuse_server
+from ldm.memory.places import refuse_server
 from ldm.memory.rows import Rows
 from ldm.memory.verifying import verify as problems_of
 from ldm.reason.relevance import LeftOut
@@ -548,7 +548,7 @@ def forget(
         newest = hide(memory, contents.generation, ids, settings=settings, origin="forgotten")
         done = f"{counted(len(ids), 'tuple')} forgotten: generation {newest.number} recalls "
         done += f"{newest.recallable}."
-        if not is_server(memory):
+        if not chroma.is_server(memory):
             done += f" Go back with `ldm memory rollback {newest.number - 1}`."
     else:
         newest = contents.generation
@@ -583,7 +583,7 @@ def _selected(
 
 def _recorded(memory: str) -> tuple[str, ...]:
     """Return the environments that a directory has a folder of, with or without a generation."""
-    return () if is_server(memory) else record.environments(memory)
+    return () if chroma.is_server(memory) else record.environments(memory)
 
 
 def _growing(memory: str, env: str) -> str:

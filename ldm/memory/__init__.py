@@ -24,20 +24,20 @@ from numpy.typing import NDArray
 from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places
-from ldm.memory.building import BuildResult, build
 from ldm.memory.changes import extend, hide, rollback
+from ldm.memory.chroma import is_server
 from ldm.memory.formation import (
+    BuildResult,
     Failures,
     FormationOptions,
-    OnProgress,
-    embed_rows,
+    build,
     form_batch,
     plan_batches,
     tuples_of,
 )
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, OnProgress
 from ldm.memory.lessons import Contents, relevance_of, rules_of
-from ldm.memory.places import generations, is_server, known_generations, load
+from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
@@ -223,10 +223,7 @@ class Memory:
         rows: tuples of a later generation, in cells of existing batches (`place`) or of the new
             `batches`, which must be complete.
         """
-        present = self.rows.ids
-        new = [row for row in rows if row.tuple.id not in present]
-        vectors = embed_rows(self._embedder, new)
-        return Memory(self.contents.extended(new, vectors, batches), self._embedder)
+        return Memory(self.contents.extended(rows, self._embedder, batches), self._embedder)
 
     def kind_of(self, goal: str, stated: str = "") -> str:
         """Return the task kind of a goal ("heat"): the stated one, if the memory knows it.

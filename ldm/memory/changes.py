@@ -19,8 +19,8 @@ from ldm import files
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places, record
-from ldm.memory.formation import WARNING, OnProgress, embed_rows
-from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.formation import WARNING
+from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, OnProgress
 from ldm.memory.lessons import Contents
 from ldm.memory.rows import Rows
 from ldm.types import Outcome
@@ -63,9 +63,6 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
         env_class, present = base.env_class, places.generations(location, base.env)
         base = next((one for one in present if replace(one, env_class=env_class) == base), base)
         before = _contents_of(location, base)
-        known = before.rows.ids
-        new = tuple({row.tuple.id: row for row in rows if row.tuple.id not in known}.values())
-        vectors = embed_rows(embedder, new, on_progress)
         generation = replace(
             base,
             origin="refined",
@@ -73,7 +70,9 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
             tasks=tuple(sorted(tasks)),
             env_class=env_class,
         )
-        return _commit(location, before.extended(new, vectors, batches), generation, base)
+        return _commit(
+            *(location, before.extended(rows, embedder, batches, on_progress), generation, base)
+        )
 
 
 def hide(

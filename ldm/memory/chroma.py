@@ -33,14 +33,19 @@ from numpy.typing import NDArray
 from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
-from ldm.memory.formation import OnProgress
-from ldm.memory.index import FORMAT, BatchIndex, Generation, IndexedTuple, check_embedder
+from ldm.memory.index import (
+    FORMAT,
+    BatchIndex,
+    Generation,
+    IndexedTuple,
+    OnProgress,
+    check_embedder,
+)
 from ldm.memory.lessons import Contents, packed
-from ldm.memory.places import is_server, let_in
 from ldm.memory.retrieval import Retriever
 from ldm.memory.rows import Rows, Span, fields_of, id_of
 from ldm.reason import PAST_OBSERVATION
-from ldm.text import guard, is_trusted, redacted
+from ldm.text import bare_url, guard, is_trusted, redacted, url_secrets
 from ldm.types import stable_hash
 
 T = TypeVar("T")
@@ -74,6 +79,10 @@ PART = 1_000_000
 NO_VECTOR = np.ones(1, np.float32)
 
 
+#: Chroma's own variables for credentials, and for the way to send them.
+PROVIDER, CREDENTIALS = "CHROMA_CLIENT_AUTH_PROVIDER", "CHROMA_CLIENT_AUTH_CREDENTIALS"
+BY_TOKEN = "chromadb.auth.token_authn.TokenAuthClientProvider"  # noqa: S105 - a class
+BY_PASSWORD = "chromadb.auth.basic_authn.BasicAuthClientProvider"  # noqa: S105 - a class
 #: The process in which Chroma was first embedded: its threads do not survive a fork.
 _embedding: dict[str, int] = {}
 
@@ -88,6 +97,43 @@ class Row(NamedTuple):
 
 
 # --- The client, and the meaning of its errors
+
+
+def is_server(location: str) -> bool:
+    """Return whether a memory location is the address of a Chroma server.
+
+    Raises MemoryStoreError if the address has a user, a password, a query or a path, because
+    locations are shown and recorded.
+    """
+    if not location.lower().startswith(("http://", "https://")):
+        return False
+    try:
+        parts = urlsplit(location)
+        plain = "@" not in parts.netloc and not parts.query and not parts.fragment
+    except ValueError:  # not an address, which opening it will report
+        parts, plain = urlsplit(""), not set("@?#") & set(location)
+    if not plain:
+        guard(url_secrets(location))
+        raise MemoryStoreError(
+            f"The address of the memory ({bare_url(location)}) carries more than host and "
+            "port, such as a password: it would be shown and recorded.",
+            f"Leave that out. {let_in()}",
+        )
+    if parts.path not in ("", "/"):
+        raise MemoryStoreError(
+            f"The address of the memory ({location}) has a path, {parts.path}, and a Chroma server "
+            "has none.",
+            f"Use {parts.scheme}://{parts.netloc}.",
+        )
+    return True
+
+
+def let_in() -> str:
+    """Return the remedy for missing credentials."""
+    return (
+        f"Set {PROVIDER}={BY_TOKEN} and {CREDENTIALS} to its token; or the former to {BY_PASSWORD} "
+        "and the latter to user:password."
+    )
 
 
 @contextmanager
@@ -158,10 +204,10 @@ def _client(location: str) -> Any:
     if credentials := settings.chroma_client_auth_credentials:
         guard([credentials, credentials.partition(":")[2]])
     if not is_server(location):
-        place = Path(location).resolve(strict=True)
+        folder = Path(location).resolve(strict=True)
         with record.store_errors(location):  # a named pipe would never end, a link lead elsewhere
-            files.refuse_foreign(place)
-            files.check_own(place)
+            files.refuse_foreign(folder)
+            files.check_own(folder)
         if _embedding.setdefault("pid", os.getpid()) != os.getpid():
             raise MemoryStoreError(
                 "Chroma was open in the process that this one was forked from: it would hang here.",

@@ -17,7 +17,7 @@ from ldm.memory import Memory
 from ldm.memory.filters import Filter
 from ldm.memory.formation import MIXED, failed, tuples_of
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
-from ldm.memory.lessons import empty
+from ldm.memory.lessons import Known, empty
 from ldm.memory.recalls import Trial, success_of
 from ldm.memory.retrieval import Query, Retriever
 from ldm.memory.rows import Rows, id_of, value_of
@@ -30,8 +30,10 @@ from ldm.types import Recall, StateActionTuple, Trajectory
 KEPT = 32
 #: The number of latest tuples with an action whose outcomes are looked at.
 RECENT = 50
-#: A tuple's goal, observation and action; the rewards of tuples by id.
-Texts, Rated = tuple[str, str, str], Mapping[str, Sequence[Trial]]
+#: A tuple's goal, observation and action.
+Texts = tuple[str, str, str]
+#: The rewards of tuples by id.
+Rated = Mapping[str, Sequence[Trial]]
 
 
 def texts_of(one: StateActionTuple) -> Texts:
@@ -198,9 +200,7 @@ class Pending:
             complete, before = complete[:-1], complete[-1].contents
         only = (GoalType(PENDING, (PENDING,)),)
         names = {row.batch for row in rows} - {batch.id for batch in before.batches}
-        contents = before.extended(
-            rows,
-            (np.concatenate([vectors[r.tuple.goal], vectors[r.tuple.observation]]) for r in rows),
-            [BatchIndex(name, "", number, (), only) for name in sorted(names)],
-        )
+        batches = [BatchIndex(name, "", number, (), only) for name in sorted(names)]
+        known = Known(self._embedder.name, self._embedder.dimension, vectors)
+        contents = before.extended(rows, known, batches)
         self.memories = (*complete, Memory(contents, self._embedder))

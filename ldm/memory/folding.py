@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm import records
 from ldm.embed import Embedder
 from ldm.embed.caching import remove as remove_vectors
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import chroma, record
-from ldm.memory.building import form
-from ldm.memory.formation import FormationOptions
+from ldm.memory.formation import FormationOptions, form
 from ldm.memory.index import Generation
+from ldm.memory.lessons import Known
 from ldm.memory.log import EpisodeLog, Episodes
 from ldm.memory.record import NOWHERE, Place
 from ldm.reason.offline import OfflineReasoner
@@ -90,20 +88,6 @@ def fold(order: Order, embedder: Embedder) -> Generation | None:
         with suppress(MemoryStoreError):  # `ldm memory verify` tells, and the next batch repeats it
             chroma.publish_beside(order.location, contents)
         return contents.generation
-
-
-@dataclass(slots=True)
-class Known:
-    """An embedder that knows the vectors of some texts, and can compute no others."""
-
-    name: str
-    dimension: int
-    vectors: Mapping[str, NDArray[np.float32]]
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return (n, dimension) unit vectors."""
-        vectors = [self.vectors[text] for text in texts]
-        return np.array(vectors, np.float32).reshape(-1, self.dimension)
 
 
 def main() -> None:

@@ -35,10 +35,10 @@ from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, record
 from ldm.memory.exact import Pending, Texts, texts_of
 from ldm.memory.filters import Filter, Outcomes, Where
-from ldm.memory.folding import SHARE, Known, Order, enough
+from ldm.memory.folding import SHARE, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation, check_embedder
-from ldm.memory.lessons import rules_of
+from ldm.memory.lessons import Known, rules_of
 from ldm.memory.log import (
     MAX_TEXT,
     Add,

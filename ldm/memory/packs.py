@@ -30,10 +30,10 @@ from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.files import open_own
 from ldm.memory import places, record
+from ldm.memory.chroma import is_server
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.lessons import Contents, rules_of
 from ldm.memory.log import EPISODES, Add, Begin, EpisodeLog
-from ldm.memory.places import is_server
 from ldm.memory.verifying import problems_of
 from ldm.reason.rules import Habit, Rules
 from ldm.records import replaced, writing

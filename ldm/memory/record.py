@@ -531,7 +531,7 @@ def content_of(
         padding = bytes(-len(content) % ALIGNED)
         yield padding
         at += len(content) + len(padding)
-    kinds, shown = contents.trained(), len(generations) - 1 if newest is None else newest
-    made = FORMAT, tuple(generations), contents.batches, kinds, shown, log, places
+    kinds, last = contents.trained(), len(generations) - 1 if newest is None else newest
+    made = FORMAT, tuple(generations), contents.batches, kinds, last, log, places
     text = records.dumps(Manifest(*made)).encode()
     yield text + END.pack(len(text), zlib.crc32(text))

@@ -270,10 +270,10 @@ class Retriever(Tree):
         hidden: as in `search`. count: of the rows that are needed at most; 0 for all.
         """
         goals = self._nearest_goals(query.goal_vector)
-        wanted = np.zeros(len(self.rows), np.bool_)
+        searched = np.zeros(len(self.rows), np.bool_)
         for part in map(self.spans.__getitem__, spans):
-            wanted[part] = True if hidden is None else ~hidden[part]
-        left = np.count_nonzero(wanted)
+            searched[part] = True if hidden is None else ~hidden[part]
+        left = np.count_nonzero(searched)
         waiting, similar = np.empty(0, np.int64), np.empty(0, np.float64)
         start, size = 0, FIRST_ROWS
         while left:
@@ -281,7 +281,7 @@ class Retriever(Tree):
             stop = max(start + 1, int(np.searchsorted(goals.ends, before + size)))
             rows, near = self._rows_of(goals, start, stop)
             start, size = stop, 2 * size
-            inside = wanted[rows]
+            inside = searched[rows]
             rows, near = rows[inside], near[inside]
             left -= len(rows)
             new = score(near, self._cosines(rows, query.observation_vector))

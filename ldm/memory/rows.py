@@ -331,16 +331,19 @@ class RowsBuilder:
         self._vectors: dict[bytes, int] = {}
         self._values: dict[str, list[Any]] = {name: [] for name in KINDS}
 
+    def holds(self, row: IndexedTuple) -> bool:
+        """Return whether a tuple was added, or is in the base."""
+        return int(row.tuple.id, 16) in self._ids
+
     def add_rows(
         self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]
     ) -> None:
-        """Add n tuples with their vectors, (n, 2 · dimension)."""
+        """Add n tuples with the vectors of goal and observation, (n, 2, dimension)."""
         for row, vector in zip(rows, vectors, strict=True):
-            number = int(row.tuple.id, 16)
-            if number in self._ids:
+            if self.holds(row):
                 continue
-            self._ids.add(number)
-            goal, observation = np.split(vector.astype(np.float32, copy=False), 2)
+            self._ids.add(number := int(row.tuple.id, 16))
+            goal, observation = vector.astype(np.float32, copy=False)
             values = {
                 **{column: self._text(text) for column, text in fields_of(row).items()},
                 "past": self._end_of(row.tuple.history.past),

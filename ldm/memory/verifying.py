@@ -11,10 +11,10 @@ import numpy as np
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, places, record
+from ldm.memory.chroma import is_server
 from ldm.memory.index import Generation
 from ldm.memory.lessons import Contents
 from ldm.memory.log import EpisodeLog
-from ldm.memory.places import is_server
 from ldm.memory.rows import CODED, value_of
 from ldm.types import Origin
 

@@ -35,8 +35,14 @@ from ldm.memory.chroma import (
     rows_of,
     type_id,
 )
-from ldm.memory.formation import OnProgress
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, KindWeights
+from ldm.memory.index import (
+    BatchIndex,
+    Generation,
+    IndexedTuple,
+    KindClassifier,
+    KindWeights,
+    OnProgress,
+)
 from ldm.memory.lessons import Contents, unpacked
 from ldm.memory.record import chosen_of
 from ldm.memory.retrieval import Query, Retriever, Tree, score
@@ -238,7 +244,7 @@ def _collected(held: Iterable[_Held], record: Generation) -> Rows:
     builder = RowsBuilder(Rows.empty(record.env, record.dimension))
     for one in sorted(links.values(), key=lambda one: (one.source.trajectory_id, one.source.step)):
         row = replace(one.row, tuple=one.with_past(_past(one, links)))
-        builder.add_rows([row], [one.vector])
+        builder.add_rows([row], [one.vector.reshape(2, -1)])
     return builder.collected()
 
 

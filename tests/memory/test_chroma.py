@@ -21,7 +21,6 @@ from ldm import text
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Contents, Generation, Memory, chroma, inspect, places, record
 from ldm.memory.chroma import differences, publish
-from ldm.memory.formation import embed_rows
 from ldm.servers import ServerMemory, known_generations, load
 from ldm.types import History, Outcome
 from tests.conftest import CHECKOUT
@@ -72,7 +71,7 @@ def varied(formed: Contents) -> Contents:
         ),
     ]
     rows = [replace(first, tuple=replace(one, generation=1)) for one in new]
-    extended = formed.extended(rows, embed_rows(EMBEDDER, rows))
+    extended = formed.extended(rows, EMBEDDER)
     hidden = tuple(sorted(row.tuple.id for row in (formed.rows[5], formed.rows[6])))
     return recorded(extended, 1, hidden=hidden, origin="refined")
 
@@ -220,7 +219,7 @@ class TestPublished:
         left = formed.rows.columns["trajectory_id"] != formed.rows.columns["trajectory_id"][0]
         secret = replace(formed.rows[0], tuple=replace(gone, observation="the code is 81937"))
         kept = recorded(replace(formed, rows=formed.rows.take(left)), 0)
-        with_secret = recorded(kept.extended([secret], embed_rows(EMBEDDER, [secret])), 0)
+        with_secret = recorded(kept.extended([secret], EMBEDDER), 0)
         target = tmp_path / "chroma"
         published(with_secret, str(target))
         assert b"81937" in content_of(target)
