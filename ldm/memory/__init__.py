@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryStoreError
@@ -39,7 +38,7 @@ from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifie
 from ldm.memory.lessons import Contents, relevance_of, rules_of
 from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
-from ldm.memory.rows import Rows, outcome_counts, type_sizes
+from ldm.memory.rows import Mask, Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
 from ldm.reason.relevance import Relevance
 from ldm.types import Recall, StateActionTuple, stable_seed
@@ -279,7 +278,7 @@ class Memory:
         return tuple(dict(sorted((one.step, one.action) for one in tuples)).values())
 
     @cached_property
-    def visible(self) -> NDArray[np.bool_]:
+    def visible(self) -> Mask:
         """A mask of the rows that are not hidden."""
         return self.contents.visible
 

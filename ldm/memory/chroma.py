@@ -28,7 +28,6 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
@@ -43,7 +42,7 @@ from ldm.memory.index import (
 )
 from ldm.memory.lessons import Contents, packed
 from ldm.memory.retrieval import Retriever
-from ldm.memory.rows import Rows, Span, fields_of, id_of
+from ldm.memory.rows import Mask, Numbers, Rows, Span, Vectors, fields_of, id_of
 from ldm.reason import PAST_OBSERVATION
 from ldm.text import bare_url, guard, is_trusted, redacted, url_secrets
 from ldm.types import stable_hash
@@ -91,7 +90,7 @@ class Row(NamedTuple):
     """A row of a collection."""
 
     id: str
-    vector: NDArray[np.float32]
+    vector: Vectors
     document: str
     metadata: dict[str, Any]
 
@@ -394,7 +393,7 @@ class TupleRows:
             for mask in (np.ones(len(rows), np.bool_), won, lost)
         ]
 
-    def changed(self, before: Generation | None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def changed(self, before: Generation | None) -> tuple[Mask, Mask]:
         """Return masks of what the generation after `before` changes, and of what it moves.
 
         Rows change that are new, become hidden or seen, or whose trajectory or texts such a row
@@ -410,17 +409,17 @@ class TupleRows:
         related |= np.isin(trajectories, trajectories[changed])
         return changed | related, moved
 
-    def ids(self, numbers: NDArray[np.int64]) -> list[str]:
+    def ids(self, numbers: Numbers) -> list[str]:
         """Return the ids of tuples."""
         return [id_of(number) for number in self._rows.columns["id"][numbers].tolist()]
 
-    def part(self, numbers: NDArray[np.int64]) -> list[Row]:
+    def part(self, numbers: Numbers) -> list[Row]:
         """Return the rows of these tuples."""
         rows = self._rows.take(numbers)
         vectors = rows.vectors_of(slice(None))
         return [self._row(*one) for one in zip(numbers.tolist(), rows, vectors, strict=True)]
 
-    def _row(self, i: int, indexed: IndexedTuple, vector: NDArray[np.float32]) -> Row:
+    def _row(self, i: int, indexed: IndexedTuple, vector: Vectors) -> Row:
         one, (batch, g, o) = indexed.tuple, indexed.cell
         goal_type, texts = self._indices[batch].goal_types[g], fields_of(indexed)
         key = one.goal, one.observation, one.action
@@ -468,7 +467,7 @@ def observation_in(document: str, goal: str, action: str) -> str:
     return observation
 
 
-def _steps_before(rows: Rows, hidden: NDArray[np.bool_]) -> list[int]:
+def _steps_before(rows: Rows, hidden: Mask) -> list[int]:
     """Return for each tuple the one of the step before, whose past and pair are its past, or -1.
 
     So a row need not repeat the steps that other rows of its trajectory hold.

@@ -20,7 +20,7 @@ from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.memory.lessons import Known, empty
 from ldm.memory.recalls import Trial, success_of
 from ldm.memory.retrieval import Query, Retriever
-from ldm.memory.rows import Rows, id_of, value_of
+from ldm.memory.rows import Floats, Mask, Numbers, Rows, Vectors, id_of, value_of
 from ldm.parallel import cached
 from ldm.reason import Reasoner
 from ldm.reason.vocabulary import read_command
@@ -44,16 +44,16 @@ def texts_of(one: StateActionTuple) -> Texts:
 class Exact:
     """The search over all visible rows, and the outcomes of rows with an action."""
 
-    def __init__(self, rows: Rows, visible: NDArray[np.bool_], retriever: Retriever) -> None:
+    def __init__(self, rows: Rows, visible: Mask, retriever: Retriever) -> None:
         self._rows = rows
         self._columns = rows.columns
         self._texts = retriever.texts
         self._visible = visible
         self._retriever = retriever
-        self._masks: dict[Filter | None, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {}
+        self._masks: dict[Filter | None, tuple[Mask, Mask]] = {}
 
     @cached_property
-    def _by_action(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    def _by_action(self) -> tuple[Numbers, NDArray[np.uint32]]:
         """The rows sorted by action and time, and the actions in that order."""
         order = np.lexsort((self._columns["time"], self._columns["action"]))
         return order, self._columns["action"][order]
@@ -73,14 +73,14 @@ class Exact:
         return forms
 
     @cached_property
-    def _success(self) -> NDArray[np.float64]:
+    def _success(self) -> Floats:
         """The success of each tuple's episode, NaN if unknown."""
         outcomes = self._rows.distinct("outcome").items()
         known = {number: success_of(value_of("outcome", text)) for number, text in outcomes}
         values = np.full(max(known, default=0) + 1, np.nan)
         for number, earned in known.items():
             values[number] = np.nan if earned is None else earned
-        success: NDArray[np.float64] = values[self._columns["outcome"]]
+        success: Floats = values[self._columns["outcome"]]
         return success
 
     @cached_property
@@ -88,14 +88,14 @@ class Exact:
         """The number of visible tuples, those with equal texts counted once."""
         return len(np.unique(self._texts[self._visible]))
 
-    def mask(self, accepted: Filter | None) -> NDArray[np.bool_]:
+    def mask(self, accepted: Filter | None) -> Mask:
         """Return a mask of the tuples that are visible and accepted."""
         return self._cached(accepted)[0]
 
-    def _cached(self, accepted: Filter | None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _cached(self, accepted: Filter | None) -> tuple[Mask, Mask]:
         """Return `mask`, and a mask of all but the first such tuple of each group of equal ones."""
 
-        def made() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        def made() -> tuple[Mask, Mask]:
             mask = self._visible & accepted.mask(self._rows) if accepted else self._visible
             rows, others = np.flatnonzero(mask), np.ones(len(mask), np.bool_)
             others[rows[np.unique(self._texts[rows], return_index=True)[1]]] = False
@@ -134,15 +134,15 @@ class Exact:
         rows = self._with_action(action, accepted)[-RECENT:]
         return self._trials_at(rows[self._retriever.similarities(query, rows) >= least], rated)
 
-    def _same(self, texts: Texts, accepted: Filter | None) -> NDArray[np.int64]:
+    def _same(self, texts: Texts, accepted: Filter | None) -> Numbers:
         """Return the accepted rows with these texts."""
         goal, observation = (self._numbers.get(text, -1) for text in texts[:2])
         rows = self._with_action(texts[2], accepted)
         rows = rows[self._columns["goal"][rows] == goal]
-        same: NDArray[np.int64] = rows[self._columns["observation"][rows] == observation]
+        same: Numbers = rows[self._columns["observation"][rows] == observation]
         return same
 
-    def _with_action(self, action: str, accepted: Filter | None) -> NDArray[np.int64]:
+    def _with_action(self, action: str, accepted: Filter | None) -> Numbers:
         """Return the accepted rows with an action, the oldest first."""
         order, actions = self._by_action
         number = self._numbers.get(action, -1)
@@ -150,7 +150,7 @@ class Exact:
         rows = order[start:stop]
         return rows[self.mask(accepted)[rows]]
 
-    def _trials_at(self, rows: NDArray[np.int64], rated: Rated) -> list[Trial]:
+    def _trials_at(self, rows: Numbers, rated: Rated) -> list[Trial]:
         """Return the outcomes of the rows whose success is known, and the feedback on them."""
         rows = rows[~np.isnan(self._success[rows])]
         columns = self._columns["time"][rows], rows, self._success[rows]
@@ -185,9 +185,7 @@ class Pending:
         name, size = embedder.name, embedder.dimension
         self._empty = empty(Generation(number, PENDING, env, name, size, 0, "", {}))
 
-    def add(
-        self, episodes: Mapping[str, Trajectory], vectors: Mapping[str, NDArray[np.float32]]
-    ) -> None:
+    def add(self, episodes: Mapping[str, Trajectory], vectors: Mapping[str, Vectors]) -> None:
         """Add episodes by name. vectors: of their goals and observations."""
         self.trajectories |= episodes
         number, rows = self._empty.generation.number, list[IndexedTuple]()

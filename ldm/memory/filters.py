@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm.errors import MemoryStoreError
 from ldm.memory.log import Begin, task_id
-from ldm.memory.rows import Rows, value_of
+from ldm.memory.rows import Mask, Rows, value_of
 from ldm.types import Labels, Outcome, Trajectory
 
 Outcomes = Literal["any", "success", "failure"]
@@ -60,7 +59,7 @@ class Filter:
         of = one.task
         return self._met(_values(one.scope, one.tags, of.leak_key, one.origin, of.id, name))
 
-    def mask(self, rows: Rows) -> NDArray[np.bool_]:
+    def mask(self, rows: Rows) -> Mask:
         """Return a mask of the accepted tuples."""
         accepted = rows.with_outcome(self._earned)
         if self.kind is not None:

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import ldm
 from ldm import records
@@ -58,7 +57,7 @@ from ldm.memory.recalls import MARGIN, Recalls, Trial, arranged, unlike, weighed
 from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
-from ldm.memory.rows import Rows
+from ldm.memory.rows import Mask, Rows, Vectors
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
@@ -443,11 +442,7 @@ class GrowingMemory:
         )
 
     def _forget(
-        self,
-        chosen: Callable[[Rows], NDArray[np.bool_]],
-        began: Callable[[Begin], bool],
-        *,
-        purge: bool,
+        self, chosen: Callable[[Rows], Mask], began: Callable[[Begin], bool], *, purge: bool
     ) -> int:
         """Forget tuples; erase also the episodes of which there are none, which began so."""
         self.fold()
@@ -555,7 +550,7 @@ class GrowingMemory:
         if texts:
             self._fold_when_full()
 
-    def _embed(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def _embed(self, texts: Sequence[str]) -> dict[str, Vectors]:
         """Return the vectors of texts, or of what `condense` makes of them."""
         condensed = [self._condense(text) for text in texts] if self._condense else texts
         return dict(zip(texts, self._embedder.embed(condensed), strict=True)) if texts else {}
@@ -674,7 +669,7 @@ class GrowingMemory:
     def _order(self, least: int, patience: float) -> tuple[Order, Known]:
         """Return the order to form the pending episodes, and the vectors of their texts."""
         pending = self._view.pending
-        names, vectors = (*pending.trajectories,), dict[str, NDArray[np.float32]]()
+        names, vectors = (*pending.trajectories,), dict[str, Vectors]()
         for one in pending.memories:
             vectors |= one.contents.vectors_of_texts()
         known = Known(self._embedder.name, self._embedder.dimension, vectors)

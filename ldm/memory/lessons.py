@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm import records
 from ldm.embed import Embedder
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindWeights, OnProgress, trained
-from ldm.memory.rows import CODED, Rows, RowsBuilder
+from ldm.memory.rows import CODED, Mask, Rows, RowsBuilder, Vectors
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
@@ -189,7 +188,7 @@ class Contents:
     relevance: Relevance | None = None
 
     @property
-    def visible(self) -> NDArray[np.bool_]:
+    def visible(self) -> Mask:
         """A mask of the tuples that the generation does not hide."""
         return ~self.rows.named(self.generation.hidden)
 
@@ -209,7 +208,7 @@ class Contents:
         """Return what the tuples teach, learnt if it is not yet."""
         return self.relevance or relevance_of(self.recallable)
 
-    def vectors_of_texts(self) -> dict[str, NDArray[np.float32]]:
+    def vectors_of_texts(self) -> dict[str, Vectors]:
         """Return the vectors of the distinct goals and observations."""
         rows, columns = self.rows, self.rows.columns
         return {
@@ -281,9 +280,9 @@ class Known:
 
     name: str
     dimension: int
-    vectors: Mapping[str, NDArray[np.float32]]
+    vectors: Mapping[str, Vectors]
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> Vectors:
         """Return (n, dimension) unit vectors."""
         vectors = [self.vectors[text] for text in texts]
         return np.array(vectors, np.float32).reshape(-1, self.dimension)

@@ -35,14 +35,13 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.files import ForeignFile, open_own, refuse_foreign, remove, unfollowed
 from ldm.memory.index import FORMAT, BatchIndex, Generation, KindWeights
 from ldm.memory.lessons import Contents, packed, unpacked
-from ldm.memory.rows import KINDS, TEXTS, Rows
+from ldm.memory.rows import KINDS, TEXTS, Array, Bytes, Numbers, Rows
 from ldm.text import parse_json
 from ldm.types import Count
 
@@ -109,8 +108,8 @@ class Manifest:
 class MappedTexts(Sequence[str]):
     """Texts in UTF-8 within one mapped array."""
 
-    _content: NDArray[np.uint8]
-    _ends: NDArray[np.int64]
+    _content: Bytes
+    _ends: Numbers
 
     def check(self) -> None:
         """Raise ValueError if a text does not end within the array."""
@@ -261,7 +260,7 @@ def missing(location: str, env: str) -> MemoryStoreError:
     )
 
 
-def _read_file(folder: Path, read_of: Callable[[NDArray[np.uint8]], T]) -> T | None:
+def _read_file(folder: Path, read_of: Callable[[Bytes], T]) -> T | None:
     """Return what is read of an environment's file, mapped; None if there is none."""
     with store_errors(str(folder)):
         for one in (folder.parent, folder):
@@ -282,7 +281,7 @@ def _read_file(folder: Path, read_of: Callable[[NDArray[np.uint8]], T]) -> T | N
         ) from error
 
 
-def _manifest(whole: NDArray[np.uint8]) -> Manifest:
+def _manifest(whole: Bytes) -> Manifest:
     """Return the manifest in the bytes of a file; raise ValueError or LdmError if it is damaged."""
     length, checksum = END.unpack(whole[-END.size :].tobytes())
     text = whole[-END.size - length : -END.size].tobytes()
@@ -297,11 +296,11 @@ def _manifest(whole: NDArray[np.uint8]) -> Manifest:
     return listed
 
 
-def _whole(whole: NDArray[np.uint8]) -> tuple[Manifest, Contents]:
+def _whole(whole: Bytes) -> tuple[Manifest, Contents]:
     """Return the manifest of a file, and the contents of its last generation."""
     listed = _manifest(whole)
 
-    def raw(name: str) -> NDArray[np.uint8]:
+    def raw(name: str) -> Bytes:
         start, size, checksum = listed.arrays[name]
         content = whole[start : start + size]
         if start % ALIGNED or zlib.crc32(content.data) != checksum:
@@ -502,7 +501,7 @@ def store_errors(location: str) -> Iterator[None]:
         ) from error
 
 
-def _arrays_of(contents: Contents) -> dict[str, NDArray[Any]]:
+def _arrays_of(contents: Contents) -> dict[str, Array]:
     """Return the arrays of a file by their names."""
     rows = contents.rows
     texts = [text.encode("utf-8", "surrogatepass") for text in rows.texts]

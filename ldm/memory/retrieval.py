@@ -17,10 +17,9 @@ from itertools import chain, islice, product, tee
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm.memory.index import BatchIndex
-from ldm.memory.rows import Rows, Span, id_of
+from ldm.memory.rows import Array, Floats, Mask, Numbers, Rows, Span, Vectors, id_of
 from ldm.parallel import cached, map_concurrently
 from ldm.reason import EXAMPLES, Reasoner, TypeView
 from ldm.types import Recall
@@ -49,12 +48,12 @@ class Query:
 
     goal: str
     observation: str
-    goal_vector: NDArray[np.float32]
-    observation_vector: NDArray[np.float32]
+    goal_vector: Vectors
+    observation_vector: Vectors
     classifier: Reasoner | None = None
 
 
-def score(goal: Any, observation: Any) -> NDArray[np.float64]:
+def score(goal: Any, observation: Any) -> Floats:
     """Return the similarities of tuples to a query: the means of the two cosines."""
     goals, observations = (np.asarray(one, np.float64) for one in (goal, observation))
     return np.round(0.5 * goals + 0.5 * observations, DECIMALS)
@@ -85,7 +84,7 @@ class Tree:
             kind: tuple(b.id for b in batches if b.kind in (kind, "")) for kind in kinds
         }
         self._views: dict[Span, TypeView] = {}
-        self._beneath: dict[tuple[Span, ...], tuple[list[Span], NDArray[np.float32], Any, Any]] = {}
+        self._beneath: dict[tuple[Span, ...], tuple[list[Span], Vectors, Any, Any]] = {}
         self._nearest: dict[Any, tuple[Span, ...]] = {}
 
     def view(self, span: Span) -> TypeView:
@@ -112,12 +111,10 @@ class Tree:
         below = self.below[types[by.classify_goal(query.goal, (*map(self.view, types),))]]
         return below[by.classify_observation(query.observation, (*map(self.view, below),))]
 
-    def _nearest_below(
-        self, spans: tuple[Span, ...], vector: NDArray[np.float32]
-    ) -> tuple[Span, ...]:
+    def _nearest_below(self, spans: tuple[Span, ...], vector: Vectors) -> tuple[Span, ...]:
         """Return, of the types below each of some, the one nearest to a vector."""
 
-        def made() -> tuple[list[Span], NDArray[np.float32], Any, Any]:
+        def made() -> tuple[list[Span], Vectors, Any, Any]:
             types = [one for span in spans for one in self.below[span]]
             widths = np.array([len(self.below[span]) for span in spans])
             centroids = np.stack([self.view(one).centroid for one in types])
@@ -136,9 +133,9 @@ class _Goals(NamedTuple):
     ranks: their numbers. cosines: float64. ends: the numbers of rows up to each.
     """
 
-    ranks: NDArray[np.int64]
-    cosines: NDArray[np.float64]
-    ends: NDArray[np.int64]
+    ranks: Numbers
+    cosines: Floats
+    ends: Numbers
 
 
 class Retriever(Tree):
@@ -210,7 +207,7 @@ class Retriever(Tree):
                     return recalls
         return recalls
 
-    def nearest(self, query: Query, count: int, hidden: NDArray[np.bool_]) -> list[Recall]:
+    def nearest(self, query: Query, count: int, hidden: Mask) -> list[Recall]:
         """Return the nearest rows in all batches, compared exactly, the best first.
 
         hidden: a mask of the rows to skip; of equal texts all but one should be.
@@ -219,21 +216,21 @@ class Retriever(Tree):
         best = islice(chain.from_iterable(parts), count)
         return [self.recall(row, similarity) for row, similarity, _, _ in best]
 
-    def similarities(self, query: Query, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def similarities(self, query: Query, rows: Numbers) -> Floats:
         """Return the similarity of each row."""
         goals = self.rows.vectors[self.rows.columns["goal_vector"][rows]]
         near = np.vecdot(goals, query.goal_vector)
         return score(near, self._cosines(rows, query.observation_vector))
 
     @cached_property
-    def _by_goals(self) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _by_goals(self) -> tuple[Numbers, Array, Array, Array]:
         """All rows sorted by their goal; each goal's vector, number of rows, and first of them."""
         goals = self.rows.columns["goal_vector"]
         numbers, counts = np.unique(goals, return_counts=True)
         order = np.argsort(goals, kind="stable")
         return order, numbers, counts, np.cumsum(counts) - counts
 
-    def _nearest_goals(self, vector: NDArray[np.float32]) -> _Goals:
+    def _nearest_goals(self, vector: Vectors) -> _Goals:
         """Return the goals, the nearest to one with a vector first."""
 
         def made() -> _Goals:
@@ -244,11 +241,11 @@ class Retriever(Tree):
 
         return cached(self._goals, vector.tobytes(), made, KEPT_GOALS)
 
-    def _cosines(self, rows: NDArray[np.int64], vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _cosines(self, rows: Numbers, vector: Vectors) -> Vectors:
         """Return the cosines of the observations of rows."""
         of_rows = self.rows.columns["observation_vector"][rows]
         used, places = np.unique(of_rows, return_inverse=True)
-        products: NDArray[np.float32] = np.vecdot(self.rows.vectors[used], vector)
+        products: Vectors = np.vecdot(self.rows.vectors[used], vector)
         return products[places]
 
     def recall(self, row: int, similarity: float, fallback: Fallback = "") -> Recall:
@@ -295,9 +292,7 @@ class Retriever(Tree):
             yield self._in_order(waiting[ready], similar[ready])
             waiting, similar = waiting[~ready], similar[~ready]
 
-    def _rows_of(
-        self, goals: _Goals, start: int, stop: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _rows_of(self, goals: _Goals, start: int, stop: int) -> tuple[Numbers, Floats]:
         """Return the rows of some goals, and the cosines of these."""
         order, _, counts, firsts = self._by_goals
         ranks = goals.ranks[start:stop]
@@ -306,9 +301,7 @@ class Retriever(Tree):
         rows = order[places + np.arange(len(places))]
         return rows, np.repeat(goals.cosines[start:stop], sizes)
 
-    def _in_order(
-        self, rows: NDArray[np.int64], similar: NDArray[np.float64]
-    ) -> list[tuple[int, float, int, int]]:
+    def _in_order(self, rows: Numbers, similar: Floats) -> list[tuple[int, float, int, int]]:
         order = np.lexsort((self.rows.columns["id"][rows], -similar))
         rows, similar = rows[order], similar[order]
         columns = rows, similar, self.rows.columns["trajectory_id"][rows], self.texts[rows]

@@ -17,7 +17,6 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
@@ -46,7 +45,7 @@ from ldm.memory.index import (
 from ldm.memory.lessons import Contents, unpacked
 from ldm.memory.record import chosen_of
 from ldm.memory.retrieval import Query, Retriever, Tree, score
-from ldm.memory.rows import Rows, RowsBuilder, Span, row_of
+from ldm.memory.rows import Rows, RowsBuilder, Span, Vectors, row_of
 from ldm.reason import PAST_OBSERVATION, TypeView
 from ldm.reason.relevance import Relevance
 from ldm.types import Past, Recall, StateActionTuple, stable_seed
@@ -206,7 +205,7 @@ class _Held:
     """A tuple that was read. The past of `row` is empty; `before` and `past` tell it."""
 
     row: IndexedTuple
-    vector: NDArray[np.float32]
+    vector: Vectors
     metadata: Mapping[str, Any]
     before: str
     past: Past
@@ -422,7 +421,7 @@ class _ServerRetriever(Retriever):
 
     def _nearest_rows(
         self,
-        vector: NDArray[np.float32],
+        vector: Vectors,
         where: Any,
         exact: Callable[[_Held], float],
         approximate: Callable[[float], float],
@@ -450,7 +449,7 @@ class _ServerRetriever(Retriever):
                 yield [(-similarity, one) for similarity, _, one in ready]
 
     def _searches(
-        self, vector: NDArray[np.float32], where: Any
+        self, vector: Vectors, where: Any
     ) -> Iterator[tuple[list[tuple[str, float]], float]]:
         """Yield ever more of the nearest rows, with the distance within which none is missing.
 
@@ -471,7 +470,7 @@ class _ServerRetriever(Retriever):
             size *= 4
 
     def _query(
-        self, vector: NDArray[np.float32], where: Any, size: int
+        self, vector: Vectors, where: Any, size: int
     ) -> tuple[list[tuple[str, float]], float]:
         """Return the ids and distances of the nearest rows, and the distance that was reached."""
         near: list[tuple[float, str]] = []
