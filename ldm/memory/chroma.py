@@ -8,9 +8,10 @@ Each environment has four collections, `ldm.<environment>.<part>`:
   document holds goal, observation and action; the metadata hold what to filter by.
 - hidden: the same for the tuples that the newest generation does not recall.
 - types: a row per goal type and observation type (§3.2), with the centroid as its vector.
-- records: the generations, the indices of batches and the classifiers of kinds, as JSON.
+- records: texts in parts: the manifest as in `ldm.memory.record`, on a server also what the tuples
+  teach, and the number of the newest generation.
 
-A generation exists once its record does, which is written last.
+A generation exists once its number is there, which is written last.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,14 +32,7 @@ import numpy as np
 from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
-from ldm.memory.index import (
-    FORMAT,
-    BatchIndex,
-    Generation,
-    IndexedTuple,
-    OnProgress,
-    check_embedder,
-)
+from ldm.memory.index import FORMAT, Generation, IndexedTuple, OnProgress, check_embedder
 from ldm.memory.lessons import Contents, packed
 from ldm.memory.retrieval import Retriever
 from ldm.memory.rows import Mask, Numbers, Rows, Span, Vectors, fields_of, id_of
@@ -50,8 +43,6 @@ from ldm.types import stable_hash
 T = TypeVar("T")
 #: The database in a Chroma directory.
 DATABASE = "chroma.sqlite3"
-#: Suffixes of the directory that is being published, and of the one that it replaces.
-FRESH, OLD = ".new", ".old"
 #: The graph of a collection of tuples: recall@5 of 0.99 and more on recorded episodes.
 GRAPH = {"max_neighbors": 24, "ef_construction": 128, "ef_search": 256}
 #: Chroma refuses writes of more than 5,461 rows; smaller ones keep the progress bar moving.
@@ -72,8 +63,10 @@ NAMED = {
     **{name: name for name in ("goal", "action", "kind", "batch", "source", "origin")},
     **{"task_id": "task", "trajectory_id": "trajectory"},
 }
-#: Characters of one part of what the tuples teach.
+#: Characters of one part of a text.
 PART = 1_000_000
+#: The text with the number of the newest generation.
+NEWEST = "newest"
 #: The vector of rows that need none; Chroma demands one.
 NO_VECTOR = np.ones(1, np.float32)
 
@@ -329,17 +322,23 @@ class Store:
         check_embedder(self.env, str(opened.metadata["embedder"]), generation.embedder)
         return opened
 
-    def records(self, kind: str, record_type: type[T]) -> list[tuple[dict[str, Any], T]]:
-        """Return the metadata and the value of all records of a kind."""
+    def text(self, name: str) -> str:
+        """Return a text, "" if there is none."""
         if (collection := self.collection("records")) is None:
-            return []
-        listed = collection.get(where={"record": kind}, include=["metadatas"])["metadatas"]
-        return [(one, records.loads(str(one["content"]), record_type)) for one in listed]
+            return ""
+        rows = rows_of(collection.get(where={"record": name}, include=["metadatas"]))
+        return "".join(str(row.metadata["content"]) for row in sorted(rows, key=lambda x: x.id))
+
+    def manifest(self) -> record.Manifest | None:
+        """Return the manifest of the newest generation, or None if there is none."""
+        number = self.text(NEWEST)
+        text = number and self.text(f"manifest {number}")
+        return records.loads(text, record.Manifest) if text else None
 
     def generations(self) -> tuple[Generation, ...]:
         """List the complete generations, oldest first."""
-        present = (one for _, one in self.records("generation", Generation))
-        return tuple(sorted(present, key=lambda one: one.number))
+        listed = self.manifest()
+        return listed.generations if listed else ()
 
     def pages(self, part: str, *what: str) -> Iterator[Any]:
         """Yield all rows in pages."""
@@ -355,16 +354,15 @@ class Store:
 
 def rows_of(page: Any) -> list[Row]:
     """Return the rows in an answer of Chroma."""
-    vectors = page["embeddings"]
-    parts = (page["ids"], page["documents"], page["metadatas"])
+    vectors, documents = page["embeddings"], page["documents"]
     return [
         Row(
             name,
             NO_VECTOR if vectors is None else np.asarray(vectors[i], np.float32),
-            document or "",
+            documents[i] or "" if documents else "",
             dict(metadata or {}),
         )
-        for i, (name, document, metadata) in enumerate(zip(*parts, strict=True))
+        for i, (name, metadata) in enumerate(zip(page["ids"], page["metadatas"], strict=True))
     ]
 
 
@@ -525,21 +523,12 @@ def place_of(name: str, level: str) -> Span:
     return batch, *map(int, numbers)
 
 
-def record_row(key: str, record: object, kind: str, number: int) -> Row:
-    """Return the row of a record of a kind, as JSON."""
-    # Not a document, because Chroma indexes all trigrams of those.
-    content: dict[str, Any] = {"record": kind, "content": records.dumps(record)}
-    content["number"] = number
-    return Row(key, NO_VECTOR, kind, content)
-
-
-def relevance_rows(contents: Contents) -> list[Row]:
-    """Return the rows of what the tuples of a generation teach, in parts that a server accepts."""
-    number = contents.generation.number
-    text = base64.b64encode(packed(contents.learnt())).decode()
-    parts = [text[at : at + PART] for at in range(0, len(text), PART)]
+def text_rows(name: str, text: str) -> list[Row]:
+    """Return the rows of a text, in parts that a server accepts."""
+    # Not documents, because Chroma indexes all trigrams of those.
+    parts = (text[at : at + PART] for at in range(0, len(text), PART))
     return [
-        record_row(f"relevance:{number:06d}:{i:04d}", f"{i:04d}{part}", "relevance", number)
+        Row(f"{name}:{i:06d}", NO_VECTOR, name, {"record": name, "content": part})
         for i, part in enumerate(parts)
     ]
 
@@ -559,8 +548,8 @@ def publish(
     """Make a Chroma directory or server show a generation of a memory; its record is elsewhere.
 
     Where the generation before is shown, only rows that are new or change are written. Otherwise a
-    directory is written afresh beside and renamed, because Chroma leaves what is removed, such as
-    purged tuples, in its files. The caller sees to it that nobody else publishes to the target.
+    directory is removed before, because Chroma leaves what is removed, such as purged tuples, in
+    its files. The caller sees to it that nobody else publishes to the target.
 
     contents: all tuples, hidden ones included, of the generation.
     target: a directory, or the http(s) address of a Chroma server.
@@ -579,24 +568,17 @@ def publish(
             _write(store, contents, generations, on_progress)
         return
     place = Path(target)
-    fresh, old = place.with_name(place.name + FRESH), place.with_name(place.name + OLD)
     with chroma_errors(target):
-        for directory in (place, fresh, old):
-            _refuse_foreign(directory)
+        _refuse_foreign(place)
         if not anew and _published_on(place, contents, generations, on_progress):
             return
+        files.remove(place)
+        place.mkdir(parents=True)
         known = record.known_generations(memory) if memory else {}
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True)
         for name, present in {**known, env: generations}.items():
-            with Store(str(fresh), name) as store:
+            with Store(str(place), name) as store:
                 one = contents if name == env else record.load(memory, name)
                 _write(store, one, present, on_progress)
-        shutil.rmtree(old, ignore_errors=True)
-        if place.exists():
-            place.rename(old)
-        fresh.rename(place)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _published_on(
@@ -688,23 +670,18 @@ def _write(
             on_progress("publish", done, int(changed.sum()))
     for chunk in chunks_of(type_rows(contents)):
         put_rows(store.created("types", newest), chunk)
-    facts = [
-        record_row(f"batch:{batch.id}", batch, "batch", batch.generation)
-        for batch in contents.batches
-    ]
-    for one in generations[len(known) :]:
-        weights = (contents if one == newest else contents.at(one)).trained()
-        facts.append(record_row(f"kinds:{one.number:06d}", weights, "kinds", one.number))
-    log = store.created("records", newest)
-    if is_server(store.location):  # whose readers have no other files
-        log.delete(where={"record": "relevance"})
-        facts += relevance_rows(contents)
-    for chunk in chunks_of(facts):
-        put_rows(log, chunk)
-    put_rows(
-        log,
-        [record_row(f"generation:{g.number:06d}", g, "generation", g.number) for g in generations],
+    number, kinds = newest.number, contents.trained()
+    listed = record.Manifest(
+        *(FORMAT, generations, contents.batches, kinds, number, record.NOWHERE, {})
     )
+    texts = {f"manifest {number}": records.dumps(listed)}
+    if is_server(store.location):  # whose readers have no other files
+        taught = packed(contents.learnt())
+        texts[f"relevance {number}"] = base64.b64encode(taught).decode()
+    log = store.created("records", newest)
+    for name, text in {**texts, NEWEST: str(number)}.items():
+        put_rows(log, text_rows(name, text))
+    log.delete(where={"record": {"$nin": [NEWEST, *texts, f"manifest {number - 1}"]}})
     return True
 
 
@@ -736,11 +713,9 @@ def differences(contents: Contents, target: str) -> list[str]:
                 parts = map(expected.part, chunks_of(np.flatnonzero(mask)))
                 opened += _row_differences(part, parts, store)
             opened += _row_differences("types", chunks_of(type_rows(contents)), store)
-            if contents.generation not in store.generations():
+            listed, expected_last = store.manifest(), (contents.generation, contents.batches)
+            if listed is None or (listed.generations[-1], listed.batches) != expected_last:
                 opened.append(f"generation {contents.generation.number} is not published")
-            held = {one for _, one in store.records("batch", BatchIndex)}
-            if held != set(contents.batches):
-                opened.append("the indices of batches differ")
     except MemoryStoreError as error:
         opened.append(error.message)
     return opened

@@ -34,16 +34,9 @@ from ldm.memory.chroma import (
     rows_of,
     type_id,
 )
-from ldm.memory.index import (
-    BatchIndex,
-    Generation,
-    IndexedTuple,
-    KindClassifier,
-    KindWeights,
-    OnProgress,
-)
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, OnProgress
 from ldm.memory.lessons import Contents, unpacked
-from ldm.memory.record import chosen_of
+from ldm.memory.record import Manifest, chosen_of
 from ldm.memory.retrieval import Query, Retriever, Tree, score
 from ldm.memory.rows import Rows, RowsBuilder, Span, Vectors, row_of
 from ldm.reason import PAST_OBSERVATION, TypeView
@@ -145,45 +138,39 @@ def load(target: str, env: str, generation: int | None = None) -> Contents:
 
 def _chosen(store: Store, number: int | None) -> _Snapshot:
     """Return what is readable at a generation, or raise MemoryStoreError."""
-    if not (present := store.generations()):
+    if (listed := store.manifest()) is None:
         raise MemoryStoreError(
             f"{store.location} holds no memory of {store.env}.",
             "Make one with `ldm build-memory DATA`, or name another with --memory.",
         )
-    chosen = chosen_of(present, store.env, number)
-    return _Snapshot(chosen, chosen == present[-1])
+    return _Snapshot(chosen_of(listed.generations, store.env, number), listed)
 
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The generation that is read. newest: whether it is."""
+    """The generation that is read, and the manifest of the newest one."""
 
     record: Generation
-    newest: bool
+    listed: Manifest
+
+    @property
+    def newest(self) -> bool:
+        """Whether the newest one is read."""
+        return self.record == self.listed.generations[-1]
+
+    @property
+    def batches(self) -> tuple[BatchIndex, ...]:
+        """The indices of the batches that are readable, sorted by id."""
+        number = self.record.number
+        return tuple(one for one in self.listed.batches if one.generation <= number)
 
     def shows(self, metadata: Mapping[str, Any]) -> bool:
         """Return whether a row belongs to it."""
         return bool(metadata["generation"] <= self.record.number)
 
 
-def _batches(store: Store, snapshot: _Snapshot) -> tuple[BatchIndex, ...]:
-    known = (one for _, one in store.records("batch", BatchIndex))
-    readable = (batch for batch in known if batch.generation <= snapshot.record.number)
-    return tuple(sorted(readable, key=lambda batch: batch.id))
-
-
-def _kinds(store: Store, snapshot: _Snapshot) -> KindWeights | None:
-    """Return the classifier of kinds of the generation, or of the one before that has one."""
-    known = [
-        (metadata["number"], one)
-        for metadata, one in store.records("kinds", KindWeights)
-        if metadata["number"] <= snapshot.record.number
-    ]
-    return max(known, key=lambda pair: pair[0])[1] if known else None
-
-
 def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
-    record, batches = snapshot.record, _batches(store, snapshot)
+    record, batches = snapshot.record, snapshot.batches
     held = [
         _Held.of(row, store.env)
         for part in ("tuples", "hidden")
@@ -197,7 +184,7 @@ def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
             " and batches that were written.",
             "Publish it again from its record, or build it again with --rebuild.",
         )
-    return Contents(record, batches, rows, _kinds(store, snapshot))
+    return Contents(record, batches, rows, snapshot.listed.kinds if snapshot.newest else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +283,6 @@ class ServerMemory(Memory):
         with chroma_errors(address), ExitStack() as stack:
             stack.enter_context(self._store)
             self._snapshot = self._store.asking(lambda: _chosen(self._store, generation))
-            self._listed = _batches(self._store, self._snapshot)
             self._embedder = embedder or load_embedder(self.record.embedder)
             self.record.check_embedder(self._embedder.name)
             stack.pop_all()  # it stays open
@@ -311,7 +297,7 @@ class ServerMemory(Memory):
     @property
     def batches(self) -> tuple[BatchIndex, ...]:
         """The indices of its batch memories, sorted by id."""
-        return self._listed
+        return self._snapshot.batches
 
     @cached_property
     def contents(self) -> Contents:
@@ -324,8 +310,8 @@ class ServerMemory(Memory):
 
     @cached_property
     def _kinds(self) -> KindClassifier:
-        weights = self._store.asking(lambda: _kinds(self._store, self._snapshot))
-        return KindClassifier(weights or KindWeights(("",)))
+        newest, listed = self._snapshot.newest, self._snapshot.listed
+        return KindClassifier(listed.kinds if newest else self.contents.trained())
 
     def __len__(self) -> int:
         return self.record.tuples
@@ -337,11 +323,8 @@ class ServerMemory(Memory):
     @cached_property
     def relevance(self) -> Relevance:
         """What its tuples teach, as it was published, or learnt from them, downloaded."""
-        known = self._store.asking(lambda: self._store.records("relevance", str))
-        parts = sorted(part for m, part in known if m["number"] == self.generation)
-        if not parts:
-            return self.contents.learnt()
-        return unpacked(base64.b64decode("".join(part[4:] for part in parts)))
+        known = self._store.asking(lambda: self._store.text(f"relevance {self.generation}"))
+        return unpacked(base64.b64decode(known)) if known else self.contents.learnt()
 
     def without(
         self, tuples: Collection[str] = (), trajectories: Collection[str] = ()
