@@ -575,8 +575,9 @@ def _selected(
         "origin": tuple(listed_names(origin)),
     }
     given = {field: values for field, values in where.items() if values}
-    if (accepted := Filter.of(given)) is None:
+    if not given:
         return given, []
+    accepted = Filter.of(given)
     accepted.check(rows)
     return given, sorted(rows.take(accepted.mask(rows)).ids)
 

@@ -7,6 +7,7 @@ Episodes that are in no generation yet are memories of their own (`Pending`), re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from ldm.embed import Embedder
 from ldm.memory import Memory
-from ldm.memory.filters import Filter
+from ldm.memory.filters import EVERYTHING, Filter
 from ldm.memory.formation import MIXED, failed, tuples_of
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
 from ldm.memory.lessons import Known, empty
@@ -50,7 +51,7 @@ class Exact:
         self._texts = retriever.texts
         self._visible = visible
         self._retriever = retriever
-        self._masks: dict[Filter | None, tuple[Mask, Mask]] = {}
+        self._masks: dict[Filter, tuple[Mask, Mask]] = {}
 
     @cached_property
     def _by_action(self) -> tuple[Numbers, NDArray[np.uint32]]:
@@ -88,15 +89,15 @@ class Exact:
         """The number of visible tuples, those with equal texts counted once."""
         return len(np.unique(self._texts[self._visible]))
 
-    def mask(self, accepted: Filter | None) -> Mask:
+    def mask(self, accepted: Filter) -> Mask:
         """Return a mask of the tuples that are visible and accepted."""
         return self._cached(accepted)[0]
 
-    def _cached(self, accepted: Filter | None) -> tuple[Mask, Mask]:
+    def _cached(self, accepted: Filter) -> tuple[Mask, Mask]:
         """Return `mask`, and a mask of all but the first such tuple of each group of equal ones."""
 
         def made() -> tuple[Mask, Mask]:
-            mask = self._visible & accepted.mask(self._rows) if accepted else self._visible
+            mask = self._visible & accepted.mask(self._rows)
             rows, others = np.flatnonzero(mask), np.ones(len(mask), np.bool_)
             others[rows[np.unique(self._texts[rows], return_index=True)[1]]] = False
             return mask, others
@@ -104,7 +105,7 @@ class Exact:
         return cached(self._masks, accepted, made, KEPT)
 
     def nearest(
-        self, query: Query, count: int, accepted: Filter | None = None, form: str = ""
+        self, query: Query, count: int, accepted: Filter = EVERYTHING, form: str = ""
     ) -> list[Recall]:
         """Recall the `count` most similar distinct tuples.
 
@@ -118,14 +119,14 @@ class Exact:
 
     def holds(self, texts: Texts) -> bool:
         """Return whether a tuple with these texts is visible."""
-        return len(self._same(texts, None)) > 0
+        return len(self._same(texts, EVERYTHING)) > 0
 
-    def trials(self, texts: Texts, rated: Rated, accepted: Filter | None) -> list[Trial]:
+    def trials(self, texts: Texts, rated: Rated, accepted: Filter) -> list[Trial]:
         """Return the outcomes of the tuples with these texts, and the feedback on them."""
         return self._trials_at(self._same(texts, accepted), rated)
 
     def trials_of(
-        self, action: str, query: Query, least: float, rated: Rated, accepted: Filter | None
+        self, action: str, query: Query, least: float, rated: Rated, accepted: Filter
     ) -> list[Trial]:
         """Return those of the latest tuples with an action in similar situations.
 
@@ -134,7 +135,7 @@ class Exact:
         rows = self._with_action(action, accepted)[-RECENT:]
         return self._trials_at(rows[self._retriever.similarities(query, rows) >= least], rated)
 
-    def _same(self, texts: Texts, accepted: Filter | None) -> Numbers:
+    def _same(self, texts: Texts, accepted: Filter) -> Numbers:
         """Return the accepted rows with these texts."""
         goal, observation = (self._numbers.get(text, -1) for text in texts[:2])
         rows = self._with_action(texts[2], accepted)
@@ -142,7 +143,7 @@ class Exact:
         same: Numbers = rows[self._columns["observation"][rows] == observation]
         return same
 
-    def _with_action(self, action: str, accepted: Filter | None) -> Numbers:
+    def _with_action(self, action: str, accepted: Filter) -> Numbers:
         """Return the accepted rows with an action, the oldest first."""
         order, actions = self._by_action
         number = self._numbers.get(action, -1)
@@ -173,17 +174,13 @@ class Pending:
     memories: of their tuples; they replace each other and never change.
     """
 
-    def __init__(self, env: str, embedder: Embedder, reasoner: Reasoner, number: int) -> None:
-        """Start without episodes.
-
-        reasoner: writes histories. number: of the generation that they may become.
-        """
+    def __init__(self, before: Generation, embedder: Embedder, reasoner: Reasoner) -> None:
+        """Start without episodes. before: the newest generation. reasoner: writes histories."""
         self.trajectories: dict[str, Trajectory] = {}
         self.memories: tuple[Memory, ...] = ()
         self._embedder = embedder
         self._reasoner = reasoner
-        name, size = embedder.name, embedder.dimension
-        self._empty = empty(Generation(number, PENDING, env, name, size, 0, "", {}))
+        self._empty = empty(replace(before, number=before.number + 1, hidden=()))
 
     def add(self, episodes: Mapping[str, Trajectory], vectors: Mapping[str, Vectors]) -> None:
         """Add episodes by name. vectors: of their goals and observations."""

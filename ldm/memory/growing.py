@@ -33,11 +33,11 @@ from ldm.embed.forking import ForkLock
 from ldm.errors import MemoryLocked, MemoryStoreError
 from ldm.memory import Memory, changes, record
 from ldm.memory.exact import Pending, Texts, texts_of
-from ldm.memory.filters import Filter, Outcomes, Where
+from ldm.memory.filters import EVERYTHING, Filter, Outcomes, Where
 from ldm.memory.folding import SHARE, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation, check_embedder
-from ldm.memory.lessons import Known, rules_of
+from ldm.memory.lessons import Known, empty, rules_of
 from ldm.memory.log import (
     MAX_TEXT,
     Add,
@@ -73,6 +73,9 @@ PATIENCE = 3_600.0
 #: Seconds for which `fold` lets that process wait for another one that writes.
 FOLDING = 60.0
 
+#: The number of the generation before the first.
+NONE = -1
+
 _numbers = count()
 #: Earlier observations of an episode with the actions that followed.
 Pairs = Sequence[tuple[str, str]]
@@ -82,12 +85,12 @@ Pairs = Sequence[tuple[str, str]]
 class _View:
     """What is searched: the newest generation and the pending episodes.
 
-    known: ids of the trajectories of both. episodes: those in the log after the generation.
-    place: how far the log was read. states: of the files that this was read from. rated: the
-        rewards of tuples.
+    base: without any tuple if there is no generation. known: ids of the trajectories of both.
+    place: how far the log was read. states: of the files that this was read from.
+    episodes: those in the log after the generation. rated: the rewards of tuples.
     """
 
-    base: Memory | None
+    base: Memory
     pending: Pending
     known: set[str]
     place: Place
@@ -98,7 +101,7 @@ class _View:
     @property
     def parts(self) -> tuple[Memory, ...]:
         """The memories that are searched."""
-        return self.pending.memories if self.base is None else (self.base, *self.pending.memories)
+        return self.base, *self.pending.memories
 
 
 class GrowingMemory:
@@ -127,7 +130,7 @@ class GrowingMemory:
         self._folder = record.folder_of(self.location, env)
         self._log = EpisodeLog(self._folder, embedder.name)
         self._vectors = VectorFile(self._folder, embedder)
-        self._rules: tuple[tuple[int, ...], dict[Filter | None, Rules]] = ((), {})
+        self._rules: tuple[tuple[int, ...], dict[Filter, Rules]] = ((), {})
         self._lock = ForkLock()
         #: What forms a batch, by the process that started it: a fork of that has none.
         self._folding: dict[int, subprocess.Popen[str]] = {}
@@ -184,8 +187,6 @@ class GrowingMemory:
     def __len__(self) -> int:
         view = self._current()
         pending = {*map(texts_of, _tuples(view.pending.memories))}
-        if view.base is None:
-            return len(pending)
         return view.base.exact.distinct + sum(not view.base.exact.holds(one) for one in pending)
 
     @property
@@ -196,7 +197,8 @@ class GrowingMemory:
     @property
     def newest(self) -> Memory | None:
         """The newest generation, without pending episodes."""
-        return self._current().base
+        base = self._current().base
+        return None if base.generation == NONE else base
 
     def begin(
         self,
@@ -279,8 +281,8 @@ class GrowingMemory:
             raise ValueError(f"a text has more than {MAX_TEXT:,} characters")
         view = self._current()
         if trajectory.id in view.known:
-            ids = _of_episode(view.base, trajectory.id) if view.base else frozenset[str]()
-            if view.base is None or not ids or not ids <= {*view.base.record.hidden}:
+            ids = _of_episode(view.base, trajectory.id)
+            if not ids or not ids <= {*view.base.record.hidden}:
                 return False
             changes.show(self.location, self.env, ids)
             return True
@@ -328,11 +330,11 @@ class GrowingMemory:
         query = Query(texts[0], texts[1], vectors[texts[0]], vectors[texts[1]])
         nearest = [one for part in view.parts for one in part.exact.nearest(query, k, accepted)]
         first = max(nearest, key=lambda one: one.similarity, default=None)
-        least = view.base.familiar if view.base is not None and min_similarity is None else -1.0
+        least = view.base.familiar if min_similarity is None else -1.0
         if first is not None and first.similarity < least:
             return Recalls(texts[0], texts[1], (), unlike(first.similarity, least))
         probable = self._probable(view, texts, past, first, kind or "")
-        if view.base is not None and probable:
+        if probable:
             nearest += view.base.exact.nearest(query, k, accepted, probable)
         floor = -2.0 if min_similarity is None else min_similarity
         chosen = [one for one in _distinct(nearest, past) if one.similarity >= floor]
@@ -353,10 +355,8 @@ class GrowingMemory:
             for the first of an episode: nothing is known then.
         """
         goal, observation = state
-        relevance = view.base.contents.relevance if view.base is not None else None
-        if view.base is None or relevance is None or nearest is None:
-            return ""
-        if not past and nearest.tuple.history.past:
+        relevance = view.base.contents.relevance
+        if relevance is None or nearest is None or (nearest.tuple.history.past and not past):
             return ""
         of_kind = view.base.kind_of(goal, kind)
         return relevance.form(relevance.situation(goal, of_kind, tuple(past), observation))
@@ -411,8 +411,7 @@ class GrowingMemory:
         recorded = first.task_id.startswith(task_id(""))
         name = first.task_id.removeprefix(task_id("")) if recorded else first.trajectory_id
         self._append([Correct(name, float(score), present())])
-        base = self._current().base
-        if base is not None and (folded := base.rows.ids & ids):
+        if folded := self._current().base.rows.ids & ids:
             changes.rewrite_outcomes(self.location, self.env, folded, score)
 
     def forget(
@@ -425,12 +424,11 @@ class GrowingMemory:
 
         Raises ValueError if nothing is named.
         """
-        if not where and not (names := tuple(episodes)):
+        names = [name for name in episodes if self._ids_of(name)]
+        if not where and not names:
             raise ValueError("name what to forget: where=… or episodes=…")
-        if where and (accepted := Filter.of(where)):
-            return self._forget(accepted.mask, accepted.takes, purge=purge)
-        named = {name for one in names for name in self._ids_of(one)}
-        return self._forget(lambda rows: rows.named(named), lambda _: False, purge=purge)
+        accepted = Filter.of(where or {"episode": names})
+        return self._forget(accepted.mask, accepted.takes, purge=purge)
 
     def expire(self, before: float) -> int:
         """Erase the episodes that ended before a time (seconds since 1970); return the tuples."""
@@ -447,16 +445,14 @@ class GrowingMemory:
         """Forget tuples; erase also the episodes of which there are none, which began so."""
         self.fold()
         base = self._current().base
-        ids = frozenset[str]()
-        if base is not None:
-            matches = chosen(base.rows) if purge else chosen(base.rows) & base.visible
-            ids = base.rows.take(matches).ids
+        matches = chosen(base.rows) if purge else chosen(base.rows) & base.visible
+        ids = base.rows.take(matches).ids
         if purge:
             events = [event for _, event in self._log.read()[0]]
             names = [one.episode for one in events if isinstance(one, Begin) and began(one)]
             if ids or names:
                 changes.purge(self.location, self.env, ids, episodes=names, everything=True)
-        elif ids and base is not None:
+        elif ids:
             more: dict[str, Any] = {"settings": {}, "origin": "forgotten", "everything": True}
             changes.hide(self.location, base.record, ids, **more)
         return len(ids)
@@ -468,7 +464,7 @@ class GrowingMemory:
         """
         finished = Episodes().take(event for _, event in self._log.read()[0])
         accepted = Filter.of(where)
-        chosen = [one for one in finished.values() if accepted is None or accepted.takes(one)]
+        chosen = [one for one in finished.values() if accepted.takes(one)]
         return records.write(Path(path), chosen)
 
     def stats(self, *, where: Where | None = None) -> dict[str, float]:
@@ -484,8 +480,8 @@ class GrowingMemory:
             "tuples": len({*map(texts_of, tuples)}),
             "succeeded": sum(score >= 1 for score in scores.values()),
             "failed": sum(score <= 0 for score in scores.values()),
-            "pending": sum(accepted is None or accepted.takes(one) for one in pending),
-            "unfinished": sum(accepted is None or accepted.takes(one) for one in begun),
+            "pending": sum(accepted.takes(one) for one in pending),
+            "unfinished": sum(accepted.takes(one) for one in begun),
         }
 
     def kinds(self, *, where: Where | None = None) -> dict[str, int]:
@@ -519,7 +515,7 @@ class GrowingMemory:
         if self._current().pending.trajectories:
             self._start_folding(patience=FOLDING)
             self.close()
-        newest = self._current().base
+        newest = self.newest
         return newest.record if newest else None
 
     def close(self) -> None:
@@ -584,15 +580,16 @@ class GrowingMemory:
                 self._take(view, events)
                 view.place, view.states = place, states
                 return view
-        listed, base = record.manifest(self._folder), view.base if view else None
-        if listed is None:
-            base = None
-        elif base is None or base.record != listed.visible[-1]:
-            base = Memory(record.load(self.location, self.env), self._embedder)
-        known = {name for batch in base.batches for name in batch.trajectories} if base else set()
-        number = base.generation + 1 if base else 0
+        listed = record.manifest(self._folder)
+        stated = self.env, self._embedder.name, self._embedder.dimension
+        none = empty(Generation(NONE, "formed", *stated, 0, "", {}))
+        contents = record.load(self.location, self.env) if listed else none
+        base = view.base if view else None
+        if base is None or base.record != contents.generation:
+            base = Memory(contents, self._embedder)
+        known = {name for batch in base.batches for name in batch.trajectories}
         events, place = self._log.read(listed.log if listed else NOWHERE, rated=True)
-        pending = Pending(self.env, self._embedder, self._reasoner, number)
+        pending = Pending(base.record, self._embedder, self._reasoner)
         made = _View(base, pending, known, place, states)
         self._take(made, events)
         return made
@@ -621,7 +618,7 @@ class GrowingMemory:
         self._append([Rate(tuple(dict.fromkeys(tuples)), float(reward), present())])
 
     def _weighed(
-        self, view: _View, chosen: Sequence[Recall], query: Query, accepted: Filter | None
+        self, view: _View, chosen: Sequence[Recall], query: Query, accepted: Filter
     ) -> list[Recall]:
         """Return recalls with their evidence."""
         parts, now = [part.exact for part in view.parts], present()
@@ -699,15 +696,14 @@ class GrowingMemory:
             )
 
 
-def _tuples(parts: Iterable[Memory], accepted: Filter | None = None) -> list[StateActionTuple]:
+def _tuples(parts: Iterable[Memory], accepted: Filter = EVERYTHING) -> list[StateActionTuple]:
     """Return the visible and accepted tuples of memories."""
     return [one for part in parts for one in part.rows.take(part.exact.mask(accepted)).tuples]
 
 
 def _of_episode(memory: Memory, name: str) -> frozenset[str]:
     """Return the ids of the tuples, hidden ones included, of an episode or added trajectory."""
-    accepted = Filter.of({"episode": name})
-    return memory.rows.take(accepted.mask(memory.rows)).ids if accepted else frozenset()
+    return memory.rows.take(Filter.of({"episode": name}).mask(memory.rows)).ids
 
 
 def _check_folded(process: subprocess.Popen[str]) -> None:
