@@ -98,12 +98,12 @@ def copy_of(contents: Contents, copy: int) -> tuple[list[IndexedTuple], np.ndarr
     columns, vectors = contents.rows.columns, contents.rows.vectors
     distinct = varied_vectors(vectors, copy)
     of_goals = vectors[columns["goal_vector"]]
-    return rows, np.concatenate([of_goals, distinct[columns["observation_vector"]]], axis=1)
+    return rows, np.stack([of_goals, distinct[columns["observation_vector"]]], axis=1)
 
 
 def reduced(contents: Contents, size: int) -> Contents:
     """Return some batches, the kinds in turn, with about `size` tuples."""
-    spans = contents.rows.batch_spans()
+    spans = {name: span for (name, *types), span in contents.rows.spans().items() if not types}
     names = sorted(spans, key=lambda name: (name.rpartition("-")[2], name))
     numbers: list[int] = []
     chosen = []
@@ -193,7 +193,7 @@ def build_ours(contents: Contents, size: int, place: Path, *, published: bool) -
     rows, more = copy_of(reduced(contents, 1000), 9_999)
     embedder = KnownVectors(made.embedder, made.dimension)
     for row, vector in zip(rows, more, strict=True):
-        goal, observation = np.split(vector, 2)
+        goal, observation = vector
         embedder.vectors |= {row.tuple.goal: goal, row.tuple.observation: observation}
     rows = [
         replace(row, tuple=replace(row.tuple, generation=1), batch=row.batch.partition("~")[0])
@@ -320,8 +320,8 @@ def cells_of(place: Path) -> Callable[[str, str, np.ndarray], list[str]]:
 
     def cells(goal: str, observation: str, vector: np.ndarray) -> list[str]:
         query = Query(goal, observation, *np.split(vector, 2))
-        named = {b: memory._retriever.batches[b].classify(query) for b in memory.batches_for(goal)}
-        return [f"{batch}/{g}/{o}" for batch, (g, o) in named.items()]
+        named = memory._retriever.classify(query, memory.batches_for(goal))
+        return [f"{batch}/{g}/{o}" for batch, g, o in named]
 
     return cells
 

@@ -22,7 +22,7 @@ from ldm import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 if TYPE_CHECKING:  # what mypy knows of the public names, which `ldm` loads when first used
-    from ldm.memory.building import BuildResult
+    from ldm.memory.formation import BuildResult
     from ldm.memory.growing import GrowingMemory
     from ldm.run.results import Report
     from ldm.types import Recall

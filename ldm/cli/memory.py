@@ -33,7 +33,6 @@ from ldm.memory import (
     type_sizes,
 )
 from ldm.memory import rollback as go_back
-from ldm.memory.addresses import is_server
 from ldm.memory.changes import purge as remove
 from ldm.memory.filters import Filter
 from ldm.memory.growing import GrowingMemory
@@ -473,12 +472,10 @@ def publish(
     for name in [chosen(memory, env)] if env else environments(memory):
         contents = inspect(memory, name)
         with output.stages(quiet=as_json) as on_progress:
-            present = generations(memory, name)
-            put = (
-                partial(chroma.publish, contents, to, on_progress, generations=present)
-                if to
-                else partial(chroma.publish_beside, memory, contents, present, on_progress)
-            )
+            put = partial(chroma.publish_beside, memory, contents, on_progress)
+            if to:
+                present = generations(memory, name)
+                put = partial(chroma.publish, contents, to, on_progress, generations=present)
             put()
             if chroma.differences(contents, to or chroma.beside(memory)):
                 put(anew=True)  # somebody changed what was published
@@ -551,7 +548,7 @@ def forget(
         newest = hide(memory, contents.generation, ids, settings=settings, origin="forgotten")
         done = f"{counted(len(ids), 'tuple')} forgotten: generation {newest.number} recalls "
         done += f"{newest.recallable}."
-        if not is_server(memory):
+        if not chroma.is_server(memory):
             done += f" Go back with `ldm memory rollback {newest.number - 1}`."
     else:
         newest = contents.generation
@@ -578,15 +575,16 @@ def _selected(
         "origin": tuple(listed_names(origin)),
     }
     given = {field: values for field, values in where.items() if values}
-    if (accepted := Filter.of(given)) is None:
+    if not given:
         return given, []
+    accepted = Filter.of(given)
     accepted.check(rows)
     return given, sorted(rows.take(accepted.mask(rows)).ids)
 
 
 def _recorded(memory: str) -> tuple[str, ...]:
     """Return the environments that a directory has a folder of, with or without a generation."""
-    return () if is_server(memory) else record.environments(memory)
+    return () if chroma.is_server(memory) else record.environments(memory)
 
 
 def _growing(memory: str, env: str) -> str:

@@ -19,28 +19,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm.embed import Embedder, chosen_embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places
-from ldm.memory.addresses import is_server
-from ldm.memory.building import BuildResult, build
 from ldm.memory.changes import extend, hide, rollback
+from ldm.memory.chroma import is_server
 from ldm.memory.formation import (
+    BuildResult,
     Failures,
     FormationOptions,
-    OnProgress,
-    embed_rows,
+    build,
     form_batch,
     plan_batches,
     tuples_of,
 )
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, OnProgress
 from ldm.memory.lessons import Contents, relevance_of, rules_of
 from ldm.memory.places import generations, known_generations, load
 from ldm.memory.retrieval import Query, Retriever
-from ldm.memory.rows import Rows, outcome_counts, type_sizes
+from ldm.memory.rows import Mask, Rows, outcome_counts, type_sizes
 from ldm.reason import Reasoner
 from ldm.reason.relevance import Relevance
 from ldm.types import Recall, StateActionTuple, stable_seed
@@ -224,10 +222,7 @@ class Memory:
         rows: tuples of a later generation, in cells of existing batches (`place`) or of the new
             `batches`, which must be complete.
         """
-        present = self.rows.ids
-        new = [row for row in rows if row.tuple.id not in present]
-        vectors = embed_rows(self._embedder, new)
-        return Memory(self.contents.extended(new, vectors, batches), self._embedder)
+        return Memory(self.contents.extended(rows, self._embedder, batches), self._embedder)
 
     def kind_of(self, goal: str, stated: str = "") -> str:
         """Return the task kind of a goal ("heat"): the stated one, if the memory knows it.
@@ -283,7 +278,7 @@ class Memory:
         return tuple(dict(sorted((one.step, one.action) for one in tuples)).values())
 
     @cached_property
-    def visible(self) -> NDArray[np.bool_]:
+    def visible(self) -> Mask:
         """A mask of the rows that are not hidden."""
         return self.contents.visible
 
@@ -333,7 +328,7 @@ class Memory:
         """
         self._check_batches([batch])
         return tuple(
-            IndexedTuple(t, batch, *self._retriever.batches[batch].classify(query))
+            IndexedTuple(t, *self._retriever.classify(query, [batch])[0])
             for t in tuples
             for query in [self._query(t.goal, t.observation, classifier)]
         )

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ldm import files
 from ldm.embed import Embedder
 from ldm.errors import MemoryStoreError
 from ldm.memory import places, record
-from ldm.memory.formation import WARNING, OnProgress, embed_rows
-from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
+from ldm.memory.formation import WARNING
+from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple, OnProgress
 from ldm.memory.lessons import Contents
 from ldm.memory.rows import Rows
 from ldm.types import Outcome
@@ -59,21 +59,14 @@ def extend(  # noqa: PLR0913 - one parameter a decision of the caller
     Raises MemoryStoreError if the memory has changed since `base` or has another embedder.
     """
     base.check_embedder(embedder.name)
-    with places.writing(location):
-        env_class, present = base.env_class, places.generations(location, base.env)
-        base = next((one for one in present if replace(one, env_class=env_class) == base), base)
-        before = _contents_of(location, base)
-        known = before.rows.ids
-        new = tuple({row.tuple.id: row for row in rows if row.tuple.id not in known}.values())
-        vectors = embed_rows(embedder, new, on_progress)
-        generation = replace(
-            base,
-            origin="refined",
-            settings=dict(settings),
-            tasks=tuple(sorted(tasks)),
-            env_class=env_class,
-        )
-        return _commit(location, before.extended(new, vectors, batches), generation, base)
+    env_class, present = base.env_class, places.generations(location, base.env)
+    base = next((one for one in present if replace(one, env_class=env_class) == base), base)
+    refined: dict[str, Any] = {"origin": "refined", "tasks": tuple(sorted(tasks))}
+    stated = replace(base, settings=dict(settings), env_class=env_class, **refined)
+    return _succeed(
+        *(location, base, stated),
+        lambda contents: contents.extended(rows, embedder, batches, on_progress),
+    )
 
 
 def hide(
@@ -101,10 +94,9 @@ def hide(
     """
     hidden = tuple(sorted({*base.hidden, *tuples}))
     changed = replace(base, origin=origin, settings=dict(settings), tasks=(), hidden=hidden)
-    with places.writing(location):
-        contents = _contents_of(location, base)
-        known = contents.rows.ids
-        if not all(name in known for name in hidden):
+
+    def checked(contents: Contents) -> Contents:
+        if not contents.rows.ids.issuperset(hidden):
             raise MemoryStoreError(
                 f"The memory of {base.env} at {location} does not hold all of the named tuples.",
                 "Name tuples that it holds.",
@@ -114,7 +106,9 @@ def hide(
                 f"The memory of {base.env} at {location} would be left without any tuple.",
                 "Keep some.",
             )
-        return _commit(location, contents, changed, base)
+        return contents
+
+    return _succeed(location, base, changed, checked)
 
 
 def show(location: str, env: str, tuples: Collection[str]) -> Generation:
@@ -122,37 +116,34 @@ def show(location: str, env: str, tuples: Collection[str]) -> Generation:
 
     Returns the newest generation. Raises MemoryStoreError if there is none.
     """
+    base = places.load(location, env).generation
+    hidden = tuple(name for name in base.hidden if name not in tuples)
+    changed = replace(base, origin="added", settings={}, tasks=(), hidden=hidden)
+    return _succeed(location, base, changed)
+
+
+def _succeed(
+    location: str,
+    base: Generation,
+    stated: Generation,
+    change: Callable[[Contents], Contents] = lambda contents: contents,
+) -> Generation:
+    """Write a generation that is `stated` but for its number after `base`, unless it is there.
+
+    change: makes its contents of those of `base`.
+    """
     with places.writing(location):
-        contents = places.load(location, env)
-        base = contents.generation
-        hidden = tuple(name for name in base.hidden if name not in tuples)
-        changed = replace(base, origin="added", settings={}, tasks=(), hidden=hidden)
-        return _commit(location, contents, changed, base)
-
-
-def _contents_of(location: str, base: Generation) -> Contents:
-    """Return the contents of `base`; raise MemoryStoreError if it was replaced."""
-    if base not in places.generations(location, base.env):
-        raise _changed(location, base)
-    return places.load(location, base.env, base.number)
-
-
-def _commit(location: str, contents: Contents, stated: Generation, base: Generation) -> Generation:
-    """Write a generation that is `stated` but for its number after `base`, unless it is there."""
-    made = contents.made(replace(stated, number=base.number + 1))
-    present = places.generations(location, base.env)
-    if made.generation not in present:
-        if present[-1] != base:
-            raise _changed(location, base)
-        places.commit(location, made, present)
-    return made.generation
-
-
-def _changed(location: str, base: Generation) -> MemoryStoreError:
-    newest = [one.number for one in places.generations(location, base.env)][-1:]
-    return MemoryStoreError(
+        present = places.generations(location, base.env)
+        if base in present:
+            contents = change(places.load(location, base.env, base.number))
+            made = contents.made(replace(stated, number=base.number + 1))
+            if base == present[-1]:
+                places.commit(location, made, present)
+            if base == present[-1] or made.generation in present:
+                return made.generation
+    raise MemoryStoreError(
         f"The memory of {base.env} at {location} has changed: its newest generation is "
-        f"{newest[0] if newest else 'gone'}, not {base.number}.",
+        f"{present[-1].number if present else 'gone'}, not {base.number}.",
         f"Use the newest, or go back with `ldm memory rollback {base.number}`.",
     )
 
@@ -176,7 +167,7 @@ def rollback(location: str, env: str, number: int) -> tuple[Generation, ...]:
             raise record.missing(location, env)
         listed, whole = known
         chosen = record.chosen_of(listed.generations, env, number)
-        record.show(folder, number)
+        record.commit(location, whole, listed.generations, listed.log, number)
         places.publish(location, whole.at(chosen))
         return listed.visible
 
@@ -257,10 +248,8 @@ def _is_of(
     event: Event, trajectories: Collection[str], tasks: Collection[str], tuples: Collection[str]
 ) -> bool:
     """Return whether an event tells of purged trajectories, recorded tasks or tuples alone."""
-    from ldm.memory.log import Add, Rate, task_id
+    from ldm.memory.log import Rate, task_id
 
-    if isinstance(event, Add):
-        return event.trajectory.id in trajectories
     if isinstance(event, Rate):
         return {*event.tuples} <= {*tuples}
     return event.episode in trajectories or task_id(event.episode) in tasks

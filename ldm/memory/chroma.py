@@ -8,9 +8,10 @@ Each environment has four collections, `ldm.<environment>.<part>`:
   document holds goal, observation and action; the metadata hold what to filter by.
 - hidden: the same for the tuples that the newest generation does not recall.
 - types: a row per goal type and observation type (§3.2), with the centroid as its vector.
-- records: the generations, the indices of batches and the classifiers of kinds, as JSON.
+- records: texts in parts: the manifest as in `ldm.memory.record`, on a server also what the tuples
+  teach, and the number of the newest generation.
 
-A generation exists once its record does, which is written last.
+A generation exists once its number is there, which is written last.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,26 +28,21 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm import files, records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import record
-from ldm.memory.addresses import is_server, let_in
-from ldm.memory.formation import OnProgress
-from ldm.memory.index import FORMAT, BatchIndex, Generation, IndexedTuple, check_embedder
+from ldm.memory.index import FORMAT, Generation, IndexedTuple, OnProgress, check_embedder
 from ldm.memory.lessons import Contents, packed
 from ldm.memory.retrieval import Retriever
-from ldm.memory.rows import Rows, fields_of, id_of
+from ldm.memory.rows import Mask, Numbers, Rows, Span, Vectors, fields_of, id_of
 from ldm.reason import PAST_OBSERVATION
-from ldm.text import guard, is_trusted, redacted
+from ldm.text import bare_url, guard, is_trusted, redacted, url_secrets
 from ldm.types import stable_hash
 
 T = TypeVar("T")
 #: The database in a Chroma directory.
 DATABASE = "chroma.sqlite3"
-#: Suffixes of the directory that is being published, and of the one that it replaces.
-FRESH, OLD = ".new", ".old"
 #: The graph of a collection of tuples: recall@5 of 0.99 and more on recorded episodes.
 GRAPH = {"max_neighbors": 24, "ef_construction": 128, "ef_search": 256}
 #: Chroma refuses writes of more than 5,461 rows; smaller ones keep the progress bar moving.
@@ -68,12 +63,18 @@ NAMED = {
     **{name: name for name in ("goal", "action", "kind", "batch", "source", "origin")},
     **{"task_id": "task", "trajectory_id": "trajectory"},
 }
-#: Characters of one part of what the tuples teach.
+#: Characters of one part of a text.
 PART = 1_000_000
+#: The text with the number of the newest generation.
+NEWEST = "newest"
 #: The vector of rows that need none; Chroma demands one.
 NO_VECTOR = np.ones(1, np.float32)
 
 
+#: Chroma's own variables for credentials, and for the way to send them.
+PROVIDER, CREDENTIALS = "CHROMA_CLIENT_AUTH_PROVIDER", "CHROMA_CLIENT_AUTH_CREDENTIALS"
+BY_TOKEN = "chromadb.auth.token_authn.TokenAuthClientProvider"  # noqa: S105 - a class
+BY_PASSWORD = "chromadb.auth.basic_authn.BasicAuthClientProvider"  # noqa: S105 - a class
 #: The process in which Chroma was first embedded: its threads do not survive a fork.
 _embedding: dict[str, int] = {}
 
@@ -82,12 +83,49 @@ class Row(NamedTuple):
     """A row of a collection."""
 
     id: str
-    vector: NDArray[np.float32]
+    vector: Vectors
     document: str
     metadata: dict[str, Any]
 
 
 # --- The client, and the meaning of its errors
+
+
+def is_server(location: str) -> bool:
+    """Return whether a memory location is the address of a Chroma server.
+
+    Raises MemoryStoreError if the address has a user, a password, a query or a path, because
+    locations are shown and recorded.
+    """
+    if not location.lower().startswith(("http://", "https://")):
+        return False
+    try:
+        parts = urlsplit(location)
+        plain = "@" not in parts.netloc and not parts.query and not parts.fragment
+    except ValueError:  # not an address, which opening it will report
+        parts, plain = urlsplit(""), not set("@?#") & set(location)
+    if not plain:
+        guard(url_secrets(location))
+        raise MemoryStoreError(
+            f"The address of the memory ({bare_url(location)}) carries more than host and "
+            "port, such as a password: it would be shown and recorded.",
+            f"Leave that out. {let_in()}",
+        )
+    if parts.path not in ("", "/"):
+        raise MemoryStoreError(
+            f"The address of the memory ({location}) has a path, {parts.path}, and a Chroma server "
+            "has none.",
+            f"Use {parts.scheme}://{parts.netloc}.",
+        )
+    return True
+
+
+def let_in() -> str:
+    """Return the remedy for missing credentials."""
+    return (
+        f"Set {PROVIDER}={BY_TOKEN} and {CREDENTIALS} to its token; or the former to {BY_PASSWORD} "
+        "and the latter to user:password."
+    )
 
 
 @contextmanager
@@ -158,8 +196,10 @@ def _client(location: str) -> Any:
     if credentials := settings.chroma_client_auth_credentials:
         guard([credentials, credentials.partition(":")[2]])
     if not is_server(location):
-        if damage := _damage(Path(location)):
-            raise OSError(damage)
+        folder = Path(location).resolve(strict=True)
+        with record.store_errors(location):  # a named pipe would never end, a link lead elsewhere
+            files.refuse_foreign(folder)
+            files.check_own(folder)
         if _embedding.setdefault("pid", os.getpid()) != os.getpid():
             raise MemoryStoreError(
                 "Chroma was open in the process that this one was forked from: it would hang here.",
@@ -282,17 +322,23 @@ class Store:
         check_embedder(self.env, str(opened.metadata["embedder"]), generation.embedder)
         return opened
 
-    def records(self, kind: str, record_type: type[T]) -> list[tuple[dict[str, Any], T]]:
-        """Return the metadata and the value of all records of a kind."""
+    def text(self, name: str) -> str:
+        """Return a text, "" if there is none."""
         if (collection := self.collection("records")) is None:
-            return []
-        listed = collection.get(where={"record": kind}, include=["metadatas"])["metadatas"]
-        return [(one, records.loads(str(one["content"]), record_type)) for one in listed]
+            return ""
+        rows = rows_of(collection.get(where={"record": name}, include=["metadatas"]))
+        return "".join(str(row.metadata["content"]) for row in sorted(rows, key=lambda x: x.id))
+
+    def manifest(self) -> record.Manifest | None:
+        """Return the manifest of the newest generation, or None if there is none."""
+        number = self.text(NEWEST)
+        text = number and self.text(f"manifest {number}")
+        return records.loads(text, record.Manifest) if text else None
 
     def generations(self) -> tuple[Generation, ...]:
         """List the complete generations, oldest first."""
-        present = (one for _, one in self.records("generation", Generation))
-        return tuple(sorted(present, key=lambda one: one.number))
+        listed = self.manifest()
+        return listed.generations if listed else ()
 
     def pages(self, part: str, *what: str) -> Iterator[Any]:
         """Yield all rows in pages."""
@@ -308,16 +354,15 @@ class Store:
 
 def rows_of(page: Any) -> list[Row]:
     """Return the rows in an answer of Chroma."""
-    vectors = page["embeddings"]
-    parts = (page["ids"], page["documents"], page["metadatas"])
+    vectors, documents = page["embeddings"], page["documents"]
     return [
         Row(
             name,
             NO_VECTOR if vectors is None else np.asarray(vectors[i], np.float32),
-            document or "",
+            documents[i] or "" if documents else "",
             dict(metadata or {}),
         )
-        for i, (name, document, metadata) in enumerate(zip(*parts, strict=True))
+        for i, (name, metadata) in enumerate(zip(page["ids"], page["metadatas"], strict=True))
     ]
 
 
@@ -346,7 +391,7 @@ class TupleRows:
             for mask in (np.ones(len(rows), np.bool_), won, lost)
         ]
 
-    def changed(self, before: Generation | None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def changed(self, before: Generation | None) -> tuple[Mask, Mask]:
         """Return masks of what the generation after `before` changes, and of what it moves.
 
         Rows change that are new, become hidden or seen, or whose trajectory or texts such a row
@@ -362,17 +407,17 @@ class TupleRows:
         related |= np.isin(trajectories, trajectories[changed])
         return changed | related, moved
 
-    def ids(self, numbers: NDArray[np.int64]) -> list[str]:
+    def ids(self, numbers: Numbers) -> list[str]:
         """Return the ids of tuples."""
         return [id_of(number) for number in self._rows.columns["id"][numbers].tolist()]
 
-    def part(self, numbers: NDArray[np.int64]) -> list[Row]:
+    def part(self, numbers: Numbers) -> list[Row]:
         """Return the rows of these tuples."""
         rows = self._rows.take(numbers)
         vectors = rows.vectors_of(slice(None))
         return [self._row(*one) for one in zip(numbers.tolist(), rows, vectors, strict=True)]
 
-    def _row(self, i: int, indexed: IndexedTuple, vector: NDArray[np.float32]) -> Row:
+    def _row(self, i: int, indexed: IndexedTuple, vector: Vectors) -> Row:
         one, (batch, g, o) = indexed.tuple, indexed.cell
         goal_type, texts = self._indices[batch].goal_types[g], fields_of(indexed)
         key = one.goal, one.observation, one.action
@@ -420,7 +465,7 @@ def observation_in(document: str, goal: str, action: str) -> str:
     return observation
 
 
-def _steps_before(rows: Rows, hidden: NDArray[np.bool_]) -> list[int]:
+def _steps_before(rows: Rows, hidden: Mask) -> list[int]:
     """Return for each tuple the one of the step before, whose past and pair are its past, or -1.
 
     So a row need not repeat the steps that other rows of its trajectory hold.
@@ -447,41 +492,43 @@ def _steps_before(rows: Rows, hidden: NDArray[np.bool_]) -> list[int]:
 
 def type_rows(contents: Contents) -> list[Row]:
     """Return the rows of the types of a memory's batches."""
-    rows, spans = [], contents.rows.batch_spans()
-    for name, types in Retriever(contents.batches, contents.rows).batches.items():
-        columns = contents.rows.take(spans[name]).columns
-        for (g, o), one in types.views.items():
-            members = columns["goal_type"] == g
-            if o >= 0:
-                members &= columns["observation_type"] == o
-            key = f"{name}/{g}/{o}" if o >= 0 else f"{name}/{g}"
-            metadata = {
-                **{"type": key, "name": one.name, "batch": name, "kind": types.index.kind},
-                **{"level": "observation" if o >= 0 else "goal", "tuples": int(members.sum())},
-                **{"parent": f"{name}/{g}" if o >= 0 else name},
-                **{"examples": json.dumps(one.examples), "goal_number": g, "number": o},
-                "generation": int(columns["generation"][members].min()),
-            }
-            document = "\n".join([one.name, *one.examples])
-            rows.append(Row(key, np.asarray(one.centroid, np.float32), document, metadata))
+    rows, retriever = [], Retriever(contents.batches, contents.rows)
+    for place, span in retriever.spans.items():
+        if len(place) == 1:
+            continue
+        one, generations = retriever.view(place), contents.rows.columns["generation"][span]
+        metadata = {
+            **{"type": type_id(place), "name": one.name, "examples": json.dumps(one.examples)},
+            **{"batch": place[0], "kind": retriever.batches[place[0]].kind},
+            **{"level": LEVELS[len(place)], "parent": type_id(place[:-1])},
+            **{"tuples": len(generations), "generation": int(generations.min())},
+        }
+        document = "\n".join([one.name, *one.examples])
+        rows.append(Row(type_id(place), np.asarray(one.centroid, np.float32), document, metadata))
     return rows
 
 
-def record_row(key: str, record: object, kind: str, number: int) -> Row:
-    """Return the row of a record of a kind, as JSON."""
-    # Not a document, because Chroma indexes all trigrams of those.
-    content: dict[str, Any] = {"record": kind, "content": records.dumps(record)}
-    content["number"] = number
-    return Row(key, NO_VECTOR, kind, content)
+#: The levels of types by the parts of their places.
+LEVELS = {2: "goal", 3: "observation"}
 
 
-def relevance_rows(contents: Contents) -> list[Row]:
-    """Return the rows of what the tuples of a generation teach, in parts that a server accepts."""
-    number = contents.generation.number
-    text = base64.b64encode(packed(contents.learnt())).decode()
-    parts = [text[at : at + PART] for at in range(0, len(text), PART)]
+def type_id(place: Span) -> str:
+    """Return the id of a type, or of a batch, there."""
+    return "/".join(map(str, place))
+
+
+def place_of(name: str, level: str) -> Span:
+    """Return the place of the type with an id."""
+    batch, *numbers = name.rsplit("/", 1 if level == LEVELS[2] else 2)
+    return batch, *map(int, numbers)
+
+
+def text_rows(name: str, text: str) -> list[Row]:
+    """Return the rows of a text, in parts that a server accepts."""
+    # Not documents, because Chroma indexes all trigrams of those.
+    parts = (text[at : at + PART] for at in range(0, len(text), PART))
     return [
-        record_row(f"relevance:{number:06d}:{i:04d}", f"{i:04d}{part}", "relevance", number)
+        Row(f"{name}:{i:06d}", NO_VECTOR, name, {"record": name, "content": part})
         for i, part in enumerate(parts)
     ]
 
@@ -501,8 +548,8 @@ def publish(
     """Make a Chroma directory or server show a generation of a memory; its record is elsewhere.
 
     Where the generation before is shown, only rows that are new or change are written. Otherwise a
-    directory is written afresh beside and renamed, because Chroma leaves what is removed, such as
-    purged tuples, in its files. The caller sees to it that nobody else publishes to the target.
+    directory is removed before, because Chroma leaves what is removed, such as purged tuples, in
+    its files. The caller sees to it that nobody else publishes to the target.
 
     contents: all tuples, hidden ones included, of the generation.
     target: a directory, or the http(s) address of a Chroma server.
@@ -521,24 +568,17 @@ def publish(
             _write(store, contents, generations, on_progress)
         return
     place = Path(target)
-    fresh, old = place.with_name(place.name + FRESH), place.with_name(place.name + OLD)
     with chroma_errors(target):
-        for directory in (place, fresh, old):
-            _refuse_foreign(directory)
+        _refuse_foreign(place)
         if not anew and _published_on(place, contents, generations, on_progress):
             return
+        files.remove(place)
+        place.mkdir(parents=True)
         known = record.known_generations(memory) if memory else {}
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True)
         for name, present in {**known, env: generations}.items():
-            with Store(str(fresh), name) as store:
+            with Store(str(place), name) as store:
                 one = contents if name == env else record.load(memory, name)
                 _write(store, one, present, on_progress)
-        shutil.rmtree(old, ignore_errors=True)
-        if place.exists():
-            place.rename(old)
-        fresh.rename(place)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _published_on(
@@ -572,25 +612,6 @@ def _refuse_foreign(place: Path) -> None:
 
 def _is_uuid(name: str) -> bool:
     return len(name) == 36 and not set(name) - set("0123456789abcdef-")
-
-
-def _damage(place: Path) -> str:
-    """Return what keeps a Chroma directory from being opened safely, or "".
-
-    Opening a named pipe would wait forever, and a link may lead elsewhere. Raises OSError if there
-    is none.
-    """
-    place.resolve(strict=True)
-    try:
-        files.refuse_foreign(place)
-        files.check_own(place)
-        with files.open_own(place / DATABASE) as file:
-            head = file.read(16)
-    except FileNotFoundError:
-        return ""  # it will be created
-    except LdmError as error:
-        return error.message.rstrip(".")
-    return "" if head == b"SQLite format 3\0" else f"{DATABASE} is not a database"
 
 
 def _zero_unset(place: Path) -> None:
@@ -649,23 +670,18 @@ def _write(
             on_progress("publish", done, int(changed.sum()))
     for chunk in chunks_of(type_rows(contents)):
         put_rows(store.created("types", newest), chunk)
-    facts = [
-        record_row(f"batch:{batch.id}", batch, "batch", batch.generation)
-        for batch in contents.batches
-    ]
-    for one in generations[len(known) :]:
-        weights = (contents if one == newest else contents.at(one)).trained()
-        facts.append(record_row(f"kinds:{one.number:06d}", weights, "kinds", one.number))
-    log = store.created("records", newest)
-    if is_server(store.location):  # whose readers have no other files
-        log.delete(where={"record": "relevance"})
-        facts += relevance_rows(contents)
-    for chunk in chunks_of(facts):
-        put_rows(log, chunk)
-    put_rows(
-        log,
-        [record_row(f"generation:{g.number:06d}", g, "generation", g.number) for g in generations],
+    number, kinds = newest.number, contents.trained()
+    listed = record.Manifest(
+        *(FORMAT, generations, contents.batches, kinds, number, record.NOWHERE, {})
     )
+    texts = {f"manifest {number}": records.dumps(listed)}
+    if is_server(store.location):  # whose readers have no other files
+        taught = packed(contents.learnt())
+        texts[f"relevance {number}"] = base64.b64encode(taught).decode()
+    log = store.created("records", newest)
+    for name, text in {**texts, NEWEST: str(number)}.items():
+        put_rows(log, text_rows(name, text))
+    log.delete(where={"record": {"$nin": [NEWEST, *texts, f"manifest {number - 1}"]}})
     return True
 
 
@@ -697,11 +713,9 @@ def differences(contents: Contents, target: str) -> list[str]:
                 parts = map(expected.part, chunks_of(np.flatnonzero(mask)))
                 opened += _row_differences(part, parts, store)
             opened += _row_differences("types", chunks_of(type_rows(contents)), store)
-            if contents.generation not in store.generations():
+            listed, expected_last = store.manifest(), (contents.generation, contents.batches)
+            if listed is None or (listed.generations[-1], listed.batches) != expected_last:
                 opened.append(f"generation {contents.generation.number} is not published")
-            held = {one for _, one in store.records("batch", BatchIndex)}
-            if held != set(contents.batches):
-                opened.append("the indices of batches differ")
     except MemoryStoreError as error:
         opened.append(error.message)
     return opened
@@ -739,17 +753,17 @@ def beside(location: str) -> str:
 def publish_beside(
     location: str,
     contents: Contents,
-    present: Sequence[Generation],
     on_progress: OnProgress = lambda *_: None,
     *,
     anew: bool = False,
 ) -> None:
     """Publish to the Chroma directory within a memory, which is derived from the record.
 
-    present: all generations of the environment. anew: as in `publish`.
+    contents: of its newest generation. anew: as in `publish`.
     """
-    more: dict[str, Any] = {"generations": present, "memory": location, "anew": anew}
-    publish(contents, beside(location), on_progress, **more)
+    present = record.generations(location, contents.generation.env)
+    where: dict[str, Any] = {"generations": present, "memory": location}
+    publish(contents, beside(location), on_progress, anew=anew, **where)
 
 
 def remove(location: str) -> None:

@@ -6,8 +6,8 @@ Episodes that are in no generation yet are memories of their own (`Pending`), re
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from ldm.embed import Embedder
 from ldm.memory import Memory
-from ldm.memory.filters import Filter
+from ldm.memory.filters import EVERYTHING, Filter
 from ldm.memory.formation import MIXED, failed, tuples_of
 from ldm.memory.index import BatchIndex, Generation, GoalType, IndexedTuple
-from ldm.memory.lessons import empty
+from ldm.memory.lessons import Known, empty
 from ldm.memory.recalls import Trial, success_of
 from ldm.memory.retrieval import Query, Retriever
-from ldm.memory.rows import Rows, id_of, value_of
+from ldm.memory.rows import Floats, Mask, Numbers, Rows, Vectors, id_of, value_of
 from ldm.parallel import cached
 from ldm.reason import Reasoner
 from ldm.reason.vocabulary import read_command
@@ -33,6 +33,8 @@ KEPT = 32
 RECENT = 50
 #: A tuple's goal, observation and action.
 Texts = tuple[str, str, str]
+#: The rewards of tuples by id.
+Rated = Mapping[str, Sequence[Trial]]
 
 
 def texts_of(one: StateActionTuple) -> Texts:
@@ -43,16 +45,16 @@ def texts_of(one: StateActionTuple) -> Texts:
 class Exact:
     """The search over all visible rows, and the outcomes of rows with an action."""
 
-    def __init__(self, rows: Rows, visible: NDArray[np.bool_], retriever: Retriever) -> None:
+    def __init__(self, rows: Rows, visible: Mask, retriever: Retriever) -> None:
         self._rows = rows
         self._columns = rows.columns
         self._texts = retriever.texts
         self._visible = visible
         self._retriever = retriever
-        self._masks: dict[Filter | None, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {}
+        self._masks: dict[Filter, tuple[Mask, Mask]] = {}
 
     @cached_property
-    def _by_action(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    def _by_action(self) -> tuple[Numbers, NDArray[np.uint32]]:
         """The rows sorted by action and time, and the actions in that order."""
         order = np.lexsort((self._columns["time"], self._columns["action"]))
         return order, self._columns["action"][order]
@@ -72,14 +74,14 @@ class Exact:
         return forms
 
     @cached_property
-    def _success(self) -> NDArray[np.float64]:
+    def _success(self) -> Floats:
         """The success of each tuple's episode, NaN if unknown."""
         outcomes = self._rows.distinct("outcome").items()
         known = {number: success_of(value_of("outcome", text)) for number, text in outcomes}
         values = np.full(max(known, default=0) + 1, np.nan)
         for number, earned in known.items():
             values[number] = np.nan if earned is None else earned
-        success: NDArray[np.float64] = values[self._columns["outcome"]]
+        success: Floats = values[self._columns["outcome"]]
         return success
 
     @cached_property
@@ -87,15 +89,15 @@ class Exact:
         """The number of visible tuples, those with equal texts counted once."""
         return len(np.unique(self._texts[self._visible]))
 
-    def mask(self, accepted: Filter | None) -> NDArray[np.bool_]:
+    def mask(self, accepted: Filter) -> Mask:
         """Return a mask of the tuples that are visible and accepted."""
         return self._cached(accepted)[0]
 
-    def _cached(self, accepted: Filter | None) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _cached(self, accepted: Filter) -> tuple[Mask, Mask]:
         """Return `mask`, and a mask of all but the first such tuple of each group of equal ones."""
 
-        def made() -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-            mask = self._visible & accepted.mask(self._rows) if accepted else self._visible
+        def made() -> tuple[Mask, Mask]:
+            mask = self._visible & accepted.mask(self._rows)
             rows, others = np.flatnonzero(mask), np.ones(len(mask), np.bool_)
             others[rows[np.unique(self._texts[rows], return_index=True)[1]]] = False
             return mask, others
@@ -103,7 +105,7 @@ class Exact:
         return cached(self._masks, accepted, made, KEPT)
 
     def nearest(
-        self, query: Query, count: int, accepted: Filter | None = None, form: str = ""
+        self, query: Query, count: int, accepted: Filter = EVERYTHING, form: str = ""
     ) -> list[Recall]:
         """Recall the `count` most similar distinct tuples.
 
@@ -117,31 +119,31 @@ class Exact:
 
     def holds(self, texts: Texts) -> bool:
         """Return whether a tuple with these texts is visible."""
-        return len(self._same(texts, None)) > 0
+        return len(self._same(texts, EVERYTHING)) > 0
 
-    def trials(self, texts: Texts, accepted: Filter | None) -> list[tuple[str, Trial]]:
-        """Return the id and the trial of each tuple with these texts."""
-        return self._trials_at(self._same(texts, accepted))
+    def trials(self, texts: Texts, rated: Rated, accepted: Filter) -> list[Trial]:
+        """Return the outcomes of the tuples with these texts, and the feedback on them."""
+        return self._trials_at(self._same(texts, accepted), rated)
 
     def trials_of(
-        self, action: str, query: Query, least: float, accepted: Filter | None
-    ) -> list[tuple[str, Trial]]:
-        """Return the ids and trials of the latest tuples with an action in similar situations.
+        self, action: str, query: Query, least: float, rated: Rated, accepted: Filter
+    ) -> list[Trial]:
+        """Return those of the latest tuples with an action in similar situations.
 
         least: the least similarity.
         """
         rows = self._with_action(action, accepted)[-RECENT:]
-        return self._trials_at(rows[self._retriever.similarities(query, rows) >= least])
+        return self._trials_at(rows[self._retriever.similarities(query, rows) >= least], rated)
 
-    def _same(self, texts: Texts, accepted: Filter | None) -> NDArray[np.int64]:
+    def _same(self, texts: Texts, accepted: Filter) -> Numbers:
         """Return the accepted rows with these texts."""
         goal, observation = (self._numbers.get(text, -1) for text in texts[:2])
         rows = self._with_action(texts[2], accepted)
         rows = rows[self._columns["goal"][rows] == goal]
-        same: NDArray[np.int64] = rows[self._columns["observation"][rows] == observation]
+        same: Numbers = rows[self._columns["observation"][rows] == observation]
         return same
 
-    def _with_action(self, action: str, accepted: Filter | None) -> NDArray[np.int64]:
+    def _with_action(self, action: str, accepted: Filter) -> Numbers:
         """Return the accepted rows with an action, the oldest first."""
         order, actions = self._by_action
         number = self._numbers.get(action, -1)
@@ -149,15 +151,15 @@ class Exact:
         rows = order[start:stop]
         return rows[self.mask(accepted)[rows]]
 
-    def _trials_at(self, rows: NDArray[np.int64]) -> list[tuple[str, Trial]]:
-        """Return the id and the trial of each row whose success is known."""
-        columns = self._columns["id"], self._columns["time"], self._success
-        entries = zip(rows.tolist(), *(one[rows].tolist() for one in columns), strict=True)
-        return [
-            (id_of(number), Trial(time, row, success))
-            for row, number, time, success in entries
-            if not math.isnan(success)
-        ]
+    def _trials_at(self, rows: Numbers, rated: Rated) -> list[Trial]:
+        """Return the outcomes of the rows whose success is known, and the feedback on them."""
+        rows = rows[~np.isnan(self._success[rows])]
+        columns = self._columns["time"][rows], rows, self._success[rows]
+        trials = [Trial(*one) for one in zip(*(one.tolist() for one in columns), strict=True)]
+        if rated:
+            names = map(id_of, self._columns["id"][rows].tolist())
+            trials += [trial for name in names for trial in rated.get(name, ())]
+        return trials
 
 
 #: The type, and a part of the name, of a batch that is not clustered yet.
@@ -172,21 +174,15 @@ class Pending:
     memories: of their tuples; they replace each other and never change.
     """
 
-    def __init__(self, env: str, embedder: Embedder, reasoner: Reasoner, number: int) -> None:
-        """Start without episodes.
-
-        reasoner: writes histories. number: of the generation that they may become.
-        """
+    def __init__(self, before: Generation, embedder: Embedder, reasoner: Reasoner) -> None:
+        """Start without episodes. before: the newest generation. reasoner: writes histories."""
         self.trajectories: dict[str, Trajectory] = {}
         self.memories: tuple[Memory, ...] = ()
         self._embedder = embedder
         self._reasoner = reasoner
-        name, size = embedder.name, embedder.dimension
-        self._empty = empty(Generation(number, PENDING, env, name, size, 0, "", {}))
+        self._empty = empty(replace(before, number=before.number + 1, hidden=()))
 
-    def add(
-        self, episodes: Mapping[str, Trajectory], vectors: Mapping[str, NDArray[np.float32]]
-    ) -> None:
+    def add(self, episodes: Mapping[str, Trajectory], vectors: Mapping[str, Vectors]) -> None:
         """Add episodes by name. vectors: of their goals and observations."""
         self.trajectories |= episodes
         number, rows = self._empty.generation.number, list[IndexedTuple]()
@@ -199,9 +195,7 @@ class Pending:
             complete, before = complete[:-1], complete[-1].contents
         only = (GoalType(PENDING, (PENDING,)),)
         names = {row.batch for row in rows} - {batch.id for batch in before.batches}
-        contents = before.extended(
-            rows,
-            (np.concatenate([vectors[r.tuple.goal], vectors[r.tuple.observation]]) for r in rows),
-            [BatchIndex(name, "", number, (), only) for name in sorted(names)],
-        )
+        batches = [BatchIndex(name, "", number, (), only) for name in sorted(names)]
+        known = Known(self._embedder.name, self._embedder.dimension, vectors)
+        contents = before.extended(rows, known, batches)
         self.memories = (*complete, Memory(contents, self._embedder))

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm.errors import MemoryStoreError
 from ldm.memory.log import Begin, task_id
-from ldm.memory.rows import Rows, value_of
+from ldm.memory.rows import Mask, Rows, value_of
 from ldm.types import Labels, Outcome, Trajectory
 
 Outcomes = Literal["any", "success", "failure"]
@@ -30,18 +29,13 @@ _Values = Mapping[str, tuple[str, ...]]
 class Filter:
     """A condition on tuples. kind: None for any."""
 
-    where: tuple[tuple[str, tuple[str, ...]], ...]
-    kind: str | None
-    outcomes: Outcomes
+    where: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    kind: str | None = None
+    outcomes: Outcomes = "any"
 
     @classmethod
-    def of(
-        cls, where: Where | None, kind: str | None = None, outcomes: Outcomes = "any"
-    ) -> Filter | None:
-        """Return a filter, or None if it would accept everything.
-
-        Raises TypeError or ValueError for a condition that nothing could meet.
-        """
+    def of(cls, where: Where | None, kind: str | None = None, outcomes: Outcomes = "any") -> Filter:
+        """Return a filter; raise TypeError or ValueError for what nothing could meet."""
         if outcomes not in get_args(Outcomes):
             raise ValueError(f"outcomes is one of {', '.join(get_args(Outcomes))}")
         conditions = []
@@ -50,23 +44,19 @@ class Filter:
             if not all(isinstance(one, str) for one in values):
                 raise TypeError(f"where[{name!r}] must be a text or several, not {value!r:.100}")
             conditions.append((name, values))
-        if not conditions and kind is None and outcomes == "any":
-            return None
         return cls(tuple(sorted(conditions)), kind, outcomes)
 
-    def takes(self, one: Trajectory) -> bool:
-        """Return whether an episode is accepted."""
-        task = one.task
-        return self._met(_values(one.scope, one.tags, task.leak_key, one.origin, task.id, one.id))
+    def takes(self, one: Trajectory | Begin) -> bool:
+        """Return whether an episode, or one that began so, is accepted."""
+        name = one.id if isinstance(one, Trajectory) else one.episode
+        of = one.task
+        return self._met(_values(one.scope, one.tags, of.leak_key, one.origin, of.id, name))
 
-    def began(self, one: Begin) -> bool:
-        """Return whether the beginning of an episode is accepted."""
-        task = task_id(one.episode)
-        return self._met(_values(one.scope, one.tags, one.source, one.origin, task, ""))
-
-    def mask(self, rows: Rows) -> NDArray[np.bool_]:
+    def mask(self, rows: Rows) -> Mask:
         """Return a mask of the accepted tuples."""
-        accepted = rows.with_outcome(self._earned)
+        accepted = np.ones(len(rows), np.bool_)
+        if self.outcomes != "any":
+            accepted = rows.with_outcome(self._earned)
         if self.kind is not None:
             accepted &= rows.having("kind", self.kind.__eq__)
         if self.where:
@@ -89,15 +79,14 @@ class Filter:
                     )
 
     def _earned(self, outcome: Outcome | None) -> bool:
-        if self.outcomes == "any":
-            return True
-        if outcome is None:
-            return False
-        failed = outcome.is_warning or outcome.score <= 0
-        return failed == (self.outcomes == "failure")
+        failed = outcome is not None and (outcome.is_warning or outcome.score <= 0)
+        return outcome is not None and failed == (self.outcomes == "failure")
 
     def _met(self, values: _Values) -> bool:
         return all(not {*values.get(name, ())}.isdisjoint(some) for name, some in self.where)
+
+
+EVERYTHING = Filter()
 
 
 def _values(

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import IO
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldm import records
 from ldm.embed import Embedder
 from ldm.embed.caching import remove as remove_vectors
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.memory import chroma, record
-from ldm.memory.building import form
-from ldm.memory.formation import FormationOptions
+from ldm.memory.formation import FormationOptions, form
 from ldm.memory.index import Generation
+from ldm.memory.lessons import Known
 from ldm.memory.log import EpisodeLog, Episodes
 from ldm.memory.record import NOWHERE, Place
 from ldm.reason.offline import OfflineReasoner
@@ -43,15 +41,18 @@ def enough(batch_size: int, folded: int) -> int:
 class Order:
     """What to form. episodes: their names. least: the number of new ones that are enough.
 
-    patience: seconds to wait for another process that writes.
+    embedder: its name. texts: those whose vectors follow. patience: seconds to wait for another
+        process that writes.
     """
 
     location: str
     env: str
+    embedder: str
+    texts: tuple[str, ...]
     episodes: tuple[str, ...]
     batch_size: int
-    least: int = 1
-    patience: float = 0.0
+    least: int
+    patience: float
 
 
 def fold(order: Order, embedder: Embedder) -> Generation | None:
@@ -80,49 +81,21 @@ def fold(order: Order, embedder: Embedder) -> Generation | None:
         made = (*present, contents.generation)
         # The next reading begins at the first event of an episode that is not in it.
         later = {*episodes.running, *(waiting.keys() - {*order.episodes})}
-        first = [at for at, event in events if _name(event) in later]
+        first = [at for at, event in events if getattr(event, "episode", "") in later]
         record.commit(order.location, contents, made, Place(end.log, min(first, default=end.end)))
         with suppress(OSError):
             remove_vectors(folder)
         with suppress(MemoryStoreError):  # `ldm memory verify` tells, and the next batch repeats it
-            chroma.publish_beside(order.location, contents, made)
+            chroma.publish_beside(order.location, contents)
         return contents.generation
-
-
-def _name(event: object) -> str:
-    """Return the name of the episode that an event tells of."""
-    trajectory = getattr(event, "trajectory", None)
-    return trajectory.id if trajectory else getattr(event, "episode", "")
-
-
-@dataclass(slots=True)
-class Known:
-    """An embedder that knows the vectors of some texts, and can compute no others."""
-
-    name: str
-    dimension: int
-    vectors: Mapping[str, NDArray[np.float32]]
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return (n, dimension) unit vectors."""
-        vectors = [self.vectors[text] for text in texts]
-        return np.array(vectors, np.float32).reshape(-1, self.dimension)
-
-
-def write(file: IO[bytes], order: Order, known: Known) -> None:
-    """Write an order, and the vectors of its texts."""
-    head = {"order": asdict(order), "embedder": known.name, "texts": [*known.vectors]}
-    file.write(json.dumps(head).encode() + b"\n")
-    np.save(file, known.embed([*known.vectors]))
 
 
 def main() -> None:
     """Carry out the order in standard input; print an error as JSON to standard error."""
-    head = json.loads(sys.stdin.buffer.readline())
+    order = records.loads(sys.stdin.buffer.readline(), Order)
     vectors = np.load(sys.stdin.buffer)
-    by_text = dict(zip(head["texts"], vectors, strict=True))
-    known = Known(head["embedder"], vectors.shape[1], by_text)
-    order = Order(**{**head["order"], "episodes": tuple(head["order"]["episodes"])})
+    by_text = dict(zip(order.texts, vectors, strict=True))
+    known = Known(order.embedder, vectors.shape[1], by_text)
     try:
         fold(order, known)
     except LdmError as error:

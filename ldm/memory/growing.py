@@ -18,26 +18,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import ldm
+from ldm import records
 from ldm.embed import Embedder, chosen_embedder
 from ldm.embed.caching import VectorFile
 from ldm.embed.forking import ForkLock
 from ldm.errors import MemoryLocked, MemoryStoreError
-from ldm.memory import Memory, changes, folding, record
+from ldm.memory import Memory, changes, record
 from ldm.memory.exact import Pending, Texts, texts_of
-from ldm.memory.filters import Filter, Outcomes, Where
-from ldm.memory.folding import SHARE, Known, Order, enough
+from ldm.memory.filters import EVERYTHING, Filter, Outcomes, Where
+from ldm.memory.folding import SHARE, Order, enough
 from ldm.memory.formation import texts_of as texts_of_trajectories
 from ldm.memory.index import Generation, check_embedder
-from ldm.memory.lessons import rules_of
+from ldm.memory.lessons import Known, empty, rules_of
 from ldm.memory.log import (
     MAX_TEXT,
     Add,
@@ -49,6 +49,7 @@ from ldm.memory.log import (
     Rate,
     StepTaken,
     present,
+    recorded_task,
     task_id,
 )
 from ldm.memory.places import refuse_server
@@ -56,7 +57,7 @@ from ldm.memory.recalls import MARGIN, Recalls, Trial, arranged, unlike, weighed
 from ldm.memory.record import NOWHERE, Place
 from ldm.memory.recording import Content, Recording, labels, plain_text
 from ldm.memory.retrieval import Query
-from ldm.memory.rows import Rows
+from ldm.memory.rows import Mask, Rows, Vectors
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Origin, Recall, StateActionTuple, Trajectory, stable_hash
 
@@ -72,31 +73,35 @@ PATIENCE = 3_600.0
 #: Seconds for which `fold` lets that process wait for another one that writes.
 FOLDING = 60.0
 
+#: The number of the generation before the first.
+NONE = -1
+
 _numbers = count()
+#: Earlier observations of an episode with the actions that followed.
+Pairs = Sequence[tuple[str, str]]
 
 
 @dataclass(slots=True)
 class _View:
     """What is searched: the newest generation and the pending episodes.
 
-    known: ids of the trajectories of both. episodes: those in the log after the generation.
-    rated: the rewards of tuples. place: how far the log was read. pointer, log: the states of the
-        files that this was read from.
+    base: without any tuple if there is no generation. known: ids of the trajectories of both.
+    place: how far the log was read. states: of the files that this was read from.
+    episodes: those in the log after the generation. rated: the rewards of tuples.
     """
 
-    base: Memory | None
+    base: Memory
     pending: Pending
     known: set[str]
-    episodes: Episodes
-    rated: dict[str, list[Trial]]
     place: Place
-    pointer: tuple[int, ...]
-    log: tuple[int, ...]
+    states: tuple[tuple[int, ...], ...]
+    episodes: Episodes = field(default_factory=Episodes)
+    rated: dict[str, list[Trial]] = field(default_factory=dict)
 
     @property
     def parts(self) -> tuple[Memory, ...]:
         """The memories that are searched."""
-        return self.pending.memories if self.base is None else (self.base, *self.pending.memories)
+        return self.base, *self.pending.memories
 
 
 class GrowingMemory:
@@ -125,11 +130,11 @@ class GrowingMemory:
         self._folder = record.folder_of(self.location, env)
         self._log = EpisodeLog(self._folder, embedder.name)
         self._vectors = VectorFile(self._folder, embedder)
-        self._rules: tuple[tuple[int, ...], dict[Filter | None, Rules]] = ((), {})
+        self._rules: tuple[tuple[int, ...], dict[Filter, Rules]] = ((), {})
         self._lock = ForkLock()
         #: What forms a batch, by the process that started it: a fork of that has none.
         self._folding: dict[int, subprocess.Popen[str]] = {}
-        self._view = self._read(None)
+        self._view = self._updated(None)
 
     @classmethod
     def open(  # noqa: PLR0913 - one parameter a decision of the caller
@@ -182,8 +187,6 @@ class GrowingMemory:
     def __len__(self) -> int:
         view = self._current()
         pending = {*map(texts_of, _tuples(view.pending.memories))}
-        if view.base is None:
-            return len(pending)
         return view.base.exact.distinct + sum(not view.base.exact.holds(one) for one in pending)
 
     @property
@@ -194,7 +197,8 @@ class GrowingMemory:
     @property
     def newest(self) -> Memory | None:
         """The newest generation, without pending episodes."""
-        return self._current().base
+        base = self._current().base
+        return None if base.generation == NONE else base
 
     def begin(
         self,
@@ -216,11 +220,9 @@ class GrowingMemory:
         cannot be written.
         """
         name = stable_hash(time.time_ns(), os.getpid(), next(_numbers))
-        first = Begin(
-            *(name, self.env, plain_text("goal", goal), plain_text("kind", kind)),
-            *(plain_text("source", source), origin, present()),
-            *(labels("scope", scope), labels("tags", tags)),
-        )
+        texts = plain_text("goal", goal), plain_text("kind", kind), plain_text("source", source)
+        task = recorded_task(name, self.env, *texts)
+        first = Begin(name, task, origin, present(), labels("scope", scope), labels("tags", tags))
         self._append([first])
         return Recording(self, first, [])
 
@@ -279,8 +281,8 @@ class GrowingMemory:
             raise ValueError(f"a text has more than {MAX_TEXT:,} characters")
         view = self._current()
         if trajectory.id in view.known:
-            ids = _of_episode(view.base, trajectory.id) if view.base else frozenset[str]()
-            if view.base is None or not ids or not ids <= {*view.base.record.hidden}:
+            ids = _of_episode(view.base, trajectory.id)
+            if not ids or not ids <= {*view.base.record.hidden}:
                 return False
             changes.show(self.location, self.env, ids)
             return True
@@ -321,20 +323,21 @@ class GrowingMemory:
         if k < 1:
             raise ValueError(f"k must be 1 or more (got {k})")
         texts = [plain_text("goal", goal), plain_text("observation", observation)]
+        past = [(plain_text("observation", o), plain_text("action", a)) for o, a in history]
         vectors = self._embed(texts)
         view = self._current()
         accepted = Filter.of(where, kind, outcomes)
         query = Query(texts[0], texts[1], vectors[texts[0]], vectors[texts[1]])
         nearest = [one for part in view.parts for one in part.exact.nearest(query, k, accepted)]
         first = max(nearest, key=lambda one: one.similarity, default=None)
-        least = view.base.familiar if view.base is not None and min_similarity is None else -1.0
+        least = view.base.familiar if min_similarity is None else -1.0
         if first is not None and first.similarity < least:
             return Recalls(texts[0], texts[1], (), unlike(first.similarity, least))
-        probable = self._probable(view, texts, history, first, kind or "")
-        if view.base is not None and probable:
+        probable = self._probable(view, texts, past, first, kind or "")
+        if probable:
             nearest += view.base.exact.nearest(query, k, accepted, probable)
         floor = -2.0 if min_similarity is None else min_similarity
-        chosen = [one for one in _distinct(nearest, history) if one.similarity >= floor]
+        chosen = [one for one in _distinct(nearest, past) if one.similarity >= floor]
         chosen = chosen if probable else chosen[:k]
         recalls = self._weighed(view, chosen, query, accepted)
         if probable:
@@ -344,29 +347,19 @@ class GrowingMemory:
         return Recalls(texts[0], texts[1], tuple(recalls))
 
     def _probable(
-        self,
-        view: _View,
-        state: Sequence[str],
-        history: Sequence[tuple[Content, Content]],
-        nearest: Recall | None,
-        kind: str,
+        self, view: _View, state: Sequence[str], past: Pairs, nearest: Recall | None, kind: str
     ) -> str:
         """Return the most probable form of an action in a state; "" if nothing is learnt yet.
 
-        state: goal and observation. Without a history, a state whose `nearest` had one is not taken
-        for the first of an episode: nothing is known then.
+        state: goal and observation. Without a past, a state whose `nearest` had one is not taken
+            for the first of an episode: nothing is known then.
         """
         goal, observation = state
-        relevance = view.base.contents.relevance if view.base is not None else None
-        if view.base is None or relevance is None or nearest is None:
+        relevance = view.base.contents.relevance
+        if relevance is None or nearest is None or (nearest.tuple.history.past and not past):
             return ""
-        if not history and nearest.tuple.history.past:
-            return ""
-        past = tuple(
-            (plain_text("observation", text), plain_text("action", done)) for text, done in history
-        )
         of_kind = view.base.kind_of(goal, kind)
-        return relevance.form(relevance.situation(goal, of_kind, past, observation))
+        return relevance.form(relevance.situation(goal, of_kind, tuple(past), observation))
 
     async def arecall(self, goal: Content, observation: Content, **more: Any) -> Recalls:
         """Recall in a thread of its own; as `recall`."""
@@ -418,8 +411,7 @@ class GrowingMemory:
         recorded = first.task_id.startswith(task_id(""))
         name = first.task_id.removeprefix(task_id("")) if recorded else first.trajectory_id
         self._append([Correct(name, float(score), present())])
-        base = self._current().base
-        if base is not None and (folded := base.rows.ids & ids):
+        if folded := self._current().base.rows.ids & ids:
             changes.rewrite_outcomes(self.location, self.env, folded, score)
 
     def forget(
@@ -432,12 +424,11 @@ class GrowingMemory:
 
         Raises ValueError if nothing is named.
         """
-        if not where and not (names := tuple(episodes)):
+        names = [name for name in episodes if self._ids_of(name)]
+        if not where and not names:
             raise ValueError("name what to forget: where=… or episodes=…")
-        if where and (accepted := Filter.of(where)):
-            return self._forget(accepted.mask, accepted.began, purge=purge)
-        named = {name for one in names for name in self._ids_of(one)}
-        return self._forget(lambda rows: rows.named(named), lambda _: False, purge=purge)
+        accepted = Filter.of(where or {"episode": names})
+        return self._forget(accepted.mask, accepted.takes, purge=purge)
 
     def expire(self, before: float) -> int:
         """Erase the episodes that ended before a time (seconds since 1970); return the tuples."""
@@ -449,25 +440,19 @@ class GrowingMemory:
         )
 
     def _forget(
-        self,
-        chosen: Callable[[Rows], NDArray[np.bool_]],
-        began: Callable[[Begin], bool],
-        *,
-        purge: bool,
+        self, chosen: Callable[[Rows], Mask], began: Callable[[Begin], bool], *, purge: bool
     ) -> int:
         """Forget tuples; erase also the episodes of which there are none, which began so."""
         self.fold()
         base = self._current().base
-        ids = frozenset[str]()
-        if base is not None:
-            matches = chosen(base.rows) if purge else chosen(base.rows) & base.visible
-            ids = base.rows.take(matches).ids
+        matches = chosen(base.rows) if purge else chosen(base.rows) & base.visible
+        ids = base.rows.take(matches).ids
         if purge:
             events = [event for _, event in self._log.read()[0]]
             names = [one.episode for one in events if isinstance(one, Begin) and began(one)]
             if ids or names:
                 changes.purge(self.location, self.env, ids, episodes=names, everything=True)
-        elif ids and base is not None:
+        elif ids:
             more: dict[str, Any] = {"settings": {}, "origin": "forgotten", "everything": True}
             changes.hide(self.location, base.record, ids, **more)
         return len(ids)
@@ -477,11 +462,9 @@ class GrowingMemory:
 
         Tuples that were formed from files are not episodes: `ldm memory export` writes them.
         """
-        from ldm import records
-
         finished = Episodes().take(event for _, event in self._log.read()[0])
         accepted = Filter.of(where)
-        chosen = [one for one in finished.values() if accepted is None or accepted.takes(one)]
+        chosen = [one for one in finished.values() if accepted.takes(one)]
         return records.write(Path(path), chosen)
 
     def stats(self, *, where: Where | None = None) -> dict[str, float]:
@@ -497,8 +480,8 @@ class GrowingMemory:
             "tuples": len({*map(texts_of, tuples)}),
             "succeeded": sum(score >= 1 for score in scores.values()),
             "failed": sum(score <= 0 for score in scores.values()),
-            "pending": sum(accepted is None or accepted.takes(one) for one in pending),
-            "unfinished": sum(accepted is None or accepted.began(one) for one in begun),
+            "pending": sum(accepted.takes(one) for one in pending),
+            "unfinished": sum(accepted.takes(one) for one in begun),
         }
 
     def kinds(self, *, where: Where | None = None) -> dict[str, int]:
@@ -516,8 +499,8 @@ class GrowingMemory:
         """
         view, accepted = self._current(), Filter.of(where)
         pointer, learnt = self._rules
-        if pointer != view.pointer or len(learnt) >= MOST_RULES:
-            self._rules = view.pointer, (learnt := {})
+        if pointer != view.states[0] or len(learnt) >= MOST_RULES:
+            self._rules = view.states[0], (learnt := {})
         if accepted not in learnt:
             learnt[accepted] = rules_of(_tuples(view.parts, accepted))
         return learnt[accepted].of_kind(kind)
@@ -532,7 +515,7 @@ class GrowingMemory:
         if self._current().pending.trajectories:
             self._start_folding(patience=FOLDING)
             self.close()
-        newest = self._current().base
+        newest = self.newest
         return newest.record if newest else None
 
     def close(self) -> None:
@@ -541,12 +524,8 @@ class GrowingMemory:
         Raises MemoryStoreError if it could not be formed.
         """
         left = -1
-        while True:
-            process = self._folding.pop(os.getpid(), None)
-            if process is None:
-                return
-            _, output = process.communicate(timeout=PATIENCE)
-            _check_folded(process.returncode, output)
+        while process := self._folding.pop(os.getpid(), None):
+            _check_folded(process)
             before, left = left, self.pending
             if left == before:  # another process is at it, or it is not possible now
                 return
@@ -563,11 +542,11 @@ class GrowingMemory:
         with self._lock:
             self._check_place()
             self._log.append(events)
-            self._view = self._read(self._view)
+            self._view = self._updated(self._view)
         if texts:
             self._fold_when_full()
 
-    def _embed(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def _embed(self, texts: Sequence[str]) -> dict[str, Vectors]:
         """Return the vectors of texts, or of what `condense` makes of them."""
         condensed = [self._condense(text) for text in texts] if self._condense else texts
         return dict(zip(texts, self._embedder.embed(condensed), strict=True)) if texts else {}
@@ -582,47 +561,43 @@ class GrowingMemory:
 
     def _current(self) -> _View:
         """Return the searchable state, updated if a file has changed."""
-        view = self._view
-        if (self._pointer(), self._log.status()) == (view.pointer, view.log):
-            return view
+        if self._states() == self._view.states:
+            return self._view
         with self._lock:
-            self._view = self._read(self._view)
+            self._view = self._updated(self._view)
             return self._view
 
-    def _pointer(self) -> tuple[int, ...]:
-        return record.status(self._folder / record.FILE)
+    def _states(self) -> tuple[tuple[int, ...], ...]:
+        return record.status(self._folder / record.FILE), self._log.status()
 
-    def _read(self, before: _View | None) -> _View:
-        """Read everything, or what has changed since `before`."""
-        pointer, status = self._pointer(), self._log.status()
-        if before is not None and pointer == before.pointer:
-            events, place = self._log.read(before.place)
+    def _updated(self, view: _View | None) -> _View:
+        """Return the present state. view: the one before, of which this may be the rest."""
+        states = self._states()
+        if view is not None and view.states[0] == states[0]:
+            events, place = self._log.read(view.place)
             corrected = any(isinstance(one, Correct) for _, one in events)
-            if place.log == before.place.log and not corrected:
-                self._take(before, events)
-                before.place, before.log = place, status
-                return before
+            if place.log == view.place.log and not corrected:
+                self._take(view, events)
+                view.place, view.states = place, states
+                return view
         listed = record.manifest(self._folder)
-        base = before.base if before else None
-        if listed is None:
-            base = None
-        elif base is None or base.record != listed.visible[-1]:
-            base = Memory(record.load(self.location, self.env), self._embedder)
-        known = {name for batch in base.batches for name in batch.trajectories} if base else set()
-        number = base.generation + 1 if base else 0
-        events, place = self._log.read(listed.log if listed else NOWHERE, rated=before is None)
-        if before is not None and before.place.log not in ("", place.log):
-            return self._read(None)  # the log was written anew
-        pending = Pending(self.env, self._embedder, self._reasoner, number)
-        rated, later = (before.rated, before.place.end) if before else ({}, 0)
-        view = _View(base, pending, known, Episodes(), rated, place, pointer, status)
-        self._take(view, events, later)
-        return view
+        stated = self.env, self._embedder.name, self._embedder.dimension
+        none = empty(Generation(NONE, "formed", *stated, 0, "", {}))
+        contents = record.load(self.location, self.env) if listed else none
+        base = view.base if view else None
+        if base is None or base.record != contents.generation:
+            base = Memory(contents, self._embedder)
+        known = {name for batch in base.batches for name in batch.trajectories}
+        events, place = self._log.read(listed.log if listed else NOWHERE, rated=True)
+        pending = Pending(base.record, self._embedder, self._reasoner)
+        made = _View(base, pending, known, place, states)
+        self._take(made, events)
+        return made
 
-    def _take(self, view: _View, events: Sequence[tuple[int, Event]], later: int = 0) -> None:
-        """Add what events tell to a view. later: the byte from which it does not know rewards."""
+    def _take(self, view: _View, events: Sequence[tuple[int, Event]]) -> None:
+        """Add what events tell to a view."""
         for at, event in events:
-            if isinstance(event, Rate) and at >= later:
+            if isinstance(event, Rate):
                 for name in event.tuples:
                     trial = Trial(event.time, at, (1 + event.reward) / 2)
                     view.rated.setdefault(name, []).append(trial)
@@ -643,27 +618,19 @@ class GrowingMemory:
         self._append([Rate(tuple(dict.fromkeys(tuples)), float(reward), present())])
 
     def _weighed(
-        self, view: _View, chosen: Sequence[Recall], query: Query, accepted: Filter | None
+        self, view: _View, chosen: Sequence[Recall], query: Query, accepted: Filter
     ) -> list[Recall]:
         """Return recalls with their evidence."""
         parts, now = [part.exact for part in view.parts], present()
-        recalls, latest = [], dict[str, list[tuple[str, Trial]]]()
+        recalls, latest = [], dict[str, list[Trial]]()
         for one in chosen:
-            texts, least = texts_of(one.tuple), one.similarity - MARGIN
-            own = [matches for part in parts for matches in part.trials(texts, accepted)]
-            action = one.tuple.action
+            action, least = one.tuple.action, one.similarity - MARGIN
             if action not in latest:  # with the margin of the most similar one
-                latest[action] = [
-                    matches
-                    for part in parts
-                    for matches in part.trials_of(action, query, least, accepted)
-                ]
-            evidence = weighed(
-                _with_feedback(own, view.rated),
-                _with_feedback(latest[action], view.rated),
-                now=now,
-                half_life=self.half_life,
-            )
+                about = action, query, least, view.rated, accepted
+                latest[action] = [trial for part in parts for trial in part.trials_of(*about)]
+            texts = texts_of(one.tuple)
+            own = [x for part in parts for x in part.trials(texts, view.rated, accepted)]
+            evidence = weighed(own, latest[action], now=now, half_life=self.half_life)
             recalls.append(replace(one, evidence=evidence))
         return recalls
 
@@ -694,17 +661,17 @@ class GrowingMemory:
             if waiting >= least:
                 self._start_folding(least)
         if done is not None:
-            _, output = done.communicate()
-            _check_folded(done.returncode, output)
+            _check_folded(done)
 
     def _order(self, least: int, patience: float) -> tuple[Order, Known]:
         """Return the order to form the pending episodes, and the vectors of their texts."""
         pending = self._view.pending
-        names, vectors = (*pending.trajectories,), dict[str, NDArray[np.float32]]()
+        names, vectors = (*pending.trajectories,), dict[str, Vectors]()
         for one in pending.memories:
             vectors |= one.contents.vectors_of_texts()
         known = Known(self._embedder.name, self._embedder.dimension, vectors)
-        return Order(self.location, self.env, names, self.batch_size, least, patience), known
+        where, how = (self.location, self.env, known.name), (self.batch_size, least, patience)
+        return Order(*where, (*vectors,), names, *how), known
 
     def _start_folding(self, least: int = 1, patience: float = 0.0) -> None:
         """Start the process that forms a batch; -P keeps the working directory out of its path.
@@ -714,7 +681,9 @@ class GrowingMemory:
         package = str(Path(ldm.__file__).parent.parent)
         path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
         with tempfile.TemporaryFile() as file:
-            folding.write(file, *self._order(least, patience))
+            order, known = self._order(least, patience)
+            file.write(records.dumps(order).encode() + b"\n")
+            np.save(file, known.embed(order.texts))
             file.seek(0)
             self._folding[os.getpid()] = subprocess.Popen(
                 [sys.executable, "-P", "-m", "ldm.memory.folding"],
@@ -727,28 +696,20 @@ class GrowingMemory:
             )
 
 
-def _tuples(parts: Iterable[Memory], accepted: Filter | None = None) -> list[StateActionTuple]:
+def _tuples(parts: Iterable[Memory], accepted: Filter = EVERYTHING) -> list[StateActionTuple]:
     """Return the visible and accepted tuples of memories."""
     return [one for part in parts for one in part.rows.take(part.exact.mask(accepted)).tuples]
 
 
 def _of_episode(memory: Memory, name: str) -> frozenset[str]:
     """Return the ids of the tuples, hidden ones included, of an episode or added trajectory."""
-    accepted = Filter.of({"episode": name})
-    return memory.rows.take(accepted.mask(memory.rows)).ids if accepted else frozenset()
+    return memory.rows.take(Filter.of({"episode": name}).mask(memory.rows)).ids
 
 
-def _with_feedback(
-    matches: Sequence[tuple[str, Trial]], rated: Mapping[str, Sequence[Trial]]
-) -> list[Trial]:
-    """Return trials, and the feedback on their tuples."""
-    feedback = [trial for name, _ in matches for trial in rated.get(name, ())]
-    return [trial for _, trial in matches] + feedback
-
-
-def _check_folded(status: int, output: str) -> None:
-    """Raise MemoryStoreError if folding failed."""
-    if not status:
+def _check_folded(process: subprocess.Popen[str]) -> None:
+    """Wait for the end of folding; raise MemoryStoreError if it failed."""
+    _, output = process.communicate(timeout=PATIENCE)
+    if not (status := process.returncode):
         return
     lines = output.strip().splitlines() or [""]
     try:
@@ -761,13 +722,11 @@ def _check_folded(status: int, output: str) -> None:
     raise error(message, remedy)
 
 
-def _distinct(
-    nearest: Iterable[Recall], history: Sequence[tuple[Content, Content]]
-) -> Iterable[Recall]:
+def _distinct(nearest: Iterable[Recall], past: Pairs) -> Iterable[Recall]:
     """Return recalls of distinct texts, the most similar first, equal ones by their past."""
     ordered = sorted(
         nearest,
-        key=lambda one: (-one.similarity, _differs(one.tuple, history), -one.tuple.time, one.id),
+        key=lambda one: (-one.similarity, _differs(one.tuple, past), -one.tuple.time, one.id),
     )
     distinct: dict[Texts, Recall] = {}
     for one in ordered:
@@ -775,11 +734,10 @@ def _distinct(
     return distinct.values()
 
 
-def _differs(one: StateActionTuple, history: Sequence[tuple[Content, Content]]) -> int:
-    """Return how many of the last actions of a history a tuple's past does not share."""
-    if not history:
+def _differs(one: StateActionTuple, past: Pairs) -> int:
+    """Return how many of the last actions of a past a tuple's own does not share."""
+    if not past:
         return 0
-    mine = [action for _, action in one.history.past][-len(history) :]
-    theirs = [plain_text("action", action) for _, action in history]
+    mine, theirs = one.history.actions[-len(past) :], [action for _, action in past]
     same = sum(a == b for a, b in zip(reversed(mine), reversed(theirs), strict=False))
     return max(len(mine), len(theirs)) - same

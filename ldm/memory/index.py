@@ -9,6 +9,7 @@ longer to load than a memory.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import not_
@@ -21,7 +22,9 @@ from ldm.parallel import cached
 from ldm.types import Count, StateActionTuple
 
 #: The format of everything that stores a memory; any other one is refused.
-FORMAT = 7
+FORMAT = 8
+#: Called with (stage, done, total) to report progress.
+OnProgress = Callable[[str, int, int], None]
 #: (batch, goal type, observation type).
 Cell = tuple[str, int, int]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm import records
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindWeights, trained
-from ldm.memory.rows import CODED, Rows, RowsBuilder
+from ldm.embed import Embedder
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindWeights, OnProgress, trained
+from ldm.memory.rows import CODED, Mask, Rows, RowsBuilder, Vectors
 from ldm.reason import shortened
 from ldm.reason.features import MOST_STEPS
 from ldm.reason.relevance import LeftOut, Relevance, learn
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Steps of one episode that are learnt from: whole ones of any length take too much memory.
 EPISODE = 2_000
+#: Texts that are embedded at a time.
+EMBEDDED = 256
 #: What memories teach that is cached.
 KEPT = 16
 
@@ -186,7 +188,7 @@ class Contents:
     relevance: Relevance | None = None
 
     @property
-    def visible(self) -> NDArray[np.bool_]:
+    def visible(self) -> Mask:
         """A mask of the tuples that the generation does not hide."""
         return ~self.rows.named(self.generation.hidden)
 
@@ -206,7 +208,7 @@ class Contents:
         """Return what the tuples teach, learnt if it is not yet."""
         return self.relevance or relevance_of(self.recallable)
 
-    def vectors_of_texts(self) -> dict[str, NDArray[np.float32]]:
+    def vectors_of_texts(self) -> dict[str, Vectors]:
         """Return the vectors of the distinct goals and observations."""
         rows, columns = self.rows, self.rows.columns
         return {
@@ -221,16 +223,24 @@ class Contents:
 
     def extended(
         self,
-        rows: Iterable[IndexedTuple],
-        vectors: Iterable[NDArray[np.floating]],
+        rows: Sequence[IndexedTuple],
+        embedder: Embedder,
         batches: Iterable[BatchIndex] = (),
+        on_progress: OnProgress = lambda *_: None,
     ) -> Contents:
         """Return the contents with more tuples, skipping those that they hold already.
 
-        vectors: (n, 2 · dimension), of the n `rows`. batches: new ones.
+        batches: new ones. on_progress: called with ("embed", done, total) in tuples.
         """
         builder = RowsBuilder(self.rows)
-        builder.add_rows(rows, vectors)
+        new = [row for row in rows if not builder.holds(row)]
+        for start in range(0, len(new), EMBEDDED // 2):
+            part = new[start : start + EMBEDDED // 2]
+            texts = sorted({t for x in part for t in (x.tuple.goal, x.tuple.observation)})
+            of = dict(zip(texts, embedder.embed(texts), strict=True))
+            pairs = (np.stack([of[x.tuple.goal], of[x.tuple.observation]]) for x in part)
+            builder.add_rows(part, pairs)
+            on_progress("embed", start + len(part), len(new))
         together = tuple(sorted([*self.batches, *batches], key=lambda batch: batch.id))
         return Contents(self.generation, together, builder.collected())
 
@@ -247,12 +257,10 @@ class Contents:
 
         change: returns a tuple as it should be, or None for one that should not be there.
         """
-        before = self.rows
-        changed = ((change(row), i) for i, row in enumerate(before))
-        left = [(row, i) for row, i in changed if row is not None]
-        builder = RowsBuilder(Rows.empty(before.env, before.vectors.shape[1]))
-        builder.add_rows((row for row, _ in left), (before.vectors_of(i) for _, i in left))
-        return replace(self, rows=builder.collected())
+        left = [row for row in map(change, self.rows) if row is not None]
+        stated = self.generation
+        known = Known(stated.embedder, stated.dimension, self.vectors_of_texts())
+        return replace(self, rows=empty(stated).extended(left, known).rows)
 
     def at(self, generation: Generation) -> Contents:
         """Return the contents as of an earlier generation."""
@@ -264,3 +272,17 @@ class Contents:
 def empty(generation: Generation) -> Contents:
     """Return contents without tuples."""
     return Contents(generation, (), Rows.empty(generation.env, generation.dimension))
+
+
+@dataclass(slots=True)
+class Known:
+    """An embedder that knows the vectors of some texts, and can compute no others."""
+
+    name: str
+    dimension: int
+    vectors: Mapping[str, Vectors]
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return (n, dimension) unit vectors."""
+        vectors = [self.vectors[text] for text in texts]
+        return np.array(vectors, np.float32).reshape(-1, self.dimension)

@@ -58,10 +58,7 @@ class Begin(_Strict):
     """The beginning of an episode. `time` is when it happened, as in all events."""
 
     episode: str
-    env: str
-    goal: str
-    kind: str
-    source: str
+    task: Task
     origin: Origin
     time: Time = 0.0
     scope: Labels = ()
@@ -110,6 +107,11 @@ class Add(_Strict):
 
     trajectory: Trajectory
     time: Time = 0.0
+
+    @property
+    def episode(self) -> str:
+        """The trajectory's id."""
+        return self.trajectory.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,13 +328,18 @@ def task_id(episode: str) -> str:
     return f"recorded/{episode}"
 
 
+def recorded_task(episode: str, env: str, goal: str, kind: str, source: str) -> Task:
+    """Return the task that a recorded episode stands for."""
+    return Task(task_id(episode), env, SPLIT, goal, kind, source)
+
+
 def _trajectory(parts: Sequence[Event], finish: Finish) -> Trajectory:
     """Return the trajectory of an episode's events: a beginning and at least one step."""
     [begin] = [one for one in parts if isinstance(one, Begin)]
     steps = [one for one in parts if isinstance(one, StepTaken)]
     answers = [*(one.observation for one in steps[1:]), finish.observation]
     return Trajectory(
-        task=Task(task_id(begin.episode), begin.env, SPLIT, begin.goal, begin.kind, begin.source),
+        task=begin.task,
         opening=steps[0].observation,
         steps=tuple(
             Step(one.action, answer, one.reward or 0.0, possible=one.possible)

@@ -30,7 +30,7 @@ from ldm import records
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.files import open_own
 from ldm.memory import places, record
-from ldm.memory.addresses import is_server
+from ldm.memory.chroma import is_server
 from ldm.memory.index import BatchIndex, Generation, IndexedTuple
 from ldm.memory.lessons import Contents, rules_of
 from ldm.memory.log import EPISODES, Add, Begin, EpisodeLog
@@ -50,6 +50,8 @@ MAX_RATIO = 200
 #: The timestamp of every member, so that equal memories give equal bytes.
 TIME = (1980, 1, 1, 0, 0, 0)
 CHUNK = 1 << 20
+#: What a damaged archive, or damaged content of it, raises.
+DAMAGES = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError, LookupError)
 
 
 def export_pack(location: str, env: str, path: Path, generation: int | None = None) -> int:
@@ -65,18 +67,16 @@ def export_pack(location: str, env: str, path: Path, generation: int | None = No
     logs = _log_of(location, env) if whole else []
     if not present and not logs:
         places.load(location, env, generation)  # raises the error that fits
-    count, files = 0, logs
-    with tempfile.TemporaryDirectory() as scratch:
+    with records.replaced(path) as part, zipfile.ZipFile(part, "w") as pack:
+        count = 0
         if present:
             contents = places.load(location, env, generation).rebuilt()
-            count, newest = len(contents.rows), contents.generation.number
-            log = record.log_read(record.folder_of(location, env)) if logs else None
-            with record.writing(scratch):
-                record.commit(scratch, contents, present[: newest + 1], log)
-            files = [record.folder_of(scratch, env) / record.FILE, *logs]
-        with records.replaced(path) as part, zipfile.ZipFile(part, "w") as pack:
-            for file in files:
-                _write(pack, file)
+            count, number = len(contents.rows), contents.generation.number
+            log = record.log_read(record.folder_of(location, env)) if logs else record.NOWHERE
+            _write(pack, record.FILE, record.content_of(contents, present[: number + 1], log))
+        for file in logs:
+            with open_own(file) as events:
+                _write(pack, EPISODES, events)
     return count
 
 
@@ -120,12 +120,11 @@ def read_pack(path: Path, folder: Path) -> tuple[Contents | None, tuple[Generati
         with zipfile.ZipFile(path) as pack:
             _unpack(pack, folder)
         return _checked(folder)
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
-        problem = f"it is damaged ({' '.join(str(error).replace(f'{folder}/', '').split())[:200]})"
-    except (RecursionError, LookupError, NotImplementedError) as error:
-        problem = f"it is damaged ({type(error).__name__})"
     except LdmError as error:
-        problem = error.message.replace(f"{folder}/", "").rstrip(".")
+        problem = error.message
+    except DAMAGES as error:
+        problem = f"it is damaged ({str(error) or type(error).__name__})"
+    problem = " ".join(problem.replace(f"{folder}/", "").split())[:300].rstrip(".")
     raise MemoryStoreError(
         f"{path} cannot be read as a pack: {problem}.", "Get it again, or export it again."
     )
@@ -150,7 +149,7 @@ def _checked(folder: Path) -> tuple[Contents | None, tuple[Generation, ...]]:
 def _env_of(folder: Path) -> str:
     for _, event in EpisodeLog(folder).read()[0]:
         match event:
-            case Begin(env=env) | Add(trajectory=Trajectory(task=Task(env=env))):
+            case Begin(task=Task(env=env)) | Add(trajectory=Trajectory(task=Task(env=env))):
                 return env
     raise MemoryStoreError("The pack holds no episode.", "Export it again.")
 
@@ -163,11 +162,11 @@ def _log_of(location: str, env: str) -> list[Path]:
     return [log] if os.path.lexists(log) else []
 
 
-def _write(pack: zipfile.ZipFile, file: Path) -> None:
-    info = zipfile.ZipInfo(file.name, TIME)
+def _write(pack: zipfile.ZipFile, name: str, content: Iterable[bytes | memoryview]) -> None:
+    info = zipfile.ZipInfo(name, TIME)
     info.compress_type = zipfile.ZIP_DEFLATED
-    with open_own(file) as source, pack.open(info, "w", force_zip64=True) as target:
-        shutil.copyfileobj(source, target, CHUNK)
+    with pack.open(info, "w", force_zip64=True) as target:
+        target.writelines(content)
 
 
 def _unpack(pack: zipfile.ZipFile, folder: Path) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import Any
 
 from ldm import registry
 from ldm.errors import MemoryStoreError
-from ldm.memory import record
-from ldm.memory.addresses import is_server
-from ldm.memory.formation import OnProgress
-from ldm.memory.index import Generation
+from ldm.memory import chroma, record
+from ldm.memory.chroma import is_server
+from ldm.memory.index import Generation, OnProgress
 from ldm.memory.lessons import Contents
 
 
-def known_generations(location: str) -> Mapping[str, tuple[Generation, ...]]:
+def known_generations(location: str) -> dict[str, tuple[Generation, ...]]:
     """Return the complete generations at a location by environment, oldest first.
 
     Raises MemoryStoreError if there is no memory.
@@ -41,12 +39,12 @@ def load(location: str, env: str, generation: int | None = None) -> Contents:
     return _keeper(location).load(location, env, generation)  # type: ignore[no-any-return]
 
 
-def writing(location: str) -> AbstractContextManager[object]:
-    """Hold the lock of a directory, which is created if absent.
+def writing(location: str) -> Any:
+    """Return the context that holds the lock of a directory, which is created if absent.
 
     On a server the lock is a collection.
     """
-    return _keeper(location).writing(location)  # type: ignore[no-any-return]
+    return _keeper(location).writing(location)
 
 
 def commit(
@@ -74,11 +72,8 @@ def publish(location: str, contents: Contents, on_progress: OnProgress = lambda 
     """
     if is_server(location):
         return
-    from ldm.memory import chroma
-
-    present = record.generations(location, contents.generation.env)
     try:
-        chroma.publish_beside(location, contents, present, on_progress)
+        chroma.publish_beside(location, contents, on_progress)
     except MemoryStoreError as error:
         raise MemoryStoreError(
             f"The memory is complete, but not published to Chroma: {error.message}",
@@ -90,8 +85,6 @@ def drop(location: str, env: str) -> None:
     """Remove everything of an environment; the caller holds the lock."""
     _keeper(location).drop(location, env)
     if not is_server(location):
-        from ldm.memory import chroma
-
         chroma.remove(location)  # it is made again with what is built
 
 

@@ -28,21 +28,20 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm import records
 from ldm.errors import LdmError, MemoryLocked, MemoryStoreError
 from ldm.files import ForeignFile, open_own, refuse_foreign, remove, unfollowed
 from ldm.memory.index import FORMAT, BatchIndex, Generation, KindWeights
 from ldm.memory.lessons import Contents, packed, unpacked
-from ldm.memory.rows import KINDS, TEXTS, Rows
+from ldm.memory.rows import KINDS, TEXTS, Array, Bytes, Numbers, Rows
 from ldm.text import parse_json
 from ldm.types import Count
 
@@ -97,7 +96,7 @@ class Manifest:
     kinds: KindWeights
     newest: Count
     log: Place
-    arrays: dict[str, tuple[Count, Count, Count]] = field(default_factory=dict)
+    arrays: dict[str, tuple[Count, Count, Count]]
 
     @property
     def visible(self) -> tuple[Generation, ...]:
@@ -109,8 +108,8 @@ class Manifest:
 class MappedTexts(Sequence[str]):
     """Texts in UTF-8 within one mapped array."""
 
-    _content: NDArray[np.uint8]
-    _ends: NDArray[np.int64]
+    _content: Bytes
+    _ends: Numbers
 
     def check(self) -> None:
         """Raise ValueError if a text does not end within the array."""
@@ -193,7 +192,7 @@ def manifest(folder: Path) -> Manifest | None:
 
     Raises MemoryStoreError if it is damaged.
     """
-    return _read_file(folder, lambda listed, _: listed)
+    return _read_file(folder, _manifest)
 
 
 def log_read(folder: Path) -> Place:
@@ -207,7 +206,7 @@ def read(folder: Path) -> tuple[Manifest, Contents] | None:
 
     The contents are those of the last generation. Raises MemoryStoreError if it is damaged.
     """
-    return _read_file(folder, lambda listed, whole: (listed, _contents(listed, whole)))
+    return _read_file(folder, _whole)
 
 
 def load(location: str, env: str, generation: int | None = None) -> Contents:
@@ -261,7 +260,7 @@ def missing(location: str, env: str) -> MemoryStoreError:
     )
 
 
-def _read_file(folder: Path, read_of: Callable[[Manifest, NDArray[np.uint8]], T]) -> T | None:
+def _read_file(folder: Path, read_of: Callable[[Bytes], T]) -> T | None:
     """Return what is read of an environment's file, mapped; None if there is none."""
     with store_errors(str(folder)):
         for one in (folder.parent, folder):
@@ -270,8 +269,7 @@ def _read_file(folder: Path, read_of: Callable[[Manifest, NDArray[np.uint8]], T]
     try:
         with open_own(path) as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        whole = np.frombuffer(content, np.uint8)
-        return read_of(_manifest(whole), whole)
+        return read_of(np.frombuffer(content, np.uint8))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, struct.error, LdmError) as error:
@@ -283,7 +281,7 @@ def _read_file(folder: Path, read_of: Callable[[Manifest, NDArray[np.uint8]], T]
         ) from error
 
 
-def _manifest(whole: NDArray[np.uint8]) -> Manifest:
+def _manifest(whole: Bytes) -> Manifest:
     """Return the manifest in the bytes of a file; raise ValueError or LdmError if it is damaged."""
     length, checksum = END.unpack(whole[-END.size :].tobytes())
     text = whole[-END.size - length : -END.size].tobytes()
@@ -298,10 +296,11 @@ def _manifest(whole: NDArray[np.uint8]) -> Manifest:
     return listed
 
 
-def _contents(listed: Manifest, whole: NDArray[np.uint8]) -> Contents:
-    """Return the contents of the last generation of a file."""
+def _whole(whole: Bytes) -> tuple[Manifest, Contents]:
+    """Return the manifest of a file, and the contents of its last generation."""
+    listed = _manifest(whole)
 
-    def raw(name: str) -> NDArray[np.uint8]:
+    def raw(name: str) -> Bytes:
         start, size, checksum = listed.arrays[name]
         content = whole[start : start + size]
         if start % ALIGNED or zlib.crc32(content.data) != checksum:
@@ -319,7 +318,7 @@ def _contents(listed: Manifest, whole: NDArray[np.uint8]) -> Contents:
     texts.check()
     _check_numbers(rows)
     taught = unpacked(raw(RELEVANCE).data) if RELEVANCE in listed.arrays else None
-    return Contents(newest, listed.batches, rows, listed.kinds, taught)
+    return listed, Contents(newest, listed.batches, rows, listed.kinds, taught)
 
 
 def _check_numbers(rows: Rows) -> None:
@@ -418,30 +417,23 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def commit(
-    location: str, contents: Contents, generations: Sequence[Generation], log: Place | None = None
+    location: str,
+    contents: Contents,
+    generations: Sequence[Generation],
+    log: Place | None = None,
+    newest: int | None = None,
 ) -> None:
     """Make `contents` what readers see; the caller holds the lock.
 
-    generations: all of them, that of `contents` last. log: as in `Manifest`; None for the present.
+    generations: all of them, that of `contents` last. log, newest: as in `Manifest`; None for the
+        present place, and for the last generation.
     """
     folder = folder_of(location, contents.generation.env)
     with store_errors(location):
         refuse_foreign(Path(location) / ENVIRONMENTS)
         folder.mkdir(parents=True, exist_ok=True)
-        kinds, newest = contents.trained(), contents.generation.number
         log = log or log_read(folder)
-        listed = Manifest(FORMAT, tuple(generations), contents.batches, kinds, newest, log)
-        written(folder / FILE, _file_of(_arrays_of(contents), listed))
-
-
-def show(folder: Path, number: int) -> None:
-    """Let readers see another generation; the caller holds the lock."""
-    known = _read_file(folder, lambda listed, whole: (listed, whole))
-    if known is not None:
-        listed, whole = known
-        arrays = {name: whole[at : at + size] for name, (at, size, _) in listed.arrays.items()}
-        with store_errors(str(folder)):
-            written(folder / FILE, _file_of(arrays, replace(listed, newest=number)))
+        written(folder / FILE, content_of(contents, generations, log, newest))
 
 
 def drop(location: str, env: str) -> None:
@@ -450,7 +442,7 @@ def drop(location: str, env: str) -> None:
     with store_errors(location):
         for path in (folder.parent, folder):
             refuse_foreign(path)
-        (folder / FILE).unlink(missing_ok=True)  # first, so that readers never see a part
+        clear(location, env)  # first, so that readers never see a part
         remove(folder)
 
 
@@ -509,7 +501,7 @@ def store_errors(location: str) -> Iterator[None]:
         ) from error
 
 
-def _arrays_of(contents: Contents) -> dict[str, NDArray[Any]]:
+def _arrays_of(contents: Contents) -> dict[str, Array]:
     """Return the arrays of a file by their names."""
     rows = contents.rows
     texts = [text.encode("utf-8", "surrogatepass") for text in rows.texts]
@@ -526,15 +518,19 @@ def _arrays_of(contents: Contents) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _file_of(arrays: Mapping[str, NDArray[Any]], listed: Manifest) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of a file."""
+def content_of(
+    contents: Contents, generations: Sequence[Generation], log: Place, newest: int | None = None
+) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a file; as in `commit`."""
     at, places = 0, dict[str, tuple[int, int, int]]()
-    for name, array in arrays.items():
+    for name, array in _arrays_of(contents).items():
         content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         places[name] = at, len(content), zlib.crc32(content)
         yield content
         padding = bytes(-len(content) % ALIGNED)
         yield padding
         at += len(content) + len(padding)
-    text = records.dumps(replace(listed, arrays=places)).encode()
+    kinds, last = contents.trained(), len(generations) - 1 if newest is None else newest
+    made = FORMAT, tuple(generations), contents.batches, kinds, last, log, places
+    text = records.dumps(Manifest(*made)).encode()
     yield text + END.pack(len(text), zlib.crc32(text))

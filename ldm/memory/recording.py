@@ -54,7 +54,7 @@ class Recording:
     def __init__(self, memory: GrowingMemory, first: Begin, steps: list[StepTaken]) -> None:
         """Take what the log holds of the episode; `GrowingMemory.begin` makes it."""
         self.id = first.episode
-        self.goal = first.goal
+        self.goal = first.task.goal
         self.steps = steps
         self._memory = memory
         self._first = first

@@ -47,6 +47,15 @@ NUMBERS: Mapping[str, type[np.generic]] = {
 #: The type of each column.
 KINDS: Mapping[str, type[np.generic]] = {**dict.fromkeys(TEXTS, np.uint32), **NUMBERS}
 NO_PAST = -1
+#: Arrays: of integers, truth values, float32 (vectors), float64 and bytes.
+Array = NDArray[Any]
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Vectors = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+#: Where rows are: in a batch, in a goal type of it, or in an observation type of that.
+Span = tuple[Any, ...]
 #: The columns that a digest covers: all but vectors.
 DIGESTED = tuple(name for name in KINDS if not name.endswith("_vector"))
 #: Tuples that are hashed at a time.
@@ -77,9 +86,9 @@ class Rows:
 
     env: str
     texts: Sequence[str]
-    columns: Mapping[str, NDArray[Any]]
+    columns: Mapping[str, Array]
     pasts: NDArray[np.int32]
-    vectors: NDArray[np.float32]
+    vectors: Vectors
     _made: dict[int, IndexedTuple] = field(default_factory=dict, init=False)
     _read: dict[int, str] = field(default_factory=dict, init=False)
     _ended: dict[int, Past] = field(default_factory=dict, init=False)
@@ -125,11 +134,11 @@ class Rows:
         """The tuples' ids."""
         return frozenset(map(id_of, self.columns["id"].tolist()))
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Rows:
+    def take(self, rows: Numbers | Mask | slice) -> Rows:
         """Return the tuples selected by row numbers, by a mask or by a slice."""
         return replace(self, columns={name: one[rows] for name, one in self.columns.items()})
 
-    def vectors_of(self, rows: Any) -> NDArray[np.float32]:
+    def vectors_of(self, rows: Any) -> Vectors:
         """Return (…, 2 · dimension), goal and observation of tuples by number, slice or mask."""
         names = ("goal_vector", "observation_vector")
         parts = [self.vectors[self.columns[name][rows]] for name in names]
@@ -145,44 +154,41 @@ class Rows:
         for a, b in (divmod(pair, len(self.texts)) for pair in np.unique(both).tolist()):
             yield self.texts[a], self.texts[b]
 
-    def having(self, name: str, chosen: Callable[[str], bool]) -> NDArray[np.bool_]:
+    def having(self, name: str, chosen: Callable[[str], bool]) -> Mask:
         """Return a mask of the tuples whose text in a column satisfies `chosen`."""
         numbers = [i for i, text in self.distinct(name).items() if chosen(text)]
         return np.isin(self.columns[name], numbers)
 
-    def with_outcome(self, chosen: Callable[[Outcome | None], bool]) -> NDArray[np.bool_]:
+    def with_outcome(self, chosen: Callable[[Outcome | None], bool]) -> Mask:
         """Return a mask of the tuples whose outcome satisfies `chosen`."""
         return self.having("outcome", lambda text: chosen(value_of("outcome", text)))
 
-    def named(
-        self, tuples: Collection[str], trajectories: Collection[str] = ()
-    ) -> NDArray[np.bool_]:
+    def named(self, tuples: Collection[str], trajectories: Collection[str] = ()) -> Mask:
         """Return a mask of the tuples with these ids or of these trajectories."""
         numbers = [n for n in (number_of(name) for name in tuples) if n is not None]
-        named: NDArray[np.bool_] = np.isin(self.columns["id"], np.array(numbers, np.uint64))
+        named: Mask = np.isin(self.columns["id"], np.array(numbers, np.uint64))
         if trajectories:
             named |= self.having("trajectory_id", frozenset(trajectories).__contains__)
         return named
 
-    def batch_spans(self) -> dict[str, slice]:
-        """Return the span of rows of each batch; the tuples must be in order."""
-        of_batch = self.columns["batch"]
-        borders = [0, *(np.flatnonzero(np.diff(of_batch)) + 1).tolist(), len(self)]
-        return {
-            self.texts[int(of_batch[start])]: slice(start, stop)
-            for start, stop in pairwise(borders)
-            if start < stop
-        }
+    def spans(self) -> dict[Span, slice]:
+        """Return the span of rows of each batch, goal type and cell; they must be in order."""
+        spans, names = dict[Span, slice](), ("batch", "goal_type", "observation_type")
+        begins = np.zeros(len(self), np.bool_)
+        begins[:1] = True
+        for depth, name in enumerate(names, 1):
+            begins[1:] |= np.diff(self.columns[name]) != 0
+            starts = np.flatnonzero(begins)
+            places = zip(
+                *(self.columns[one][starts].tolist() for one in names[:depth]), strict=True
+            )
+            for (batch, *types), span in zip(
+                places, pairwise([*starts.tolist(), len(self)]), strict=True
+            ):
+                spans[self.texts[batch], *types] = slice(*span)
+        return spans
 
-    def sizes(self, batch: str) -> dict[tuple[int, int], int]:
-        """Return the number of tuples in each cell (goal type, observation type) of a batch."""
-        members = self.having("batch", batch.__eq__)
-        names = ("goal_type", "observation_type")
-        pairs = np.stack([self.columns[name][members] for name in names])
-        cells, counts = np.unique(pairs, axis=1, return_counts=True)
-        return {(g, o): n for g, o, n in zip(*cells.tolist(), counts.tolist(), strict=True)}
-
-    def same_texts(self) -> NDArray[np.int64]:
+    def same_texts(self) -> Numbers:
         """Return one number per tuple, equal for equal goal, observation and action."""
         names = ("goal", "observation", "action")
         goals, observations, actions = (self.columns[name].astype(np.int64) for name in names)
@@ -190,24 +196,24 @@ class Rows:
         pairs = goals * count + observations
         if count**3 >= 2**63:
             pairs = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
-        triples: NDArray[np.int64] = pairs * count + actions
+        triples: Numbers = pairs * count + actions
         return triples
 
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Numbers:
         """Return the row numbers sorted by cell, trajectory, step and id."""
         cell = [self.columns["observation_type"], self.columns["goal_type"], self._ranks("batch")]
         return np.lexsort([*self._by_step(), *cell])
 
-    def _by_step(self) -> list[NDArray[Any]]:
+    def _by_step(self) -> list[Array]:
         """Return the keys, the last one first, that sort rows by trajectory, step and id."""
         return [self.columns["id"], self.columns["step"], self._ranks("trajectory_id")]
 
-    def _ranks(self, name: str) -> NDArray[np.int64]:
+    def _ranks(self, name: str) -> Numbers:
         present = self.distinct(name)
         ranks = np.zeros(max(present, default=-1) + 1, np.int64)
         for rank, i in enumerate(sorted(present, key=present.__getitem__)):
             ranks[i] = rank
-        ranked: NDArray[np.int64] = ranks[self.columns[name]]
+        ranked: Numbers = ranks[self.columns[name]]
         return ranked
 
     def digest(self, of: Generation | None = None, batches: Iterable[BatchIndex] = ()) -> str:
@@ -219,7 +225,7 @@ class Rows:
         """
         texts, ends = list(self.texts), [*self._past_hashes(), ""]
 
-        def stated(name: str, rows: NDArray[np.int64]) -> list[Any]:
+        def stated(name: str, rows: Numbers) -> list[Any]:
             values = self.columns[name][rows].tolist()
             known = ends if name == "past" else texts if name in TEXTS else None
             return [known[one] for one in values] if known else values
@@ -330,16 +336,19 @@ class RowsBuilder:
         self._vectors: dict[bytes, int] = {}
         self._values: dict[str, list[Any]] = {name: [] for name in KINDS}
 
+    def holds(self, row: IndexedTuple) -> bool:
+        """Return whether a tuple was added, or is in the base."""
+        return int(row.tuple.id, 16) in self._ids
+
     def add_rows(
         self, rows: Iterable[IndexedTuple], vectors: Iterable[NDArray[np.floating]]
     ) -> None:
-        """Add n tuples with their vectors, (n, 2 · dimension)."""
+        """Add n tuples with the vectors of goal and observation, (n, 2, dimension)."""
         for row, vector in zip(rows, vectors, strict=True):
-            number = int(row.tuple.id, 16)
-            if number in self._ids:
+            if self.holds(row):
                 continue
-            self._ids.add(number)
-            goal, observation = np.split(vector.astype(np.float32, copy=False), 2)
+            self._ids.add(number := int(row.tuple.id, 16))
+            goal, observation = vector.astype(np.float32, copy=False)
             values = {
                 **{column: self._text(text) for column, text in fields_of(row).items()},
                 "past": self._end_of(row.tuple.history.past),
@@ -371,7 +380,7 @@ class RowsBuilder:
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
 
-    def _vector(self, vector: NDArray[np.float32]) -> int:
+    def _vector(self, vector: Vectors) -> int:
         number = len(self._base.vectors) + len(self._vectors)
         return self._vectors.setdefault(vector.tobytes(), number)
 
@@ -389,17 +398,16 @@ def type_sizes(batch: BatchIndex, rows: Rows) -> list[tuple[str, str, int, dict[
 
     rows: of the memory.
     """
-    counts, goals = rows.sizes(batch.id), rows.take(rows.having("batch", batch.id.__eq__))
-    sizes = []
+    spans, sizes = rows.spans(), []
     for g, goal_type in enumerate(batch.goal_types):
+        if (span := spans.get((batch.id, g))) is None:  # purging may have emptied it
+            continue
         below = Counter[str]()
         for o, name in enumerate(goal_type.observation_types):
-            below[name] += counts.get((g, o), 0)
-        members = Counter(goals.columns["goal"][goals.columns["goal_type"] == g].tolist())
-        texts = {rows.texts[number]: count for number, count in members.items()}
-        typical = min(texts, key=lambda text: (-texts[text], text), default="")
-        if members:  # purging may have emptied it
-            sizes.append((goal_type.name, typical, below.total(), dict(+below)))
+            below[name] += len(range(len(rows))[spans.get((batch.id, g, o), slice(0))])
+        texts = Counter(rows.texts[number] for number in rows.columns["goal"][span].tolist())
+        typical = min(texts, key=lambda text: (-texts[text], text))
+        sizes.append((goal_type.name, typical, below.total(), dict(+below)))
     return sizes
 
 

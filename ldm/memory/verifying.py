@@ -11,7 +11,7 @@ import numpy as np
 from ldm.embed import Embedder
 from ldm.errors import LdmError, MemoryStoreError
 from ldm.memory import chroma, places, record
-from ldm.memory.addresses import is_server
+from ldm.memory.chroma import is_server
 from ldm.memory.index import Generation
 from ldm.memory.lessons import Contents
 from ldm.memory.log import EpisodeLog
@@ -107,15 +107,12 @@ def _vector_problems(contents: Contents) -> Iterator[str]:
 
 
 def _cell_problems(contents: Contents) -> Iterator[str]:
-    names = {batch.id for batch in contents.batches}
-    if {*contents.rows.distinct("batch").values()} != names:
+    filled = contents.rows.spans().keys()
+    if {one[0] for one in filled} != {batch.id for batch in contents.batches}:
         yield "its batches do not match its tuples"
-        return
-    for batch in contents.batches:
-        cells = {(g, o) for _, g, o in batch.cells()}
-        filled = contents.rows.sizes(batch.id).keys()
-        if wrong := filled - cells:
-            yield f"batch {batch.id} has tuples in cells that it does not have: {sorted(wrong)}"
+    known = {cell for batch in contents.batches for cell in batch.cells()}
+    if wrong := {one for one in filled if len(one) == 3} - known:
+        yield f"there are tuples in cells that do not exist: {sorted(wrong)}"
 
 
 def _text_problems(contents: Contents, embedder: Embedder, limit: int, seed: int) -> Iterator[str]:

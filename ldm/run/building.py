@@ -23,7 +23,7 @@ from ldm.errors import Interrupted, LdmError, MemoryStoreError
 from ldm.llm import LLM, ScopedLLM
 from ldm.llm.models import ModelOptions, Models
 from ldm.memory import BuildResult, FormationOptions, build, environments, form_batch, inspect
-from ldm.memory.addresses import is_server
+from ldm.memory.chroma import is_server
 from ldm.memory.formation import BatchPlan
 from ldm.memory.record import CALLS
 from ldm.reason import Reasoner

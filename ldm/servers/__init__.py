@@ -17,7 +17,6 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldm.embed import Embedder, load_embedder
 from ldm.errors import MemoryLocked, MemoryStoreError
@@ -30,16 +29,16 @@ from ldm.memory.chroma import (
     chroma_errors,
     drop_collections,
     observation_in,
+    place_of,
     publish,
     rows_of,
+    type_id,
 )
-from ldm.memory.formation import OnProgress
-from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, KindWeights
+from ldm.memory.index import BatchIndex, Generation, IndexedTuple, KindClassifier, OnProgress
 from ldm.memory.lessons import Contents, unpacked
-from ldm.memory.record import chosen_of
-from ldm.memory.retrieval import Query, Retriever, Types, by_kind, score
-from ldm.memory.rows import Rows, RowsBuilder, row_of
-from ldm.parallel import map_concurrently
+from ldm.memory.record import Manifest, chosen_of
+from ldm.memory.retrieval import Query, Retriever, Tree, score
+from ldm.memory.rows import Rows, RowsBuilder, Span, Vectors, row_of
 from ldm.reason import PAST_OBSERVATION, TypeView
 from ldm.reason.relevance import Relevance
 from ldm.types import Past, Recall, StateActionTuple, stable_seed
@@ -139,45 +138,39 @@ def load(target: str, env: str, generation: int | None = None) -> Contents:
 
 def _chosen(store: Store, number: int | None) -> _Snapshot:
     """Return what is readable at a generation, or raise MemoryStoreError."""
-    if not (present := store.generations()):
+    if (listed := store.manifest()) is None:
         raise MemoryStoreError(
             f"{store.location} holds no memory of {store.env}.",
             "Make one with `ldm build-memory DATA`, or name another with --memory.",
         )
-    chosen = chosen_of(present, store.env, number)
-    return _Snapshot(chosen, chosen == present[-1])
+    return _Snapshot(chosen_of(listed.generations, store.env, number), listed)
 
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The generation that is read. newest: whether it is."""
+    """The generation that is read, and the manifest of the newest one."""
 
     record: Generation
-    newest: bool
+    listed: Manifest
+
+    @property
+    def newest(self) -> bool:
+        """Whether the newest one is read."""
+        return self.record == self.listed.generations[-1]
+
+    @property
+    def batches(self) -> tuple[BatchIndex, ...]:
+        """The indices of the batches that are readable, sorted by id."""
+        number = self.record.number
+        return tuple(one for one in self.listed.batches if one.generation <= number)
 
     def shows(self, metadata: Mapping[str, Any]) -> bool:
         """Return whether a row belongs to it."""
         return bool(metadata["generation"] <= self.record.number)
 
 
-def _batches(store: Store, snapshot: _Snapshot) -> tuple[BatchIndex, ...]:
-    known = (one for _, one in store.records("batch", BatchIndex))
-    readable = (batch for batch in known if batch.generation <= snapshot.record.number)
-    return tuple(sorted(readable, key=lambda batch: batch.id))
-
-
-def _kinds(store: Store, snapshot: _Snapshot) -> KindWeights | None:
-    """Return the classifier of kinds of the generation, or of the one before that has one."""
-    known = [
-        (metadata["number"], one)
-        for metadata, one in store.records("kinds", KindWeights)
-        if metadata["number"] <= snapshot.record.number
-    ]
-    return max(known, key=lambda pair: pair[0])[1] if known else None
-
-
 def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
-    record, batches = snapshot.record, _batches(store, snapshot)
+    record, batches = snapshot.record, snapshot.batches
     held = [
         _Held.of(row, store.env)
         for part in ("tuples", "hidden")
@@ -191,7 +184,7 @@ def _read_all(store: Store, snapshot: _Snapshot) -> Contents:
             " and batches that were written.",
             "Publish it again from its record, or build it again with --rebuild.",
         )
-    return Contents(record, batches, rows, _kinds(store, snapshot))
+    return Contents(record, batches, rows, snapshot.listed.kinds if snapshot.newest else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +192,7 @@ class _Held:
     """A tuple that was read. The past of `row` is empty; `before` and `past` tell it."""
 
     row: IndexedTuple
-    vector: NDArray[np.float32]
+    vector: Vectors
     metadata: Mapping[str, Any]
     before: str
     past: Past
@@ -237,7 +230,7 @@ def _collected(held: Iterable[_Held], record: Generation) -> Rows:
     builder = RowsBuilder(Rows.empty(record.env, record.dimension))
     for one in sorted(links.values(), key=lambda one: (one.source.trajectory_id, one.source.step)):
         row = replace(one.row, tuple=one.with_past(_past(one, links)))
-        builder.add_rows([row], [one.vector])
+        builder.add_rows([row], [one.vector.reshape(2, -1)])
     return builder.collected()
 
 
@@ -290,7 +283,6 @@ class ServerMemory(Memory):
         with chroma_errors(address), ExitStack() as stack:
             stack.enter_context(self._store)
             self._snapshot = self._store.asking(lambda: _chosen(self._store, generation))
-            self._listed = _batches(self._store, self._snapshot)
             self._embedder = embedder or load_embedder(self.record.embedder)
             self.record.check_embedder(self._embedder.name)
             stack.pop_all()  # it stays open
@@ -305,7 +297,7 @@ class ServerMemory(Memory):
     @property
     def batches(self) -> tuple[BatchIndex, ...]:
         """The indices of its batch memories, sorted by id."""
-        return self._listed
+        return self._snapshot.batches
 
     @cached_property
     def contents(self) -> Contents:
@@ -318,8 +310,8 @@ class ServerMemory(Memory):
 
     @cached_property
     def _kinds(self) -> KindClassifier:
-        weights = self._store.asking(lambda: _kinds(self._store, self._snapshot))
-        return KindClassifier(weights or KindWeights(("",)))
+        newest, listed = self._snapshot.newest, self._snapshot.listed
+        return KindClassifier(listed.kinds if newest else self.contents.trained())
 
     def __len__(self) -> int:
         return self.record.tuples
@@ -331,11 +323,8 @@ class ServerMemory(Memory):
     @cached_property
     def relevance(self) -> Relevance:
         """What its tuples teach, as it was published, or learnt from them, downloaded."""
-        known = self._store.asking(lambda: self._store.records("relevance", str))
-        parts = sorted(part for m, part in known if m["number"] == self.generation)
-        if not parts:
-            return self.contents.learnt()
-        return unpacked(base64.b64decode("".join(part[4:] for part in parts)))
+        known = self._store.asking(lambda: self._store.text(f"relevance {self.generation}"))
+        return unpacked(base64.b64decode(known)) if known else self.contents.learnt()
 
     def without(
         self, tuples: Collection[str] = (), trajectories: Collection[str] = ()
@@ -359,12 +348,6 @@ class ServerMemory(Memory):
         return self._retriever.sample(k, stable_seed("sample", seed), self._hidden)
 
 
-def _types(index: BatchIndex, views: Mapping[tuple[int, int], TypeView]) -> Types:
-    """Return the types of one batch memory, which were published."""
-    cells = sorted(cell for cell in views if cell[1] >= 0)
-    return Types(index, cells, lambda g, o, _: views[g, o])
-
-
 class _ServerRetriever(Retriever):
     """The search in Chroma; telling recalls apart and widening are `Retriever.search`'s.
 
@@ -374,15 +357,19 @@ class _ServerRetriever(Retriever):
     def __init__(self, store: Store, snapshot: _Snapshot, batches: Sequence[BatchIndex]) -> None:
         self._store = store
         self._snapshot = snapshot
-        views: dict[str, dict[tuple[int, int], TypeView]] = {batch.id: {} for batch in batches}
+        views = {}
         for row in store.asking(lambda: [*store.rows("types")]):
             if snapshot.shows(m := row.metadata):
                 view = TypeView(m["name"], tuple(json.loads(m["examples"])), row.vector)
-                views[m["batch"]][m["goal_number"], m["number"]] = view
-        self.batches = {b.id: _types(b, views[b.id]) for b in batches}
+                views[place_of(row.id, m["level"])] = view
+        Tree.__init__(self, batches, sorted({*views, *(one[:1] for one in views)}))
+        self._views = views
         self._rows_by_id: dict[str, _Held] = {}
         self._links: dict[str, dict[str, _Held]] = {}
-        self._of_kinds = by_kind(batches)
+
+    def view(self, span: Span) -> TypeView:
+        """Return a type, as it was published."""
+        return self._views[span]
 
     def _get(self, parts: Sequence[str], *, include: Sequence[str] = ALL, **what: Any) -> list[Row]:
         """Return the rows with some ids or some metadata."""
@@ -394,19 +381,13 @@ class _ServerRetriever(Retriever):
         """The collections with tuples of the generation; later ones may hide some."""
         return ["tuples"] if self._snapshot.newest else ["tuples", "hidden"]
 
-    def _scopes(self, query: Query, names: Sequence[str]) -> Iterator[Any]:
-        """Yield what selects the query's cells, their goal types, and the batches."""
-        count = query.classifier.concurrency if query.classifier else 1
-        cells = map_concurrently(lambda name: self.batches[name].classify(query), names, count)
-        placed = list(zip(names, cells, strict=True))
-        yield {"observation_type_id": {"$in": [f"{name}/{g}/{o}" for name, (g, o) in placed]}}
-        yield {"goal_type_id": {"$in": [f"{name}/{g}" for name, (g, _) in placed]}}
-        yield None if len(names) == len(self.batches) else {"batch": {"$in": list(names)}}
-
     def _ranked(
-        self, candidates: Any, query: Query, hidden: Any, count: int = 0
+        self, spans: Sequence[Span], query: Query, hidden: Any, count: int = 0
     ) -> Iterator[list[tuple[Any, float, Any, Any]]]:
         """Yield (row, similarity, trajectory, texts) in parts, the best first."""
+        name = ("batch", "goal_type_id", "observation_type_id")[len(spans[0]) - 1]
+        everywhere = len(spans[0]) == 1 and len(spans) == len(self.batches)
+        where = None if everywhere else {name: {"$in": [*map(type_id, spans)]}}
         vector = np.concatenate([query.goal_vector, query.observation_vector])
 
         def exact(one: _Held) -> float:
@@ -414,9 +395,7 @@ class _ServerRetriever(Retriever):
             near = np.vecdot(goal, query.goal_vector)
             return float(score(near, np.vecdot(observation, query.observation_vector)))
 
-        for part in self._nearest_rows(
-            vector, candidates, exact, lambda distance: 1 - distance / 4
-        ):
+        for part in self._nearest_rows(vector, where, exact, lambda distance: 1 - distance / 4):
             yield [
                 (one, similarity, one.source.trajectory_id, one.metadata["same"])
                 for similarity, one in part
@@ -425,7 +404,7 @@ class _ServerRetriever(Retriever):
 
     def _nearest_rows(
         self,
-        vector: NDArray[np.float32],
+        vector: Vectors,
         where: Any,
         exact: Callable[[_Held], float],
         approximate: Callable[[float], float],
@@ -453,7 +432,7 @@ class _ServerRetriever(Retriever):
                 yield [(-similarity, one) for similarity, _, one in ready]
 
     def _searches(
-        self, vector: NDArray[np.float32], where: Any
+        self, vector: Vectors, where: Any
     ) -> Iterator[tuple[list[tuple[str, float]], float]]:
         """Yield ever more of the nearest rows, with the distance within which none is missing.
 
@@ -474,7 +453,7 @@ class _ServerRetriever(Retriever):
             size *= 4
 
     def _query(
-        self, vector: NDArray[np.float32], where: Any, size: int
+        self, vector: Vectors, where: Any, size: int
     ) -> tuple[list[tuple[str, float]], float]:
         """Return the ids and distances of the nearest rows, and the distance that was reached."""
         near: list[tuple[float, str]] = []

@@ -52,7 +52,7 @@ LONG = """
 import re
 from pathlib import Path
 from dataclasses import replace
-from ldm.memory.building import FormationOptions, form
+from ldm.memory.formation import FormationOptions, form
 from ldm.reason.offline import OfflineReasoner
 from ldm.types import Step
 from tests.embedder import BagOfWords

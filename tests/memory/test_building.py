@@ -24,8 +24,8 @@ from ldm.memory import (
     Contents,
     Memory,
     build,
-    building,
     environments,
+    formation,
     generations,
     inspect,
     record,
@@ -241,14 +241,14 @@ def test_a_build_that_is_stopped_at_any_write_is_complete_or_absent_and_complete
         return shutil.copytree(tmp_path / "before", tmp_path / name) if before else tmp_path / name
 
     formed: dict[bool, Contents] = {}  # what is formed is always the same, and takes the time
-    form = building.form
+    form = formation.form
 
     def remembered(*given: Any, **more: Any) -> Contents:
         if (first := given[-1] is None) not in formed:
             formed[first] = form(*given, **more)
         return formed[first]
 
-    monkeypatch.setattr(building, "form", remembered)
+    monkeypatch.setattr(formation, "form", remembered)
     work = partial(make, trajectories=TWELVE[:after], options=SMALL, rebuild=rebuild)
     whole = fresh("whole")
     whole_ones = {exported(whole)} if before else set[bytes]()

@@ -38,7 +38,7 @@ def contents() -> Contents:
     ]
     goals = unit(generator.standard_normal((90, DIMENSION)))[np.arange(ROWS) % 90]
     observations = unit(generator.standard_normal((ROWS, DIMENSION)))
-    builder.add_rows(rows, np.concatenate([goals, observations], axis=1))
+    builder.add_rows(rows, np.stack([goals, observations], axis=1))
     generation = Generation(0, "formed", "env", "random", DIMENSION, ROWS, "", {})
     batch = BatchIndex("mixed-1", "", 0, (), (GoalType("all", ("all",)),))
     return Contents(generation, (batch,), builder.collected())

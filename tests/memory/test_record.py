@@ -268,7 +268,7 @@ class TestWriting:
         )
         digests = set()
         for one in (row, *others):
-            contents = empty(generation).extended([one], np.zeros((1, 2 * generation.dimension)))
+            contents = empty(generation).extended([one], BagOfWords())
             digests.add(contents.rows.digest(generation))
         assert len(digests) == 6
 
