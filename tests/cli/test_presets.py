@@ -243,7 +243,7 @@ class TestListing:
         out = run("presets", "ldm2-table2").out
         for words in (
             "environment: alfworld: valid_unseen",
-            "prepare with: ldm build-memory recorded --preset ldm2 --env alfworld",
+            "prepare with: ldm build-memory runs/RUN/trajectories.jsonl --preset ldm2",
             "memory built with: wording=reworded, per_kind=200, batch_size=50",
             "memory refined with: split=train, limit=60, env.admissible=False, index=llm",
             "differs: the paper states no steps for a trial",
